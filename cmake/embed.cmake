@@ -1,0 +1,10 @@
+# Writes OUT, a C++ file with the text of every YAML file under DIR. Run as a script: cmake -DDIR= -DOUT= -P embed.cmake
+file(GLOB_RECURSE paths RELATIVE ${DIR} ${DIR}/*.yml)
+list(SORT paths)
+set(text "#include \"config/builtin_files.h\"\n\nnamespace moesh::config {\nnamespace {\n\nconstexpr BuiltinFile kFiles[] = {\n")
+foreach(path ${paths})
+  file(READ ${DIR}/${path} content)
+  string(APPEND text "    {\"${path}\", R\"~~~(${content})~~~\"},\n")
+endforeach()
+string(APPEND text "};\n\n}  // namespace\n\nstd::span<const BuiltinFile> builtin_files() { return kFiles; }\n\n}  // namespace moesh::config\n")
+file(WRITE ${OUT} "${text}")

@@ -1,0 +1,47 @@
+// Writes JSON: the one way to do so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moesh {
+
+class JsonWriter {
+ public:
+  JsonWriter& begin_object();
+  JsonWriter& end_object();
+  JsonWriter& begin_array();
+  JsonWriter& end_array();
+  JsonWriter& key(std::string_view name);
+  JsonWriter& null();
+  JsonWriter& value(bool b);
+  JsonWriter& value(std::int64_t i);
+  JsonWriter& value(int i) { return value(static_cast<std::int64_t>(i)); }
+  JsonWriter& value(double d);  // null when it is not finite
+  JsonWriter& value(std::string_view s);
+  JsonWriter& value(const char* s) { return value(std::string_view(s)); }
+  JsonWriter& value(const std::string& s) { return value(std::string_view(s)); }
+  JsonWriter& raw(std::string_view json);  // text that is JSON already
+  JsonWriter& line();  // a line break before what comes next, for people and diffs
+
+  template <typename T>
+  JsonWriter& values(const std::vector<T>& all) {
+    begin_array();
+    for (const T& one : all) value(one);
+    return end_array();
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  void separate();
+
+  std::string text_;
+  bool first_ = true;
+  bool after_key_ = false;
+  bool line_ = false;
+};
+
+}  // namespace moesh

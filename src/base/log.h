@@ -1,0 +1,11 @@
+// The one logger: lines for people, on the error stream, so that results alone stand on the output.
+#pragma once
+
+#include <string_view>
+
+namespace moesh {
+
+void log_notice(std::string_view text);   // worth knowing
+void log_warning(std::string_view text);  // likely not what was meant
+
+}  // namespace moesh

@@ -1,0 +1,35 @@
+// Small helpers for words, numbers and units in messages and tables.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moesh {
+
+std::string join(const std::vector<std::string>& words, std::string_view separator);
+std::vector<std::string> split(std::string_view text, char separator);
+std::string_view trim(std::string_view text);
+std::string lower(std::string_view text);
+
+// Whole-string parses; nothing when the text is anything else or does not fit. Integers may hold '_' between digits.
+std::optional<std::int64_t> parse_integer(std::string_view text);
+std::optional<double> parse_real(std::string_view text);
+
+// "1.50 GiB", "640 B"; "46.7 B" for counts of parameters ("1,234" below a million).
+std::string human_bytes(double bytes);
+std::string human_count(double count);
+std::string with_commas(std::int64_t value);
+
+// The candidates nearest to `word` by edit distance, best first, none that is farther than a typo or two.
+std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates, int limit = 3);
+
+bool is_valid_utf8(std::string_view text);
+
+// Display columns of UTF-8 text, and the text cut to at most `columns` with an ellipsis.
+int display_width(std::string_view text);
+std::string shorten(std::string_view text, int columns);
+
+}  // namespace moesh

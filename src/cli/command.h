@@ -1,0 +1,63 @@
+// One table of commands, and how a command line is split for them.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moesh::cli {
+
+struct Option {
+  std::string_view name;   // "--json"
+  std::string_view value;  // what it takes, e.g. "TEXT"; empty for a flag; "KEY=VALUE..." takes all that follow
+  std::string_view help;
+};
+
+// A command line after the command's name.
+class Arguments {
+ public:
+  Arguments(std::span<const Option> options, const std::vector<std::string>& words);
+
+  bool has(std::string_view option) const;
+  std::optional<std::string> value(std::string_view option) const;
+  std::vector<std::string> values(std::string_view option) const;
+  const std::vector<std::string>& request() const { return request_; }  // FILE.yml and key=value
+  const std::vector<std::string>& words() const { return words_; }      // neither
+
+ private:
+  struct Given {
+    std::string_view option;
+    std::string value;
+  };
+  std::vector<Given> given_;
+  std::vector<std::string> request_;
+  std::vector<std::string> words_;
+};
+
+struct Command {
+  std::string_view name;
+  std::string_view usage;
+  std::string_view summary;  // one line
+  std::string_view details;  // a paragraph or two
+  std::span<const Option> options;
+  std::span<const std::string_view> examples;
+  int (*run)(const Arguments&);
+};
+
+std::span<const Command* const> commands();
+
+extern const Command kShardings;
+extern const Command kWhy;
+extern const Command kLint;
+extern const Command kGraph;
+extern const Command kHelp;
+
+std::string help_text();                    // of all commands
+std::string help_text(const Command& command);
+
+// Runs a command line; prints errors, and returns the exit code: 0 done, 1 it failed, 2 the request was wrong.
+int run(const std::vector<std::string>& words);
+
+}  // namespace moesh::cli

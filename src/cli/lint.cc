@@ -1,0 +1,47 @@
+#include "cli/lint.h"
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "cli/session.h"
+#include "sharding/lint.h"
+
+namespace moesh::cli {
+namespace {
+
+constexpr Option kOptions[] = {{"--json", "", "the findings as JSON"}};
+
+constexpr std::string_view kExamples[] = {
+    "lint model_name=mixtral-8x7b compile_topology=mi355x-8 ici_expert_parallelism=-1 ici_fsdp_parallelism=1 "
+    "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=11",
+};
+
+}  // namespace
+
+int run_lint(const Arguments& arguments) {
+  if (!arguments.words().empty()) {
+    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", arguments.words().front()), "the command line");
+  }
+  // What does not divide is a finding here, not the end.
+  const Session session = open_session(arguments.request(), Evenness::reported);
+  const std::vector<sharding::Finding> findings = sharding::lint(session.layout, {session.batch.micro_rows});
+  if (arguments.has("--json")) {
+    fmt::print("{}", sharding::to_json(findings));
+  } else {
+    fmt::print("{}\n\n{}", headline(session), sharding::to_text(findings));
+  }
+  return sharding::has_errors(findings) ? 1 : 0;
+}
+
+const Command kLint{
+    "lint",
+    "[FILE.yml] [key=value ...] [--json]",
+    "what is odd about a layout, with a fix for each finding",
+    "Looks for rules that never apply, labels without a rule, axes that shard nothing, dims of one value that compete\n"
+    "for an axis, large tensors left whole, sizes that do not divide and batches smaller than their axes.\n"
+    "Exit code 1 when a finding is an error.",
+    kOptions,
+    kExamples,
+    run_lint};
+
+}  // namespace moesh::cli

@@ -1,0 +1,53 @@
+#include "cli/session.h"
+
+#include <fmt/core.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "models/model.h"
+#include "partition/lay_out.h"
+
+namespace moesh::cli {
+namespace {
+
+// The axes that shard the expert dim of activations: what expert parallelism means under these rules.
+std::int64_t expert_shards(const config::Settings& settings, const mesh::Mesh& mesh) {
+  const sharding::Spec spec =
+      sharding::resolve_spec({labels::activation_exp}, settings.rules("logical_axis_rules"), mesh);
+  return sharding::shards(spec, mesh);
+}
+
+std::string mesh_words(const mesh::Mesh& mesh) {
+  std::vector<std::string> words;
+  for (const mesh::Axis& axis : mesh.axes()) {
+    if (axis.size() == 1) continue;
+    words.push_back(axis.dcn > 1 ? fmt::format("{}={} ({} slices x {})", axis.name, axis.size(), axis.dcn, axis.ici)
+                                 : fmt::format("{}={}", axis.name, axis.size()));
+  }
+  return words.empty() ? "one device" : join(words, " x ");
+}
+
+}  // namespace
+
+Session open_session(const std::vector<std::string>& arguments, Evenness evenness) {
+  config::Loaded loaded = config::load(arguments);
+  for (const std::string& notice : loaded.notices) log_notice(notice);
+  const config::Settings& settings = loaded.settings;
+  config::ModelShape shape = config::model_shape(settings);
+  mesh::Topology target = mesh::target_of(settings);
+  mesh::Mesh mesh = mesh::build_mesh(settings, target);
+  const config::BatchSizes batch = config::batch_sizes(settings, mesh.devices());
+  graph::Graph graph = models::build_model({settings, shape, batch.micro_rows, expert_shards(settings, mesh)});
+  sharding::Layout layout = partition::lay_out(graph, {settings, mesh, batch, evenness});
+  return {std::move(loaded), std::move(shape), std::move(target), std::move(mesh), batch, std::move(graph),
+          std::move(layout)};
+}
+
+std::string headline(const Session& session) {
+  const std::string& rules = session.layout.rule_set;
+  return fmt::format("{} on {}: {} device{} as {}, {} rules", session.shape.name, session.target.name,
+                     with_commas(session.mesh.devices()), session.mesh.devices() == 1 ? "" : "s",
+                     mesh_words(session.mesh), rules.empty() ? "default" : rules);
+}
+
+}  // namespace moesh::cli

@@ -1,0 +1,34 @@
+// What every command about a layout starts from: the request read, checked, and turned into a graph and a layout.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/load.h"
+#include "config/model_shape.h"
+#include "graph/graph.h"
+#include "mesh/mesh.h"
+#include "partition/lay_out.h"
+#include "sharding/layout.h"
+
+namespace moesh::cli {
+
+struct Session {
+  config::Loaded loaded;
+  config::ModelShape shape;
+  mesh::Topology target;
+  mesh::Mesh mesh;
+  config::BatchSizes batch;
+  graph::Graph graph;
+  sharding::Layout layout;
+};
+
+using partition::Evenness;
+
+// `arguments`: FILE.yml and key=value. Notices go to the log.
+Session open_session(const std::vector<std::string>& arguments, Evenness evenness = Evenness::demanded);
+
+// "mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules"
+std::string headline(const Session& session);
+
+}  // namespace moesh::cli

@@ -1,0 +1,12 @@
+// The table that the build makes of configs/ (cmake/embed.cmake).
+#pragma once
+
+#include <span>
+
+#include "config/builtin.h"
+
+namespace moesh::config {
+
+std::span<const BuiltinFile> builtin_files();
+
+}  // namespace moesh::config

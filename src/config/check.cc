@@ -1,0 +1,86 @@
+// Contradictions between keys, each refused with both values and a way out.
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "config/load.h"
+
+namespace moesh::config {
+namespace {
+
+void check_loads(const Settings& settings) {
+  const bool parameters = !settings.text("load_parameters_path").empty();
+  const bool state = !settings.text("load_full_state_path").empty();
+  if (parameters && state) {
+    refuse("load_parameters_path and load_full_state_path are both given",
+           settings.origin("load_full_state_path").where, "keep one of them");
+  }
+  if ((parameters || state) && !settings.boolean("enable_checkpointing")) {
+    refuse("a checkpoint to load is named, but enable_checkpointing is false",
+           settings.origin("enable_checkpointing").where, "enable_checkpointing=true");
+  }
+}
+
+void check_attention(const Settings& settings) {
+  if (settings.text("attention_type") == "local_sliding" && settings.integer("sliding_window_size") <= 0) {
+    refuse("attention_type=local_sliding needs a window, sliding_window_size is 0",
+           settings.origin("sliding_window_size").where, "sliding_window_size=4096");
+  }
+}
+
+// Without dense layers one width serves both, so two different ones are a slip.
+void check_widths(const Settings& settings) {
+  const std::int64_t dense = settings.integer("base_mlp_dim");
+  const std::int64_t moe = settings.integer("base_moe_mlp_dim");
+  const bool every_layer_is_moe = settings.integer("num_experts") > 1 &&
+                                  settings.integer("first_num_dense_layers") == 0 &&
+                                  settings.integer("inhomogeneous_layer_cycle_interval") == 1;
+  if (!every_layer_is_moe || moe <= 0 || moe == dense || settings.text("decoder_block") == "qwen3_moe") return;
+  refuse(fmt::format("base_mlp_dim={} and base_moe_mlp_dim={} differ, but every layer has experts", dense, moe),
+         settings.origin("base_moe_mlp_dim").where, fmt::format("base_mlp_dim={}", moe));
+}
+
+void check_routing(const Settings& settings) {
+  const std::int64_t groups = settings.integer("n_routing_groups");
+  if (groups > 0 && settings.integer("num_experts") % groups != 0) {
+    refuse(fmt::format("{} experts do not divide into n_routing_groups={} groups", settings.integer("num_experts"),
+                       groups),
+           settings.origin("n_routing_groups").where);
+  }
+  if (groups > 0 && settings.integer("topk_routing_group") > groups) {
+    refuse(fmt::format("topk_routing_group={} of n_routing_groups={}", settings.integer("topk_routing_group"), groups),
+           settings.origin("topk_routing_group").where);
+  }
+  const bool updates_bias = settings.real("routed_bias_update_rate") > 0 && settings.boolean("routed_bias");
+  if (updates_bias && settings.text("decoder_block") != "deepseek") {
+    refuse("routed_bias_update_rate balances the load of decoder_block=deepseek only",
+           settings.origin("routed_bias_update_rate").where, "routed_bias_update_rate=0");
+  }
+  const std::int64_t chunks = settings.integer("num_moe_token_chunks");
+  if (chunks > 1 && settings.integer("max_target_length") % chunks != 0) {
+    refuse(fmt::format("num_moe_token_chunks={} does not divide max_target_length={}", chunks,
+                       settings.integer("max_target_length")),
+           settings.origin("num_moe_token_chunks").where);
+  }
+}
+
+void check_schedule(const Settings& settings) {
+  const double warmup = settings.real("warmup_steps_fraction");
+  const double decay = settings.real("wsd_decay_steps_fraction");
+  if (settings.text("lr_schedule_type") == "wsd" && warmup + decay > 1) {
+    refuse(fmt::format("warmup_steps_fraction={} and wsd_decay_steps_fraction={} make more than the whole schedule",
+                       warmup, decay),
+           settings.origin("wsd_decay_steps_fraction").where, "let them sum to at most 1");
+  }
+}
+
+}  // namespace
+
+void check_settings(const Settings& settings) {
+  check_loads(settings);
+  check_attention(settings);
+  check_widths(settings);
+  check_routing(settings);
+  check_schedule(settings);
+}
+
+}  // namespace moesh::config

@@ -1,0 +1,292 @@
+#include "config/load.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <sys/stat.h>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/builtin.h"
+#include "config/pipeline.h"
+
+namespace moesh::config {
+namespace {
+
+constexpr const char* kCommandLine = "the command line";
+constexpr std::string_view kBaseKey = "base_config";
+
+struct Assignment {
+  const Key* key;
+  Value value;
+  Origin origin;
+};
+using Assignments = std::vector<Assignment>;
+
+const Key& known_key(std::string_view name, const std::string& where) {
+  if (const Key* key = find_key(name)) return *key;
+  const std::vector<std::string> close = nearest_keys(name);
+  refuse(fmt::format("unknown key '{}'", shorten(name, 60)), where,
+         close.empty() ? "`moesh help keys` lists all keys" : "did you mean " + join(close, ", ") + "?");
+}
+
+void check_supported(const Key& key, const Value& value, const std::string& where) {
+  if (key.status != Status::refused || value == read_value(key, key.initial, where)) return;
+  refuse(fmt::format("{}={} asks for what moesh does not do ({})", key.name, to_string(value), key.help), where,
+         fmt::format("leave {} at {}", key.name, key.initial.empty() ? "''" : key.initial));
+}
+
+Assignments assignments_of(const YamlNode& root, Source source) {
+  if (root.type == YamlNode::Type::null) return {};
+  if (root.type != YamlNode::Type::mapping) refuse("a mapping of keys to values was expected", root.where);
+  Assignments all;
+  for (const YamlNode& node : root.items) {
+    if (node.key == kBaseKey) continue;
+    const Key& key = known_key(node.key, node.where);
+    all.push_back({&key, read_value(key, node), {source, node.where}});
+  }
+  return all;
+}
+
+YamlNode parse_builtin(const std::string& path) {
+  const BuiltinFile* file = find_builtin(path);
+  if (file == nullptr) fail("a built-in file is missing: " + path);
+  return parse_yaml(file->text, "configs/" + path);
+}
+
+bool is_file(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0;
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+// A file with what it inherits through base_config, the ancestors first.
+void read_with_bases(const std::string& path, int depth, Assignments& into) {
+  if (depth > 16) refuse("base_config leads through more than 16 files", path, "break the circle");
+  const YamlNode root = read_yaml(path);
+  if (const YamlNode* base = root.find(kBaseKey)) {
+    const std::string name = yaml_text(*base, kBaseKey);
+    const std::string beside = name.starts_with('/') ? name : folder_of(path) + name;
+    if (is_file(beside)) {
+      read_with_bases(beside, depth + 1, into);
+    } else if (!name.ends_with("base.yml")) {
+      refuse(fmt::format("base_config '{}' is not there", name), base->where, "name a file beside this one");
+    }
+  }
+  for (Assignment& assignment : assignments_of(root, Source::file)) into.push_back(std::move(assignment));
+}
+
+struct CommandLine {
+  std::optional<std::string> file;
+  Assignments overrides;
+};
+
+CommandLine read_command_line(const std::vector<std::string>& arguments) {
+  CommandLine line;
+  for (const std::string& argument : arguments) {
+    const std::size_t equals = argument.find('=');
+    if (equals == std::string::npos) {
+      if (line.file) refuse(fmt::format("a second file, '{}', after '{}'", argument, *line.file), kCommandLine,
+                            "name one FILE.yml, then key=value");
+      line.file = argument;
+      continue;
+    }
+    if (argument.substr(0, equals) == kBaseKey) refuse("base_config belongs in a file", kCommandLine, "name FILE.yml");
+    const Key& key = known_key(argument.substr(0, equals), kCommandLine);
+    Value value = read_value(key, argument.substr(equals + 1), kCommandLine);
+    line.overrides.push_back({&key, std::move(value), {Source::command_line, kCommandLine}});
+  }
+  return line;
+}
+
+Assignments read_environment() {
+  Assignments all;
+  for (const Topic& topic : topics()) {
+    for (const Key& key : topic.keys) {
+      std::string name = "M_";
+      for (const char c : key.name) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+      if (const char* text = std::getenv(name.c_str())) {
+        all.push_back({&key, read_value(key, text, name), {Source::environment, name}});
+      }
+    }
+  }
+  return all;
+}
+
+Assignments read_file(const std::string& path, std::vector<std::string>& notices) {
+  Assignments all;
+  if (is_file(path)) {
+    read_with_bases(path, 0, all);
+  } else if (path.ends_with("configs/base.yml") || path == "base.yml") {
+    notices.push_back(path + " is not there; the built-in base.yml is used");
+  } else {
+    refuse("no such file", path, "name a YAML file, or leave it out to use the built-in defaults");
+  }
+  return all;
+}
+
+const Assignment* last_of(const Assignments& all, std::string_view name) {
+  const auto found = std::find_if(all.rbegin(), all.rend(), [&](const Assignment& a) { return a.key->name == name; });
+  return found == all.rend() ? nullptr : &*found;
+}
+
+// Rules of `added` replace all rules of their labels and go last; override_logical_axis_rules replaces the list.
+std::vector<AxisRule> merge_rules(std::vector<AxisRule> rules, const std::vector<AxisRule>& added) {
+  std::erase_if(rules, [&](const AxisRule& rule) {
+    return std::any_of(added.begin(), added.end(), [&](const AxisRule& a) { return a.label == rule.label; });
+  });
+  rules.insert(rules.end(), added.begin(), added.end());
+  return rules;
+}
+
+bool replaces_rules(const Assignments& all) {
+  const Assignment* flag = last_of(all, "override_logical_axis_rules");
+  return flag != nullptr && std::get<bool>(flag->value);
+}
+
+void assign_all(Settings& settings, const Assignments& all) {
+  const bool replace = replaces_rules(all);
+  for (const Assignment& assignment : all) {
+    check_supported(*assignment.key, assignment.value, assignment.origin.where);
+    Value value = assignment.value;
+    if (assignment.key->name == "logical_axis_rules" && !replace && assignment.origin.source != Source::base) {
+      value = merge_rules(settings.rules("logical_axis_rules"), std::get<std::vector<AxisRule>>(value));
+    }
+    settings.set(assignment.key->name, std::move(value), assignment.origin);
+  }
+}
+
+std::string model_file(std::string name, const std::string& where) {
+  // Instruction-tuned variants have their base model's architecture.
+  if (const std::size_t suffix = name.find("-Instruct"); suffix != std::string::npos) name.erase(suffix, 9);
+  const std::string path = "models/" + name + ".yml";
+  if (find_builtin(path) != nullptr) return path;
+  const std::vector<std::string> close = nearest(name, builtin_names("models"));
+  refuse(fmt::format("unknown model '{}'", name), where,
+         (close.empty() ? "" : "did you mean " + join(close, ", ") + "? ") + "`moesh help models` lists them; " +
+             "model_name may also be the path of a YAML file");
+}
+
+// The preset, less what overrides may replace; a key that both give with different values is a contradiction.
+Assignments read_preset(const Settings& settings, const Assignments& overrides) {
+  const std::string& name = settings.text("model_name");
+  if (name == "default") return {};
+  const std::string& where = settings.origin("model_name").where;
+  const bool own_file = name.ends_with(".yml");
+  const YamlNode root = own_file ? read_yaml(name) : parse_builtin(model_file(name, where));
+  Assignments preset = assignments_of(root, Source::preset);
+  const bool may_override = settings.boolean("override_model_config");
+  std::erase_if(preset, [&](const Assignment& assignment) {
+    const Assignment* given = last_of(overrides, assignment.key->name);
+    if (given == nullptr || given->key->name == "logical_axis_rules") return false;
+    if (!may_override && given->value != assignment.value) {
+      refuse(fmt::format("{}={} contradicts {}={} of the model {}", assignment.key->name, to_string(given->value),
+                         assignment.key->name, to_string(assignment.value), name),
+             given->origin.where, "add override_model_config=true, or leave the key out");
+    }
+    return may_override;
+  });
+  return preset;
+}
+
+void check_environment(const Assignments& environment, const Assignments& overrides) {
+  for (const Assignment& variable : environment) {
+    if (last_of(overrides, variable.key->name) == nullptr) continue;
+    refuse(fmt::format("{} is given by {} and on the command line", variable.key->name, variable.origin.where),
+           kCommandLine, "unset one of them");
+  }
+}
+
+Assignments read_rule_set(const std::string& name, const std::string& where) {
+  const std::string path = "rules/" + name + ".yml";
+  if (find_builtin(path) != nullptr) return assignments_of(parse_builtin(path), Source::rule_set);
+  if (name.find('/') != std::string::npos || name.ends_with(".yml") || is_file(name)) {
+    return assignments_of(read_yaml(name), Source::rule_set);
+  }
+  const std::vector<std::string> names = builtin_names("rules");
+  const std::vector<std::string> close = nearest(name, names, 1);
+  refuse(fmt::format("unknown rule set '{}', one of {} or the path of a YAML file was expected", name,
+                     join(names, ", ")),
+         where, close.empty() ? "" : "custom_mesh_and_rule=" + close.front());
+}
+
+// The axis that carries the context under these rules: the first of the first rule for activation_length.
+std::string context_axis(const std::vector<AxisRule>& rules) {
+  for (const AxisRule& rule : rules) {
+    if (rule.label == "activation_length") return rule.axes.empty() ? "" : rule.axes.front();
+  }
+  return "";
+}
+
+void apply_rule_set(Settings& settings, std::vector<std::string>& notices) {
+  const std::string name = settings.text("custom_mesh_and_rule");
+  if (name.empty()) return;
+  const Origin chosen = settings.origin("custom_mesh_and_rule");
+  for (const Assignment& assignment : read_rule_set(name, chosen.where)) {
+    const std::string_view key = assignment.key->name;
+    if (key == "context_sharding") continue;
+    if (key != "mesh_axes" && key != "data_sharding" && key != "logical_axis_rules") {
+      refuse(fmt::format("{} has no place in a rule set", key), assignment.origin.where,
+             "a rule set holds mesh_axes, data_sharding, context_sharding and logical_axis_rules");
+    }
+    settings.set(key, assignment.value, assignment.origin);
+  }
+  const std::string axis = context_axis(settings.rules("logical_axis_rules"));
+  if (axis.empty() || axis == settings.text("context_sharding")) return;
+  if (settings.is_given("context_sharding")) {
+    notices.push_back(fmt::format("context_sharding={} gives way to the rule set {}, which lays the context on {}",
+                                  settings.text("context_sharding"), name, axis));
+  }
+  settings.set("context_sharding", axis, {Source::rule_set, chosen.where});
+}
+
+void note_accepted(const Settings& settings, std::vector<std::string>& notices) {
+  std::vector<std::string> names;
+  for (const Topic& topic : topics()) {
+    for (const Key& key : topic.keys) {
+      const bool given = settings.origin(key.name).source == Source::command_line ||
+                         settings.origin(key.name).source == Source::file;
+      if (key.status == Status::accepted && given && !settings.is_default(key.name)) names.emplace_back(key.name);
+    }
+  }
+  if (names.empty()) return;
+  const std::size_t shown = std::min<std::size_t>(names.size(), 6);
+  const std::string more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
+  names.resize(shown);
+  notices.push_back("without effect here (they steer another compiler, kernel or service): " + join(names, ", ") + more);
+}
+
+}  // namespace
+
+Loaded load(const std::vector<std::string>& arguments) {
+  Loaded loaded;
+  Settings& settings = loaded.settings;
+  const CommandLine line = read_command_line(arguments);
+  const Assignments environment = read_environment();
+  check_environment(environment, line.overrides);
+
+  assign_all(settings, assignments_of(parse_builtin("base.yml"), Source::base));
+  if (line.file) assign_all(settings, read_file(*line.file, loaded.notices));
+  // The preset's name may come from anywhere, so the strongest word is needed before it is read.
+  Settings named = settings;
+  assign_all(named, environment);
+  assign_all(named, line.overrides);
+  assign_all(settings, read_preset(named, line.overrides));
+  assign_all(settings, environment);
+  assign_all(settings, line.overrides);
+
+  apply_rule_set(settings, loaded.notices);
+  arrange_for_pipeline(settings);
+  answer_replaced_options(settings, loaded.notices);
+  check_settings(settings);
+  note_accepted(settings, loaded.notices);
+  return loaded;
+}
+
+}  // namespace moesh::config

@@ -1,0 +1,27 @@
+// From a command line to settings: built-in defaults, a file, a model preset, rule sets and key=value overrides.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+
+namespace moesh::config {
+
+struct Loaded {
+  Settings settings;
+  std::vector<std::string> notices;  // what the user should know, one sentence each
+};
+
+// `arguments`: at most one FILE.yml, and key=value overrides of which a later one wins. Weakest first: the schema, the
+// built-in base.yml, FILE.yml with what it inherits, the model's preset, M_KEY environment variables, the overrides;
+// custom_mesh_and_rule then replaces mesh axes and rules.
+Loaded load(const std::vector<std::string>& arguments);
+
+// The notices and refusals for options that were replaced by a rule set.
+void answer_replaced_options(const Settings& settings, std::vector<std::string>& notices);
+
+// Contradictions between keys that need no mesh to be seen.
+void check_settings(const Settings& settings);
+
+}  // namespace moesh::config

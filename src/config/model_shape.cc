@@ -1,0 +1,191 @@
+#include "config/model_shape.h"
+
+#include <array>
+#include <bit>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+
+namespace moesh::config {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Block>, 7> kBlocks{{{"llama2", Block::llama2},
+                                                                     {"mistral", Block::mistral},
+                                                                     {"mixtral", Block::mixtral},
+                                                                     {"deepseek", Block::deepseek},
+                                                                     {"qwen3", Block::qwen3},
+                                                                     {"qwen3_moe", Block::qwen3_moe},
+                                                                     {"gpt_oss", Block::gpt_oss}}};
+
+Block block_of(const Settings& settings) {
+  for (const auto& [word, block] : kBlocks) {
+    if (word == settings.text("decoder_block")) return block;
+  }
+  refuse(fmt::format("decoder_block={} is not supported by moesh", settings.text("decoder_block")),
+         settings.origin("decoder_block").where, "`moesh help decoder_block` lists what is");
+}
+
+// global_parameter_scale doubles, in this order: heads and MLP width, embedding, layers.
+struct Scales {
+  std::int64_t emb = 1, heads = 1, mlp = 1, layers = 1;
+};
+
+Scales scales_of(const Settings& settings) {
+  const std::int64_t scale = settings.integer("global_parameter_scale");
+  if (scale < 1 || !std::has_single_bit(static_cast<std::uint64_t>(scale))) {
+    refuse(fmt::format("global_parameter_scale is {}, a power of two was expected", scale),
+           settings.origin("global_parameter_scale").where, "set base_emb_dim and its like for other sizes");
+  }
+  const int log2 = std::countr_zero(static_cast<std::uint64_t>(scale));
+  const int third = log2 / 3;
+  const int rest = log2 % 3;
+  const std::int64_t heads = std::int64_t{1} << (third + (rest > 0 ? 1 : 0));
+  return {std::int64_t{1} << (third + (rest > 1 ? 1 : 0)), heads, heads, std::int64_t{1} << third};
+}
+
+AttentionShape attention_of(const Settings& settings, const Scales& scales) {
+  AttentionShape shape;
+  shape.query_heads = settings.integer("base_num_query_heads") * scales.heads;
+  shape.kv_heads = settings.integer("base_num_kv_heads") * scales.heads;
+  shape.head_dim = settings.integer("head_dim");
+  shape.qk_norm = settings.boolean("use_qk_norm");
+  shape.bias = settings.boolean("attention_bias");
+  shape.sinks = settings.boolean("attention_sink");
+  shape.sliding_window = settings.integer("sliding_window_size");
+  shape.latent = settings.text("attention_type") == "mla";
+  shape.q_lora_rank = settings.integer("q_lora_rank");
+  shape.kv_lora_rank = settings.integer("kv_lora_rank");
+  shape.qk_nope_head_dim = settings.integer("qk_nope_head_dim");
+  shape.qk_rope_head_dim = settings.integer("qk_rope_head_dim");
+  shape.v_head_dim = settings.integer("v_head_dim");
+  if (shape.query_heads % shape.kv_heads != 0) {
+    refuse(fmt::format("{} query heads over {} key/value heads, a whole number for each was expected",
+                       shape.query_heads, shape.kv_heads),
+           settings.origin("base_num_kv_heads").where, "choose base_num_kv_heads so that it divides");
+  }
+  return shape;
+}
+
+MoeStrategy strategy_of(const Settings& settings) {
+  if (settings.boolean("sparse_matmul")) return MoeStrategy::sparse;
+  return settings.real("capacity_factor") > 0 ? MoeStrategy::capacity : MoeStrategy::dense;
+}
+
+MoeShape moe_of(const Settings& settings, const Scales& scales) {
+  MoeShape shape;
+  shape.experts = settings.integer("num_experts");
+  shape.experts_per_token = settings.integer("num_experts_per_tok");
+  const std::int64_t own_dim = settings.integer("base_moe_mlp_dim");
+  shape.mlp_dim = (own_dim > 0 ? own_dim : settings.integer("base_mlp_dim")) * scales.mlp;
+  shape.shared_experts = settings.integer("shared_experts");
+  shape.routed_bias = settings.boolean("routed_bias");
+  shape.bias = settings.boolean("mlp_bias");
+  shape.strategy = strategy_of(settings);
+  shape.ring = settings.boolean("use_ring_of_experts");
+  shape.capacity_factor = settings.real("capacity_factor");
+  shape.peel_dispatch = settings.boolean("moe_dispatch_no_expert_sharding");
+  return shape;
+}
+
+bool has_experts(Block block) {
+  return block == Block::mixtral || block == Block::deepseek || block == Block::qwen3_moe || block == Block::gpt_oss;
+}
+
+void check_layers(const ModelShape& shape, const Settings& settings) {
+  if (shape.dense_layers > shape.layers) {
+    refuse(fmt::format("first_num_dense_layers is {}, of {} layers in all", shape.dense_layers, shape.layers),
+           settings.origin("first_num_dense_layers").where, "lower it, or raise base_num_decoder_layers");
+  }
+  if (shape.layers % shape.cycle != 0) {
+    refuse(fmt::format("{} layers are no whole number of cycles of {} (inhomogeneous_layer_cycle_interval)",
+                       shape.layers, shape.cycle),
+           settings.origin("base_num_decoder_layers").where);
+  }
+}
+
+void check_attention(const ModelShape& shape, const Settings& settings) {
+  const bool qwen = shape.block == Block::qwen3 || shape.block == Block::qwen3_moe;
+  const auto only = [&](bool given, bool has, std::string_view key, std::string_view blocks) {
+    if (!given || has) return;
+    refuse(fmt::format("{} is a part of {}, not of decoder_block={}", key, blocks, settings.text("decoder_block")),
+           settings.origin(key).where, fmt::format("{}=false", key));
+  };
+  only(shape.attention.bias, shape.block == Block::gpt_oss, "attention_bias", "gpt_oss");
+  only(shape.attention.sinks, shape.block == Block::gpt_oss, "attention_sink", "gpt_oss");
+  only(shape.attention.qk_norm, qwen, "use_qk_norm", "qwen3 and qwen3_moe");
+  only(shape.moe.bias, shape.block == Block::gpt_oss, "mlp_bias", "gpt_oss");
+}
+
+void check_experts(const ModelShape& shape, const Settings& settings) {
+  const MoeShape& moe = shape.moe;
+  if (has_experts(shape.block) && moe.experts < 2) {
+    refuse(fmt::format("num_experts is {}, decoder_block={} has at least 2", moe.experts,
+                       settings.text("decoder_block")),
+           settings.origin("num_experts").where, "set num_experts and num_experts_per_tok");
+  }
+  if (!has_experts(shape.block) && moe.experts > 1) {
+    refuse(fmt::format("num_experts is {}, but decoder_block={} has no experts", moe.experts,
+                       settings.text("decoder_block")),
+           settings.origin("num_experts").where, "use decoder_block=mixtral, deepseek, qwen3_moe or gpt_oss");
+  }
+  if (moe.experts_per_token > moe.experts) {
+    refuse(fmt::format("num_experts_per_tok is {}, of {} experts", moe.experts_per_token, moe.experts),
+           settings.origin("num_experts_per_tok").where);
+  }
+  if (shape.block == Block::gpt_oss && moe.strategy == MoeStrategy::capacity) {
+    refuse("gpt_oss has no capacity path (its experts have biases)", settings.origin("capacity_factor").where,
+           "capacity_factor=-1");
+  }
+}
+
+}  // namespace
+
+ModelShape model_shape(const Settings& settings) {
+  const Scales scales = scales_of(settings);
+  ModelShape shape;
+  shape.name = settings.text("model_name");
+  shape.block = block_of(settings);
+  shape.emb_dim = settings.integer("base_emb_dim") * scales.emb;
+  shape.layers = settings.integer("base_num_decoder_layers") * scales.layers;
+  shape.dense_layers = shape.block == Block::deepseek ? settings.integer("first_num_dense_layers") : 0;
+  shape.cycle = settings.integer("inhomogeneous_layer_cycle_interval");
+  shape.scan = settings.boolean("scan_layers");
+  shape.attention = attention_of(settings, scales);
+  shape.moe = moe_of(settings, scales);
+  shape.mlp_dim = settings.integer("base_mlp_dim") * scales.mlp;
+  shape.mlp_activations = settings.texts("mlp_activations");
+  shape.vocab_size = settings.integer("vocab_size");
+  shape.tied_embedding = settings.boolean("logits_via_embedding");
+  shape.norm_epsilon = settings.real("normalization_layer_epsilon");
+  shape.weight_dtype = parse_dtype(settings.text("weight_dtype")).value();
+  shape.compute_dtype = parse_dtype(settings.text("dtype")).value();
+  shape.float32_gate_logits = settings.boolean("float32_gate_logits");
+  shape.float32_activations = settings.boolean("activations_in_float32");
+  shape.gathered_keys = settings.text("attention") != "dot_product";
+  check_layers(shape, settings);
+  check_attention(shape, settings);
+  check_experts(shape, settings);
+  return shape;
+}
+
+BatchSizes batch_sizes(const Settings& settings, std::int64_t devices) {
+  const double per_device = settings.real("per_device_batch_size");
+  const double expansion = settings.real("expansion_factor_real_data");
+  const double loads = expansion > 0 ? expansion : 1.0;
+  const double rows = static_cast<double>(devices);
+  BatchSizes sizes;
+  sizes.micro_rows = static_cast<std::int64_t>(rows * per_device);
+  const auto micro_to_load = static_cast<std::int64_t>(rows * (per_device < 1 ? 1.0 : per_device) * loads);
+  const std::int64_t steps = settings.integer("gradient_accumulation_steps");
+  sizes.rows_to_load = micro_to_load * steps;
+  sizes.rows_to_train = sizes.micro_rows * steps;
+  if (sizes.micro_rows < 1) {
+    refuse(fmt::format("per_device_batch_size {} on {} devices makes less than one row", per_device, devices),
+           settings.origin("per_device_batch_size").where,
+           fmt::format("at least {} is needed", 1.0 / rows));
+  }
+  return sizes;
+}
+
+}  // namespace moesh::config

@@ -1,0 +1,85 @@
+// The sizes and choices that define a model, derived from the settings in one place.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "config/settings.h"
+
+namespace moesh::config {
+
+enum class Block { llama2, mistral, mixtral, deepseek, qwen3, qwen3_moe, gpt_oss };
+
+struct AttentionShape {
+  std::int64_t query_heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  bool qk_norm = false;
+  bool bias = false;
+  bool sinks = false;
+  std::int64_t sliding_window = 0;  // 0: none
+  // Multi-head latent attention.
+  bool latent = false;
+  std::int64_t q_lora_rank = 0;  // 0: the query is projected at once
+  std::int64_t kv_lora_rank = 0;
+  std::int64_t qk_nope_head_dim = 0;
+  std::int64_t qk_rope_head_dim = 0;
+  std::int64_t v_head_dim = 0;
+
+  std::int64_t qk_head_dim() const { return latent ? qk_nope_head_dim + qk_rope_head_dim : head_dim; }
+  std::int64_t value_head_dim() const { return latent ? v_head_dim : head_dim; }
+};
+
+enum class MoeStrategy { dense, capacity, sparse };
+
+struct MoeShape {
+  std::int64_t experts = 1;
+  std::int64_t experts_per_token = 1;
+  std::int64_t mlp_dim = 0;
+  std::int64_t shared_experts = 0;
+  bool routed_bias = false;
+  bool bias = false;  // of the experts' MLPs
+  MoeStrategy strategy = MoeStrategy::sparse;
+  bool ring = false;             // sparse: gather tokens rather than exchange them
+  double capacity_factor = -1;   // capacity
+  bool peel_dispatch = false;    // capacity: moe_dispatch_no_expert_sharding
+};
+
+struct ModelShape {
+  std::string name;  // model_name
+  Block block = Block::llama2;
+  std::int64_t emb_dim = 0;
+  std::int64_t layers = 0;
+  std::int64_t dense_layers = 0;  // the first ones, of a model that has both kinds
+  std::int64_t cycle = 1;         // layers differ within a cycle of this many
+  bool scan = true;
+  AttentionShape attention;
+  std::int64_t mlp_dim = 0;
+  std::vector<std::string> mlp_activations;
+  MoeShape moe;
+  std::int64_t vocab_size = 0;
+  bool tied_embedding = false;
+  double norm_epsilon = 1e-5;
+  DType weight_dtype = DType::float32;
+  DType compute_dtype = DType::bfloat16;
+  bool float32_gate_logits = false;
+  bool float32_activations = false;
+  bool gathered_keys = true;  // attention asks for the whole context of keys and values on each device
+
+  bool is_moe() const { return moe.experts > 1; }
+};
+
+ModelShape model_shape(const Settings& settings);
+
+// Rows of a step, from per_device_batch_size, which may be a fraction.
+struct BatchSizes {
+  std::int64_t rows_to_load = 0;   // of a global batch, as read
+  std::int64_t rows_to_train = 0;  // of a global batch, as trained: the first of those
+  std::int64_t micro_rows = 0;     // of one pass forward and backward
+};
+
+BatchSizes batch_sizes(const Settings& settings, std::int64_t devices);
+
+}  // namespace moesh::config

@@ -1,0 +1,62 @@
+// The one table of configuration keys: type, default, range, help, and what moesh does with each.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moesh::config {
+
+enum class Kind {
+  boolean,
+  integer,
+  real,
+  text,
+  choice,    // one of the words in Key::range
+  texts,     // a list of words
+  integers,  // a list of integers
+  rules,     // a list of [label, [axes]]
+  nested,    // a mapping or list that moesh does not read; only ever accepted or refused
+};
+
+enum class Status {
+  used,      // moesh acts on it
+  accepted,  // steers another compiler, kernel or service: noted once, without effect
+  refused,   // any value but the default asks for what moesh does not do: an error
+};
+
+struct Key {
+  std::string_view name;
+  Kind kind;
+  std::string_view initial;  // the default, as it would be written in YAML; "null" for none
+  // integer, real: "LOW..HIGH" with either end optional; choice: words joined by '|', a word after '!' is known to
+  // users of other engines but not done here; otherwise empty.
+  std::string_view range;
+  Status status;
+  std::string_view help;  // one line
+};
+
+// All keys, grouped by topic in the order they are documented.
+struct Topic {
+  std::string_view title;
+  std::span<const Key> keys;
+};
+std::span<const Topic> topics();
+
+const Key* find_key(std::string_view name);
+
+// The words of a choice; `refused` ones are those marked '!'.
+struct Choice {
+  std::string_view word;
+  bool refused;
+};
+std::vector<Choice> choices(const Key& key);
+
+std::string_view name_of(Kind kind);
+std::string_view name_of(Status status);
+
+// Up to `limit` key names that are near `name`, best first.
+std::vector<std::string> nearest_keys(std::string_view name, int limit = 3);
+
+}  // namespace moesh::config

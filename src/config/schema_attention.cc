@@ -1,0 +1,106 @@
+// Attention: its kinds, masks, MLA and rotary positions.
+#include "config/schema_topics.h"
+
+namespace moesh::config {
+namespace {
+
+using enum Kind;
+using enum Status;
+
+constexpr std::string_view kHelpBlockDiffusion = "setting of block diffusion, which moesh does not do";
+constexpr std::string_view kHelpPartialRotation = "share of a head that global layers of a family unknown here rotate";
+
+constexpr Key kAttention[] = {
+    {"attention", choice, "autoselected",
+     "autoselected|dot_product|flash|!cudnn_flash_te|!cudnn_flash_jax|!paged|!vllm_rpa|!vllm_batched_rpa", used,
+     "how attention is computed: dot_product in full, flash by blocks, autoselected the better of them"},
+    {"attention_type", choice, "global", "global|local_sliding|mla|!chunk|!full|!compressed|!block_diffusion", used,
+     "which keys a query sees: all before it, a sliding window, or MLA's latent ones"},
+    {"sliding_window_size", integer, "0", "0..1000000000", used,
+     "keys a query sees under local_sliding, itself included; 0 for none"},
+    {"attention_bias", boolean, "false", "", used, "adds a bias to the query, key, value and output projections"},
+    {"attention_sink", boolean, "false", "", used,
+     "adds a learned column to the softmax that takes weight and gives no value"},
+    {"use_qk_norm", boolean, "false", "", used, "normalises queries and keys of each head before their rotation"},
+    {"qk_norm_with_scale", boolean, "true", "", refused,
+     "learned scale in the norm of queries and keys; always present here"},
+    {"v_norm_with_scale", boolean, "true", "", refused,
+     "learned scale in a norm of values, of which there is none here"},
+    {"attn_logits_soft_cap", real, "0.0", "0..1000000000", refused,
+     "squeezes attention scores into a range by tanh; 0 for none"},
+    {"attention_output_dim", integer, "-1", "-1..1000000000", refused,
+     "width of attention's result; -1 for that of the residual stream"},
+    {"share_kv_projections", boolean, "false", "", refused, "one projection for keys and values"},
+    {"chunk_attn_window_size", integer, "0", "0..1000000000", refused,
+     "width of the chunks that attention stays within; 0 for none"},
+    {"causal_block_size", integer, "32", "", accepted, kHelpBlockDiffusion},
+    {"temperature_tuning", boolean, "false", "", refused, "scales attention by the length of the sequence"},
+    {"context_parallel_load_balance", boolean, "true", "", used,
+     "deals the sequence out so that every context shard has equal work under the causal mask"},
+    {"context_parallel_strategy", choice, "all_gather", "all_gather|!ring|!ulysses|!usp", used,
+     "how context shards reach each other's keys and values"},
+    {"context_parallel_reorder_strategy", choice, "auto", "auto|dual_chunk_swap|!striped", used,
+     "order in which a balanced sequence is dealt out"},
+    {"use_qk_clip", boolean, "false", "", refused, "rescales query and key weights when scores grow too large"},
+    {"qk_clip_threshold", real, "100.0", "", accepted, "score above which use_qk_clip acts"},
+};
+
+constexpr Key kMla[] = {
+    {"q_lora_rank", integer, "0", "0..1000000000", used, "width of MLA's latent query; 0 to project queries directly"},
+    {"kv_lora_rank", integer, "512", "0..1000000000", used, "width of MLA's latent key and value"},
+    {"qk_nope_head_dim", integer, "128", "0..1000000000", used, "width of the part of an MLA head that is not rotated"},
+    {"qk_rope_head_dim", integer, "64", "0..1000000000", used, "width of the part of an MLA head that is rotated"},
+    {"v_head_dim", integer, "128", "0..1000000000", used, "width of an MLA head's value"},
+    {"mla_naive_kvcache", boolean, "true", "", accepted,
+     "caches MLA's keys and values in full rather than their latents; results are equal"},
+    {"use_sliced_mla_proj", boolean, "false", "", accepted,
+     "slices MLA's projection weights before the product; results are equal"},
+    {"mla_qk_head_chunk_size", integer, "0", "0..", accepted, "heads that an indexer scores at a time, to save memory"},
+};
+
+constexpr Key kRope[] = {
+    {"rope_type", choice, "default", "default|llama3.1|yarn", used,
+     "how rotary frequencies are stretched for long sequences"},
+    {"rope_min_timescale", integer, "1", "1..1000000000000", used, "shortest wavelength of rotary positions"},
+    {"rope_max_timescale", integer, "10000", "1..1000000000000", used,
+     "longest wavelength of rotary positions, often called theta"},
+    {"rope_linear_scaling_factor", real, "1.0", "0.000001..1000000000", used,
+     "divides the positions of rope_type=default"},
+    {"rope_use_scale", boolean, "true", "", used, "with rope_type=llama3.1, stretches the low frequencies"},
+    {"max_position_embeddings", integer, "163840", kSize, used, "YaRN: longest sequence the model is meant for"},
+    {"original_max_position_embeddings", integer, "4096", kSize, used,
+     "YaRN: longest sequence the model was first trained on"},
+    {"rope_factor", integer, "40", "1..1000000000", used, "YaRN: factor by which sequences grow"},
+    {"beta_fast", integer, "32", "0..1000000000", used, "YaRN: turns from which a frequency is kept as it is"},
+    {"beta_slow", integer, "1", "0..1000000000", used, "YaRN: turns up to which a frequency is stretched in full"},
+    {"mscale", real, "1.0", "0..1000000", used, "YaRN: strength of the correction of MLA's softmax scale"},
+    {"rope_interleave", boolean, "true", "", used,
+     "YaRN: rotates neighbours (2i, 2i+1) rather than halves (i, i + d/2)"},
+    {"rope_truncate", boolean, "true", "", used,
+     "YaRN: rounds the ends of the range between kept and stretched frequencies"},
+    {"rope_attention_scaling", boolean, "false", "", used, "YaRN: scales the rotation's result"},
+    {"rope_pairwise", boolean, "false", "", accepted, "memory layout of rotated pairs; results are equal"},
+    {"local_rope_max_timescale", integer, "-1", "-1..1000000000000", refused,
+     "another longest wavelength for windowed layers; -1 for the same"},
+    {"global_rope_max_timescale", integer, "-1", "-1..1000000000000", refused,
+     "another longest wavelength for global layers; -1 for the same"},
+    {"global_rope_proportion", real, "0.25", "", accepted, kHelpPartialRotation},
+    {"local_rope_proportion", real, "1.0", kFraction, refused,
+     "share of a head that windowed layers rotate; only 1 here"},
+    {"partial_rotary_factor", real, "1.0", kFraction, refused, "share of a head that is rotated; only 1 here"},
+    {"nope_layer_interval", integer, "-1", kCountOrAuto, refused,
+     "every so many layers, one without rotary positions; -1 for none"},
+    {"use_mrope", boolean, "false", "", refused, "rotary positions in time, height and width"},
+};
+
+constexpr Topic kTopics[] = {
+    {"Attention", kAttention},
+    {"Multi-head latent attention", kMla},
+    {"Rotary positions", kRope},
+};
+
+}  // namespace
+
+std::span<const Topic> attention_topics() { return kTopics; }
+
+}  // namespace moesh::config

@@ -1,0 +1,67 @@
+// Checkpoints: when they are written, what is kept, and what a run starts from.
+#include "config/schema_topics.h"
+
+namespace moesh::config {
+namespace {
+
+using enum Kind;
+using enum Status;
+
+constexpr std::string_view kHelpCheckpointLibrary = "setting of another engine's checkpoint library";
+constexpr std::string_view kHelpPathways = "one controller for a whole cloud of machines";
+constexpr std::string_view kHelpCheckpointTiers = "checkpoints on several tiers of a cloud";
+
+constexpr Key kCheckpoints[] = {
+    {"enable_checkpointing", boolean, "true", "", used,
+     "writes checkpoints, and goes on from the last one of the same run_name"},
+    {"checkpoint_period", integer, "10000", "1..1000000000", used, "steps between checkpoints"},
+    {"save_checkpoint_on_start", boolean, "true", "", used, "writes a checkpoint before the first step"},
+    {"save_checkpoint_on_completion", boolean, "true", "", used, "writes a checkpoint after the last step"},
+    {"async_checkpointing", boolean, "true", "", used, "writes checkpoints while training goes on"},
+    {"max_num_checkpoints_to_keep", integer, "null", kCount, used,
+     "checkpoints that are kept, the oldest go first; null for all"},
+    {"load_parameters_path", text, "", "", used, "checkpoint or Hugging Face folder to take the parameters from"},
+    {"load_full_state_path", text, "", "", used, "checkpoint to take parameters, optimizer state and step from"},
+};
+
+constexpr Key kStorage[] = {
+    {"force_unroll", boolean, "false", "", accepted,
+     "unstacks the layers when another engine writes a checkpoint of parameters only"},
+    {"enable_continuous_checkpointing", boolean, "false", "", accepted, kHelpCheckpointLibrary},
+    {"enable_single_replica_ckpt_restoring", boolean, "false", "", accepted, kHelpCheckpointLibrary},
+    {"checkpoint_todelete_subdir", text, "null", "", accepted, kHelpCheckpointLibrary},
+    {"checkpoint_todelete_full_path", text, "null", "", accepted, kHelpCheckpointLibrary},
+    {"checkpoint_storage_target_data_file_size_bytes", integer, "2147483648", "", accepted, kHelpCheckpointLibrary},
+    {"checkpoint_storage_use_ocdbt", boolean, "true", "", accepted, kHelpCheckpointLibrary},
+    {"checkpoint_storage_use_zarr3", boolean, "true", "", accepted, kHelpCheckpointLibrary},
+    {"checkpoint_storage_concurrent_gb", integer, "96", "", accepted, kHelpCheckpointLibrary},
+    {"enable_orbax_v1", boolean, "false", "", accepted, kHelpCheckpointLibrary},
+    {"checkpoint_conversion_fn", text, "null", "", accepted, kHelpCheckpointLibrary},
+    {"source_checkpoint_layout", choice, "orbax", "orbax|safetensors|safetensors_dynamic", accepted,
+     kHelpCheckpointLibrary},
+    {"convert_checkpoint_if_possible", boolean, "false", "", accepted, kHelpCheckpointLibrary},
+    {"load_checkpoint_only_once", boolean, "false", "", accepted, kHelpCheckpointLibrary},
+    {"colocated_python_checkpointing", boolean, "false", "", accepted, kHelpPathways},
+    {"enable_autocheckpoint", boolean, "false", "", accepted, "a checkpoint when a cloud takes the machine back"},
+    {"enable_checkpoint_cloud_logger", boolean, "false", "", accepted, kHelpCheckpointTiers},
+    {"enable_multi_tier_checkpointing", boolean, "false", "", accepted, kHelpCheckpointTiers},
+    {"multi_tier_checkpointing_backup_interval_minutes", integer, "null", "1..", accepted, kHelpCheckpointTiers},
+    {"multi_tier_checkpointing_backup_interval_steps", integer, "null", "1..", accepted, kHelpCheckpointTiers},
+    {"mtc_data_parallelism", integer, "0", "", accepted, kHelpCheckpointTiers},
+    {"enable_emergency_checkpoint", boolean, "false", "", accepted, kHelpCheckpointTiers},
+    {"use_replicator_service", boolean, "false", "", accepted, kHelpCheckpointTiers},
+    {"replicator_backup_interval_minutes", integer, "0", "0..", accepted, kHelpCheckpointTiers},
+    {"local_checkpoint_directory", text, "", "", accepted, kHelpCheckpointTiers},
+    {"local_checkpoint_period", integer, "0", "0..", accepted, kHelpCheckpointTiers},
+};
+
+constexpr Topic kTopics[] = {
+    {"Checkpoints", kCheckpoints},
+    {"Checkpoint storage of other engines", kStorage},
+};
+
+}  // namespace
+
+std::span<const Topic> checkpoints_topics() { return kTopics; }
+
+}  // namespace moesh::config

@@ -1,0 +1,101 @@
+// Data: where the tokens come from, and the tokenizer that made them.
+#include "config/schema_topics.h"
+
+namespace moesh::config {
+namespace {
+
+using enum Kind;
+using enum Status;
+
+constexpr std::string_view kHelpChatTemplate = "template of chats, which moesh does not do";
+constexpr std::string_view kHelpTfdsLoader = "data set of the tfds loader";
+constexpr std::string_view kHelpPaddingBatches = "rounds the number of batches up with empty ones";
+constexpr std::string_view kHelpHuggingFaceLoader = "data set of the Hugging Face loader";
+constexpr std::string_view kHelpGrainLoader = "setting of the Grain loader";
+constexpr std::string_view kHelpPathways = "one controller for a whole cloud of machines";
+constexpr std::string_view kHelpOlmoLoader = "setting of the OLMo loader";
+
+constexpr Key kData[] = {
+    {"dataset_type", choice, "tfds", "synthetic|text|jsonl|tokens|tfds|!hf|!grain|!c4_mlperf|!olmo_grain", used,
+     "synthetic: one fixed batch; text, jsonl: files of text; tokens: files of token ids"},
+    {"dataset_path", text, "", "", used, "file or folder of the data"},
+    {"train_data_columns", texts, "[text]", "", used, "fields of a record that hold the text to train on"},
+    {"eval_data_columns", texts, "[text]", "", used, "fields of a record that hold the text to evaluate on"},
+    {"packing", boolean, "true", "", used, "puts several short documents into one row, each seeing only itself"},
+    {"max_segments_per_seq", integer, "-1", kCountOrAuto, used,
+     "documents that packing puts into one row at most; -1 for no limit"},
+    {"num_epoch", integer, "1", "1..1000000000", used, "times the data is gone through"},
+    {"enable_data_shuffling", boolean, "true", "", used, "shuffles the data"},
+    {"data_shuffle_seed", integer, "0", "0..4294967295", used, "seed of the order of the data"},
+    {"expansion_factor_real_data", real, "-1.0", "-1..1000000", used,
+     "above 1, one in so many processes loads, and so many times as much; -1 for all alike"},
+    {"use_truncation", boolean, "true", "", used, "cuts long documents off; false to split them into several rows"},
+};
+
+constexpr Key kTokenizer[] = {
+    {"tokenizer_path", text, "", "", used,
+     "file, folder or Hugging Face name of the tokenizer; empty for bytes as tokens"},
+    {"tokenizer_type", choice, "sentencepiece", "sentencepiece|huggingface|tiktoken", used,
+     "format of the tokenizer at tokenizer_path"},
+    {"tokenize_train_data", boolean, "true", "", used, "false if the training data holds token ids already"},
+    {"tokenize_eval_data", boolean, "true", "", used, "false if the evaluation data holds token ids already"},
+    {"add_bos", boolean, "true", "", used, "puts a begin token before each document"},
+    {"add_eos", boolean, "true", "", used, "puts an end token after each document"},
+    {"use_chat_template", boolean, "false", "", refused, "lays the text out as a chat by a template"},
+    {"chat_template_path", text, "", "", accepted, kHelpChatTemplate},
+    {"chat_template", text, "", "", accepted, kHelpChatTemplate},
+    {"data_template_path", text, "", "", accepted, kHelpChatTemplate},
+    {"system_prompt", text, "", "", accepted, kHelpChatTemplate},
+};
+
+constexpr Key kLoaders[] = {
+    {"dataset_name", text, "c4/en:3.1.0", "", accepted, kHelpTfdsLoader},
+    {"eval_dataset_name", text, "c4/en:3.1.0", "", accepted, kHelpTfdsLoader},
+    {"train_split", text, "train", "", accepted, kHelpTfdsLoader},
+    {"eval_split", text, "validation", "", accepted, kHelpTfdsLoader},
+    {"max_corpus_chars", integer, "10000000", "", accepted, "characters another engine trains a tokenizer on"},
+    {"generate_padding_batch_train", boolean, "false", "", accepted, kHelpPaddingBatches},
+    {"generate_padding_batch_eval", boolean, "false", "", accepted, kHelpPaddingBatches},
+    {"hf_path", text, "", "", accepted, kHelpHuggingFaceLoader},
+    {"hf_name", text, "", "", accepted, kHelpHuggingFaceLoader},
+    {"hf_data_dir", text, "", "", accepted, kHelpHuggingFaceLoader},
+    {"hf_train_files", text, "", "", accepted, kHelpHuggingFaceLoader},
+    {"hf_eval_split", text, "", "", accepted, kHelpHuggingFaceLoader},
+    {"hf_eval_files", text, "", "", accepted, kHelpHuggingFaceLoader},
+    {"hf_access_token", text, "", "", accepted, kHelpHuggingFaceLoader},
+    {"grain_train_files", text, "", "", accepted, kHelpGrainLoader},
+    {"grain_eval_files", text, "", "", accepted, kHelpGrainLoader},
+    {"grain_train_mixture_config_path", text, "", "", accepted, kHelpGrainLoader},
+    {"grain_file_type", text, "arrayrecord", "", accepted, kHelpGrainLoader},
+    {"grain_packing_type", choice, "first_fit", "first_fit|best_fit|concat_then_split", accepted, kHelpGrainLoader},
+    {"grain_worker_count", integer, "1", "", accepted, kHelpGrainLoader},
+    {"grain_per_worker_buffer_size", integer, "1", "", accepted, kHelpGrainLoader},
+    {"grain_num_threads", integer, "16", "", accepted, kHelpGrainLoader},
+    {"grain_prefetch_buffer_size", integer, "500", "", accepted, kHelpGrainLoader},
+    {"grain_worker_count_eval", integer, "1", "", accepted, kHelpGrainLoader},
+    {"grain_per_worker_buffer_size_eval", integer, "1", "", accepted, kHelpGrainLoader},
+    {"grain_ram_budget_mb", integer, "1024", "", accepted, kHelpGrainLoader},
+    {"grain_num_threads_eval", integer, "16", "", accepted, kHelpGrainLoader},
+    {"grain_prefetch_buffer_size_eval", integer, "500", "", accepted, kHelpGrainLoader},
+    {"grain_data_source_max_workers", integer, "16", "", accepted, kHelpGrainLoader},
+    {"grain_index_storage_option", choice, "null", "in_memory|offloaded", accepted, kHelpGrainLoader},
+    {"grain_shuffle_buffer_size", integer, "100", "", accepted, kHelpGrainLoader},
+    {"grain_use_elastic_iterator", boolean, "false", "", accepted, kHelpGrainLoader},
+    {"colocated_python_data_input", boolean, "false", "", accepted, kHelpPathways},
+    {"olmo_index_path", text, "", "", accepted, kHelpOlmoLoader},
+    {"olmo_path_remap_from", text, "", "", accepted, kHelpOlmoLoader},
+    {"olmo_path_remap_to", text, "", "", accepted, kHelpOlmoLoader},
+    {"olmo_apply_ngram_filter", boolean, "true", "", accepted, kHelpOlmoLoader},
+};
+
+constexpr Topic kTopics[] = {
+    {"Data", kData},
+    {"Tokenizer", kTokenizer},
+    {"Loaders of other engines", kLoaders},
+};
+
+}  // namespace
+
+std::span<const Topic> data_topics() { return kTopics; }
+
+}  // namespace moesh::config

@@ -1,0 +1,87 @@
+// Decoding: prompts, sampling, and the servers of other engines.
+#include "config/schema_topics.h"
+
+namespace moesh::config {
+namespace {
+
+using enum Kind;
+using enum Status;
+
+constexpr std::string_view kHelpServer = "setting of a server of another engine";
+constexpr std::string_view kHelpCacheLayout = "layout in memory of the cache of keys and values; results are equal";
+constexpr std::string_view kHelpDecodeBenchmark = "setting of another engine's benchmark of decoding";
+constexpr std::string_view kHelpVllm = "setting of vLLM";
+
+constexpr Key kDecode[] = {
+    {"prompt", text, "I love to", "", used, "text to continue"},
+    {"max_prefill_predict_length", integer, "64", kSize, used,
+     "tokens of the prompt that are kept, and room for them in the cache"},
+    {"decode_sampling_strategy", choice, "greedy", "greedy|weighted|nucleus|topk|composite", used,
+     "how the next token is drawn; composite is top-k, then top-p, then by weight"},
+    {"decode_sampling_temperature", real, "1.0", "0..1000000", used, "divides the logits before a token is drawn"},
+    {"decode_sampling_top_k", integer, "0", "0..1000000000", used, "likeliest tokens that topk draws from; 0 for all"},
+    {"decode_sampling_nucleus_p", real, "-1", "-1..1", used,
+     "share of the probability that nucleus draws from; -1 for all of it"},
+    {"autoregressive_decode_assert", text, "", "", refused, "text that decoding must give"},
+    {"multi_sampling", boolean, "false", "", refused, "several continuations of one prompt"},
+    {"return_log_prob", boolean, "false", "", refused, "log probabilities of the drawn tokens"},
+    {"load_from_prefill_dir", boolean, "false", "", refused, "reads the prompt's cache from prefill_cache_dir"},
+    {"prefill_cache_dir", text, "", "", refused, "folder for the cache of a prompt"},
+    {"model_call_mode", text, "", "", accepted, "mode in which another engine calls the model"},
+    {"use_chunked_prefill", boolean, "false", "", accepted, "takes a long prompt in parts; results are equal"},
+    {"prefill_chunk_size", integer, "256", "", accepted, "tokens in one part of use_chunked_prefill"},
+    {"enable_prefix_caching", boolean, "false", "", accepted, kHelpServer},
+    {"prefix_caching_hbm_byte", integer, "10000000000", "", accepted, kHelpServer},
+    {"prefix_caching_dram_byte", integer, "100000000000", "", accepted, kHelpServer},
+    {"stack_prefill_result_cache", boolean, "false", "", accepted, kHelpCacheLayout},
+    {"prefill_cache_axis_order", text, "1,2,0,3", "", accepted, kHelpCacheLayout},
+    {"ar_cache_axis_order", text, "1,2,0,3", "", accepted, kHelpCacheLayout},
+    {"compute_axis_order", text, "0,1,2,3", "", accepted, kHelpCacheLayout},
+    {"reshape_q", boolean, "false", "", accepted, kHelpCacheLayout},
+};
+
+constexpr Key kServing[] = {
+    {"inference_server", text, "MaxtextInterleavedServer", "", accepted, kHelpServer},
+    {"prefill_slice", text, "v5e-16", "", accepted, kHelpServer},
+    {"generate_slice", text, "v5e-16", "", accepted, kHelpServer},
+    {"enable_model_warmup", boolean, "false", "", accepted, kHelpServer},
+    {"enable_llm_inference_pool", boolean, "false", "", accepted, kHelpServer},
+    {"prometheus_port", integer, "0", "", accepted, kHelpServer},
+    {"inference_microbenchmark_prefill_lengths", text, "64,128,256,512,1024", "", accepted, kHelpDecodeBenchmark},
+    {"inference_microbenchmark_stages", text, "prefill,generate", "", accepted, kHelpDecodeBenchmark},
+    {"inference_microbenchmark_loop_iters", integer, "10", "", accepted, kHelpDecodeBenchmark},
+    {"inference_microbenchmark_log_file_path", text, "", "", accepted, kHelpDecodeBenchmark},
+    {"inference_microbenchmark_num_samples", integers, "[1, 2, 3, 4, 5]", "", accepted, kHelpDecodeBenchmark},
+    {"inference_metadata_file", text, "", "", accepted, kHelpDecodeBenchmark},
+    {"inference_benchmark_test", boolean, "false", "", accepted, kHelpDecodeBenchmark},
+    {"vllm_hf_config_path", text, "", "", accepted, kHelpVllm},
+    {"vllm_hf_overrides", nested, "{}", "", accepted, kHelpVllm},
+    {"vllm_additional_config", nested, "{}", "", accepted, kHelpVllm},
+    {"vllm_load_format", text, "dummy", "", accepted, kHelpVllm},
+    {"kv_cache_buffer", integer, "256", "", accepted, kHelpVllm},
+    {"hbm_utilization_vllm", real, "0.72", "", accepted, kHelpVllm},
+    {"swap_space_vllm_gb", integer, "2", "", accepted, kHelpVllm},
+    {"enable_dp_attention", boolean, "false", "", accepted, kHelpVllm},
+    {"enable_expert_parallel", boolean, "false", "", accepted, kHelpVllm},
+    {"async_scheduling", boolean, "false", "", accepted, kHelpVllm},
+    {"max_num_batched_tokens", integer, "null", "", accepted, kHelpVllm},
+    {"max_num_seqs", integer, "null", "", accepted, kHelpVllm},
+    {"stop_strings", texts, "null", "", accepted, kHelpVllm},
+    {"use_standalone_converter", boolean, "false", "", accepted, kHelpVllm},
+    {"use_weight_converter", boolean, "false", "", accepted, kHelpVllm},
+    {"weight_sync_debug", boolean, "false", "", accepted, kHelpVllm},
+    {"log_weight_sync_time", boolean, "false", "", accepted, kHelpVllm},
+    {"debug_converter", boolean, "false", "", accepted, kHelpVllm},
+    {"gcs_debug_path", text, "", "", accepted, kHelpVllm},
+};
+
+constexpr Topic kTopics[] = {
+    {"Decoding", kDecode},
+    {"Servers of other engines", kServing},
+};
+
+}  // namespace
+
+std::span<const Topic> decode_topics() { return kTopics; }
+
+}  // namespace moesh::config

@@ -1,0 +1,82 @@
+// Memory: what the backward pass finds saved, and what it computes again.
+#include "config/schema_topics.h"
+
+namespace moesh::config {
+namespace {
+
+using enum Kind;
+using enum Status;
+
+constexpr std::string_view kHelpAbsentTensor = "remat_policy=custom: where a tensor of a layer unknown here is kept";
+
+constexpr Key kRemat[] = {
+    {"remat_policy", choice, "full",
+     "|full|minimal|minimal_with_context|save_dot_with_context_except_mlp|save_dot_except_mlpwi|save_dot_except_mlp|"
+     "save_qkv_proj|qkv_proj_offloaded|custom|minimal_offloaded|save_out_proj",
+     used, "what a layer saves for the backward pass: full saves its input only, '' everything, custom per tensor"},
+    {"decoder_layer_input", choice, "device", "remat|device|offload", used,
+     "remat_policy=custom: where a layer's input is kept"},
+    {"context", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where attention's result before its output projection is kept"},
+    {"mlpwi", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the MLP's input projections, as one, are kept"},
+    {"mlpwi_0", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the MLP's first input projection is kept"},
+    {"mlpwi_1", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the MLP's second input projection is kept"},
+    {"mlpwo", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the MLP's output projection is kept"},
+    {"moe_mlpwi_0", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the experts' first input projection is kept"},
+    {"moe_mlpwi_1", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the experts' second input projection is kept"},
+    {"moe_mlpwo", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the experts' output projection is kept"},
+    {"query_proj", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the query projection is kept"},
+    {"key_proj", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the key projection is kept"},
+    {"value_proj", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the value projection is kept"},
+    {"kv_proj", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the key and value projection, as one, is kept"},
+    {"qkv_proj", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where the query, key and value projection, as one, is kept"},
+    {"out_proj", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where attention's output projection is kept"},
+    {"query_wa_proj", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where MLA's latent query is kept"},
+    {"kv_wa_proj", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where MLA's latent key and value are kept"},
+    {"mla_q", choice, "remat", "remat|device|offload", used, "remat_policy=custom: where MLA's query is kept"},
+    {"mla_kv", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where MLA's key and value are kept"},
+    {"attention_out", choice, "remat", "remat|device|offload", used,
+     "remat_policy=custom: where attention's result is kept"},
+    {"indexer_cutoff_threshold", choice, "remat", "remat|device|offload", accepted, kHelpAbsentTensor},
+    {"engram", choice, "remat", "remat|device|offload", accepted, kHelpAbsentTensor},
+};
+
+constexpr Key kOffload[] = {
+    {"optimizer_memory_host_offload", boolean, "false", "", accepted, "keeps optimizer state in the host's memory"},
+    {"parameter_memory_host_offload", boolean, "false", "", accepted, "keeps parameters in the host's memory"},
+};
+
+constexpr Key kLossmem[] = {
+    {"num_vocab_tiling", integer, "1", kCount, used,
+     "parts in which logits and loss are computed in turn, to save memory; 1 for none"},
+    {"vocab_tiling_ag_once", boolean, "false", "", accepted,
+     "gathers the output projection once rather than for each part"},
+};
+
+constexpr Topic kTopics[] = {
+    {"Rematerialisation", kRemat},
+    {"Memory of the host", kOffload},
+    {"Memory of the loss", kLossmem},
+};
+
+}  // namespace
+
+std::span<const Topic> memory_topics() { return kTopics; }
+
+}  // namespace moesh::config

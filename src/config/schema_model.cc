@@ -1,0 +1,77 @@
+// Model shape: sizes, norms, activations, logits and number formats.
+#include "config/schema_topics.h"
+
+namespace moesh::config {
+namespace {
+
+using enum Kind;
+using enum Status;
+
+constexpr Key kModel[] = {
+    {"decoder_block", choice, "llama2",
+     "llama2|mistral|mixtral|deepseek|qwen3|qwen3_moe|gpt_oss|"
+     "!default|!gemma|!gemma2|!gemma3|!gemma4|!gemma4_small|!qwen2|!qwen3_custom_moe|!qwen3_next|!qwen3_5|!gpt3|"
+     "!simple|!simple_mlp|!llama4|!olmo3|!deepseek4|!envy",
+     used, "family of the decoder's layers"},
+    {"global_parameter_scale", integer, "1", "1..1048576", used,
+     "power of two that scales widths, heads and layers together"},
+    {"base_emb_dim", integer, "2048", kSize, used, "width of the residual stream, before global_parameter_scale"},
+    {"base_mlp_dim", integer, "7168", kSize, used, "hidden width of a dense MLP, before global_parameter_scale"},
+    {"base_num_decoder_layers", integer, "16", kCount, used, "number of layers, before global_parameter_scale"},
+    {"base_num_query_heads", integer, "16", kCount, used, "number of query heads, before global_parameter_scale"},
+    {"base_num_kv_heads", integer, "16", kCount, used, "number of key and value heads, before global_parameter_scale"},
+    {"head_dim", integer, "128", kSize, used, "width of one attention head"},
+    {"vocab_size", integer, "32000", kSize, used, "rows of the embedding table"},
+    {"inhomogeneous_layer_cycle_interval", integer, "1", kCount, used,
+     "layers in one cycle of unlike layers, e.g. 2 where windowed and global attention alternate"},
+    {"scan_layers", boolean, "true", "", used, "stores the parameters of equal layers as one stacked tensor"},
+    {"param_scan_axis", integer, "1", "0..8", refused, "place of the layer dim in a stacked parameter; always 1 here"},
+    {"mlp_activations", texts, "[silu, linear]", "", used,
+     "activations of the MLP's input projections, whose product is taken, e.g. [silu, linear]"},
+    {"mlp_activations_limit", real, "-1.0", "-1..1000000", used,
+     "clamps the MLP's activations to this size; -1 for none"},
+    {"mlp_bias", boolean, "false", "", used, "adds a bias to the projections of MLPs and experts"},
+    {"normalization_layer_epsilon", real, "1e-05", kFraction, used, "small number added under the root of a norm"},
+    {"dense_init_scale", real, "1.0", "0..1000000", used, "scale of the variance of initial dense weights"},
+    {"dropout_rate", real, "0.0", kFraction, refused, "share of activations dropped in training; only 0 here"},
+    {"enable_dropout", boolean, "true", "", accepted, "switches dropout layers, of which there are none here"},
+    {"logits_via_embedding", boolean, "false", "", used, "uses the embedding table as output projection too"},
+    {"normalize_embedding_logits", boolean, "true", "", used,
+     "with logits_via_embedding, divides the logits by the root of the width"},
+    {"final_logits_soft_cap", real, "0.0", "0..1000000000", refused,
+     "squeezes logits into a range by tanh; 0 for none"},
+    {"fused_qkv", boolean, "false", "", refused, "one projection for query, key and value together"},
+    {"fused_mlp", boolean, "false", "", refused, "one projection for the MLP's inputs together"},
+    {"use_post_attn_norm", boolean, "false", "", refused, "a norm after attention too"},
+    {"use_post_ffw_norm", boolean, "false", "", refused, "a norm after the MLP too"},
+    {"use_iota_embed", boolean, "false", "", accepted, "looks embeddings up by a one-hot product; moesh gathers"},
+    {"use_untrainable_positional_embedding", boolean, "false", "", refused,
+     "adds fixed sinusoids of the position to the embeddings"},
+    {"trainable_position_size", integer, "-1", "-1..1000000000", refused,
+     "rows of a trained table of positions; -1 for none"},
+};
+
+constexpr Key kFormats[] = {
+    {"dtype", choice, "bfloat16", "bfloat16|float32|!float16", used,
+     "format of activations and of products; sums are always float32"},
+    {"weight_dtype", choice, "float32", "bfloat16|float32|!float16", used, "format in which parameters are stored"},
+    {"grad_dtype", choice, "float32", "bfloat16|float32|!float16", used, "format of gradients"},
+    {"matmul_precision", choice, "default", "default|high|highest|bfloat16|float32", accepted,
+     "passes a TPU spends on a float32 product; float32 is exact here"},
+    {"activations_in_float32", boolean, "false", "", used, "computes the MLP's nonlinearities in float32"},
+    {"logits_dot_in_fp32", boolean, "false", "", used, "computes the output projection in float32"},
+    {"cast_logits_to_fp32", boolean, "true", "", used, "turns the logits into float32 before the loss"},
+    {"float32_qk_product", boolean, "false", "", used, "turns queries and keys into float32 before their product"},
+    {"float32_logits", boolean, "false", "", used, "turns attention scores into float32 before the softmax"},
+};
+
+constexpr Topic kTopics[] = {
+    {"Model shape", kModel},
+    {"Number formats", kFormats},
+};
+
+}  // namespace
+
+std::span<const Topic> model_topics() { return kTopics; }
+
+}  // namespace moesh::config

@@ -1,0 +1,88 @@
+// Experts: how tokens are routed, and how they reach their experts.
+#include "config/schema_topics.h"
+
+namespace moesh::config {
+namespace {
+
+using enum Kind;
+using enum Status;
+
+constexpr std::string_view kHelpTwoStageGather =
+    "gathers weights over fsdp and fsdp_transpose one after the other; moesh prices both ways";
+
+constexpr Key kMoe[] = {
+    {"num_experts", integer, "1", kCount, used, "routed experts in each MoE layer; 1 for dense MLPs"},
+    {"num_experts_per_tok", integer, "1", kCount, used, "experts each token is sent to"},
+    {"base_moe_mlp_dim", integer, "-1", kSizeOrAuto, used,
+     "hidden width of one expert, before global_parameter_scale; -1 for that of the dense MLP"},
+    {"first_num_dense_layers", integer, "0", kCountOrZero, used,
+     "layers at the start that have a dense MLP instead of experts"},
+    {"shared_experts", integer, "0", kCountOrZero, used, "experts that every token passes, beside the routed ones"},
+    {"moe_expert_input_dim", integer, "-1", kSizeOrAuto, refused,
+     "width of the tokens that enter the experts; -1 for that of the residual stream"},
+    {"interleave_moe_layer_step", integer, "1", kCount, refused, "every so many layers, one with experts; only 1 here"},
+    {"first_num_hash_layers", integer, "0", kCountOrZero, refused,
+     "layers at the start that route by a hash of the token; only 0 here"},
+    {"prefuse_moe_weights", boolean, "false", "", refused, "stores the two input projections of an expert as one"},
+    {"fuse_expert_scales", boolean, "false", "", refused, "folds per-expert scales into the experts' weights"},
+    {"padded_base_moe_mlp_dim", integer, "null", "", accepted, "width to which a TPU kernel pads an expert"},
+};
+
+constexpr Key kRouting[] = {
+    {"routed_score_func", choice, "", "|softmax|sigmoid|!sqrtsoftplus", used,
+     "from router logits to scores; empty for the family's own"},
+    {"routed_bias", boolean, "false", "", used,
+     "a bias per expert that takes part in the choice of experts, not in their weights"},
+    {"routed_bias_update_rate", real, "0.0", "0..1000000", used,
+     "step by which that bias moves towards even load after each step; 0 for none"},
+    {"routed_scaling_factor", real, "1.0", "0..1000000", used, "factor on the weights of the chosen experts"},
+    {"norm_topk_prob", boolean, "false", "", used, "makes the weights of a token's chosen experts sum to 1"},
+    {"n_routing_groups", integer, "-1", kCountOrAuto, used,
+     "groups of experts among which some are chosen first; -1 for none"},
+    {"topk_routing_group", integer, "-1", kCountOrAuto, used,
+     "groups that a token may choose experts from; -1 for all"},
+    {"load_balance_loss_weight", real, "0.0", "0..1000000", used,
+     "weight of the loss that evens out the experts' load; 0 for none"},
+    {"use_random_routing", boolean, "false", "", used, "sends tokens to random experts, to test or to measure"},
+    {"float32_weight_sum", boolean, "true", "", used, "sums the experts' results in float32"},
+    {"float32_gate_logits", boolean, "false", "", used, "computes the router in float32"},
+    {"log_moe_bias_norms", boolean, "false", "", accepted, "logs the norms of the router's biases"},
+};
+
+constexpr Key kDispatch[] = {
+    {"sparse_matmul", boolean, "true", "", used,
+     "computes each expert on its own tokens only; false for dense or capacity-bound experts"},
+    {"capacity_factor", real, "-1.0", "-1..1000000", used,
+     "with sparse_matmul=false, room per expert relative to even load, rest dropped; -1 for no limit"},
+    {"use_ring_of_experts", boolean, "false", "", used,
+     "gathers tokens over the expert axes, and scatters sums back, rather than all-to-all"},
+    {"ragged_buffer_factor", real, "-1.0", "-1..1000000", used,
+     "rows a device has room for relative to even load, rest dropped; -1 for the worst case"},
+    {"num_moe_token_chunks", integer, "1", kCount, used,
+     "parts of the sequence that pass the experts in turn, so that wire and work overlap; 1 for none"},
+    {"num_moe_emb_chunks", integer, "0", kCountOrZero, used,
+     "parts of the width that are gathered in turn, so that wire and work overlap; 0 for none"},
+    {"moe_dispatch_no_expert_sharding", boolean, "false", "", used,
+     "capacity path: takes the expert axis off the batch, so that tokens go to experts, not weights to tokens"},
+    {"use_ragged_sort", boolean, "false", "", used, "permutes only the rows routed here; results are equal"},
+    {"shard_exp_on_fsdp", boolean, "false", "", used, "deprecated: custom_mesh_and_rule=shard-exp-on-fsdp says it now"},
+    {"use_2d_fsdp_sharding", boolean, "false", "", used, "deprecated: custom_mesh_and_rule=2d-fsdp says it now"},
+    {"expert_shard_attention_option", choice, "", "|fsdp|context|tp", used,
+     "deprecated: tp is custom_mesh_and_rule=ep-tp now, context is ep-as-cp, fsdp the default rules"},
+    {"moe_fsdp_use_two_stage_all_gather", boolean, "false", "", accepted, kHelpTwoStageGather},
+    {"use_batch_split_schedule", boolean, "false", "", refused,
+     "splits the batch into parts whose layers alternate, so that wire and work overlap"},
+    {"batch_split_factor", integer, "1", "", accepted, "parts that use_batch_split_schedule makes"},
+};
+
+constexpr Topic kTopics[] = {
+    {"Experts", kMoe},
+    {"Routing", kRouting},
+    {"Reaching the experts", kDispatch},
+};
+
+}  // namespace
+
+std::span<const Topic> moe_topics() { return kTopics; }
+
+}  // namespace moesh::config

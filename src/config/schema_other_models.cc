@@ -1,0 +1,100 @@
+// Parts of architectures that moesh does not build.
+#include "config/schema_topics.h"
+
+namespace moesh::config {
+namespace {
+
+using enum Kind;
+using enum Status;
+
+constexpr std::string_view kHelpMultiTokenPrediction = "setting of mtp_num_layers";
+constexpr std::string_view kHelpIndexer = "setting of use_indexer";
+constexpr std::string_view kHelpMoba = "setting of moba";
+constexpr std::string_view kHelpCompressed = "setting of attention_type=compressed";
+constexpr std::string_view kHelpGatedDeltaNet = "setting of gated delta-net layers, which moesh does not have";
+constexpr std::string_view kHelpHyperConnections = "setting of mhc_expansion_rate";
+constexpr std::string_view kHelpEngram = "setting of engram_layers";
+constexpr std::string_view kHelpBlockDiffusion = "setting of block diffusion, which moesh does not do";
+
+constexpr Key kMtp[] = {
+    {"mtp_num_layers", integer, "0", kCountOrZero, refused,
+     "extra layers that predict tokens further ahead; only 0 here"},
+    {"mtp_loss_scaling_factor", real, "0.1", "0..", accepted, kHelpMultiTokenPrediction},
+    {"mtp_eval_target_module", integer, "0", "0..", accepted, kHelpMultiTokenPrediction},
+};
+
+constexpr Key kSparseAttention[] = {
+    {"use_indexer", boolean, "false", "", refused, "an indexer that picks the keys a query sees"},
+    {"indexer_head_dim", integer, "128", "0..", accepted, kHelpIndexer},
+    {"indexer_n_heads", integer, "64", "0..", accepted, kHelpIndexer},
+    {"indexer_topk", integer, "2048", "0..", accepted, kHelpIndexer},
+    {"indexer_use_approx_top_k", boolean, "false", "", accepted, kHelpIndexer},
+    {"indexer_approx_top_k_recall", real, "0.95", "", accepted, kHelpIndexer},
+    {"indexer_mask_exact_topk", boolean, "true", "", accepted, kHelpIndexer},
+    {"indexer_sparse_training", boolean, "false", "", accepted, kHelpIndexer},
+    {"indexer_loss_scaling_factor", real, "0.0", "", accepted, kHelpIndexer},
+    {"moba", boolean, "false", "", refused, "attention to the best blocks of keys only"},
+    {"moba_chunk_size", integer, "1024", "", accepted, kHelpMoba},
+    {"moba_topk", integer, "8", "", accepted, kHelpMoba},
+    {"o_lora_rank", integer, "0", "0..", accepted, kHelpCompressed},
+    {"o_groups", integer, "0", "0..", accepted, kHelpCompressed},
+    {"compress_ratios", integers, "[]", "", accepted, kHelpCompressed},
+    {"compressed_rope_max_timescale", integer, "160000", "", accepted, kHelpCompressed},
+};
+
+constexpr Key kLinearAttention[] = {
+    {"gdn_conv_kernel_dim", integer, "4", "", accepted, kHelpGatedDeltaNet},
+    {"gdn_key_head_dim", integer, "128", "", accepted, kHelpGatedDeltaNet},
+    {"gdn_value_head_dim", integer, "128", "", accepted, kHelpGatedDeltaNet},
+    {"gdn_num_key_heads", integer, "16", "", accepted, kHelpGatedDeltaNet},
+    {"gdn_num_value_heads", integer, "32", "", accepted, kHelpGatedDeltaNet},
+    {"gdn_chunk_size", integer, "64", "", accepted, kHelpGatedDeltaNet},
+    {"use_qk_norm_in_gdn", boolean, "true", "", accepted, kHelpGatedDeltaNet},
+};
+
+constexpr Key kResidual[] = {
+    {"mhc_expansion_rate", integer, "1", kCount, refused,
+     "parallel residual streams with learned connections; only 1 here"},
+    {"sinkhorn_iterations", integer, "20", "1..", accepted, kHelpHyperConnections},
+    {"enable_mhc_lite", boolean, "false", "", accepted, kHelpHyperConnections},
+    {"use_mhc_pallas_kernel", boolean, "false", "", accepted, kHelpHyperConnections},
+    {"mhc_pallas_kernel_fwd_block_size", integer, "256", "", accepted, kHelpHyperConnections},
+    {"mhc_pallas_kernel_bwd_block_size", integer, "128", "", accepted, kHelpHyperConnections},
+    {"engram_layers", integers, "[]", "", refused, "layers with a memory looked up by n-grams; only [] here"},
+    {"engram_max_ngram_size", integer, "3", "", accepted, kHelpEngram},
+    {"engram_num_heads", integer, "8", "", accepted, kHelpEngram},
+    {"engram_head_dim", integer, "1280", "", accepted, kHelpEngram},
+    {"engram_vocab_bases", integers, "[]", "", accepted, kHelpEngram},
+    {"engram_kernel_size", integer, "4", "", accepted, kHelpEngram},
+    {"engram_seed", integer, "0", "", accepted, kHelpEngram},
+    {"hidden_size_per_layer_input", integer, "0", kSizeOrZero, refused,
+     "width of an embedding that each layer adds; only 0 here"},
+    {"vocab_size_per_layer_input", integer, "0", "0..", accepted, "rows of the table of hidden_size_per_layer_input"},
+    {"num_kv_shared_layers", integer, "0", kCountOrZero, refused,
+     "layers at the end that reuse an earlier layer's keys and values; only 0 here"},
+    {"use_double_wide_mlp", boolean, "false", "", refused,
+     "twice the MLP's width in layers that reuse keys and values"},
+    {"global_head_dim", integer, "0", kSizeOrZero, refused, "another head width for global layers; 0 for the same"},
+    {"global_num_kv_heads", integer, "0", kCountOrZero, refused,
+     "another number of key and value heads for global layers; 0 for the same"},
+};
+
+constexpr Key kDiffusion[] = {
+    {"block_diffusion_mask_id", integer, "-1", "", accepted, kHelpBlockDiffusion},
+    {"block_diffusion_min_noise", real, "0.001", "", accepted, kHelpBlockDiffusion},
+    {"block_diffusion_logit_alignment", choice, "same_position", "same_position|shifted", accepted,
+     kHelpBlockDiffusion},
+    {"block_diffusion_canvas_policy", choice, "all_masked", "all_masked|seed_and_mask", accepted, kHelpBlockDiffusion},
+};
+
+constexpr Topic kTopics[] = {
+    {"Multi-token prediction", kMtp},       {"Sparse and compressed attention", kSparseAttention},
+    {"Linear attention", kLinearAttention}, {"Other residual streams and embeddings", kResidual},
+    {"Block diffusion", kDiffusion},
+};
+
+}  // namespace
+
+std::span<const Topic> other_models_topics() { return kTopics; }
+
+}  // namespace moesh::config

@@ -1,0 +1,92 @@
+// Training: the loop, the learning rate, optimizers and evaluation.
+#include "config/schema_topics.h"
+
+namespace moesh::config {
+namespace {
+
+using enum Kind;
+using enum Status;
+
+constexpr std::string_view kHelpRampup = "how the batch of enable_rampup_batch_size grows";
+constexpr std::string_view kHelpSpikes = "what skip_step_on_spikes takes for a spike";
+
+constexpr Key kTraining[] = {
+    {"steps", integer, "150001", "-1..1000000000", used, "steps to train; -1 for learning_rate_schedule_steps"},
+    {"per_device_batch_size", real, "12.0", "0.000001..1000000", used,
+     "rows of the batch per device; below 1, several devices share a row"},
+    {"max_target_length", integer, "2048", kSize, used, "tokens in a row"},
+    {"gradient_accumulation_steps", integer, "1", kCount, used, "batches whose gradients are summed before an update"},
+    {"training_objective", choice, "causal_lm", "causal_lm|!block_diffusion", used,
+     "what the model learns to predict: the next token"},
+    {"z_loss_multiplier", real, "0.0", "0..1000000", used,
+     "weight of the squared log of the softmax's denominator in the loss; 0 for none"},
+    {"init_weights_seed", integer, "0", "0..4294967295", used, "seed of the initial parameters"},
+    {"abort_on_nan_loss", boolean, "true", "", used, "stops when the loss is not a number"},
+    {"abort_on_inf_loss", boolean, "true", "", used, "stops when the loss is infinite"},
+    {"reuse_example_batch", integer, "0", "0..1000000000", used,
+     "for measurements: trains on the first batch again and again if not 0"},
+    {"enable_rampup_batch_size", boolean, "false", "", refused, "starts with a small batch that grows"},
+    {"per_device_batch_size_start", real, "4.0", "", accepted, kHelpRampup},
+    {"per_device_batch_size_increment", real, "2.0", "", accepted, kHelpRampup},
+    {"global_rampup_samples", integer, "500", "", accepted, kHelpRampup},
+    {"skip_step_on_spikes", boolean, "false", "", refused,
+     "leaves out updates whose loss or gradient stands out from the recent ones"},
+    {"skip_step_interval", integer, "128", "1..", accepted, kHelpSpikes},
+    {"skip_step_scaling_factor", real, "6.0", "", accepted, kHelpSpikes},
+    {"trainable_parameters_mask", texts, "[]", "", refused, "trains only parameters with these names; empty for all"},
+};
+
+constexpr Key kSchedule[] = {
+    {"learning_rate", real, "3e-05", "0..1000000", used, "learning rate at its peak"},
+    {"lr_schedule_type", choice, "cosine", "cosine|wsd", used,
+     "cosine: warm-up, then a cosine down; wsd: warm-up, level, then down"},
+    {"warmup_steps_fraction", real, "0.1", kFraction, used, "share of the schedule in which the rate rises from 0"},
+    {"learning_rate_final_fraction", real, "0.1", "0..1000000", used,
+     "rate at the end of the schedule, relative to the peak"},
+    {"learning_rate_schedule_steps", integer, "-1", "-1..1000000000", used,
+     "steps of the schedule; -1 for as many as steps"},
+    {"wsd_decay_steps_fraction", real, "0.1", kFraction, used,
+     "lr_schedule_type=wsd: share of the schedule in which the rate falls"},
+    {"wsd_decay_style", choice, "linear", "linear|cosine", used, "lr_schedule_type=wsd: how the rate falls"},
+};
+
+constexpr Key kOptimizer[] = {
+    {"opt_type", choice, "adamw", "adamw|adam_pax|sgd|muon", used, "optimizer"},
+    {"gradient_clipping_threshold", real, "1.0", "0..1000000000", used,
+     "gradients with a larger norm are scaled down to it; 0 for no limit"},
+    {"adam_b1", real, "0.9", kFraction, used, "decay of Adam's mean of gradients"},
+    {"adam_b2", real, "0.95", kFraction, used, "decay of Adam's mean of squared gradients"},
+    {"adam_eps", real, "1e-08", "0..1000000", used, "small number added to Adam's denominator, outside the root"},
+    {"adam_eps_root", real, "0.0", "0..1000000", used, "small number added to Adam's denominator, under the root"},
+    {"adam_weight_decay", real, "0.1", "0..1000000", used, "weight decay of Adam"},
+    {"adamw_mask", texts, "[]", "", used, "patterns of parameter names that adamw does not decay; empty for none"},
+    {"mu_dtype", choice, "", "|bfloat16|float32", used, "format of the first moment; empty for weight_dtype"},
+    {"muon_beta", real, "0.95", kFraction, used, "decay of Muon's mean of gradients"},
+    {"muon_weight_decay", real, "0", "0..1000000", used, "weight decay of Muon"},
+    {"muon_consistent_rms", real, "null", "0..1000000", used,
+     "size of an update's elements that Muon aims at; null to scale by the matrix's width"},
+    {"use_tunix_gradient_accumulation", boolean, "false", "", accepted,
+     "leaves gradient accumulation to another engine's trainer"},
+};
+
+constexpr Key kEvaluation[] = {
+    {"eval_interval", integer, "-1", "-1..1000000000", used, "steps between evaluations; -1 for none"},
+    {"eval_steps", integer, "-1", "-1..1000000000", used, "batches of one evaluation; -1 for all there are"},
+    {"eval_start_step", integer, "0", "0..1000000000", used, "step from which evaluations are made"},
+    {"eval_per_device_batch_size", real, "0.0", "0..1000000", used,
+     "rows of an evaluation's batch per device; 0 for per_device_batch_size"},
+    {"target_eval_loss", real, "0.0", "", used, "stops once an evaluation's loss is this low; 0 for never"},
+};
+
+constexpr Topic kTopics[] = {
+    {"Training loop", kTraining},
+    {"Learning rate", kSchedule},
+    {"Optimizer", kOptimizer},
+    {"Evaluation", kEvaluation},
+};
+
+}  // namespace
+
+std::span<const Topic> training_topics() { return kTopics; }
+
+}  // namespace moesh::config

@@ -1,0 +1,71 @@
+// The value of every key, with where it came from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/schema.h"
+#include "config/yaml.h"
+
+namespace moesh::config {
+
+// One line of logical_axis_rules: dims that bear `label` may lie on `axes`.
+struct AxisRule {
+  std::string label;
+  std::vector<std::string> axes;
+  std::string where;  // file:line, or the command line
+
+  bool operator==(const AxisRule& other) const { return label == other.label && axes == other.axes; }
+};
+
+using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>,
+                           std::vector<std::int64_t>, std::vector<AxisRule>>;
+
+enum class Source { schema, base, file, preset, rule_set, environment, command_line };
+
+struct Origin {
+  Source source = Source::schema;
+  std::string where;  // "configs/models/mixtral-8x7b.yml:4", "the command line", ...
+};
+
+class Settings {
+ public:
+  Settings();  // the schema's defaults
+
+  // Each asserts that the key is in the schema with that kind.
+  bool boolean(std::string_view key) const;
+  std::int64_t integer(std::string_view key) const;
+  double real(std::string_view key) const;
+  const std::string& text(std::string_view key) const;  // text and choice
+  const std::vector<std::string>& texts(std::string_view key) const;
+  const std::vector<AxisRule>& rules(std::string_view key) const;
+
+  const Value& value(std::string_view key) const;
+  bool is_null(std::string_view key) const { return std::holds_alternative<std::monostate>(value(key)); }
+  const Origin& origin(std::string_view key) const;
+  bool is_given(std::string_view key) const;  // by anything but the schema or the built-in base file
+  bool is_default(std::string_view key) const;
+
+  void set(std::string_view key, Value value, Origin origin);
+
+ private:
+  struct Entry {
+    Value value;
+    Origin origin;
+  };
+  const Entry& entry(std::string_view key) const;
+
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+// Reads a value of the key's kind and checks its range; refuses with what, value, expected and where.
+Value read_value(const Key& key, const YamlNode& node);
+Value read_value(const Key& key, std::string_view text, const std::string& where);
+
+std::string to_string(const Value& value);
+
+}  // namespace moesh::config

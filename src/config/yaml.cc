@@ -1,0 +1,220 @@
+#include "config/yaml.h"
+
+#include <cmath>
+#include <fstream>
+#include <istream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <streambuf>
+#include <sys/stat.h>
+
+#include <fmt/core.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::config {
+namespace {
+
+std::size_t count_nodes(const YamlNode& node) {
+  std::size_t count = 1;
+  for (const YamlNode& item : node.items) count += count_nodes(item);
+  return count;
+}
+
+// Builds the tree from the parser's events. Aliases are copied as they are met, so a cycle (an alias to a node that
+// is still open) and an explosion of copies are both seen here, before they cost anything.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  TreeBuilder(std::string name, const YamlLimits& limits) : name_(std::move(name)), limits_(limits) {}
+
+  YamlNode take() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    YamlNode node;
+    node.where = place(mark);
+    add(std::move(node), anchor);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto target = anchored_.find(anchor);
+    if (target == anchored_.end()) refuse("an alias points into itself, a tree was expected", place(mark));
+    spend(target->second.second, mark);
+    add(target->second.first, 0);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    YamlNode node;
+    node.type = YamlNode::Type::scalar;
+    node.quoted = tag == "!";
+    node.scalar = value;
+    node.where = place(mark);
+    add(std::move(node), anchor);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(YamlNode::Type::sequence, mark, anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(YamlNode::Type::mapping, mark, anchor);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    YamlNode node;
+    YAML::anchor_t anchor;
+    std::set<std::string> keys;
+    bool has_key = false;
+    std::string key;
+  };
+
+  std::string place(const YAML::Mark& mark) const { return fmt::format("{}:{}", name_, mark.line + 1); }
+
+  void spend(std::size_t nodes, const YAML::Mark& mark) {
+    nodes_ += nodes;
+    if (nodes_ > limits_.nodes) {
+      refuse(fmt::format("more than {} values, aliases counted as often as they are used", limits_.nodes),
+             place(mark), "a configuration file is smaller than that; check which file this is");
+    }
+  }
+
+  void open(YamlNode::Type type, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    YamlNode node;
+    node.type = type;
+    node.where = place(mark);
+    open_.push_back({std::move(node), anchor, {}, false, {}});
+  }
+
+  void close() {
+    Open done = std::move(open_.back());
+    open_.pop_back();
+    add(std::move(done.node), done.anchor);
+  }
+
+  void add(YamlNode node, YAML::anchor_t anchor) {
+    if (++nodes_ > limits_.nodes) spend(0, YAML::Mark());
+    if (anchor != 0) {
+      const std::size_t size = count_nodes(node);
+      anchored_.insert_or_assign(anchor, std::pair(node, size));
+    }
+    if (open_.empty()) {
+      root_ = std::move(node);
+    } else if (open_.back().node.type == YamlNode::Type::sequence) {
+      open_.back().node.items.push_back(std::move(node));
+    } else {
+      add_to_mapping(open_.back(), std::move(node));
+    }
+  }
+
+  void add_to_mapping(Open& mapping, YamlNode node) {
+    if (mapping.has_key) {
+      node.key = std::move(mapping.key);
+      mapping.node.items.push_back(std::move(node));
+      mapping.has_key = false;
+      return;
+    }
+    if (node.type != YamlNode::Type::scalar) refuse("a key that is no plain word", node.where);
+    if (!mapping.keys.insert(node.scalar).second) {
+      refuse(fmt::format("key '{}' stands twice in one mapping", node.scalar), node.where, "keep one of them");
+    }
+    mapping.has_key = true;
+    mapping.key = std::move(node.scalar);
+  }
+
+  std::string name_;
+  YamlLimits limits_;
+  YamlNode root_;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, std::pair<YamlNode, std::size_t>> anchored_;
+  std::size_t nodes_ = 0;
+};
+
+// Lets the parser read the caller's bytes without a copy.
+class ViewBuffer : public std::streambuf {
+ public:
+  explicit ViewBuffer(std::string_view text) {
+    char* begin = const_cast<char*>(text.data());
+    setg(begin, begin, begin + text.size());
+  }
+};
+
+}  // namespace
+
+const YamlNode* YamlNode::find(std::string_view name) const {
+  if (type != Type::mapping) return nullptr;
+  for (const YamlNode& item : items) {
+    if (item.key == name) return &item;
+  }
+  return nullptr;
+}
+
+YamlNode parse_yaml(std::string_view text, const std::string& name, const YamlLimits& limits) {
+  if (text.size() > limits.bytes) {
+    refuse(fmt::format("{} of YAML, at most {} are read", human_bytes(static_cast<double>(text.size())),
+                       human_bytes(static_cast<double>(limits.bytes))),
+           name, "check which file this is");
+  }
+  if (!is_valid_utf8(text)) refuse("not valid UTF-8", name, "save the file as UTF-8 text");
+  if (text.find('\0') != std::string_view::npos) refuse("a zero byte, text was expected", name);
+  ViewBuffer buffer(text);
+  std::istream stream(&buffer);
+  TreeBuilder builder(name, limits);
+  try {
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(builder);
+  } catch (const YAML::Exception& e) {
+    refuse("not readable as YAML: " + e.msg, fmt::format("{}:{}", name, e.mark.line + 1));
+  }
+  return builder.take();
+}
+
+YamlNode read_yaml(const std::string& path, const YamlLimits& limits) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) refuse("no such file", path, "check the path");
+  if (!S_ISREG(status.st_mode)) refuse("not a regular file", path, "name a YAML file");
+  if (static_cast<std::size_t>(status.st_size) > limits.bytes) {
+    refuse(fmt::format("a file of {}, at most {} are read", human_bytes(static_cast<double>(status.st_size)),
+                       human_bytes(static_cast<double>(limits.bytes))),
+           path, "check which file this is");
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || !text) refuse("the file cannot be read", path, "check its permissions");
+  return parse_yaml(text.str(), path, limits);
+}
+
+std::string yaml_text(const YamlNode& node, std::string_view what) {
+  if (node.type != YamlNode::Type::scalar) refuse(fmt::format("{}: text was expected", what), node.where);
+  return node.scalar;
+}
+
+double yaml_real(const YamlNode& node, std::string_view what) {
+  const std::string text = yaml_text(node, what);
+  const auto value = parse_real(text);
+  if (!value) refuse(fmt::format("{} is '{}', a finite number was expected", what, text), node.where);
+  return *value;
+}
+
+long long yaml_integer(const YamlNode& node, std::string_view what) {
+  const std::string text = yaml_text(node, what);
+  const auto value = parse_integer(text);
+  if (!value) refuse(fmt::format("{} is '{}', an integer was expected", what, text), node.where);
+  return *value;
+}
+
+}  // namespace moesh::config

@@ -1,0 +1,40 @@
+// A small YAML tree with the place of every node, read with bounds so that hostile files end in an error.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moesh::config {
+
+struct YamlNode {
+  enum class Type { null, scalar, sequence, mapping };
+
+  Type type = Type::null;
+  bool quoted = false;           // scalar: written in quotes, so always text
+  std::string scalar;            // scalar
+  std::vector<YamlNode> items;   // sequence; mapping, in the file's order
+  std::string key;               // of a mapping's item
+  std::string where;             // "file:line"
+
+  const YamlNode* find(std::string_view name) const;  // null when this is no mapping or lacks the key
+};
+
+struct YamlLimits {
+  std::size_t bytes = 4u << 20;
+  std::size_t nodes = 200'000;  // aliases count as often as they are used
+};
+
+// Parses one document. `name` stands in messages for the source. An empty document is a null node.
+YamlNode parse_yaml(std::string_view text, const std::string& name, const YamlLimits& limits = {});
+
+// Reads and parses a file of the file system.
+YamlNode read_yaml(const std::string& path, const YamlLimits& limits = {});
+
+// Readers that refuse with the node's place and what was expected.
+std::string yaml_text(const YamlNode& node, std::string_view what);
+double yaml_real(const YamlNode& node, std::string_view what);
+long long yaml_integer(const YamlNode& node, std::string_view what);
+
+}  // namespace moesh::config

@@ -1,0 +1,262 @@
+#include "graph/builder.h"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::graph {
+namespace {
+
+[[noreturn]] void refuse_shapes(const std::string& path, const std::string& what, const std::vector<Tensor>& operands) {
+  std::vector<std::string> shapes;
+  for (const Tensor& operand : operands) shapes.push_back(to_string(operand.shape()));
+  refuse(fmt::format("{} does not fit operands of shapes {}", what, join(shapes, " and ")), path);
+}
+
+struct Equation {
+  std::string a, b, result;
+};
+
+Equation parse_equation(const std::string& text) {
+  const std::size_t comma = text.find(',');
+  const std::size_t arrow = text.find("->");
+  assert(comma != std::string::npos && arrow != std::string::npos && comma < arrow);
+  return {text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1), text.substr(arrow + 2)};
+}
+
+// Sizes of the letters; false when an operand's rank is wrong or a letter has two sizes.
+bool bind(const std::string& letters, const Shape& shape, std::map<char, std::int64_t>& sizes) {
+  if (letters.size() != shape.size()) return false;
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    if (sizes.emplace(letters[i], shape[i]).first->second != shape[i]) return false;
+  }
+  return true;
+}
+
+Shape without_dims(const Shape& shape, const std::vector<int>& dims) {
+  Shape kept;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (std::find(dims.begin(), dims.end(), static_cast<int>(i)) == dims.end()) kept.push_back(shape[i]);
+  }
+  return kept;
+}
+
+}  // namespace
+
+const Shape& Tensor::shape() const { return builder->graph_.value(id).shape; }
+DType Tensor::dtype() const { return builder->graph_.value(id).dtype; }
+
+Builder::Builder(Builder& outer) : outer_(&outer), stage_as_data_(outer.stage_as_data_), scopes_(outer.scopes_) {}
+
+std::string Builder::path(const std::string& name) const {
+  std::string text = join(scopes_, "/");
+  if (!text.empty() && !name.empty()) text += "/";
+  return text + name;
+}
+
+std::vector<Tensor> Builder::add(Op op, const std::string& name, const std::vector<Tensor>& operands,
+                                 Attributes attributes, const std::vector<std::pair<Shape, DType>>& results) {
+  const auto node = static_cast<NodeId>(graph_.nodes.size());
+  Node added{op, path(name), {}, {}, std::move(attributes)};
+  for (const Tensor& operand : operands) {
+    assert(operand.builder == this && "an operand of another graph");
+    added.operands.push_back(operand.id);
+  }
+  std::vector<Tensor> tensors;
+  for (const auto& [shape, dtype] : results) {
+    const auto id = static_cast<ValueId>(graph_.values.size());
+    graph_.values.push_back({shape, dtype, node});
+    added.results.push_back(id);
+    tensors.push_back({this, id});
+  }
+  graph_.nodes.push_back(std::move(added));
+  return tensors;
+}
+
+Tensor Builder::add_one(Op op, const std::string& name, const std::vector<Tensor>& operands, Attributes attributes,
+                        Shape shape, DType dtype) {
+  return add(op, name, operands, std::move(attributes), {{std::move(shape), dtype}}).front();
+}
+
+Tensor Builder::input(const std::string& name, Shape shape, DType dtype, Labels labels) {
+  return add_one(Op::input, name, {}, InputOf{std::move(labels)}, std::move(shape), dtype);
+}
+
+Tensor Builder::parameter_at(const std::string& full_path, Shape shape, DType dtype, ParameterOf attributes) {
+  assert(attributes.labels.size() == shape.size());
+  const bool in_body = outer_ != nullptr;
+  Attributes of = in_body ? Attributes(InputOf{attributes.labels}) : Attributes(attributes);
+  const Tensor tensor = add_one(in_body ? Op::input : Op::parameter, "", {}, std::move(of), std::move(shape), dtype);
+  graph_.nodes.back().path = full_path;
+  if (in_body) stacked_.push_back({full_path, tensor, std::move(attributes)});
+  return tensor;
+}
+
+Tensor Builder::parameter(const std::string& name, Shape shape, DType dtype, ParameterOf attributes) {
+  return parameter_at(path(name), std::move(shape), dtype, std::move(attributes));
+}
+
+Scope::Scope(Builder& builder, std::string name) : builder_(builder) { builder.scopes_.push_back(std::move(name)); }
+Scope::~Scope() { builder_.scopes_.pop_back(); }
+
+Tensor einsum(const std::string& name, const std::string& equation, Tensor a, Tensor b) {
+  const Equation letters = parse_equation(equation);
+  std::map<char, std::int64_t> sizes;
+  if (!bind(letters.a, a.shape(), sizes) || !bind(letters.b, b.shape(), sizes) || a.dtype() != b.dtype()) {
+    refuse_shapes(a.builder->path(name), equation, {a, b});
+  }
+  Shape shape;
+  for (const char letter : letters.result) shape.push_back(sizes.at(letter));
+  return a.builder->add_one(Op::einsum, name, {a, b}, EinsumOf{equation}, std::move(shape), a.dtype());
+}
+
+Tensor unary(Unary function, Tensor x, double a, double b) {
+  if (function == Unary::identity) return x;
+  return x.builder->add_one(Op::unary, std::string(name_of(function)), {x}, UnaryOf{function, a, b}, x.shape(),
+                            x.dtype());
+}
+
+Tensor binary(Binary function, Tensor a, Tensor b) {
+  const std::string name(name_of(function));
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) refuse_shapes(a.builder->path(name), name, {a, b});
+  return a.builder->add_one(Op::binary, name, {a, b}, BinaryOf{function}, a.shape(), a.dtype());
+}
+
+Tensor add(Tensor a, Tensor b) { return binary(Binary::add, a, b); }
+Tensor multiply(Tensor a, Tensor b) { return binary(Binary::multiply, a, b); }
+Tensor scale(Tensor x, double factor) { return factor == 1 ? x : unary(Unary::scale, x, factor); }
+
+Tensor cast(Tensor x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return x.builder->add_one(Op::cast, "cast", {x}, {}, x.shape(), dtype);
+}
+
+Tensor broadcast(Tensor x, Shape shape, std::vector<int> dims) {
+  bool fits = dims.size() == x.shape().size();
+  for (std::size_t i = 0; fits && i < dims.size(); ++i) {
+    fits = shape[static_cast<std::size_t>(dims[i])] == x.shape()[i];
+  }
+  if (!fits) refuse_shapes(x.builder->path("broadcast"), "broadcast to " + to_string(shape), {x});
+  return x.builder->add_one(Op::broadcast, "broadcast", {x}, BroadcastOf{std::move(dims)}, std::move(shape), x.dtype());
+}
+
+Tensor add_bias(Tensor x, Tensor bias) {
+  std::vector<int> dims;
+  for (int dim = x.rank() - bias.rank(); dim < x.rank(); ++dim) dims.push_back(dim);
+  return add(x, broadcast(bias, x.shape(), std::move(dims)));
+}
+
+Tensor reduce(Reduction function, Tensor x, std::vector<int> dims) {
+  Shape shape = without_dims(x.shape(), dims);
+  return x.builder->add_one(Op::reduce, std::string(name_of(function)), {x}, ReduceOf{function, std::move(dims)},
+                            std::move(shape), x.dtype());
+}
+
+Tensor reshape(Tensor x, Shape shape) {
+  if (elements(shape) != elements(x.shape())) {
+    refuse_shapes(x.builder->path("reshape"), "reshape to " + to_string(shape), {x});
+  }
+  return x.builder->add_one(Op::reshape, "reshape", {x}, {}, std::move(shape), x.dtype());
+}
+
+Tensor transpose(Tensor x, std::vector<int> order) {
+  Shape shape;
+  for (const int dim : order) shape.push_back(x.size(dim));
+  return x.builder->add_one(Op::transpose, "transpose", {x}, TransposeOf{std::move(order)}, std::move(shape), x.dtype());
+}
+
+Tensor slice(Tensor x, int dim, std::int64_t begin, std::int64_t size) {
+  if (begin < 0 || size < 0 || begin + size > x.size(dim)) {
+    refuse_shapes(x.builder->path("slice"), fmt::format("[{}, {}) of dim {}", begin, begin + size, dim), {x});
+  }
+  Shape shape = x.shape();
+  shape[static_cast<std::size_t>(dim)] = size;
+  return x.builder->add_one(Op::slice, "slice", {x}, SliceOf{dim, begin, size}, std::move(shape), x.dtype());
+}
+
+Tensor concat(const std::vector<Tensor>& parts, int dim) {
+  Shape shape = parts.front().shape();
+  const auto at = static_cast<std::size_t>(dim);
+  shape[at] = 0;
+  for (const Tensor& part : parts) {
+    Shape wanted = part.shape();
+    shape[at] += wanted[at];
+    wanted[at] = shape[at];
+    if (wanted != shape) refuse_shapes(part.builder->path("concat"), fmt::format("concat along dim {}", dim), parts);
+  }
+  return parts.front().builder->add_one(Op::concat, "concat", parts, ConcatOf{dim}, std::move(shape),
+                                        parts.front().dtype());
+}
+
+Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint) {
+  assert(constraint.labels.size() == x.shape().size());
+  constraint.stage_as_data = x.builder->stages_carry_batch();
+  return x.builder->add_one(Op::constraint, name, {x}, std::move(constraint), x.shape(), x.dtype());
+}
+
+Tensor constrain(const std::string& name, Tensor x, Labels labels) {
+  return constrain(name, x, ConstraintOf{std::move(labels), false, {}, {}, false});
+}
+
+namespace {
+
+std::vector<Tensor> add_body_inputs(Builder& body, const std::string& prefix, const std::vector<Tensor>& outer) {
+  std::vector<Tensor> inputs;
+  for (const Tensor& tensor : outer) {
+    inputs.push_back(body.input(fmt::format("{}{}", prefix, inputs.size()), tensor.shape(), tensor.dtype(),
+                                Labels(tensor.shape().size())));
+  }
+  return inputs;
+}
+
+template <typename T>
+std::vector<T> with_inserted(std::vector<T> values, int position, const std::vector<T>& added) {
+  const auto at = std::min<std::size_t>(static_cast<std::size_t>(position), values.size());
+  values.insert(values.begin() + static_cast<std::ptrdiff_t>(at), added.begin(), added.end());
+  return values;
+}
+
+Shape stacked_shape(const Stack& stack, const Shape& shape) {
+  Shape stacked = shape;
+  stacked.insert(stacked.begin(), elements(stack.sizes));
+  return stacked;
+}
+
+}  // namespace
+
+std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vector<Tensor>& carried,
+                           const std::vector<Tensor>& shared, const Body& body) {
+  const Scope scope(builder, stack.name);
+  Builder inner(builder);
+  const std::vector<Tensor> carried_in = add_body_inputs(inner, "carried", carried);
+  const std::vector<Tensor> shared_in = add_body_inputs(inner, "shared", shared);
+  const std::vector<Tensor> made = body.build(inner, carried_in, shared_in);
+  std::vector<std::pair<Shape, DType>> results;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    inner.mark_result(made[i]);
+    const bool is_carried = i < carried.size();
+    if (is_carried && made[i].shape() != carried[i].shape()) {
+      refuse_shapes(builder.path(""), "a layer that keeps its shape", {made[i], carried[i]});
+    }
+    results.emplace_back(is_carried ? made[i].shape() : stacked_shape(stack, made[i].shape()), made[i].dtype());
+  }
+  std::vector<Tensor> operands = carried;
+  operands.insert(operands.end(), shared.begin(), shared.end());
+  for (Builder::Pending& pending : inner.stacked_) {
+    ParameterOf of = pending.attributes;
+    of.labels = with_inserted(of.labels, stack.position, stack.labels);
+    operands.push_back(builder.parameter_at(pending.path, with_inserted(pending.slice.shape(), stack.position, stack.sizes),
+                                            pending.slice.dtype(), std::move(of)));
+  }
+  RepeatOf of{nullptr, stack.sizes, stack.labels, stack.position, static_cast<int>(carried.size()),
+              static_cast<int>(shared.size())};
+  of.body = std::make_shared<const Graph>(inner.take());
+  return builder.add(Op::repeat, "", operands, std::move(of), results);
+}
+
+}  // namespace moesh::graph

@@ -1,0 +1,121 @@
+// Writes a graph: a tensor is a value under construction, and each function here adds a node after checking its shapes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace moesh::graph {
+
+class Builder;
+
+struct Tensor {
+  Builder* builder = nullptr;
+  ValueId id = -1;
+
+  explicit operator bool() const { return builder != nullptr; }
+  const Shape& shape() const;
+  DType dtype() const;
+  int rank() const { return static_cast<int>(shape().size()); }
+  std::int64_t size(int dim) const { return shape()[static_cast<std::size_t>(dim)]; }
+};
+
+class Builder {
+ public:
+  Builder() = default;
+  explicit Builder(Builder& outer);  // of a body
+
+  Tensor input(const std::string& name, Shape shape, DType dtype, Labels labels);
+  // In a body: the iteration's slice of a parameter that the enclosing repeat stacks.
+  Tensor parameter(const std::string& name, Shape shape, DType dtype, ParameterOf attributes);
+
+  // Adds a node under the current path joined with `name`.
+  std::vector<Tensor> add(Op op, const std::string& name, const std::vector<Tensor>& operands, Attributes attributes,
+                          const std::vector<std::pair<Shape, DType>>& results);
+  Tensor add_one(Op op, const std::string& name, const std::vector<Tensor>& operands, Attributes attributes, Shape shape,
+                 DType dtype);
+
+  void mark_result(Tensor tensor) { graph_.results.push_back(tensor.id); }
+  const Graph& graph() const { return graph_; }
+  Graph take() { return std::move(graph_); }
+
+  std::string path(const std::string& name) const;
+
+  // For what stands beside a pipeline: its constraints let the stage axis carry the batch.
+  void let_stages_carry_batch(bool on) { stage_as_data_ = on; }
+  bool stages_carry_batch() const { return stage_as_data_; }
+
+ private:
+  friend class Scope;
+  friend struct Tensor;
+  friend std::vector<Tensor> repeat(Builder&, const struct Stack&, const std::vector<Tensor>&,
+                                    const std::vector<Tensor>&, const struct Body&);
+
+  struct Pending {
+    std::string path;
+    Tensor slice;
+    ParameterOf attributes;
+  };
+
+  Tensor parameter_at(const std::string& path, Shape shape, DType dtype, ParameterOf attributes);
+
+  Graph graph_;
+  Builder* outer_ = nullptr;
+  bool stage_as_data_ = false;
+  std::vector<std::string> scopes_;
+  std::vector<Pending> stacked_;
+};
+
+// Names what is added while it lives.
+class Scope {
+ public:
+  Scope(Builder& builder, std::string name);
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  Builder& builder_;
+};
+
+// Contraction of two operands; letters name dims, e.g. "bsm,mh->bsh".
+Tensor einsum(const std::string& name, const std::string& equation, Tensor a, Tensor b);
+
+Tensor unary(Unary function, Tensor x, double a = 0, double b = 0);
+Tensor binary(Binary function, Tensor a, Tensor b);
+Tensor add(Tensor a, Tensor b);
+Tensor multiply(Tensor a, Tensor b);
+Tensor scale(Tensor x, double factor);
+Tensor cast(Tensor x, DType dtype);
+Tensor broadcast(Tensor x, Shape shape, std::vector<int> dims);
+// Adds a vector over the last dims of x.
+Tensor add_bias(Tensor x, Tensor bias);
+Tensor reduce(Reduction function, Tensor x, std::vector<int> dims);
+Tensor reshape(Tensor x, Shape shape);
+Tensor transpose(Tensor x, std::vector<int> order);
+Tensor slice(Tensor x, int dim, std::int64_t begin, std::int64_t size);
+Tensor concat(const std::vector<Tensor>& parts, int dim);
+
+// Asks for a layout. The name is what `why` and the dumps call it.
+Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint);
+Tensor constrain(const std::string& name, Tensor x, Labels labels);
+
+// Where the layers are stacked: sizes and labels of the dims that stacking adds, and where among a parameter's dims.
+struct Stack {
+  std::string name;
+  std::vector<std::int64_t> sizes;
+  Labels labels;
+  int position = 0;
+};
+
+struct Body {
+  // Carried and shared tensors of the iteration to the carried ones of the next, then per-iteration results.
+  std::function<std::vector<Tensor>(Builder&, const std::vector<Tensor>&, const std::vector<Tensor>&)> build;
+};
+
+std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vector<Tensor>& carried,
+                           const std::vector<Tensor>& shared, const Body& body);
+
+}  // namespace moesh::graph

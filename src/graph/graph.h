@@ -1,0 +1,207 @@
+// The graph of a model on global shapes: values, the nodes that make them, and the layouts that are asked of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+#include "sharding/constraint.h"
+
+namespace moesh::graph {
+
+using ValueId = std::int32_t;
+using NodeId = std::int32_t;
+
+enum class Op : std::uint8_t {
+  input,           // a value from outside: the batch, or what a body is given
+  parameter,       // trained
+  einsum,          // two operands, letters name dims
+  unary,           // elementwise, see Unary
+  binary,          // elementwise on equal shapes, see Binary
+  cast,
+  broadcast,       // dims of the operand placed among those of the result
+  reduce,          // over dims, see Reduce
+  reshape,
+  transpose,
+  slice,           // a range of one dim
+  concat,          // along one dim
+  rms_norm,        // x, scale: over the last dim
+  rope,            // x, positions: rotates the last dim
+  attention,       // query, key, value, positions, segments [, sinks]
+  embed,           // table, tokens
+  cross_entropy,   // logits, targets, segments: the loss of each position
+  top_k,           // scores [, selection scores]: weights and expert ids of each token
+  spread,          // weights, ids: weights laid out over all experts
+  slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; never laid out in memory
+  balance_loss,    // scores, ids
+  constraint,      // the operand, laid out as its labels and the rules say
+  stage_state,     // rows regrouped for the stages of a pipeline
+  repeat,          // a body run once a layer
+  region,          // a body on local shapes with its collectives spelled out
+};
+
+enum class Unary : std::uint8_t { silu, sigmoid, gelu, relu, exp, log, negate, rsqrt, identity, scale, offset, clamp };
+enum class Binary : std::uint8_t { add, subtract, multiply, divide, maximum };
+enum class Reduction : std::uint8_t { sum, mean, maximum };
+
+struct Initializer {
+  enum class Kind : std::uint8_t { zeros, ones, normal, fan_in };
+  Kind kind = Kind::fan_in;
+  std::int64_t fan_in = 1;   // inputs that one output sums
+  double divisor = 1;        // further division of the standard deviation
+};
+
+struct ParameterOf {
+  Labels labels;
+  Initializer initializer;
+};
+struct InputOf {
+  Labels labels;
+};
+struct EinsumOf {
+  std::string equation;  // "bsm,mh->bsh"
+};
+struct UnaryOf {
+  Unary function;
+  double a = 0;  // scale, offset, or clamp's low
+  double b = 0;  // clamp's high
+};
+struct BinaryOf {
+  Binary function;
+};
+struct BroadcastOf {
+  std::vector<int> dims;  // the result's dim of each of the operand's dims
+};
+struct ReduceOf {
+  Reduction function;
+  std::vector<int> dims;
+};
+struct TransposeOf {
+  std::vector<int> order;
+};
+struct SliceOf {
+  int dim = 0;
+  std::int64_t begin = 0;
+  std::int64_t size = 0;
+};
+struct ConcatOf {
+  int dim = 0;
+};
+struct RmsNormOf {
+  double epsilon = 1e-5;
+};
+struct RopeOf {
+  enum class Kind : std::uint8_t { standard, llama3, yarn };
+  Kind kind = Kind::standard;
+  bool interleave = false;  // pairs (2i, 2i+1) instead of halves
+  double min_timescale = 1;
+  double max_timescale = 10000;
+  double linear_scaling = 1;
+  double factor = 1;  // yarn, llama3
+  double beta_fast = 32;
+  double beta_slow = 1;
+  std::int64_t original_max_positions = 4096;
+  bool truncate = true;
+  bool attention_scaling = false;
+};
+struct AttentionOf {
+  std::int64_t window = 0;    // 0: all earlier positions
+  double score_scale = 1;     // of query times key
+  double soft_cap = 0;        // 0: none
+};
+struct CrossEntropyOf {
+  double z_loss = 0;
+};
+struct TopKOf {
+  enum class Weights : std::uint8_t { softmax_of_chosen, chosen };
+  std::int64_t k = 1;
+  Weights weights = Weights::softmax_of_chosen;
+  bool normalize = false;
+  double normalize_epsilon = 0;
+  double scale = 1;
+  std::int64_t groups = 0;       // 0: no groups
+  std::int64_t chosen_groups = 0;
+  int group_score_terms = 2;     // best scores summed to a group's score
+  bool random = false;
+};
+struct SpreadOf {
+  std::int64_t experts = 1;
+};
+struct SlotMaskOf {
+  std::int64_t experts = 1;
+  std::int64_t capacity = 1;  // slots an expert has for a row of the batch
+};
+struct BalanceLossOf {
+  std::int64_t experts = 1;
+  double weight = 0;
+};
+using ConstraintOf = sharding::Constraint;
+struct StageStateOf {
+  std::int64_t stages = 1;
+};
+
+struct Graph;
+
+// Equal layers: operands are the carried values, then values that all iterations read, then stacked parameters, of
+// which an iteration gets its slice; results are the carried values, then one of each iteration's other results stacked
+// at dim 0. The stacked dims, of which `sizes` gives the sizes, stand at `position` of each stacked parameter.
+struct RepeatOf {
+  std::shared_ptr<const Graph> body;
+  std::vector<std::int64_t> sizes;
+  Labels labels;
+  int position = 0;
+  int carried = 0;
+  int shared = 0;
+  std::int64_t count() const { return elements(sizes); }
+};
+
+// Local work with collectives of its own on operands and results that are laid out as their constraints say.
+struct RegionOf {
+  enum class Kind : std::uint8_t { ring, all_to_all };
+  Kind kind = Kind::all_to_all;
+  TopKOf routing;
+  std::int64_t experts = 1;
+  std::vector<std::string> activations;  // of the experts' MLPs
+  double balance_loss_weight = 0;
+};
+
+using Attributes =
+    std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
+                 SliceOf, ConcatOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf, TopKOf, SpreadOf, SlotMaskOf, BalanceLossOf,
+                 ConstraintOf, StageStateOf, RepeatOf, RegionOf>;
+
+struct Node {
+  Op op = Op::input;
+  std::string path;  // "decoder/layers/self_attention/query"
+  std::vector<ValueId> operands;
+  std::vector<ValueId> results;
+  Attributes attributes;
+};
+
+struct Value {
+  Shape shape;
+  DType dtype = DType::float32;
+  NodeId producer = -1;
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;  // in an order in which they can run
+  std::vector<ValueId> results;
+
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
+  const Node& producer_of(ValueId id) const { return node(value(id).producer); }
+};
+
+std::string_view name_of(Op op);
+std::string_view name_of(Unary function);
+std::string_view name_of(Binary function);
+std::string_view name_of(Reduction function);
+
+}  // namespace moesh::graph

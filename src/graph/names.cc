@@ -1,0 +1,75 @@
+// Names of ops and functions, as printed.
+#include "graph/graph.h"
+
+namespace moesh::graph {
+
+std::string_view name_of(Op op) {
+  switch (op) {
+    case Op::input: return "input";
+    case Op::parameter: return "parameter";
+    case Op::einsum: return "einsum";
+    case Op::unary: return "unary";
+    case Op::binary: return "binary";
+    case Op::cast: return "cast";
+    case Op::broadcast: return "broadcast";
+    case Op::reduce: return "reduce";
+    case Op::reshape: return "reshape";
+    case Op::transpose: return "transpose";
+    case Op::slice: return "slice";
+    case Op::concat: return "concat";
+    case Op::rms_norm: return "rms_norm";
+    case Op::rope: return "rope";
+    case Op::attention: return "attention";
+    case Op::embed: return "embed";
+    case Op::cross_entropy: return "cross_entropy";
+    case Op::top_k: return "top_k";
+    case Op::spread: return "spread";
+    case Op::slot_mask: return "slot_mask";
+    case Op::balance_loss: return "balance_loss";
+    case Op::constraint: return "constraint";
+    case Op::stage_state: return "stage_state";
+    case Op::repeat: return "repeat";
+    case Op::region: return "region";
+  }
+  return "?";
+}
+
+std::string_view name_of(Unary function) {
+  switch (function) {
+    case Unary::silu: return "silu";
+    case Unary::sigmoid: return "sigmoid";
+    case Unary::gelu: return "gelu";
+    case Unary::relu: return "relu";
+    case Unary::exp: return "exp";
+    case Unary::log: return "log";
+    case Unary::negate: return "negate";
+    case Unary::rsqrt: return "rsqrt";
+    case Unary::identity: return "identity";
+    case Unary::scale: return "scale";
+    case Unary::offset: return "offset";
+    case Unary::clamp: return "clamp";
+  }
+  return "?";
+}
+
+std::string_view name_of(Binary function) {
+  switch (function) {
+    case Binary::add: return "add";
+    case Binary::subtract: return "subtract";
+    case Binary::multiply: return "multiply";
+    case Binary::divide: return "divide";
+    case Binary::maximum: return "maximum";
+  }
+  return "?";
+}
+
+std::string_view name_of(Reduction function) {
+  switch (function) {
+    case Reduction::sum: return "sum";
+    case Reduction::mean: return "mean";
+    case Reduction::maximum: return "maximum";
+  }
+  return "?";
+}
+
+}  // namespace moesh::graph

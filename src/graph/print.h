@@ -1,0 +1,19 @@
+// A graph as text: one line a node, bodies indented below what repeats them.
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace moesh::graph {
+
+std::string to_text(const Graph& graph);
+
+struct GraphCounts {
+  std::int64_t nodes = 0;
+  std::int64_t parameters = 0;
+  std::int64_t constraints = 0;
+};
+GraphCounts count(const Graph& graph);
+
+}  // namespace moesh::graph

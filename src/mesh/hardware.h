@@ -1,0 +1,78 @@
+// The hardware catalogue: what one device of each kind can do, and the slices that the kind comes in.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/yaml.h"
+
+namespace moesh::mesh {
+
+// How far a link reaches: within a chip, a node of a few devices, a slice, or between all devices.
+enum class Domain { chip, node, slice, all };
+
+struct Link {
+  std::string kind;  // ici, nvlink, infinity-fabric, infiniband, ...
+  Domain domain = Domain::all;
+  // What leaves one device in one direction, over all its ports together. With one port (a switch) all of it can go to
+  // any one peer; with several (a torus, a mesh of direct links) a neighbour gets its port's share.
+  double bytes_per_second = 0;
+  double latency_seconds = 0;
+  std::int64_t ports = 1;
+};
+
+// Slices that are grids of chips. A dim's ring is closed when every dim is a multiple of `wrap_all_multiples_of`, or
+// when the dim is at least `wrap_at_least`.
+struct GridSizes {
+  std::vector<std::vector<std::int64_t>> grids;
+  std::int64_t number_per_chip = 1;  // the number in a name, divided by the grid's chips
+  std::optional<std::int64_t> wrap_all_multiples_of;
+  std::optional<std::int64_t> wrap_at_least;
+};
+
+// Slices that are a power of two within one node, or whole nodes.
+struct NodeSizes {
+  std::int64_t node = 1;  // devices
+  std::int64_t most = 1;  // devices
+};
+
+// Slices of any number of devices.
+struct AnySizes {
+  std::int64_t most = 1;
+};
+
+// All figures are those of one device, and peaks.
+struct Chip {
+  std::string name;   // "v5p", or the path of a file
+  std::string title;  // "Google TPU v5p"
+  std::optional<double> bf16_flops_per_second;
+  std::optional<double> fp8_flops_per_second;
+  std::optional<double> f32_flops_per_second;
+  std::optional<double> int8_flops_per_second;
+  std::int64_t memory_bytes = 0;
+  std::int64_t usable_memory_bytes = 0;  // what is left for programs; memory_bytes when the source does not say
+  double memory_bytes_per_second = 0;
+  std::vector<Link> links;  // from the nearest domain to the farthest
+  std::int64_t devices_per_chip = 1;
+  std::variant<GridSizes, NodeSizes, AnySizes> sizes;
+  std::vector<std::string> source;  // public documents
+};
+
+std::string_view name_of(Domain domain);
+
+std::int64_t chips_of(const std::vector<std::int64_t>& grid);
+
+// The kinds in configs/hardware/, sorted.
+std::vector<std::string> hardware_names();
+
+// Checks and reads one hardware file. Patterns to start from: configs/hardware/v5p.yml for a torus, h100.yml for nodes.
+Chip load_chip(const config::YamlNode& file, std::string name);
+
+// The file of one kind in the catalogue, which must be one of hardware_names().
+Chip load_builtin_chip(const std::string& name);
+
+}  // namespace moesh::mesh

@@ -1,0 +1,206 @@
+#include "mesh/mesh.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::mesh {
+namespace {
+
+constexpr std::size_t kMostAxes = 64;
+constexpr std::int64_t kDevicesOfThisMachine = 8;
+
+enum class Level { ici, dcn };
+
+// The key that sizes an axis: ici_pipeline_parallelism for "stage", ici_fsdp_parallelism for "fsdp".
+std::string key_for(Level level, std::string_view axis) {
+  const std::string_view word = axis == "stage" ? "pipeline" : axis == "model" ? "tensor" : axis;
+  return fmt::format("{}_{}_parallelism", level == Level::ici ? "ici" : "dcn", word);
+}
+
+struct Factor {
+  std::string key;
+  std::int64_t size;
+};
+
+std::vector<Factor> factors_of(const config::Settings& settings, Level level) {
+  std::vector<Factor> factors;
+  for (const std::string& axis : settings.texts("mesh_axes")) {
+    const std::string key = key_for(level, axis);
+    if (config::find_key(key) == nullptr) {
+      refuse(fmt::format("mesh axis '{}' is unknown: no key {} gives its size", axis, key),
+             settings.origin("mesh_axes").where, "use the axes of configs/base.yml");
+    }
+    factors.push_back({key, settings.integer(key)});
+    if (factors.back().size == 0) {
+      refuse(fmt::format("{} is 0, a size or -1 was expected", key), settings.origin(key).where);
+    }
+  }
+  return factors;
+}
+
+std::int64_t known_product(const std::vector<Factor>& factors) {
+  std::int64_t product = 1;
+  for (const Factor& factor : factors) {
+    if (factor.size < 0) continue;
+    if (product > std::numeric_limits<std::int64_t>::max() / factor.size) {
+      refuse("the axis sizes multiply to more than 2^63", factor.key, "lower them");
+    }
+    product *= factor.size;
+  }
+  return product;
+}
+
+bool has_open(const std::vector<Factor>& factors) {
+  return std::any_of(factors.begin(), factors.end(), [](const Factor& factor) { return factor.size < 0; });
+}
+
+// "ici_fsdp_parallelism=4 x ici_expert_parallelism=2", leaving out the ones.
+std::string spelled(const std::vector<Factor>& factors) {
+  std::vector<std::string> words;
+  for (const Factor& factor : factors) {
+    if (factor.size != 1) words.push_back(fmt::format("{}={}", factor.key, factor.size));
+  }
+  return words.empty() ? "all sizes 1" : join(words, " x ");
+}
+
+std::string count_of(std::int64_t count, std::string_view unit) {
+  return fmt::format("{} {}{}", with_commas(count), unit, count == 1 ? "" : "s");
+}
+
+// Fills the one open size, and refuses what does not multiply to `target`.
+void close_factors(std::vector<Factor>& factors, std::int64_t target, std::string_view unit,
+                   const std::string& target_name) {
+  const auto open = std::count_if(factors.begin(), factors.end(), [](const Factor& f) { return f.size < 0; });
+  const std::string given = spelled(factors);
+  if (open > 1) refuse(fmt::format("{} axes are -1 ({}), at most one can take what is left", open, given), "the mesh");
+  const std::int64_t known = known_product(factors);
+  const bool fits = open == 1 ? target % known == 0 : target == known;
+  if (!fits) {
+    refuse(fmt::format("{} make {}{}, {} has {}", given, open == 1 ? "a multiple of " : "", known, target_name,
+                       count_of(target, unit)),
+           "the mesh", "set one axis to -1 to take what is left, or choose sizes that multiply to it");
+  }
+  for (Factor& factor : factors) {
+    if (factor.size < 0) factor.size = target / known;
+  }
+}
+
+// A size above 1 for an axis that the chosen mesh lacks would be lost without a word.
+void check_unused_sizes(const config::Settings& settings) {
+  const std::vector<std::string>& axes = settings.texts("mesh_axes");
+  std::set<std::string> known;
+  for (const std::string& axis : axes) {
+    known.insert(key_for(Level::ici, axis));
+    known.insert(key_for(Level::dcn, axis));
+  }
+  for (const config::Topic& topic : config::topics()) {
+    for (const config::Key& key : topic.keys) {
+      const bool sizes_axis = key.name.ends_with("_parallelism") &&
+                              (key.name.starts_with("ici_") || key.name.starts_with("dcn_"));
+      if (!sizes_axis || known.contains(std::string(key.name)) || settings.integer(key.name) <= 1) continue;
+      refuse(fmt::format("{}={}, but the mesh has only the axes {}", key.name, settings.integer(key.name),
+                         join(axes, ", ")),
+             settings.origin(key.name).where, "choose another rule set, or leave the key out");
+    }
+  }
+}
+
+void check_axes(const config::Settings& settings) {
+  const std::vector<std::string>& axes = settings.texts("mesh_axes");
+  const std::string& where = settings.origin("mesh_axes").where;
+  if (axes.empty()) refuse("mesh_axes is empty, at least one axis was expected", where);
+  if (axes.size() > kMostAxes) refuse(fmt::format("{} mesh axes, at most {} are held", axes.size(), kMostAxes), where);
+  std::set<std::string> seen;
+  for (const std::string& axis : axes) {
+    if (!seen.insert(axis).second) refuse(fmt::format("mesh axis '{}' stands twice", axis), where, "name it once");
+  }
+}
+
+std::int64_t slices_of_this_machine(const config::Settings& settings) {
+  for (const char* key : {"compile_topology_num_slices", "num_slices"}) {
+    if (settings.integer(key) > 0) return settings.integer(key);
+  }
+  return known_product(factors_of(settings, Level::dcn));
+}
+
+}  // namespace
+
+Mesh::Mesh(std::vector<Axis> axes) : axes_(std::move(axes)) {}
+
+std::optional<AxisIndex> Mesh::find(std::string_view name) const {
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    if (axes_[i].name == name) return static_cast<AxisIndex>(i);
+  }
+  return std::nullopt;
+}
+
+std::int64_t Mesh::size_of(std::string_view name) const {
+  const auto index = find(name);
+  return index ? axes_[*index].size() : 1;
+}
+
+std::int64_t Mesh::devices() const {
+  std::int64_t product = 1;
+  for (const Axis& axis : axes_) product *= axis.size();
+  return product;
+}
+
+std::vector<std::int64_t> Mesh::coordinates_of(std::int64_t device) const {
+  std::vector<std::int64_t> coordinates(axes_.size());
+  for (std::size_t i = axes_.size(); i-- > 0;) {
+    coordinates[i] = device % axes_[i].ici;
+    device /= axes_[i].ici;
+  }
+  for (std::size_t i = axes_.size(); i-- > 0;) {
+    coordinates[i] += device % axes_[i].dcn * axes_[i].ici;
+    device /= axes_[i].dcn;
+  }
+  return coordinates;
+}
+
+std::int64_t Mesh::device_at(const std::vector<std::int64_t>& coordinates) const {
+  std::int64_t within = 0;
+  std::int64_t slice = 0;
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    within = within * axes_[i].ici + coordinates[i] % axes_[i].ici;
+    slice = slice * axes_[i].dcn + coordinates[i] / axes_[i].ici;
+  }
+  std::int64_t slice_devices = 1;
+  for (const Axis& axis : axes_) slice_devices *= axis.ici;
+  return slice * slice_devices + within;
+}
+
+Topology target_of(const config::Settings& settings) {
+  check_axes(settings);
+  const std::string& name = settings.text("compile_topology");
+  if (!name.empty()) {
+    const std::int64_t slices = settings.integer("compile_topology_num_slices");
+    return find_topology(name, slices > 0 ? slices : 1);
+  }
+  const std::vector<Factor> ici = factors_of(settings, Level::ici);
+  const std::int64_t known = known_product(ici);
+  const std::int64_t slices = slices_of_this_machine(settings);
+  const std::int64_t share = std::max<std::int64_t>(1, kDevicesOfThisMachine / slices);
+  const std::int64_t per_slice = has_open(ici) && share % known == 0 ? share : known;
+  return find_topology(fmt::format("cpu-{}", per_slice), slices, "the mesh");
+}
+
+Mesh build_mesh(const config::Settings& settings, const Topology& target) {
+  check_axes(settings);
+  check_unused_sizes(settings);
+  std::vector<Factor> ici = factors_of(settings, Level::ici);
+  std::vector<Factor> dcn = factors_of(settings, Level::dcn);
+  close_factors(ici, target.devices_per_slice, "device", "a slice of " + target.name);
+  close_factors(dcn, target.slices, "slice", target.name);
+  std::vector<Axis> axes;
+  for (std::size_t i = 0; i < ici.size(); ++i) axes.push_back({settings.texts("mesh_axes")[i], ici[i].size, dcn[i].size});
+  return Mesh(std::move(axes));
+}
+
+}  // namespace moesh::mesh

@@ -1,0 +1,231 @@
+#include "mesh/topology.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::mesh {
+namespace {
+
+constexpr std::int64_t kMostSlices = 65536;
+
+// Names that other engines use for machines of the catalogue.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kAliases = {{{"a3", "h100-8"}}};
+
+struct Slice {
+  std::vector<std::int64_t> grid;
+  std::vector<bool> wrap;
+  std::int64_t devices = 1;
+};
+
+std::vector<bool> wrap_of(const GridSizes& sizes, const std::vector<std::int64_t>& grid) {
+  const std::int64_t unit = sizes.wrap_all_multiples_of.value_or(1);
+  const bool whole = sizes.wrap_all_multiples_of.has_value() &&
+                     std::all_of(grid.begin(), grid.end(), [&](std::int64_t dim) { return dim % unit == 0; });
+  std::vector<bool> wrap;
+  for (const std::int64_t dim : grid) wrap.push_back(whole || (sizes.wrap_at_least && dim >= *sizes.wrap_at_least));
+  return wrap;
+}
+
+// The slice that a size names; nothing when the kind does not come in it.
+std::optional<Slice> slice_of(const GridSizes& sizes, const Chip& chip, std::int64_t size) {
+  for (const auto& grid : sizes.grids) {
+    const std::int64_t chips = chips_of(grid);
+    if (size % sizes.number_per_chip != 0 || size / sizes.number_per_chip != chips) continue;
+    return Slice{grid, wrap_of(sizes, grid), chips * chip.devices_per_chip};
+  }
+  return std::nullopt;
+}
+
+bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
+
+std::optional<Slice> slice_of(const NodeSizes& sizes, const Chip&, std::int64_t size) {
+  if (size < 1 || size > sizes.most) return std::nullopt;
+  const bool within = size == sizes.node || (size < sizes.node && is_power_of_two(size));
+  if (within) return Slice{{size}, {false}, size};
+  if (size % sizes.node != 0) return std::nullopt;
+  return Slice{{size / sizes.node, sizes.node}, {false, false}, size};
+}
+
+std::optional<Slice> slice_of(const AnySizes& sizes, const Chip&, std::int64_t size) {
+  if (size < 1 || size > sizes.most) return std::nullopt;
+  return Slice{{size}, {false}, size};
+}
+
+// Valid sizes, among them those nearest to `size`.
+std::vector<std::int64_t> neighbours(const GridSizes& sizes, std::int64_t) {
+  std::vector<std::int64_t> numbers;
+  for (const auto& grid : sizes.grids) numbers.push_back(chips_of(grid) * sizes.number_per_chip);
+  return numbers;
+}
+
+std::vector<std::int64_t> neighbours(const NodeSizes& sizes, std::int64_t size) {
+  std::vector<std::int64_t> numbers = {sizes.node};
+  for (std::int64_t part = 1; part < sizes.node; part *= 2) numbers.push_back(part);
+  const std::int64_t nodes = std::min(size, sizes.most) / sizes.node;
+  for (const std::int64_t count : {nodes, nodes + 1}) {
+    if (count > 0 && count * sizes.node <= sizes.most) numbers.push_back(count * sizes.node);
+  }
+  return numbers;
+}
+
+std::vector<std::int64_t> neighbours(const AnySizes& sizes, std::int64_t) { return {1, sizes.most}; }
+
+// The nearest valid size below and the nearest above.
+std::vector<std::int64_t> nearest_sizes(const Chip& chip, std::int64_t size) {
+  const auto all = std::visit([&](const auto& sizes) { return neighbours(sizes, size); }, chip.sizes);
+  std::optional<std::int64_t> below;
+  std::optional<std::int64_t> above;
+  for (const std::int64_t number : all) {
+    if (number <= size && number > below.value_or(0)) below = number;
+    if (number > size && number < above.value_or(std::numeric_limits<std::int64_t>::max())) above = number;
+  }
+  std::vector<std::int64_t> found;
+  for (const auto& number : {below, above}) {
+    if (number) found.push_back(*number);
+  }
+  return found;
+}
+
+std::string spelled(const GridSizes& sizes) {
+  std::vector<std::int64_t> numbers = neighbours(sizes, 0);
+  std::sort(numbers.begin(), numbers.end());
+  if (numbers.size() > 12) {
+    return fmt::format("one of {} sizes from {} to {}", numbers.size(), numbers.front(), numbers.back());
+  }
+  std::vector<std::string> words;
+  for (const std::int64_t number : numbers) words.push_back(std::to_string(number));
+  return join(words, ", ");
+}
+
+std::string spelled(const NodeSizes& sizes) {
+  std::string parts;
+  for (std::int64_t part = 1; part < sizes.node; part *= 2) parts += fmt::format("{}, ", part);
+  return fmt::format("{}or a multiple of {} up to {}", parts, sizes.node, sizes.most);
+}
+
+std::string spelled(const AnySizes& sizes) { return fmt::format("1 to {}", sizes.most); }
+
+std::string spelled_sizes(const Chip& chip) {
+  return std::visit([](const auto& sizes) { return spelled(sizes); }, chip.sizes);
+}
+
+// A name taken apart. `prefix` is all that stands before the size: "v5p-", "mine.yml:".
+struct Asked {
+  std::string prefix;
+  std::string kind;  // of the catalogue, or the file's path
+  std::string size;
+  bool is_file = false;
+};
+
+bool starts_size(std::string_view rest) { return rest.empty() || rest.front() == ':'; }
+
+std::optional<Asked> asked_file(std::string_view name) {
+  for (const std::string_view ending : {".yml", ".yaml"}) {
+    const std::size_t at = name.rfind(ending);
+    if (at == std::string_view::npos || !starts_size(name.substr(at + ending.size()))) continue;
+    const std::string path(name.substr(0, at + ending.size()));
+    const std::string_view rest = name.substr(path.size());
+    return Asked{path + ":", path, std::string(rest.empty() ? rest : rest.substr(1)), true};
+  }
+  return std::nullopt;
+}
+
+Asked take_apart(std::string_view name) {
+  for (const auto& [alias, meant] : kAliases) {
+    if (name == alias) name = meant;
+  }
+  if (auto file = asked_file(name)) return *file;
+  const std::size_t dash = name.rfind('-');
+  const std::string kind(name.substr(0, dash));
+  return {kind + "-", kind, dash == std::string_view::npos ? "" : std::string(name.substr(dash + 1)), false};
+}
+
+// A plain positive number; nothing when the text is anything else.
+std::optional<std::int64_t> parse_size(const std::string& text) {
+  const bool plain = !text.empty() && text.front() != '0' && text.find_first_not_of("0123456789") == std::string::npos;
+  return plain ? parse_integer(text) : std::nullopt;
+}
+
+std::string as_names(const Asked& asked, const std::vector<std::int64_t>& sizes) {
+  std::vector<std::string> names;
+  for (const std::int64_t size : sizes) names.push_back(fmt::format("{}{}", asked.prefix, size));
+  return join(names, " or ");
+}
+
+[[noreturn]] void refuse_kind(std::string_view name, const Asked& asked, const std::string& where) {
+  const std::vector<std::string> kinds = hardware_names();
+  const bool only_case_differs = std::binary_search(kinds.begin(), kinds.end(), lower(asked.kind));
+  std::vector<std::string> names;
+  for (const std::string& kind : nearest(asked.kind, kinds, only_case_differs ? 1 : 3)) {
+    const Chip chip = load_builtin_chip(kind);
+    const auto sizes = nearest_sizes(chip, parse_size(asked.size).value_or(1));
+    if (!sizes.empty()) names.push_back(fmt::format("{}-{}", kind, sizes.front()));
+  }
+  refuse(fmt::format("hardware '{}' is unknown, KIND-SIZE with one of {} or PATH.yml:SIZE was expected",
+                     shorten(name, 60), join(kinds, ", ")),
+         where, names.empty() ? "" : fmt::format("did you mean {}?", join(names, " or ")));
+}
+
+[[noreturn]] void refuse_size(const Asked& asked, const Chip& chip, const std::string& where) {
+  const auto size = parse_size(asked.size);
+  const std::string what = asked.size.empty()
+                               ? fmt::format("hardware '{}' needs a size", asked.kind)
+                               : fmt::format("hardware '{}' has no size '{}'", asked.kind, shorten(asked.size, 30));
+  const std::vector<std::int64_t> near = nearest_sizes(chip, size.value_or(8));
+  refuse(fmt::format("{}: {} was expected", what, spelled_sizes(chip)), where,
+         fmt::format("{} {}", size ? "use" : "for example", as_names(asked, near)));
+}
+
+Chip load_asked(std::string_view name, const Asked& asked, const std::string& where) {
+  if (asked.is_file) return load_chip(config::read_yaml(asked.kind), asked.kind);
+  const std::vector<std::string> kinds = hardware_names();
+  if (!std::binary_search(kinds.begin(), kinds.end(), asked.kind)) refuse_kind(name, asked, where);
+  return load_builtin_chip(asked.kind);
+}
+
+// A file that describes one machine need not be told its size.
+std::optional<std::int64_t> only_size(const Chip& chip) {
+  const auto* sizes = std::get_if<GridSizes>(&chip.sizes);
+  if (sizes == nullptr || sizes->grids.size() != 1) return std::nullopt;
+  return chips_of(sizes->grids[0]) * sizes->number_per_chip;
+}
+
+Slice find_slice(const Asked& asked, const Chip& chip, const std::string& where) {
+  const auto size = asked.size.empty() ? only_size(chip) : parse_size(asked.size);
+  if (!size) refuse_size(asked, chip, where);
+  const auto slice = std::visit([&](const auto& sizes) { return slice_of(sizes, chip, *size); }, chip.sizes);
+  if (!slice) refuse_size(asked, chip, where);
+  return *slice;
+}
+
+}  // namespace
+
+Topology find_topology(std::string_view name, std::int64_t slices, const std::string& where) {
+  if (slices < 1 || slices > kMostSlices) {
+    refuse(fmt::format("{} slices of {}, 1 to {} were expected", slices, shorten(name, 60), kMostSlices), where);
+  }
+  const Asked asked = take_apart(name);
+  Chip chip = load_asked(name, asked, where);
+  Slice slice = find_slice(asked, chip, where);
+  return {std::string(name), std::move(chip), std::move(slice.grid), std::move(slice.wrap), slice.devices, slices};
+}
+
+std::int64_t domain_devices(const Topology& topology, const Link& link) {
+  switch (link.domain) {
+    case Domain::chip: return topology.chip.devices_per_chip;
+    case Domain::node: return topology.grid.back();
+    case Domain::slice: return topology.devices_per_slice;
+    case Domain::all: return topology.devices();
+  }
+  return 1;
+}
+
+}  // namespace moesh::mesh

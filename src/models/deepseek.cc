@@ -1,0 +1,49 @@
+// DeepSeek 2 and 3, Kimi K2: latent attention, the first layers dense, then experts beside shared ones.
+#include "models/family.h"
+#include "nn/attention.h"
+#include "nn/latent_attention.h"
+#include "nn/mlp.h"
+#include "nn/moe/moe.h"
+#include "sharding/labels.h"
+
+namespace moesh::models {
+namespace {
+
+Tensor attend(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
+  if (context.model.attention.latent) return nn::latent_attention(builder, context, "self_attention", h, tokens);
+  return nn::attention(builder, context, "self_attention", h, tokens, {});
+}
+
+LayerResult experts(Builder& builder, const Context& context, Tensor h) {
+  const graph::Scope scope(builder, "DeepSeekMoeBlock_0");
+  const nn::MoeResult routed = nn::moe(builder, context, "MoeBlock_0", h, labels::embed_moe);
+  const config::MoeShape& moe = context.model.moe;
+  if (moe.shared_experts == 0) return {routed.out, routed.balance_loss};
+  const Tensor shared = nn::mlp(builder, context, "shared_experts", h, moe.shared_experts * moe.mlp_dim);
+  return {add(routed.out, shared), routed.balance_loss};
+}
+
+LayerResult dense_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
+  return residual_layer(
+      builder, context, x,
+      {[&](Tensor h) { return attend(builder, context, h, tokens); },
+       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}}; }});
+}
+
+LayerResult moe_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
+  return residual_layer(builder, context, x,
+                        {[&](Tensor h) { return attend(builder, context, h, tokens); },
+                         [&](Tensor h) { return experts(builder, context, h); }});
+}
+
+}  // namespace
+
+std::vector<LayerGroup> deepseek_layers(const Context& context) {
+  const std::int64_t dense = context.model.dense_layers;
+  std::vector<LayerGroup> groups;
+  if (dense > 0) groups.push_back({"dense_layers", dense, 1, false, dense_layer});
+  if (context.model.layers > dense) groups.push_back({"moe_layers", context.model.layers - dense, 1, true, moe_layer});
+  return groups;
+}
+
+}  // namespace moesh::models

@@ -1,0 +1,49 @@
+// What a family of models brings: its layers, in groups of equal ones.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "nn/context.h"
+
+namespace moesh::models {
+
+using graph::Builder;
+using graph::Tensor;
+using nn::Context;
+using nn::Tokens;
+
+struct LayerResult {
+  Tensor x;
+  Tensor balance_loss;  // absent for a layer without one
+};
+
+// `position`: of the layer within its cycle.
+using Layer = std::function<LayerResult(Builder&, const Context&, Tensor x, const Tokens&, std::int64_t position)>;
+
+struct LayerGroup {
+  std::string name;     // of the stack, and the label of the dim that stacking adds
+  std::int64_t count = 0;
+  std::int64_t cycle = 1;
+  bool may_pipeline = true;
+  Layer layer;
+};
+
+// Pre-norm residual layer: x + attention(norm(x)), then + block(norm(x)).
+struct Residual {
+  std::function<Tensor(Tensor)> attention;
+  std::function<LayerResult(Tensor)> block;
+};
+LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, const Residual& parts);
+
+// One function a family, registered by decoder block in families.cc.
+std::vector<LayerGroup> llama_layers(const Context& context);
+std::vector<LayerGroup> mixtral_layers(const Context& context);
+std::vector<LayerGroup> deepseek_layers(const Context& context);
+std::vector<LayerGroup> qwen3_layers(const Context& context);
+std::vector<LayerGroup> gpt_oss_layers(const Context& context);
+
+std::vector<LayerGroup> layers_of(const Context& context);
+
+}  // namespace moesh::models

@@ -1,0 +1,27 @@
+// gpt-oss: attention sinks and biases, every other layer with a sliding window, experts with biases.
+#include "models/family.h"
+#include "nn/attention.h"
+#include "nn/moe/moe.h"
+#include "sharding/labels.h"
+
+namespace moesh::models {
+namespace {
+
+LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+  const std::int64_t window = position % 2 == 0 ? context.model.attention.sliding_window : 0;
+  return residual_layer(
+      builder, context, x,
+      {[&](Tensor h) { return nn::attention(builder, context, "GptOssAttention", h, tokens, {window, true}); },
+       [&](Tensor h) {
+         const nn::MoeResult made = nn::moe(builder, context, "GptOssMlp", h, labels::embed);
+         return LayerResult{made.out, made.balance_loss};
+       }});
+}
+
+}  // namespace
+
+std::vector<LayerGroup> gpt_oss_layers(const Context& context) {
+  return {{"layers", context.model.layers, context.model.cycle, true, layer}};
+}
+
+}  // namespace moesh::models

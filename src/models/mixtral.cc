@@ -1,0 +1,25 @@
+// Mixtral: Llama's attention, and experts instead of the MLP.
+#include "models/family.h"
+#include "nn/attention.h"
+#include "nn/moe/moe.h"
+#include "sharding/labels.h"
+
+namespace moesh::models {
+namespace {
+
+LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
+  return residual_layer(builder, context, x,
+                        {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, {}); },
+                         [&](Tensor h) {
+                           const nn::MoeResult made = nn::moe(builder, context, "MoeBlock_0", h, labels::embed);
+                           return LayerResult{made.out, made.balance_loss};
+                         }});
+}
+
+}  // namespace
+
+std::vector<LayerGroup> mixtral_layers(const Context& context) {
+  return {{"layers", context.model.layers, 1, true, layer}};
+}
+
+}  // namespace moesh::models

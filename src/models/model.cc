@@ -1,0 +1,105 @@
+// Shape suffixes: B rows, S length, M embedding, V vocabulary.
+#include "models/model.h"
+
+#include <cmath>
+
+#include "models/stack.h"
+#include "nn/norm.h"
+#include "sharding/labels.h"
+
+namespace moesh::models {
+namespace {
+
+struct Batch {
+  Tensor tokens, targets, positions, segments, target_segments;
+};
+
+Batch batch_inputs(Builder& builder, const Context& context) {
+  const auto add = [&](const char* name) {
+    return builder.input(name, {context.rows, context.length}, DType::int32,
+                         {labels::activation_embed_and_logits_batch, labels::activation_norm_length});
+  };
+  return {add("inputs"), add("targets"), add("inputs_position"), add("inputs_segmentation"),
+          add("targets_segmentation")};
+}
+
+Tensor embed(Builder& builder, const Context& context, Tensor table_VM, Tensor tokens_BS) {
+  const Shape shape{context.rows, context.length, context.model.emb_dim};
+  const Tensor x = builder.add_one(graph::Op::embed, "embed", {cast(table_VM, context.model.compute_dtype), tokens_BS},
+                                   {}, shape, context.model.compute_dtype);
+  return constrain("embedded", x,
+                   {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_embed});
+}
+
+Tensor project_to_vocab(Builder& builder, const Context& context, Tensor x_BSM, Tensor table_VM) {
+  const config::ModelShape& model = context.model;
+  const DType dtype = context.settings.boolean("logits_dot_in_fp32") ? DType::float32 : model.compute_dtype;
+  if (model.tied_embedding) {
+    const bool normalize = context.settings.boolean("normalize_embedding_logits");
+    const Tensor logits = einsum("logits", "bsm,vm->bsv", cast(x_BSM, dtype), cast(table_VM, dtype));
+    return normalize ? graph::scale(logits, 1 / std::sqrt(static_cast<double>(model.emb_dim))) : logits;
+  }
+  const graph::Scope scope(builder, "logits_dense");
+  const Tensor weight_MV = builder.parameter("kernel", {model.emb_dim, model.vocab_size}, model.weight_dtype,
+                                             {{labels::embed_vocab, labels::vocab}, nn::fan_in(model.emb_dim)});
+  return einsum("", "bsm,mv->bsv", cast(x_BSM, dtype), cast(weight_MV, dtype));
+}
+
+Tensor logits(Builder& builder, const Context& context, Tensor x_BSM, Tensor table_VM) {
+  const graph::Scope scope(builder, "decoder");
+  x_BSM = nn::rms_norm(builder, context, "decoder_norm", x_BSM);
+  const Tensor made = constrain("logits", project_to_vocab(builder, context, x_BSM, table_VM),
+                                {labels::activation_embed_and_logits_batch, labels::activation_length,
+                                 labels::activation_vocab});
+  return context.settings.boolean("cast_logits_to_fp32") ? cast(made, DType::float32) : made;
+}
+
+// Summed over the positions that count, over their number.
+Tensor cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV, const Batch& batch) {
+  const std::vector<Tensor> made = builder.add(
+      graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
+      graph::CrossEntropyOf{context.settings.real("z_loss_multiplier")}, {{{}, DType::float32}, {{}, DType::float32}});
+  return binary(graph::Binary::divide, made[0], unary(graph::Unary::offset, made[1], 1e-8));
+}
+
+std::int64_t moe_layers(const Context& context) { return context.model.layers - context.model.dense_layers; }
+
+}  // namespace
+
+graph::Graph build_model(const ModelRequest& request) {
+  const Context context{request.settings, request.shape, request.rows,
+                        request.settings.integer("max_target_length"), request.expert_shards};
+  Builder builder;
+  const Batch batch = batch_inputs(builder, context);
+  Tensor table_VM;
+  {
+    const graph::Scope scope(builder, "token_embedder");
+    table_VM = builder.parameter("embedding", {context.model.vocab_size, context.model.emb_dim},
+                                 context.model.weight_dtype,
+                                 {{labels::vocab, labels::embed_vocab}, {graph::Initializer::Kind::normal, 1, 1}});
+  }
+  Tensor x = embed(builder, context, table_VM, batch.tokens);
+  std::vector<Tensor> balance;
+  {
+    const graph::Scope scope(builder, "decoder");
+    for (const LayerGroup& group : layers_of(context)) {
+      const StackResult made = stack_layers(builder, context, group, x, {batch.positions, batch.segments});
+      x = made.x;
+      balance.insert(balance.end(), made.balance_losses.begin(), made.balance_losses.end());
+    }
+  }
+  const Tensor entropy = cross_entropy(builder, context, logits(builder, context, x, table_VM), batch);
+  Tensor loss = entropy;
+  Tensor balance_loss;
+  for (const Tensor& part : balance) balance_loss = balance_loss ? graph::add(balance_loss, part) : part;
+  if (balance_loss) {
+    balance_loss = graph::scale(balance_loss, 1 / static_cast<double>(moe_layers(context)));
+    loss = graph::add(loss, balance_loss);
+  }
+  builder.mark_result(loss);
+  builder.mark_result(entropy);
+  if (balance_loss) builder.mark_result(balance_loss);
+  return builder.take();
+}
+
+}  // namespace moesh::models

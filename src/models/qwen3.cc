@@ -1,0 +1,30 @@
+// Qwen3: queries and keys are normalised per head; an MLP, or experts.
+#include "models/family.h"
+#include "nn/attention.h"
+#include "nn/mlp.h"
+#include "nn/moe/moe.h"
+#include "sharding/labels.h"
+
+namespace moesh::models {
+namespace {
+
+LayerResult block(Builder& builder, const Context& context, Tensor h) {
+  if (!context.model.is_moe()) return {nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}};
+  const nn::MoeResult made = nn::moe(builder, context, "moe_block", h, labels::embed);
+  return {made.out, made.balance_loss};
+}
+
+LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
+  return residual_layer(
+      builder, context, x,
+      {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, {0, true}); },
+       [&](Tensor h) { return block(builder, context, h); }});
+}
+
+}  // namespace
+
+std::vector<LayerGroup> qwen3_layers(const Context& context) {
+  return {{"layers", context.model.layers, 1, true, layer}};
+}
+
+}  // namespace moesh::models

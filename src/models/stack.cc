@@ -1,0 +1,150 @@
+#include "models/stack.h"
+
+#include <numeric>
+#include <optional>
+
+#include <fmt/core.h>
+
+#include "sharding/labels.h"
+
+namespace moesh::models {
+namespace {
+
+// Where the stacked dim of parameters stands; within a pipeline the stages stand before everything.
+int stack_position(const Context& context) { return static_cast<int>(context.settings.integer("param_scan_axis")); }
+
+// The layers of one cycle, in a scope each when there are several.
+StackResult run_cycle(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
+                      const std::string& prefix, std::int64_t layers) {
+  StackResult result{x, {}};
+  for (std::int64_t i = 0; i < layers; ++i) {
+    std::optional<graph::Scope> scope;
+    if (!prefix.empty()) scope.emplace(builder, fmt::format("{}{}", prefix, i));
+    const LayerResult made = group.layer(builder, context, result.x, tokens, i % group.cycle);
+    result.x = made.x;
+    if (made.balance_loss) result.balance_losses.push_back(made.balance_loss);
+  }
+  return result;
+}
+
+Tensor sum_of(const std::vector<Tensor>& scalars) {
+  return std::accumulate(scalars.begin() + 1, scalars.end(), scalars.front(),
+                         [](Tensor a, Tensor b) { return graph::add(a, b); });
+}
+
+// Repeats `inside`, which returns the carried x and at most one loss, and sums the losses of the iterations.
+template <typename Inside>
+StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x, const Tokens& tokens, Inside inside) {
+  const graph::Body body{[&](Builder& b, const std::vector<Tensor>& carried, const std::vector<Tensor>& shared) {
+    const StackResult made = inside(b, carried[0], Tokens{shared[0], shared[1]});
+    std::vector<Tensor> out{made.x};
+    if (!made.balance_losses.empty()) out.push_back(sum_of(made.balance_losses));
+    return out;
+  }};
+  const std::vector<Tensor> made = graph::repeat(builder, stack, {x}, {tokens.positions, tokens.segments}, body);
+  if (made.size() == 1) return {made[0], {}};
+  return {made[0], {graph::reduce(graph::Reduction::sum, made[1], {0})}};
+}
+
+StackResult scanned(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
+                    const std::string& label) {
+  const graph::Stack stack{group.name, {group.count / group.cycle}, {label}, stack_position(context)};
+  return repeat_layers(builder, stack, x, tokens, [&](Builder& b, Tensor h, const Tokens& t) {
+    return run_cycle(b, context, group, h, t, group.cycle > 1 ? "layers_" : "", group.cycle);
+  });
+}
+
+StackResult unscanned(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
+                      const Tokens& tokens) {
+  return run_cycle(builder, context, group, x, tokens, group.name + "_", group.count);
+}
+
+StackResult in_a_row(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens) {
+  return context.model.scan ? scanned(builder, context, group, x, tokens, group.name)
+                            : unscanned(builder, context, group, x, tokens);
+}
+
+Tensor regroup(Builder& builder, const std::string& name, Tensor x, Shape shape, std::int64_t stages) {
+  return builder.add_one(graph::Op::stage_state, name, {x}, graph::StageStateOf{stages}, std::move(shape), x.dtype());
+}
+
+// The rows of a microbatch, from the buffers that travel round the stages.
+Tensor enter_stages(Builder& builder, const config::PipelineShape& pipeline, Tensor x) {
+  const std::int64_t rows = x.size(0) / pipeline.microbatches;
+  const Labels row_labels{labels::activation_batch, labels::activation_length, labels::activation_embed};
+  Labels io_labels{labels::activation_stage, labels::none};
+  Labels shift_labels{labels::activation_stage};
+  io_labels.insert(io_labels.end(), row_labels.begin(), row_labels.end());
+  shift_labels.insert(shift_labels.end(), row_labels.begin(), row_labels.end());
+  const Shape one{rows, x.size(1), x.size(2)};
+  Tensor io = regroup(builder, "state_io", x,
+                      {pipeline.stages, pipeline.microbatches / pipeline.stages, one[0], one[1], one[2]}, pipeline.stages);
+  io = constrain("state_io", io, io_labels);
+  Tensor shift = regroup(builder, "shift", io, {pipeline.stages, one[0], one[1], one[2]}, pipeline.stages);
+  shift = constrain("shift", shift, shift_labels);
+  return regroup(builder, "microbatch", shift, one, pipeline.stages);
+}
+
+Tensor microbatch(Builder& builder, const config::PipelineShape& pipeline, Tensor x) {
+  return regroup(builder, "microbatch", x, {x.size(0) / pipeline.microbatches, x.size(1)}, pipeline.stages);
+}
+
+StackResult stage_layers(Builder& builder, const Context& context, const LayerGroup& group,
+                         const config::PipelineShape& pipeline, Tensor x, const Tokens& tokens) {
+  if (pipeline.scan_stage && pipeline.layers_per_stage > 1) {
+    LayerGroup stage = group;
+    stage.name = "scanned_layers";
+    stage.count = pipeline.layers_per_stage * group.cycle;
+    return scanned(builder, context, stage, x, tokens, labels::layers_per_stage);
+  }
+  const std::int64_t layers = pipeline.layers_per_stage * group.cycle;
+  return run_cycle(builder, context, group, x, tokens, layers > 1 ? "layers_" : "", layers);
+}
+
+StackResult pipelined(Builder& builder, const Context& context, const LayerGroup& group,
+                      const config::PipelineShape& pipeline, Tensor x, const Tokens& tokens) {
+  const graph::Scope scope(builder, "pipeline_module");
+  Context inner = context;
+  inner.rows = context.rows / pipeline.microbatches;
+  graph::Stack stack{"layers", {pipeline.stages}, {labels::layers}, 0};
+  if (pipeline.repeats > 1) {
+    stack.sizes.insert(stack.sizes.begin(), pipeline.repeats);
+    stack.labels.insert(stack.labels.begin(), labels::circular_repeats);
+  }
+  const Tensor h = enter_stages(builder, pipeline, x);
+  const Tokens t{microbatch(builder, pipeline, tokens.positions), microbatch(builder, pipeline, tokens.segments)};
+  StackResult result = repeat_layers(builder, stack, h, t, [&](Builder& b, Tensor y, const Tokens& s) {
+    return stage_layers(b, inner, group, pipeline, y, s);
+  });
+  result.x = regroup(builder, "rows", result.x, x.shape(), pipeline.stages);
+  return result;
+}
+
+StackResult beside_pipeline(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
+                            const Tokens& tokens) {
+  builder.let_stages_carry_batch(true);
+  StackResult result = in_a_row(builder, context, group, x, tokens);
+  builder.let_stages_carry_batch(false);
+  return result;
+}
+
+}  // namespace
+
+StackResult stack_layers(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
+                         const Tokens& tokens) {
+  if (!config::has_pipeline(context.settings)) return in_a_row(builder, context, group, x, tokens);
+  if (!group.may_pipeline) return beside_pipeline(builder, context, group, x, tokens);
+  const config::PipelineShape pipeline =
+      config::pipeline_shape(context.settings, group.count / group.cycle, context.rows);
+  StackResult result = pipelined(builder, context, group, pipeline, x, tokens);
+  LayerGroup rest = group;
+  rest.count -= pipeline.layers() * group.cycle;
+  rest.name += "_outside_pipeline";
+  if (rest.count == 0) return result;
+  const StackResult outside = beside_pipeline(builder, context, rest, result.x, tokens);
+  result.x = outside.x;
+  result.balance_losses.insert(result.balance_losses.end(), outside.balance_losses.begin(), outside.balance_losses.end());
+  return result;
+}
+
+}  // namespace moesh::models

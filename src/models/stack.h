@@ -1,0 +1,19 @@
+// How the layers of a group are laid out one after another: one by one, stacked and repeated, or over pipeline stages.
+#pragma once
+
+#include <vector>
+
+#include "config/pipeline.h"
+#include "models/family.h"
+
+namespace moesh::models {
+
+struct StackResult {
+  Tensor x;
+  std::vector<Tensor> balance_losses;  // scalars, summed over the layers they stand for
+};
+
+StackResult stack_layers(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
+                         const Tokens& tokens);
+
+}  // namespace moesh::models

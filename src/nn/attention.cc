@@ -1,0 +1,113 @@
+// Shape suffixes: B rows, S length, M embedding, H heads, D head dim.
+#include "nn/attention.h"
+
+#include <cmath>
+
+#include "nn/norm.h"
+#include "nn/rope.h"
+#include "sharding/labels.h"
+
+namespace moesh::nn {
+namespace {
+
+Tensor constrain_input(const std::string& name, Tensor x_BSM) {
+  return constrain(name, x_BSM,
+                   {labels::activation_batch_attn, labels::activation_input_length_attn, labels::activation_embed_attn});
+}
+
+Tensor constrain_heads(const std::string& name, Tensor x_BSHD) {
+  return constrain(name, x_BSHD,
+                   {labels::activation_kv_batch, labels::activation_length_attn, labels::activation_kv_heads,
+                    labels::activation_kv_head_dim});
+}
+
+// Context parallelism while decoding wants the whole weights on each device.
+Labels attention_labels(const Context& context, Labels labels) {
+  return context.settings.integer("ici_context_autoregressive_parallelism") > 1 ? Labels(labels.size()) : labels;
+}
+
+struct Projection {
+  std::string name;
+  std::int64_t heads;
+  const char* heads_label;
+  const char* dim_label;
+  double divisor = 1;  // of the initial kernel
+};
+
+Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const Projection& p) {
+  const graph::Scope scope(builder, p.name);
+  const config::AttentionShape& shape = context.model.attention;
+  const Tensor weight_MHD = kernel(builder, context, "kernel", {context.model.emb_dim, p.heads, shape.head_dim},
+                                   attention_labels(context, {labels::embed, p.heads_label, p.dim_label}),
+                                   fan_in(context.model.emb_dim, p.divisor));
+  const Tensor out_BSHD = einsum("", "bsm,mhd->bshd", x_BSM, weight_MHD);
+  if (!shape.bias) return out_BSHD;
+  return add_bias(out_BSHD, kernel(builder, context, "bias", {p.heads, shape.head_dim}, {p.heads_label, p.dim_label},
+                                   zeros()));
+}
+
+Tensor maybe_norm(Builder& builder, const Context& context, const std::string& name, Tensor x_BSHD) {
+  return context.model.attention.qk_norm ? rms_norm(builder, context, name, x_BSHD) : x_BSHD;
+}
+
+}  // namespace
+
+Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
+              graph::AttentionOf of, Tensor sinks) {
+  // A kernel that reads whole rows of scores wants all keys and values of its rows; plain products leave that open.
+  if (context.model.gathered_keys) {
+    const auto whole = [](const std::string& name, Tensor x, const char* length) {
+      return constrain(name, x, {labels::activation_batch_attn, length, labels::activation_heads, labels::activation_kv});
+    };
+    query = whole("attention_op/query", query, labels::activation_length);
+    key = whole("attention_op/key", key, labels::activation_kv_length);
+    value = whole("attention_op/value", value, labels::activation_kv_length);
+  }
+  std::vector<Tensor> operands{query, key, value, tokens.positions, tokens.segments};
+  if (sinks) operands.push_back(sinks);
+  Shape shape = query.shape();
+  shape.back() = value.shape().back();
+  return builder.add_one(graph::Op::attention, "attention_op", operands, of, std::move(shape), query.dtype());
+}
+
+Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD) {
+  const graph::Scope scope(builder, "out");
+  const std::int64_t heads = heads_BSHD.size(2);
+  const std::int64_t dim = heads_BSHD.size(3);
+  const Tensor weight_HDM = kernel(builder, context, "kernel", {heads, dim, context.model.emb_dim},
+                                   attention_labels(context, {labels::heads, labels::kv, labels::embed}),
+                                   fan_in(heads * dim));
+  const Tensor out_BSM = einsum("", "bshd,hdm->bsm", heads_BSHD, weight_HDM);
+  if (!context.model.attention.bias) return out_BSM;
+  return add_bias(out_BSM, kernel(builder, context, "bias", {context.model.emb_dim}, {labels::embed}, zeros()));
+}
+
+Tensor attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, const Tokens& tokens,
+                 const AttentionOptions& options) {
+  const graph::Scope scope(builder, name);
+  const config::AttentionShape& shape = context.model.attention;
+  const double root = std::sqrt(static_cast<double>(shape.head_dim));
+  const Tensor query_in = constrain_input("inputs_q", x_BSM);
+  const Tensor kv_in = constrain_input("inputs_kv", x_BSM);
+  const double divisor = options.scale_query ? 1 : root;
+  Tensor query = project(builder, context, query_in,
+                         {"query", shape.query_heads, labels::q_heads, labels::kv, divisor});
+  Tensor key = project(builder, context, kv_in, {"key", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
+  Tensor value = project(builder, context, kv_in, {"value", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
+  query = rope(builder, context, maybe_norm(builder, context, "query_norm", query), tokens.positions);
+  key = rope(builder, context, maybe_norm(builder, context, "key_norm", key), tokens.positions);
+  if (options.scale_query) query = scale(query, 1 / root);
+  query = constrain_heads("query", query);
+  key = constrain_heads("key", key);
+  value = constrain_heads("value", value);
+  Tensor sinks;
+  if (shape.sinks) sinks = kernel(builder, context, "sinks", {shape.query_heads}, {labels::none}, zeros());
+  Tensor out = attend(builder, context, query, key, value, tokens,
+                      {options.window, 1, context.settings.real("attn_logits_soft_cap")}, sinks);
+  out = constrain("out", out,
+                  {labels::activation_batch_attn, labels::activation_length_attn, labels::activation_heads,
+                   labels::activation_kv});
+  return project_out(builder, context, out);
+}
+
+}  // namespace moesh::nn

@@ -1,0 +1,23 @@
+// Multi-head attention with grouped keys and values.
+#pragma once
+
+#include "nn/context.h"
+
+namespace moesh::nn {
+
+struct AttentionOptions {
+  std::int64_t window = 0;      // 0: all earlier positions
+  bool scale_query = false;     // by head_dim^-1/2; otherwise the initial query kernel is smaller by that factor
+};
+
+Tensor attention(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
+                 const AttentionOptions& options);
+
+// The product of scores and values on projected heads, [B, S, heads, dim], laid out for it and back.
+Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
+              graph::AttentionOf of, Tensor sinks = {});
+
+// [B, S, heads, dim] to [B, S, M].
+Tensor project_out(Builder& builder, const Context& context, Tensor heads);
+
+}  // namespace moesh::nn

@@ -1,0 +1,24 @@
+#include "nn/context.h"
+
+#include "sharding/labels.h"
+
+namespace moesh::nn {
+
+Tensor kernel(Builder& builder, const Context& context, const std::string& name, Shape shape, Labels labels,
+              graph::Initializer initializer) {
+  const Tensor weight = builder.parameter(name, std::move(shape), context.model.weight_dtype,
+                                          {std::move(labels), initializer});
+  return cast(weight, context.model.compute_dtype);
+}
+
+graph::Initializer fan_in(std::int64_t inputs, double divisor) {
+  return {graph::Initializer::Kind::fan_in, inputs, divisor};
+}
+graph::Initializer ones() { return {graph::Initializer::Kind::ones, 1, 1}; }
+graph::Initializer zeros() { return {graph::Initializer::Kind::zeros, 1, 1}; }
+
+Tensor constrain_residual(const std::string& name, Tensor x) {
+  return constrain(name, x, {labels::activation_batch, labels::activation_norm_length, labels::activation_embed});
+}
+
+}  // namespace moesh::nn

@@ -1,0 +1,40 @@
+// What every layer is told: the model's shape, the batch it works on, and the values that all layers read.
+#pragma once
+
+#include <cstdint>
+
+#include "config/model_shape.h"
+#include "graph/builder.h"
+
+namespace moesh::nn {
+
+using graph::Builder;
+using graph::Tensor;
+
+struct Context {
+  const config::Settings& settings;
+  const config::ModelShape& model;
+  std::int64_t rows = 1;           // B
+  std::int64_t length = 1;         // S
+  std::int64_t expert_shards = 1;  // shards of the expert dim in activations
+};
+
+// Positions and segments of the tokens, [B, S].
+struct Tokens {
+  Tensor positions;
+  Tensor segments;
+};
+
+// A weight matrix in the compute type.
+Tensor kernel(Builder& builder, const Context& context, const std::string& name, Shape shape, Labels labels,
+              graph::Initializer initializer);
+
+// Initializers: a matrix whose outputs sum `fan_in` inputs, and constants.
+graph::Initializer fan_in(std::int64_t inputs, double divisor = 1);
+graph::Initializer ones();
+graph::Initializer zeros();
+
+// The residual stream between blocks.
+Tensor constrain_residual(const std::string& name, Tensor x);
+
+}  // namespace moesh::nn

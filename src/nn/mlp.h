@@ -1,0 +1,13 @@
+// The gated MLP of dense layers and of shared experts.
+#pragma once
+
+#include "nn/context.h"
+
+namespace moesh::nn {
+
+Tensor mlp(Builder& builder, const Context& context, const std::string& name, Tensor x, std::int64_t width);
+
+// The product of the activated projections: activations[0](a) * activations[1](b).
+Tensor gate(const Context& context, Tensor a, Tensor b);
+
+}  // namespace moesh::nn

@@ -1,0 +1,83 @@
+// Each expert has a fixed number of slots for each row of the batch; tokens beyond them are dropped.
+// Shape suffixes: B rows, S length, M embedding, E experts, C slots, F width.
+#include <algorithm>
+#include <cmath>
+
+#include "nn/moe/moe.h"
+#include "sharding/labels.h"
+
+namespace moesh::nn {
+namespace {
+
+std::int64_t slots(const Context& context) {
+  const config::MoeShape& moe = context.model.moe;
+  const std::int64_t chosen = context.length * moe.experts_per_token;
+  const double fair_share = static_cast<double>((chosen + moe.experts - 1) / moe.experts);
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(std::max(fair_share * moe.capacity_factor, moe.capacity_factor)));
+}
+
+Tensor slot_mask(Builder& builder, const Context& context, const std::string& name, const std::vector<Tensor>& operands) {
+  const graph::SlotMaskOf of{context.model.moe.experts, slots(context)};
+  const Tensor mask = builder.add_one(graph::Op::slot_mask, name, operands, of,
+                                      {context.rows, context.length, of.experts, of.capacity},
+                                      context.model.compute_dtype);
+  return constrain(name + "_mask", mask,
+                   {labels::activation_batch_moe, labels::activation_norm_length_moe, labels::none, labels::none});
+}
+
+// A value of slots, [E, B, C, ...]. E and B may both ask for the expert axis. Under the rules' order B may win it, which
+// leaves E whole and every expert's weights to be gathered; peeled off B, the axis stays with E.
+Tensor constrain_slots(const Context& context, const std::string& name, Tensor x, const char* last, bool peel) {
+  graph::ConstraintOf of{{labels::activation_exp, labels::activation_batch_moe, labels::none, last}, false, {}, {}, false};
+  if (peel && context.model.moe.peel_dispatch) {
+    of.each_dim_alone = true;
+    of.peeled = {"expert"};
+    of.peeled_dims = {1};
+  }
+  return constrain(name, x, std::move(of));
+}
+
+// With experts spread over devices the gather of a weight's other dims is asked for in the compute type.
+Tensor constrain_kernel(const Context& context, const std::string& name, Tensor weight, Labels labels) {
+  return context.expert_shards > 1 ? constrain(name, weight, std::move(labels)) : weight;
+}
+
+struct Projection {
+  std::string name;
+  std::string equation;
+  Labels kernel_labels;
+};
+
+Tensor project(const Context& context, const Projection& p, Tensor x, Tensor weight, Tensor bias) {
+  weight = constrain_kernel(context, p.name + "_kernel", weight, p.kernel_labels);
+  Tensor out = einsum(p.name, p.equation, x, weight);
+  if (bias) out = add(out, broadcast(bias, out.shape(), {0, 3}));
+  return context.model.float32_activations ? cast(out, DType::float32) : out;
+}
+
+}  // namespace
+
+MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x_BSM, Scores scores, const Experts& e) {
+  scores = constrain_scores(context, scores, {labels::activation_batch_moe, labels::activation_length_moe, labels::none});
+  const Routed routed = route(builder, context, scores);
+  const Tensor dispatch_BSEC = slot_mask(builder, context, "dispatch", {routed.ids});
+  const Tensor combine_BSEC = slot_mask(builder, context, "combine", {routed.ids, routed.weights});
+
+  Tensor x_EBCM = einsum("dispatch", "bsm,bsec->ebcm", x_BSM, dispatch_BSEC);
+  x_EBCM = constrain_slots(context, "dispatched", x_EBCM, labels::activation_embed_moe, true);
+  const Labels in_labels{labels::exp, labels::none, labels::mlp};
+  Tensor a_EBCF = project(context, {"wi_0", "ebcm,emf->ebcf", in_labels}, x_EBCM, e.wi_0, e.wi_0_bias);
+  Tensor b_EBCF = project(context, {"wi_1", "ebcm,emf->ebcf", in_labels}, x_EBCM, e.wi_1, e.wi_1_bias);
+  a_EBCF = constrain_slots(context, "hidden_0", a_EBCF, labels::activation_mlp, true);
+  b_EBCF = constrain_slots(context, "hidden_1", b_EBCF, labels::activation_mlp, true);
+  const Tensor hidden_EBCF = cast(expert_gate(context, a_EBCF, b_EBCF), context.model.compute_dtype);
+  Tensor out_EBCM = project(context, {"wo", "ebcf,efm->ebcm", {labels::exp, labels::mlp, labels::none}}, hidden_EBCF,
+                            e.wo, e.wo_bias);
+  // The result of the last projection keeps both claims, flag or not.
+  out_EBCM = constrain_slots(context, "intermediate", out_EBCM, labels::activation_embed_moe, false);
+  const Tensor out_BSM = einsum("combine", "ebcm,bsec->bsm", cast(out_EBCM, combine_BSEC.dtype()), combine_BSEC);
+  return {out_BSM, balance_loss(builder, context, scores, routed)};
+}
+
+}  // namespace moesh::nn

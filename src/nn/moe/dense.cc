@@ -1,0 +1,31 @@
+// Every expert sees every token, and the weights do the choosing: the reference that the other strategies are held to.
+// Shape suffixes: B rows, S length, M embedding, E experts, F width.
+#include "nn/moe/moe.h"
+#include "sharding/labels.h"
+
+namespace moesh::nn {
+namespace {
+
+Tensor add_expert_bias(Tensor x_BSEF, Tensor bias_EF) { return bias_EF ? add_bias(x_BSEF, bias_EF) : x_BSEF; }
+
+}  // namespace
+
+MoeResult dense_moe(Builder& builder, const Context& context, Tensor x_BSM, Scores scores, const Experts& e) {
+  const config::ModelShape& model = context.model;
+  scores = constrain_scores(context, scores, {labels::activation_batch_moe, labels::activation_length_moe, labels::none});
+  const Routed routed = route(builder, context, scores);
+  const Tensor weights_BSE = spread(builder, context, routed);
+  x_BSM = constrain("inputs", x_BSM,
+                    {labels::activation_batch_moe, labels::activation_norm_length_moe, labels::activation_embed_moe});
+  const auto wide = [&](Tensor x) { return model.float32_activations ? cast(x, DType::float32) : x; };
+  const Tensor a_BSEF = wide(add_expert_bias(einsum("wi_0", "bsm,emf->bsef", x_BSM, e.wi_0), e.wi_0_bias));
+  const Tensor b_BSEF = wide(add_expert_bias(einsum("wi_1", "bsm,emf->bsef", x_BSM, e.wi_1), e.wi_1_bias));
+  const Tensor hidden_BSEF = cast(expert_gate(context, a_BSEF, b_BSEF), model.compute_dtype);
+  Tensor out_BSEM = add_expert_bias(einsum("wo", "bsef,efm->bsem", hidden_BSEF, e.wo), e.wo_bias);
+  const DType sum_dtype = context.settings.boolean("float32_weight_sum") ? DType::float32 : model.compute_dtype;
+  const Tensor out_BSM =
+      einsum("combine", "bsem,bse->bsm", cast(out_BSEM, sum_dtype), cast(weights_BSE, sum_dtype));
+  return {cast(out_BSM, model.compute_dtype), balance_loss(builder, context, scores, routed)};
+}
+
+}  // namespace moesh::nn

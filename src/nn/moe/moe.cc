@@ -1,0 +1,23 @@
+#include "nn/moe/moe.h"
+
+namespace moesh::nn {
+
+MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const char* label) {
+  const graph::Scope scope(builder, name);
+  const Scores scores = router_scores(builder, context, x, label);
+  const Experts weights = experts(builder, context);
+  switch (context.model.moe.strategy) {
+    case config::MoeStrategy::dense: return dense_moe(builder, context, x, scores, weights);
+    case config::MoeStrategy::capacity: return capacity_moe(builder, context, x, scores, weights);
+    case config::MoeStrategy::sparse: return sparse_moe(builder, context, x, scores, weights);
+  }
+  return {};
+}
+
+Scores constrain_scores(const Context&, Scores scores, const Labels& labels) {
+  const bool one_value = scores.choosing.id == scores.weighing.id;
+  const Tensor choosing = constrain("gate_logits", scores.choosing, labels);
+  return {choosing, one_value ? choosing : constrain("pre_bias_logits", scores.weighing, labels)};
+}
+
+}  // namespace moesh::nn

@@ -1,0 +1,83 @@
+// Shape suffixes: B rows, S length, M embedding, E experts, K experts a token.
+#include "nn/moe/router.h"
+
+#include "sharding/labels.h"
+
+namespace moesh::nn {
+namespace {
+
+using config::Block;
+
+bool bias_only_chooses(const Context& context) {
+  return context.model.block == Block::deepseek && context.model.name.starts_with("deepseek3");
+}
+
+Tensor score_function(const Context& context, Tensor logits) {
+  const std::string& function = context.settings.text("routed_score_func");
+  if (function == "sigmoid") return unary(graph::Unary::sigmoid, logits);
+  if (function != "softmax") return logits;
+  // exp(x - max) / sum, over the experts.
+  const auto over_experts = [&](graph::Reduction reduction, Tensor x) {
+    return broadcast(reduce(reduction, x, {2}), x.shape(), {0, 1});
+  };
+  const Tensor shifted = binary(graph::Binary::subtract, logits, over_experts(graph::Reduction::maximum, logits));
+  const Tensor raised = unary(graph::Unary::exp, shifted);
+  return binary(graph::Binary::divide, raised, over_experts(graph::Reduction::sum, raised));
+}
+
+}  // namespace
+
+Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, const char* label) {
+  const graph::Scope scope(builder, "gate");
+  const config::ModelShape& model = context.model;
+  const DType dtype = model.float32_gate_logits ? DType::float32 : model.compute_dtype;
+  const Tensor weight = builder.parameter("kernel", {model.emb_dim, model.moe.experts}, model.weight_dtype,
+                                          {{label, labels::none}, fan_in(model.emb_dim)});
+  const Tensor logits = einsum("", "bsm,me->bse", cast(x_BSM, dtype), cast(weight, dtype));
+  const Tensor scored = score_function(context, logits);
+  if (!model.moe.routed_bias) return {scored, scored};
+  const Tensor bias = builder.parameter("bias", {model.moe.experts}, model.weight_dtype, {{labels::none}, zeros()});
+  const Tensor biased = add_bias(scored, cast(bias, dtype));
+  return {biased, bias_only_chooses(context) ? scored : biased};
+}
+
+graph::TopKOf routing_of(const Context& context) {
+  using Weights = graph::TopKOf::Weights;
+  const config::Settings& settings = context.settings;
+  const bool deepseek = context.model.block == Block::deepseek;
+  graph::TopKOf of;
+  of.k = context.model.moe.experts_per_token;
+  of.weights = deepseek ? Weights::chosen : Weights::softmax_of_chosen;
+  of.normalize = settings.boolean("norm_topk_prob") || bias_only_chooses(context);
+  of.normalize_epsilon = bias_only_chooses(context) ? 1e-20 : 0;
+  of.scale = deepseek ? settings.real("routed_scaling_factor") : 1;
+  of.groups = deepseek && settings.integer("n_routing_groups") > 0 ? settings.integer("n_routing_groups") : 0;
+  of.chosen_groups = of.groups > 0 ? settings.integer("topk_routing_group") : 0;
+  of.random = settings.boolean("use_random_routing");
+  return of;
+}
+
+Routed route(Builder& builder, const Context& context, const Scores& scores) {
+  const graph::TopKOf of = routing_of(context);
+  const Shape shape{context.rows, context.length, of.k};
+  std::vector<Tensor> operands{scores.choosing};
+  if (scores.weighing.id != scores.choosing.id) operands.push_back(scores.weighing);
+  const std::vector<Tensor> routed =
+      builder.add(graph::Op::top_k, "route", operands, of, {{shape, scores.weighing.dtype()}, {shape, DType::int32}});
+  return {routed[0], routed[1]};
+}
+
+Tensor spread(Builder& builder, const Context& context, const Routed& routed) {
+  return builder.add_one(graph::Op::spread, "weights", {routed.weights, routed.ids},
+                         graph::SpreadOf{context.model.moe.experts},
+                         {context.rows, context.length, context.model.moe.experts}, routed.weights.dtype());
+}
+
+Tensor balance_loss(Builder& builder, const Context& context, const Scores& scores, const Routed& routed) {
+  const double weight = context.settings.real("load_balance_loss_weight");
+  if (weight <= 0) return {};
+  return builder.add_one(graph::Op::balance_loss, "balance_loss", {scores.choosing, routed.ids},
+                         graph::BalanceLossOf{context.model.moe.experts, weight}, {}, DType::float32);
+}
+
+}  // namespace moesh::nn

@@ -1,0 +1,30 @@
+// Which experts a token goes to, and with which weights.
+#pragma once
+
+#include "nn/context.h"
+
+namespace moesh::nn {
+
+struct Scores {
+  Tensor choosing;   // [B, S, E]: what top-k looks at, after score function and bias
+  Tensor weighing;   // [B, S, E]: what the weights come from; the same value unless a bias only chooses
+};
+
+struct Routed {
+  Tensor weights;  // [B, S, K]
+  Tensor ids;      // [B, S, K]
+};
+
+// `label`: of the router kernel's input dim.
+Scores router_scores(Builder& builder, const Context& context, Tensor x, const char* label);
+
+graph::TopKOf routing_of(const Context& context);
+Routed route(Builder& builder, const Context& context, const Scores& scores);
+
+// The weights laid out over all experts, [B, S, E]; zero where a token does not go.
+Tensor spread(Builder& builder, const Context& context, const Routed& routed);
+
+// Nothing when the model has no such loss.
+Tensor balance_loss(Builder& builder, const Context& context, const Scores& scores, const Routed& routed);
+
+}  // namespace moesh::nn

@@ -1,0 +1,10 @@
+// RMS normalisation over the last dim, with a learned scale.
+#pragma once
+
+#include "nn/context.h"
+
+namespace moesh::nn {
+
+Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x);
+
+}  // namespace moesh::nn

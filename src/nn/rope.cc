@@ -1,0 +1,38 @@
+#include "nn/rope.h"
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+
+namespace moesh::nn {
+namespace {
+
+graph::RopeOf rope_of(const config::Settings& settings) {
+  using Kind = graph::RopeOf::Kind;
+  const std::string& type = settings.text("rope_type");
+  graph::RopeOf of;
+  of.kind = type == "yarn" ? Kind::yarn : type == "llama3.1" ? Kind::llama3 : Kind::standard;
+  of.interleave = of.kind == Kind::yarn && settings.boolean("rope_interleave");
+  of.min_timescale = static_cast<double>(settings.integer("rope_min_timescale"));
+  of.max_timescale = static_cast<double>(settings.integer("rope_max_timescale"));
+  of.linear_scaling = settings.real("rope_linear_scaling_factor");
+  of.factor = settings.real("rope_factor");
+  of.beta_fast = settings.real("beta_fast");
+  of.beta_slow = settings.real("beta_slow");
+  of.original_max_positions = settings.integer("original_max_position_embeddings");
+  of.truncate = settings.boolean("rope_truncate");
+  of.attention_scaling = settings.boolean("rope_attention_scaling");
+  return of;
+}
+
+}  // namespace
+
+Tensor rope(Builder& builder, const Context& context, Tensor x, Tensor positions) {
+  if (x.shape().back() % 2 != 0) {
+    refuse(fmt::format("rotary embedding turns pairs, but the last dim is {}", x.shape().back()), builder.path("rope"),
+           "choose an even head_dim");
+  }
+  return builder.add_one(graph::Op::rope, "rope", {x, positions}, rope_of(context.settings), x.shape(), x.dtype());
+}
+
+}  // namespace moesh::nn

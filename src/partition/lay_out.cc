@@ -1,0 +1,136 @@
+#include "partition/lay_out.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/core.h>
+
+namespace moesh::partition {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::Op;
+using graph::ValueId;
+using sharding::LaidTensor;
+using sharding::Layout;
+
+// What made a value, for people: an einsum with its equation, other ops by name.
+std::string describe(const Node& node) {
+  if (const auto* einsum = std::get_if<graph::EinsumOf>(&node.attributes)) {
+    return fmt::format("einsum {} ({})", einsum->equation, node.path);
+  }
+  return fmt::format("{} ({})", name_of(node.op), node.path);
+}
+
+// Walks one graph and, below it, the bodies of its repeats.
+class Activations {
+ public:
+  Activations(Layout& layout, Evenness evenness) : layout_(layout), evenness_(evenness) {}
+
+  void walk(const Graph& graph, std::int64_t iterations) {
+    std::map<ValueId, std::set<int>> nearest;  // the laid-out activations that a value is made from
+    for (const Node& node : graph.nodes) {
+      std::set<int> sources;
+      for (const ValueId operand : node.operands) sources.insert(nearest[operand].begin(), nearest[operand].end());
+      if (node.op == Op::constraint) sources = {add(graph, node, sources, iterations)};
+      if (node.op == Op::region) check_region(graph, node);
+      for (const ValueId result : node.results) nearest[result] = sources;
+      if (const auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) {
+        walk(*repeat->body, iterations * repeat->count());
+      }
+    }
+  }
+
+ private:
+  int add(const Graph& graph, const Node& node, const std::set<int>& sources, std::int64_t iterations) {
+    const graph::Value& value = graph.value(node.results.front());
+    const int index = static_cast<int>(layout_.activations.size());
+    LaidTensor tensor{node.path, value.shape, value.dtype, std::get<graph::ConstraintOf>(node.attributes), {}, iterations,
+                      describe(graph.producer_of(node.operands.front())), {}, {}};
+    tensor.spec = sharding::lay(tensor.constraint, layout_.rules, layout_.mesh, node.path);
+    tensor.sources.assign(sources.begin(), sources.end());
+    for (const int source : sources) layout_.activations[static_cast<std::size_t>(source)].users.push_back(index);
+    layout_.activations.push_back(std::move(tensor));
+    by_value_[{&graph, node.results.front()}] = index;
+    return index;
+  }
+
+  void check_region(const Graph& graph, const Node& node) {
+    for (const ValueId operand : node.operands) {
+      const auto laid = by_value_.find({&graph, operand});
+      if (laid == by_value_.end() || evenness_ == Evenness::reported) continue;
+      check_even(layout_.activations[static_cast<std::size_t>(laid->second)], layout_.rules, layout_.mesh);
+    }
+  }
+
+  Layout& layout_;
+  Evenness evenness_;
+  std::map<std::pair<const Graph*, ValueId>, int> by_value_;
+};
+
+void add_parameters(const Graph& graph, Evenness evenness, Layout& layout) {
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::parameter) continue;
+    const graph::Value& value = graph.value(node.results.front());
+    LaidTensor tensor{node.path, value.shape, value.dtype, {}, {}, 1, "", {}, {}};
+    tensor.constraint.labels = std::get<graph::ParameterOf>(node.attributes).labels;
+    tensor.spec = sharding::lay(tensor.constraint, layout.rules, layout.mesh, node.path);
+    if (evenness == Evenness::demanded) check_even(tensor, layout.rules, layout.mesh);
+    layout.parameters.push_back(std::move(tensor));
+  }
+  std::sort(layout.parameters.begin(), layout.parameters.end(),
+            [](const LaidTensor& a, const LaidTensor& b) { return a.path < b.path; });
+}
+
+void add_input(const LayoutRequest& request, Layout& layout) {
+  layout.input.path = "inputs";
+  layout.input.shape = {request.batch.rows_to_load, request.settings.integer("max_target_length")};
+  layout.input.dtype = DType::int32;
+  layout.input.constraint.labels = request.settings.texts("input_data_sharding_logical_axes");
+  layout.input.spec = sharding::lay(layout.input.constraint, layout.rules, layout.mesh, "inputs");
+  if (request.evenness == Evenness::demanded) check_even(layout.input, layout.rules, layout.mesh);
+}
+
+// adamw and adam_pax keep two moments of each parameter, sgd none. Muon keeps one where it works on matrices.
+std::vector<std::string> moments_of(const config::Settings& settings) {
+  const std::string& optimizer = settings.text("opt_type");
+  if (optimizer == "sgd") return {};
+  if (optimizer == "muon") return {"mu"};
+  return {"mu", "nu"};
+}
+
+DType moment_dtype(const config::Settings& settings, const std::string& moment) {
+  const std::string& name = moment == "mu" ? settings.text("mu_dtype") : settings.text("weight_dtype");
+  return parse_dtype(name.empty() ? settings.text("weight_dtype") : name).value_or(DType::float32);
+}
+
+void add_moments(const config::Settings& settings, Layout& layout) {
+  const bool over_data = settings.boolean("shard_optimizer_over_data");
+  for (const std::string& moment : moments_of(settings)) {
+    for (const LaidTensor& parameter : layout.parameters) {
+      LaidTensor tensor = parameter;
+      tensor.path = moment + "/" + parameter.path;
+      tensor.dtype = moment_dtype(settings, moment);
+      if (over_data) tensor.spec = sharding::over_data(tensor.shape, tensor.spec, layout.mesh);
+      layout.moments.push_back(std::move(tensor));
+    }
+  }
+}
+
+}  // namespace
+
+Layout lay_out(const Graph& graph, const LayoutRequest& request) {
+  Layout layout{request.mesh, request.settings.text("custom_mesh_and_rule"),
+                request.settings.rules("logical_axis_rules"), request.settings.text("shard_mode") == "explicit", {}, {}, {},
+                {}};
+  add_input(request, layout);
+  add_parameters(graph, request.evenness, layout);
+  Activations(layout, request.evenness).walk(graph, 1);
+  add_moments(request.settings, layout);
+  return layout;
+}
+
+}  // namespace moesh::partition

@@ -1,0 +1,110 @@
+#include "sharding/dump.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/json.h"
+
+namespace moesh::sharding {
+namespace {
+
+// One entry a dim: null, an axis, or a list of axes.
+void write_spec(JsonWriter& json, const Spec& spec, const mesh::Mesh& mesh) {
+  json.begin_array();
+  for (const AxisList& axes : spec.dims) {
+    if (axes.empty()) {
+      json.null();
+    } else if (axes.size() == 1) {
+      json.value(mesh.axis(axes.front()).name);
+    } else {
+      json.begin_array();
+      for (const AxisIndex axis : axes) json.value(mesh.axis(axis).name);
+      json.end_array();
+    }
+  }
+  json.end_array();
+}
+
+void write_labels(JsonWriter& json, const Labels& labels) {
+  json.begin_array();
+  for (const std::string& label : labels) {
+    if (label.empty()) {
+      json.null();
+    } else {
+      json.value(label);
+    }
+  }
+  json.end_array();
+}
+
+void write_mesh(JsonWriter& json, const mesh::Mesh& mesh) {
+  json.key("mesh").begin_object().key("axes").begin_array();
+  for (const mesh::Axis& axis : mesh.axes()) json.value(axis.name);
+  json.end_array().key("sizes").begin_array();
+  for (const mesh::Axis& axis : mesh.axes()) json.value(axis.size());
+  json.end_array().end_object();
+}
+
+void write_parameter(JsonWriter& json, const LaidTensor& tensor, const mesh::Mesh& mesh) {
+  json.line().begin_object().key("path").value(tensor.path).key("shape").values(tensor.shape).key("logical");
+  write_labels(json, tensor.labels());
+  json.key("spec");
+  write_spec(json, tensor.spec, mesh);
+  json.end_object();
+}
+
+// A constraint whose labels alone do not say where the value lies is dumped without them.
+void write_activation(JsonWriter& json, const LaidTensor& tensor, const mesh::Mesh& mesh) {
+  json.line().begin_object().key("where").value(tensor.path).key("dtype").value(name_of(tensor.dtype));
+  json.key("shape").values(tensor.shape).key("logical");
+  if (tensor.constraint.is_plain()) {
+    write_labels(json, tensor.labels());
+  } else {
+    json.null();
+  }
+  json.key("spec");
+  write_spec(json, without_size_one(tensor.spec, mesh), mesh);
+  json.end_object();
+}
+
+void write_optimizer(JsonWriter& json, const Layout& layout) {
+  std::vector<const LaidTensor*> moved;
+  for (const LaidTensor& moment : layout.moments) {
+    const std::string path = moment.path.substr(moment.path.find('/') + 1);
+    const auto parameter = std::lower_bound(layout.parameters.begin(), layout.parameters.end(), path,
+                                            [](const LaidTensor& p, const std::string& name) { return p.path < name; });
+    if (!(moment.spec == parameter->spec)) moved.push_back(&moment);
+  }
+  json.key("optimizer");
+  if (moved.empty()) {
+    json.value("same as params");
+    return;
+  }
+  json.begin_array();
+  for (const LaidTensor* moment : moved) write_parameter(json, *moment, layout.mesh);
+  json.line().end_array();
+}
+
+}  // namespace
+
+std::string to_json(const Layout& layout, const std::vector<std::pair<std::string, std::string>>& extra) {
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [key, text] : extra) json.line().key(key).raw(text);
+  json.line();
+  write_mesh(json, layout.mesh);
+  json.line().key("input").begin_object().key("shape").values(layout.input.shape).key("logical");
+  write_labels(json, layout.input.labels());
+  json.key("spec");
+  write_spec(json, without_size_one(layout.input.spec, layout.mesh), layout.mesh);
+  json.end_object().line().key("params").begin_array();
+  for (const LaidTensor& tensor : layout.parameters) write_parameter(json, tensor, layout.mesh);
+  json.line().end_array().line().key("activations").begin_array();
+  for (const LaidTensor& tensor : layout.activations) write_activation(json, tensor, layout.mesh);
+  json.line().end_array().line();
+  write_optimizer(json, layout);
+  json.line().end_object();
+  return json.text() + "\n";
+}
+
+}  // namespace moesh::sharding

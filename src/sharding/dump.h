@@ -1,0 +1,13 @@
+// A layout as JSON, in the format of the reference's dumps: keys mesh, input, params, activations, optimizer.
+#pragma once
+
+#include <string>
+
+#include "sharding/layout.h"
+
+namespace moesh::sharding {
+
+// `extra` members are written first, each a key and ready JSON.
+std::string to_json(const Layout& layout, const std::vector<std::pair<std::string, std::string>>& extra = {});
+
+}  // namespace moesh::sharding

@@ -1,0 +1,75 @@
+// The logical names of dims, as rule files spell them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace moesh {
+
+using Labels = std::vector<std::string>;  // one a dim; "" for a dim that no rule concerns
+
+}  // namespace moesh
+
+namespace moesh::labels {
+
+// Weights.
+inline constexpr const char* vocab = "vocab";
+inline constexpr const char* embed_vocab = "embed_vocab";
+inline constexpr const char* embed = "embed";
+inline constexpr const char* embed_moe = "embed_moe";
+inline constexpr const char* mlp = "mlp";
+inline constexpr const char* mlp_moe = "mlp_moe";
+inline constexpr const char* mlp_no_fsdp = "mlp_no_fsdp";
+inline constexpr const char* exp = "exp";
+inline constexpr const char* norm = "norm";
+inline constexpr const char* q_heads = "q_heads";
+inline constexpr const char* kv_heads = "kv_heads";
+inline constexpr const char* heads = "heads";
+inline constexpr const char* kv = "kv";
+inline constexpr const char* kv_head_dim = "kv_head_dim";
+inline constexpr const char* q_lora = "q_lora";
+inline constexpr const char* q_lora_up_proj = "q_lora_up_proj";
+inline constexpr const char* kv_lora = "kv_lora";
+inline constexpr const char* kv_lora_up_proj = "kv_lora_up_proj";
+
+// The dim over which equal layers are stacked.
+inline constexpr const char* layers = "layers";
+inline constexpr const char* dense_layers = "dense_layers";
+inline constexpr const char* moe_layers = "moe_layers";
+inline constexpr const char* layers_per_stage = "layers_per_stage";
+inline constexpr const char* layers_outside_pipeline = "layers_outside_pipeline";
+inline constexpr const char* circular_repeats = "circular_repeats";
+
+// Activations of the residual stream and the dense MLP.
+inline constexpr const char* activation_embed_and_logits_batch = "activation_embed_and_logits_batch";
+inline constexpr const char* activation_batch = "activation_batch";
+inline constexpr const char* activation_length = "activation_length";
+inline constexpr const char* activation_norm_length = "activation_norm_length";
+inline constexpr const char* activation_embed = "activation_embed";
+inline constexpr const char* activation_mlp = "activation_mlp";
+inline constexpr const char* activation_vocab = "activation_vocab";
+inline constexpr const char* activation_stage = "activation_stage";
+
+// Activations of attention.
+inline constexpr const char* activation_batch_attn = "activation_batch_attn";
+inline constexpr const char* activation_input_length_attn = "activation_input_length_attn";
+inline constexpr const char* activation_length_attn = "activation_length_attn";
+inline constexpr const char* activation_kv_length = "activation_kv_length";
+inline constexpr const char* activation_embed_attn = "activation_embed_attn";
+inline constexpr const char* activation_kv_batch = "activation_kv_batch";
+inline constexpr const char* activation_heads = "activation_heads";
+inline constexpr const char* activation_kv_heads = "activation_kv_heads";
+inline constexpr const char* activation_kv = "activation_kv";
+inline constexpr const char* activation_kv_head_dim = "activation_kv_head_dim";
+
+// Activations of the experts.
+inline constexpr const char* activation_exp = "activation_exp";
+inline constexpr const char* activation_batch_moe = "activation_batch_moe";
+inline constexpr const char* activation_length_moe = "activation_length_moe";
+inline constexpr const char* activation_norm_length_moe = "activation_norm_length_moe";
+inline constexpr const char* activation_embed_moe = "activation_embed_moe";
+
+// A dim that no rule concerns.
+inline constexpr const char* none = "";
+
+}  // namespace moesh::labels

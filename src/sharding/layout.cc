@@ -1,0 +1,96 @@
+#include "sharding/layout.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::sharding {
+namespace {
+
+std::string names(const AxisList& axes, const mesh::Mesh& mesh) {
+  std::vector<std::string> words;
+  for (const AxisIndex axis : axes) {
+    if (mesh.axis(axis).size() > 1) words.push_back(fmt::format("{}={}", mesh.axis(axis).name, mesh.axis(axis).size()));
+  }
+  return join(words, " x ");
+}
+
+// The rule that gave a dim its axes.
+std::string rule_behind(const LaidTensor& tensor, std::size_t dim, const std::vector<config::AxisRule>& rules,
+                        const mesh::Mesh& mesh) {
+  for (const RuleStep& step : resolve(tensor.labels(), rules, mesh).steps) {
+    if (step.dim == dim && step.outcome == Outcome::taken) return rules[step.rule].where;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::int64_t bytes_per_device(const LaidTensor& tensor, const mesh::Mesh& mesh) {
+  return elements(shard_shape(tensor.shape, tensor.spec, mesh)) * size_of(tensor.dtype);
+}
+
+std::int64_t replicas(const LaidTensor& tensor, const mesh::Mesh& mesh) {
+  return mesh.devices() / shards(tensor.spec, mesh);
+}
+
+std::string component_of(const std::string& path) {
+  struct Part {
+    std::string_view in_path, component;
+  };
+  constexpr std::array<Part, 12> kParts{{{"embedding", "embedding"},
+                                         {"logits", "logits"},
+                                         {"shared_experts", "shared experts"},
+                                         {"/gate/", "router"},
+                                         {"MoeBlock", "experts"},
+                                         {"moe_block", "experts"},
+                                         {"GptOssMlp", "experts"},
+                                         {"/self_attention/", "attention"},
+                                         {"Attention/", "attention"},
+                                         {"/mlp/", "dense MLP"},
+                                         {"norm", "norms"},
+                                         {"pipeline_module", "pipeline"}}};
+  for (const Part& part : kParts) {
+    if (path.find(part.in_path) != std::string::npos) return std::string(part.component);
+  }
+  return "residual stream";
+}
+
+Spec over_data(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) {
+  const auto data = mesh.find("data");
+  if (!data) return spec;
+  const auto tensor = mesh.find("tensor");
+  const auto holds = [](const AxisList& axes, AxisIndex axis) {
+    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  };
+  for (const AxisList& axes : spec.dims) {
+    if (holds(axes, *data)) return spec;
+  }
+  const Shape local = shard_shape(shape, spec, mesh);
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    if (local[dim] % mesh.axis(*data).size() != 0 || (tensor && holds(spec.dims[dim], *tensor))) continue;
+    Spec moved = spec;
+    moved.dims[dim].insert(moved.dims[dim].begin(), *data);
+    return moved;
+  }
+  return spec;
+}
+
+void check_even(const LaidTensor& tensor, const std::vector<config::AxisRule>& rules, const mesh::Mesh& mesh) {
+  for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+    const std::int64_t blocks = shards(tensor.spec.dims[dim], mesh);
+    if (tensor.shape[dim] % blocks == 0) continue;
+    const std::string rule = rule_behind(tensor, dim, rules, mesh);
+    refuse(fmt::format("dim {} ('{}', size {}) does not divide over {} = {} shards{}", dim, tensor.labels()[dim],
+                       tensor.shape[dim], names(tensor.spec.dims[dim], mesh), blocks,
+                       rule.empty() ? "" : " (rule at " + rule + ")"),
+           tensor.path, "choose axis sizes that divide it, or a rule that lays the dim elsewhere");
+  }
+}
+
+}  // namespace moesh::sharding

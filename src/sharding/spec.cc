@@ -1,0 +1,73 @@
+#include "sharding/spec.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace moesh::sharding {
+namespace {
+
+AxisList larger_than_one(const AxisList& axes, const mesh::Mesh& mesh) {
+  AxisList kept;
+  std::copy_if(axes.begin(), axes.end(), std::back_inserter(kept),
+               [&](AxisIndex axis) { return mesh.axis(axis).size() > 1; });
+  return kept;
+}
+
+std::string names(const AxisList& axes, const mesh::Mesh& mesh) {
+  std::vector<std::string> words;
+  for (const AxisIndex axis : axes) words.push_back(mesh.axis(axis).name);
+  return join(words, ", ");
+}
+
+}  // namespace
+
+Spec without_size_one(const Spec& spec, const mesh::Mesh& mesh) {
+  Spec slim;
+  for (const AxisList& axes : spec.dims) slim.dims.push_back(larger_than_one(axes, mesh));
+  slim.partial = larger_than_one(spec.partial, mesh);
+  return slim;
+}
+
+std::int64_t shards(const AxisList& axes, const mesh::Mesh& mesh) {
+  std::int64_t product = 1;
+  for (const AxisIndex axis : axes) product *= mesh.axis(axis).size();
+  return product;
+}
+
+std::int64_t shards(const Spec& spec, const mesh::Mesh& mesh) {
+  std::int64_t product = 1;
+  for (const AxisList& axes : spec.dims) product *= shards(axes, mesh);
+  return product;
+}
+
+Shape shard_shape(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) {
+  Shape local = shape;
+  for (std::size_t dim = 0; dim < spec.dims.size(); ++dim) {
+    const std::int64_t blocks = shards(spec.dims[dim], mesh);
+    local[dim] = (shape[dim] + blocks - 1) / blocks;
+  }
+  return local;
+}
+
+bool divides(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) {
+  for (std::size_t dim = 0; dim < spec.dims.size(); ++dim) {
+    if (shape[dim] % shards(spec.dims[dim], mesh) != 0) return false;
+  }
+  return true;
+}
+
+std::string to_string(const Spec& spec, const mesh::Mesh& mesh) {
+  std::vector<std::string> words;
+  for (const AxisList& axes : spec.dims) {
+    if (axes.empty()) {
+      words.emplace_back("-");
+    } else {
+      words.push_back(axes.size() == 1 ? names(axes, mesh) : "(" + names(axes, mesh) + ")");
+    }
+  }
+  const std::string text = "[" + join(words, ", ") + "]";
+  return spec.partial.empty() ? text : text + " +sum(" + names(spec.partial, mesh) + ")";
+}
+
+}  // namespace moesh::sharding

@@ -1,0 +1,38 @@
+// A spec: for each dim of a value the mesh axes that shard it, and the axes over which it is a partial sum.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/shape.h"
+#include "mesh/mesh.h"
+
+namespace moesh::sharding {
+
+using mesh::AxisIndex;
+using AxisList = std::vector<AxisIndex>;  // major first
+
+struct Spec {
+  std::vector<AxisList> dims;
+  AxisList partial;
+
+  bool operator==(const Spec&) const = default;
+};
+
+// The same spec without axes of size 1, which change nothing.
+Spec without_size_one(const Spec& spec, const mesh::Mesh& mesh);
+
+// How many shards a list of axes makes.
+std::int64_t shards(const AxisList& axes, const mesh::Mesh& mesh);
+std::int64_t shards(const Spec& spec, const mesh::Mesh& mesh);
+
+// The largest shard, in blocks of ceil size where a dim does not divide.
+Shape shard_shape(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh);
+
+bool divides(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh);
+
+// "[(fsdp, expert), -, tensor]"; partial sums follow as "+sum(data)".
+std::string to_string(const Spec& spec, const mesh::Mesh& mesh);
+
+}  // namespace moesh::sharding

@@ -1,0 +1,222 @@
+#include "sharding/why.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/json.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "sharding/report.h"
+
+namespace moesh::sharding {
+namespace {
+
+// One rule that concerns the tensor, in words.
+struct Verdict {
+  std::string rule;     // "exp -> expert"
+  std::string where;    // file:line
+  std::size_t dim;
+  std::string outcome;  // "taken", "settled", "dim_assigned", "axis_taken"
+  std::string words;
+};
+
+std::string dim_words(const LaidTensor& tensor, std::size_t dim) {
+  const std::string& label = tensor.labels()[dim];
+  return label.empty() ? fmt::format("dim {}", dim) : fmt::format("dim {} ({})", dim, label);
+}
+
+std::string rule_words(const config::AxisRule& rule) {
+  return fmt::format("{} -> {}", rule.label, rule.axes.empty() ? "nothing" : join(rule.axes, ", "));
+}
+
+// What of a rule's axes does not shard: those the mesh lacks and those of size 1.
+std::string remarks(const config::AxisRule& rule, const mesh::Mesh& mesh) {
+  std::vector<std::string> absent;
+  std::vector<std::string> single;
+  for (const std::string& axis : rule.axes) {
+    if (!mesh.find(axis)) {
+      absent.push_back(axis);
+    } else if (mesh.size_of(axis) == 1) {
+      single.push_back(axis);
+    }
+  }
+  std::string text;
+  if (!absent.empty()) text += fmt::format("; not in the mesh: {}", join(absent, ", "));
+  if (!single.empty()) text += fmt::format("; of size 1: {}", join(single, ", "));
+  return text;
+}
+
+std::string taken_words(const LaidTensor& tensor, const config::AxisRule& rule, const RuleStep& step,
+                        const mesh::Mesh& mesh) {
+  AxisList axes;
+  for (const std::string& name : rule.axes) {
+    if (const auto axis = mesh.find(name)) axes.push_back(*axis);
+  }
+  const std::int64_t count = shards(axes, mesh);
+  return fmt::format("takes {}: {}{}", dim_words(tensor, step.dim),
+                     count == 1 ? "whole, no axis larger than 1" : fmt::format("{} shards", count), remarks(rule, mesh));
+}
+
+Verdict judge(const Layout& layout, const std::vector<config::AxisRule>& rules, const LaidTensor& tensor,
+              const RuleStep& step) {
+  const config::AxisRule& rule = rules[step.rule];
+  const std::string dim = dim_words(tensor, step.dim);
+  Verdict v{rule_words(rule), rule.where, step.dim, "", ""};
+  switch (step.outcome) {
+    case Outcome::taken:
+      v.outcome = "taken";
+      v.words = taken_words(tensor, rule, step, layout.mesh);
+      break;
+    case Outcome::settled:
+      v.outcome = "settled";
+      v.words = fmt::format("settles {}: replicated{}", dim, remarks(rule, layout.mesh));
+      break;
+    case Outcome::dim_assigned:
+      v.outcome = "dim_assigned";
+      v.words = fmt::format("passed over: {} was settled by {}", dim, rules[step.settling_rule].where);
+      break;
+    case Outcome::axis_taken:
+      v.outcome = "axis_taken";
+      v.words = fmt::format("passed over whole: axis {}{} is taken by {}", layout.mesh.axis(step.blocking_axis).name,
+                            layout.mesh.axis(step.blocking_axis).size() == 1 ? " (of size 1)" : "",
+                            dim_words(tensor, step.blocking_dim));
+      break;
+  }
+  return v;
+}
+
+std::vector<config::AxisRule> rules_for(const Layout& layout, const LaidTensor& tensor) {
+  return tensor.constraint.stage_as_data ? with_stage_as_data(layout.rules) : layout.rules;
+}
+
+std::vector<Verdict> verdicts(const Layout& layout, const LaidTensor& tensor) {
+  const std::vector<config::AxisRule> rules = rules_for(layout, tensor);
+  std::vector<Verdict> all;
+  if (!tensor.constraint.each_dim_alone) {
+    for (const RuleStep& step : resolve(tensor.labels(), rules, layout.mesh).steps) {
+      all.push_back(judge(layout, rules, tensor, step));
+    }
+    return all;
+  }
+  for (std::size_t dim = 0; dim < tensor.labels().size(); ++dim) {
+    for (RuleStep step : resolve({tensor.labels()[dim]}, rules, layout.mesh).steps) {
+      step.dim = dim;
+      all.push_back(judge(layout, rules, tensor, step));
+    }
+  }
+  return all;
+}
+
+// What the constraint changes after the rules have spoken.
+std::string changes(const LaidTensor& tensor) {
+  std::string text;
+  if (tensor.constraint.each_dim_alone) text += "Each dim was resolved alone, so two may claim one axis.\n";
+  if (tensor.constraint.stage_as_data) text += "Beside the pipeline: stage carries the batch, before data.\n";
+  if (tensor.constraint.peeled.empty()) return text;
+  std::vector<std::string> dims;
+  for (const int dim : tensor.constraint.peeled_dims) dims.push_back(std::to_string(dim));
+  return text + fmt::format("Then {} is peeled off {}.\n", join(tensor.constraint.peeled, ", "),
+                            dims.empty() ? "all dims" : "dim " + join(dims, ", "));
+}
+
+std::string unruled(const Layout& layout, const LaidTensor& tensor) {
+  std::vector<std::string> words;
+  for (const std::string& label : tensor.labels()) {
+    const bool ruled = std::any_of(layout.rules.begin(), layout.rules.end(),
+                                   [&](const config::AxisRule& rule) { return rule.label == label; });
+    if (!label.empty() && !ruled) words.push_back(label);
+  }
+  return words.empty() ? "" : fmt::format("No rule for: {} (replicated).\n", join(words, ", "));
+}
+
+std::string spec_words(const Layout& layout, const Spec& spec) {
+  return to_string(without_size_one(spec, layout.mesh), layout.mesh);
+}
+
+std::string neighbours(const Layout& layout, const LaidTensor& tensor) {
+  if (tensor.made_by.empty()) return "";
+  std::string text = "\nMade by " + tensor.made_by + "\n";
+  const auto list = [&](const char* title, const std::vector<int>& indices) {
+    for (const int index : indices) {
+      const LaidTensor& other = layout.activations[static_cast<std::size_t>(index)];
+      const bool same = without_size_one(other.spec, layout.mesh) == without_size_one(tensor.spec, layout.mesh);
+      text += fmt::format("  {} {}  {}{}\n", title, other.path, spec_words(layout, other.spec),
+                          same ? "" : "  <- another layout");
+    }
+  };
+  list("from", tensor.sources);
+  list("for ", tensor.users);
+  return text;
+}
+
+std::string dims_table(const Layout& layout, const LaidTensor& tensor) {
+  Table table({{"dim", true, false}, {"label", false, false}, {"size", true, false}, {"axes", false, false}, {"block", true, false}});
+  const Shape local = shard_shape(tensor.shape, tensor.spec, layout.mesh);
+  const Spec slim = without_size_one(tensor.spec, layout.mesh);
+  for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+    std::vector<std::string> axes;
+    for (const AxisIndex axis : slim.dims[dim]) {
+      axes.push_back(fmt::format("{}={}", layout.mesh.axis(axis).name, layout.mesh.axis(axis).size()));
+    }
+    table.add({std::to_string(dim), tensor.labels()[dim].empty() ? "-" : tensor.labels()[dim],
+               with_commas(tensor.shape[dim]), axes.empty() ? "-" : join(axes, " x "), with_commas(local[dim])});
+  }
+  return table.text(0);
+}
+
+std::string costs(const Layout& layout, const LaidTensor& tensor) {
+  const std::int64_t local = bytes_per_device(tensor, layout.mesh);
+  const std::int64_t whole = elements(tensor.shape) * size_of(tensor.dtype);
+  const std::int64_t copies = replicas(tensor, layout.mesh);
+  return fmt::format("It costs {} on each of {} devices ({} whole); each shard stands on {} device{}.\n",
+                     human_bytes(static_cast<double>(local)), with_commas(layout.mesh.devices()),
+                     human_bytes(static_cast<double>(whole)), with_commas(copies), copies == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::vector<const LaidTensor*> find_tensors(const Layout& layout, const std::string& name) {
+  std::vector<const LaidTensor*> exact;
+  std::vector<const LaidTensor*> partial;
+  for (const auto* list : {&layout.parameters, &layout.activations}) {
+    for (const LaidTensor& tensor : *list) {
+      if (tensor.path == name) exact.push_back(&tensor);
+      if (tensor.path.find(name) != std::string::npos) partial.push_back(&tensor);
+    }
+  }
+  return exact.empty() ? partial : exact;
+}
+
+std::string why(const Layout& layout, const LaidTensor& tensor) {
+  std::string text = fmt::format("{}  {} {}\nlies as {}\n\n", tensor.path, moesh::to_string(tensor.shape),
+                                 name_of(tensor.dtype), spec_words(layout, tensor.spec));
+  text += dims_table(layout, tensor) + "\nRules, in order:\n";
+  Table table({{"", false, false}, {"", false, false}, {"", false, false}});
+  for (const Verdict& v : verdicts(layout, tensor)) table.add({"  " + v.where, v.rule, v.words});
+  const std::string rows = table.text(0);
+  text += rows.substr(rows.find('\n') + 1);
+  text += changes(tensor) + unruled(layout, tensor) + "\n" + costs(layout, tensor);
+  return text + neighbours(layout, tensor);
+}
+
+std::string why_json(const Layout& layout, const LaidTensor& tensor) {
+  JsonWriter json;
+  json.begin_object().key("path").value(tensor.path).key("shape").values(tensor.shape);
+  json.key("labels").values(tensor.labels()).key("spec").value(spec_words(layout, tensor.spec));
+  json.key("bytes_per_device").value(bytes_per_device(tensor, layout.mesh));
+  json.key("replicas").value(replicas(tensor, layout.mesh)).line().key("rules").begin_array();
+  for (const Verdict& v : verdicts(layout, tensor)) {
+    json.line().begin_object().key("rule").value(v.rule).key("where").value(v.where);
+    json.key("dim").value(static_cast<std::int64_t>(v.dim)).key("outcome").value(v.outcome);
+    json.key("words").value(v.words).end_object();
+  }
+  json.line().end_array().line().key("sources").begin_array();
+  for (const int index : tensor.sources) json.value(layout.activations[static_cast<std::size_t>(index)].path);
+  json.end_array().key("users").begin_array();
+  for (const int index : tensor.users) json.value(layout.activations[static_cast<std::size_t>(index)].path);
+  json.end_array().line().end_object();
+  return json.text() + "\n";
+}
+
+}  // namespace moesh::sharding

@@ -1,0 +1,451 @@
+// What the hardware catalogue holds, how its names are found, and what is said about files and names that are wrong.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/yaml.h"
+#include "mesh/hardware.h"
+#include "mesh/topology.h"
+
+namespace moesh::mesh {
+namespace {
+
+// MaxText's accelerator table as SIZE:GRID, followed by "+" when every dim wraps and by "+01" when only some do.
+// A size counts `per_device` for each device.
+struct KnownKind {
+  std::string name;
+  std::int64_t per_device;
+  std::string sizes;
+};
+
+const std::vector<KnownKind>& known_kinds() {
+  static const std::vector<KnownKind> kinds = {
+      {"tpu7x", 1,
+       "2:1x1x1 8:2x2x1 16:2x2x2 32:2x2x4 64:2x4x4 128:4x4x4+ 256:4x4x8+ 384:4x4x12+ 512:4x8x8+ 640:4x4x20+ "
+       "768:4x8x12+ 896:4x4x28+ 1024:8x8x8+ 1152:4x12x12+ 1280:4x8x20+ 1408:4x4x44+ 1536:8x8x12+ 1664:4x4x52+ "
+       "1792:4x8x28+ 1920:4x12x20+ 2048:8x8x16+ 2176:4x4x68+ 2304:8x12x12+ 2432:4x4x76+ 2560:8x8x20+ 2688:4x12x28+ "
+       "2816:4x8x44+ 2944:4x4x92+ 3072:8x12x16+ 3200:4x20x20+ 3328:4x8x52+ 3456:12x12x12+ 3584:8x8x28+ 3712:4x4x116+ "
+       "3840:8x12x20+ 3968:4x4x124+ 4096:8x16x16+ 4224:4x12x44+ 4352:4x8x68+ 4480:4x20x28+ 4608:12x12x16+ "
+       "4736:4x4x148+ 4864:4x8x76+ 4992:4x12x52+ 5120:8x16x20+ 5248:4x4x164+ 5376:8x12x28+ 5504:4x4x172+ 5632:8x8x44+ "
+       "5760:12x12x20+ 5888:4x8x92+ 6016:4x4x188+ 6144:12x16x16+ 6272:4x28x28+ 6400:8x20x20+ 6528:4x12x68+ "
+       "6656:8x8x52+ 6784:4x4x212+ 6912:12x12x24+ 7040:4x20x44+ 7168:8x16x28+ 7296:4x12x76+ 7424:4x8x116+ "
+       "7552:4x4x236+ 7680:12x16x20+ 7808:4x4x244+ 7936:4x8x124+ 8064:12x12x28+ 8192:16x16x16+ 8320:4x20x52+ "
+       "8448:8x12x44+ 8704:8x8x68+ 8832:4x12x92+ 8960:8x20x28+ 9216:12x16x24+ 9472:4x8x148+ 9600:12x20x20+ "
+       "9728:8x8x76+ 9856:4x28x44+ 9984:8x12x52+ 10240:16x16x20+ 10368:12x12x36+ 10496:4x8x164+ 10752:12x16x28+ "
+       "10880:4x20x68+ 11008:4x8x172+ 11136:4x12x116+ 11264:8x16x44+ 11520:12x20x24+ 11648:4x28x52+ 11776:8x8x92+ "
+       "11904:4x12x124+ 12032:4x8x188+ 12160:4x20x76+ 12288:16x16x24+ 13824:12x24x24+ 16384:16x16x32+ 17920:16x20x28+ "
+       "18432:16x24x24+"},
+      {"v6e", 1, "1:1x1 4:2x2 8:2x4 16:4x4 32:4x8 64:8x8 128:8x16+01 256:16x16+"},
+      {"v5e", 1, "1:1x1 4:2x2 8:2x4 16:4x4 32:4x8 64:8x8 128:8x16+01 256:16x16+"},
+      {"v4", 2,
+       "8:2x2x1 16:2x2x2 32:2x2x4 64:2x4x4 128:4x4x4+ 256:4x4x8+ 384:4x4x12+ 512:4x8x8+ 1024:8x8x8+ 1536:8x8x12+ "
+       "2048:8x8x16+ 4096:8x16x16+"},
+      {"v5p", 2,
+       "8:2x2x1 16:2x2x2 32:2x2x4 64:2x4x4 128:4x4x4+ 256:4x4x8+ 384:4x4x12+ 512:4x8x8+ 640:4x4x20+ 768:4x8x12+ "
+       "896:4x4x28+ 1024:8x8x8+ 1152:4x12x12+ 1280:4x8x20+ 1408:4x4x44+ 1536:8x8x12+ 1664:4x4x52+ 1792:4x8x28+ "
+       "1920:4x12x20+ 2048:8x8x16+ 2176:4x4x68+ 2304:8x12x12+ 2432:4x4x76+ 2560:8x8x20+ 2688:4x12x28+ 2816:4x8x44+ "
+       "2944:4x4x92+ 3072:8x12x16+ 3200:4x20x20+ 3328:4x8x52+ 3456:12x12x12+ 3584:8x8x28+ 3712:4x4x116+ 3840:8x12x20+ "
+       "3968:4x4x124+ 4096:8x16x16+ 4224:4x12x44+ 4352:4x8x68+ 4480:4x20x28+ 4608:12x12x16+ 4736:4x4x148+ "
+       "4864:4x8x76+ 4992:4x12x52+ 5120:8x16x20+ 5248:4x4x164+ 5376:8x12x28+ 5504:4x4x172+ 5632:8x8x44+ "
+       "5760:12x12x20+ 5888:4x8x92+ 6016:4x4x188+ 6144:12x16x16+ 6272:4x28x28+ 6400:8x20x20+ 6528:4x12x68+ "
+       "6656:8x8x52+ 6784:4x4x212+ 6912:12x12x24+ 7040:4x20x44+ 7168:8x16x28+ 7296:4x12x76+ 7424:4x8x116+ "
+       "7552:4x4x236+ 7680:12x16x20+ 7808:4x4x244+ 7936:4x8x124+ 8064:12x12x28+ 8192:16x16x16+ 8320:4x20x52+ "
+       "8448:8x12x44+ 8704:8x8x68+ 8832:4x12x92+ 8960:8x20x28+ 9216:12x16x24+ 9472:4x8x148+ 9600:12x20x20+ "
+       "9728:8x8x76+ 9856:4x28x44+ 9984:8x12x52+ 10240:16x16x20+ 10368:12x12x36+ 10496:4x8x164+ 10752:12x16x28+ "
+       "10880:4x20x68+ 11008:4x8x172+ 11136:4x12x116+ 11264:8x16x44+ 11520:12x20x24+ 11648:4x28x52+ 11776:8x8x92+ "
+       "11904:4x12x124+ 12032:4x8x188+ 12160:4x20x76+ 12288:16x16x24+ 13824:12x24x24+ 17920:16x20x28+"},
+  };
+  return kinds;
+}
+
+std::string printed(const std::vector<std::int64_t>& grid) {
+  std::vector<std::string> words;
+  for (const std::int64_t dim : grid) words.push_back(std::to_string(dim));
+  return join(words, "x");
+}
+
+std::string printed(const std::vector<bool>& wrap) {
+  std::string bits;
+  for (const bool closed : wrap) bits += closed ? '1' : '0';
+  if (bits.find('1') == std::string::npos) return "";
+  return bits.find('0') == std::string::npos ? "+" : "+" + bits;
+}
+
+const std::string kValid =
+    "title: A chip\n"
+    "source: a datasheet\n"
+    "bf16_flops_per_second: 1e14\n"
+    "memory_bytes: 1000\n"
+    "memory_bytes_per_second: 1e12\n"
+    "links:\n"
+    "  - {kind: ici, domain: slice, bytes_per_second: 1e11, latency_seconds: 1e-6}\n"
+    "  - {kind: dcn, domain: all, bytes_per_second: 1e9, latency_seconds: 1e-5}\n"
+    "sizes: {grids: [2x2, 4x4]}\n";
+
+// The valid file with the line that starts with `start` replaced, or left out when `line` is empty.
+std::string with_line(const std::string& start, const std::string& line) {
+  std::string text;
+  for (const std::string& old : split(std::string(trim(kValid)), '\n')) {
+    const std::string kept = old.starts_with(start) ? line : old;
+    if (!kept.empty()) text += kept + "\n";
+  }
+  return text;
+}
+
+Chip load(const std::string& text) { return load_chip(config::parse_yaml(text, "mine.yml"), "mine"); }
+
+std::string message_of(const auto& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string refusal(const std::string& text) {
+  return message_of([&] { load(text); });
+}
+
+std::string refusal(const std::string& start, const std::string& line) { return refusal(with_line(start, line)); }
+
+std::string name_refusal(const std::string& name, std::int64_t slices = 1) {
+  return message_of([&] { find_topology(name, slices); });
+}
+
+// A file that is gone when the test ends.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / ("moesh_hardware_test_" + std::to_string(::getpid()) + ".yml")) {
+    std::ofstream(path_) << text;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(Catalogue, HasTheKindsThatTheDesignNames) {
+  EXPECT_EQ(join(hardware_names(), " "), "a100 b200 cpu h100 h200 mi300x mi355x tpu7x v4 v5e v5p v6e");
+}
+
+TEST(Catalogue, GivesEveryKindItsSourceItsRatesAndAWayOutOfTheSlice) {
+  for (const std::string& name : hardware_names()) {
+    const Chip chip = load_builtin_chip(name);
+    SCOPED_TRACE(name);
+    EXPECT_EQ(chip.name, name);
+    EXPECT_FALSE(chip.title.empty());
+    EXPECT_FALSE(chip.source.empty());
+    ASSERT_TRUE(chip.bf16_flops_per_second && chip.f32_flops_per_second);
+    EXPECT_LT(*chip.f32_flops_per_second, *chip.bf16_flops_per_second);
+    EXPECT_GE(chip.fp8_flops_per_second.value_or(*chip.bf16_flops_per_second), *chip.bf16_flops_per_second);
+    EXPECT_LE(chip.usable_memory_bytes, chip.memory_bytes);
+    EXPECT_GE(chip.links.size(), 2u);
+    EXPECT_EQ(chip.links.back().domain, Domain::all);
+    EXPECT_EQ(chip.devices_per_chip, name == "tpu7x" ? 2 : 1);
+  }
+}
+
+TEST(Catalogue, LeavesOutFp8WhereTheChipHasNone) {
+  for (const std::string& name : hardware_names()) {
+    const bool has_none = name == "a100" || name == "cpu" || name == "v4" || name == "v5e";
+    EXPECT_EQ(load_builtin_chip(name).fp8_flops_per_second.has_value(), !has_none) << name;
+  }
+}
+
+TEST(Catalogue, OrdersLinksFromFastToSlow) {
+  for (const std::string& name : hardware_names()) {
+    const std::vector<Link> links = load_builtin_chip(name).links;
+    for (std::size_t i = 1; i < links.size(); ++i) {
+      EXPECT_GT(links[i - 1].bytes_per_second, links[i].bytes_per_second) << name;
+      EXPECT_LE(links[i - 1].latency_seconds, links[i].latency_seconds) << name;
+    }
+  }
+}
+
+TEST(Catalogue, GivesHalfAChipToADeviceOfTpu7x) {
+  const Chip chip = load_builtin_chip("tpu7x");
+  EXPECT_DOUBLE_EQ(*chip.bf16_flops_per_second * 2, 2307e12);
+  EXPECT_DOUBLE_EQ(chip.memory_bytes_per_second * 2, 7380e9);
+  EXPECT_EQ(chip.memory_bytes * 2, std::int64_t{192} << 30);
+}
+
+TEST(FindTopology, GivesEveryNameOfTheReferenceItsGridWrapAndDevices) {
+  for (const KnownKind& kind : known_kinds()) {
+    for (const std::string& entry : split(kind.sizes, ' ')) {
+      const std::string size = entry.substr(0, entry.find(':'));
+      const Topology found = find_topology(kind.name + "-" + size, 1);
+      EXPECT_EQ(size + ":" + printed(found.grid) + printed(found.wrap), entry) << kind.name;
+      EXPECT_EQ(found.devices_per_slice, *parse_integer(size) / kind.per_device) << kind.name << "-" << size;
+      EXPECT_EQ(found.chip.name, kind.name);
+    }
+  }
+}
+
+TEST(FindTopology, KnowsNoTpuSizeThatTheReferenceLacks) {
+  for (const KnownKind& kind : known_kinds()) {
+    const Chip chip = load_builtin_chip(kind.name);
+    EXPECT_EQ(std::get<GridSizes>(chip.sizes).grids.size(), split(kind.sizes, ' ').size()) << kind.name;
+  }
+}
+
+TEST(FindTopology, MultipliesDevicesBySlices) {
+  const Topology found = find_topology("v5p-128", 4);
+  EXPECT_EQ(found.devices_per_slice, 64);
+  EXPECT_EQ(found.devices(), 256);
+  EXPECT_EQ(found.name, "v5p-128");
+}
+
+TEST(FindTopology, TakesPartOfANodeOrWholeNodes) {
+  EXPECT_EQ(printed(find_topology("h100-1", 1).grid), "1");
+  EXPECT_EQ(printed(find_topology("b200-4", 1).grid), "4");
+  EXPECT_EQ(printed(find_topology("mi300x-8", 1).grid), "8");
+  EXPECT_EQ(printed(find_topology("a100-24", 1).grid), "3x8");
+  EXPECT_EQ(find_topology("h200-65536", 1).devices(), 65536);
+}
+
+TEST(FindTopology, TakesA3ForANodeOfH100) {
+  const Topology found = find_topology("a3", 3);
+  EXPECT_EQ(found.name, "a3");
+  EXPECT_EQ(found.chip.name, "h100");
+  EXPECT_EQ(found.devices_per_slice, 8);
+  EXPECT_EQ(found.devices(), 24);
+}
+
+TEST(FindTopology, TakesAnyNumberOfCpuDevices) {
+  for (const std::int64_t size : {1, 3, 8, 4097, 65536}) {
+    EXPECT_EQ(find_topology("cpu-" + std::to_string(size), 1).devices(), size);
+  }
+}
+
+TEST(FindTopology, CountsWhatALinkConnects) {
+  const Topology pod = find_topology("tpu7x-128", 2);
+  ASSERT_EQ(pod.chip.links.size(), 3u);
+  EXPECT_EQ(domain_devices(pod, pod.chip.links[0]), 2);
+  EXPECT_EQ(domain_devices(pod, pod.chip.links[1]), 128);
+  EXPECT_EQ(domain_devices(pod, pod.chip.links[2]), 256);
+  const Topology nodes = find_topology("h100-32", 1);
+  EXPECT_EQ(domain_devices(nodes, nodes.chip.links[0]), 8);
+  EXPECT_EQ(domain_devices(nodes, nodes.chip.links[1]), 32);
+  const Topology part = find_topology("h100-2", 4);
+  EXPECT_EQ(domain_devices(part, part.chip.links[0]), 2);
+  EXPECT_EQ(domain_devices(part, part.chip.links[1]), 8);
+}
+
+TEST(FindTopology, ReadsAFileOfTheUsers) {
+  const TemporaryFile file(kValid);
+  const Topology found = find_topology(file.path() + ":16", 2);
+  EXPECT_EQ(printed(found.grid), "4x4");
+  EXPECT_EQ(found.devices(), 32);
+  EXPECT_EQ(found.chip.title, "A chip");
+  EXPECT_EQ(found.chip.usable_memory_bytes, 1000);
+  EXPECT_EQ(name_refusal(file.path()), "compile_topology: hardware '" + file.path() +
+                                           "' needs a size: 4, 16 was expected\n  fix: for example " + file.path() +
+                                           ":4 or " + file.path() + ":16");
+  EXPECT_EQ(name_refusal(file.path() + ":9"), "compile_topology: hardware '" + file.path() +
+                                                  "' has no size '9': 4, 16 was expected\n  fix: use " + file.path() +
+                                                  ":4 or " + file.path() + ":16");
+}
+
+TEST(FindTopology, NeedsNoSizeForAFileWithOneGrid) {
+  const TemporaryFile file(with_line("sizes", "sizes: {grids: [4x4x8], wrap: {at_least: 8}}"));
+  const Topology found = find_topology(file.path(), 1);
+  EXPECT_EQ(found.devices(), 128);
+  EXPECT_EQ(printed(found.wrap), "+001");
+}
+
+TEST(FindTopology, ClosesNoRingWhenOneDimIsNoMultiple) {
+  const TemporaryFile file(with_line("sizes", "sizes: {grids: [4x6, 4x8], wrap: {all_multiples_of: 4}}"));
+  EXPECT_EQ(printed(find_topology(file.path() + ":24", 1).wrap), "");
+  EXPECT_EQ(printed(find_topology(file.path() + ":32", 1).wrap), "+");
+}
+
+TEST(FindTopology, SaysThatAFileIsMissing) {
+  EXPECT_EQ(name_refusal("no/such.yml:8"), "no/such.yml: no such file\n  fix: check the path");
+}
+
+TEST(FindTopology, NamesTheNearestKinds) {
+  const std::string kinds = "a100, b200, cpu, h100, h200, mi300x, mi355x, tpu7x, v4, v5e, v5p, v6e";
+  EXPECT_EQ(name_refusal("V5P-128"), "compile_topology: hardware 'V5P-128' is unknown, KIND-SIZE with one of " + kinds +
+                                         " or PATH.yml:SIZE was expected\n  fix: did you mean v5p-128?");
+  EXPECT_EQ(name_refusal("mi300-16"), "compile_topology: hardware 'mi300-16' is unknown, KIND-SIZE with one of " +
+                                          kinds + " or PATH.yml:SIZE was expected\n  fix: did you mean mi300x-16?");
+  EXPECT_EQ(name_refusal("quantum-8"), "compile_topology: hardware 'quantum-8' is unknown, KIND-SIZE with one of " +
+                                           kinds + " or PATH.yml:SIZE was expected");
+  EXPECT_EQ(name_refusal("v5-128"), "compile_topology: hardware 'v5-128' is unknown, KIND-SIZE with one of " + kinds +
+                                        " or PATH.yml:SIZE was expected\n  fix: did you mean v4-128 or v5e-128 or "
+                                        "v5p-128?");
+}
+
+TEST(FindTopology, NamesTheNearestSizes) {
+  EXPECT_EQ(name_refusal("v5p-100"),
+            "compile_topology: hardware 'v5p' has no size '100': one of 96 sizes from 8 to 17920 was expected\n"
+            "  fix: use v5p-64 or v5p-128");
+  EXPECT_EQ(name_refusal("v6e-2"),
+            "compile_topology: hardware 'v6e' has no size '2': 1, 4, 8, 16, 32, 64, 128, 256 was expected\n"
+            "  fix: use v6e-1 or v6e-4");
+  EXPECT_EQ(name_refusal("tpu7x-99999"),
+            "compile_topology: hardware 'tpu7x' has no size '99999': one of 99 sizes from 2 to 18432 was expected\n"
+            "  fix: use tpu7x-18432");
+  EXPECT_EQ(name_refusal("h100-12"),
+            "compile_topology: hardware 'h100' has no size '12': 1, 2, 4, or a multiple of 8 up to 65536 was expected\n"
+            "  fix: use h100-8 or h100-16");
+  EXPECT_EQ(name_refusal("cpu-65537"),
+            "compile_topology: hardware 'cpu' has no size '65537': 1 to 65536 was expected\n  fix: use cpu-65536");
+  EXPECT_EQ(name_refusal("v5p"),
+            "compile_topology: hardware 'v5p' needs a size: one of 96 sizes from 8 to 17920 was expected\n"
+            "  fix: for example v5p-8 or v5p-16");
+}
+
+TEST(FindTopology, RefusesSizesThatAreNoPlainNumber) {
+  for (const std::string size : {"0", "08", "+8", "8.0", "8_0", "1e1", " 8", "8 ", "x", "0x8"}) {
+    const std::string message = name_refusal("h100-" + size);
+    EXPECT_EQ(message,
+              "compile_topology: hardware 'h100' has no size '" + size +
+                  "': 1, 2, 4, or a multiple of 8 up to 65536 was expected\n  fix: for example h100-8 or h100-16");
+  }
+  EXPECT_TRUE(name_refusal("v5p-99999999999999999999").find("has no size '99999999999999999999'") != std::string::npos);
+  EXPECT_TRUE(name_refusal("h100-9223372036854775807").find("use h100-65536") != std::string::npos);
+}
+
+TEST(FindTopology, RefusesSliceCountsOutOfRange) {
+  EXPECT_EQ(name_refusal("v5p-8", 0), "compile_topology: 0 slices of v5p-8, 1 to 65536 were expected");
+  EXPECT_EQ(name_refusal("v5p-8", -1), "compile_topology: -1 slices of v5p-8, 1 to 65536 were expected");
+  EXPECT_EQ(name_refusal("v5p-8", 65537), "compile_topology: 65537 slices of v5p-8, 1 to 65536 were expected");
+  EXPECT_EQ(find_topology("v5p-8", 65536).devices(), 4 * 65536);
+}
+
+TEST(FindTopology, CountsTheLargestMachineThatAFileCanDescribe) {
+  const TemporaryFile file(with_line("sizes", "devices_per_chip: 1024\nsizes: {grids: [65536x65536]}"));
+  EXPECT_EQ(find_topology(file.path(), 65536).devices(), std::int64_t{1} << 58);
+}
+
+TEST(FindTopology, NamesThePlaceThatAskedForIt) {
+  EXPECT_EQ(message_of([] { find_topology("cpu-0", 1, "the mesh"); }),
+            "the mesh: hardware 'cpu' has no size '0': 1 to 65536 was expected\n  fix: for example cpu-1 or cpu-65536");
+}
+
+TEST(LoadChip, TakesAListOfSourcesAndLeavesOutWhatIsNull) {
+  const Chip chip = load(with_line("source", "source: [one, two]\nfp8_flops_per_second: null"));
+  EXPECT_EQ(chip.source, (std::vector<std::string>{"one", "two"}));
+  EXPECT_FALSE(chip.fp8_flops_per_second.has_value());
+  EXPECT_FALSE(chip.f32_flops_per_second.has_value());
+  EXPECT_DOUBLE_EQ(*chip.bf16_flops_per_second, 1e14);
+}
+
+TEST(LoadChip, NamesTheFieldThatIsMissing) {
+  EXPECT_EQ(refusal("title", ""), "mine.yml:1: a hardware file lacks title\n  fix: add title: ...");
+  EXPECT_EQ(refusal("source", "source: null"), "mine.yml:1: a hardware file lacks source\n  fix: add source: ...");
+  EXPECT_EQ(refusal("memory_bytes:", ""),
+            "mine.yml:1: a hardware file lacks memory_bytes\n  fix: add memory_bytes: ...");
+  EXPECT_EQ(refusal("memory_bytes_per", ""),
+            "mine.yml:1: a hardware file lacks memory_bytes_per_second\n  fix: add memory_bytes_per_second: ...");
+  EXPECT_EQ(refusal("sizes", ""), "mine.yml:1: a hardware file lacks sizes\n  fix: add sizes: ...");
+  EXPECT_EQ(refusal("sizes", "sizes: {}"), "mine.yml:9: sizes without grids lacks most\n  fix: add most: ...");
+  EXPECT_EQ(refusal("  - {kind: dcn", "  - {kind: dcn, domain: all, latency_seconds: 1}"),
+            "mine.yml:8: a link lacks bytes_per_second\n  fix: add bytes_per_second: ...");
+}
+
+TEST(LoadChip, NamesTheNearestFieldForAnUnknownOne) {
+  EXPECT_EQ(refusal("memory_bytes:", "memroy_bytes: 5"),
+            "mine.yml:4: field 'memroy_bytes' of a hardware file is unknown\n  fix: did you mean memory_bytes?");
+  EXPECT_EQ(refusal("  - {kind: dcn", "  - {kind: dcn, colour: red}"),
+            "mine.yml:8: field 'colour' of a link is unknown\n"
+            "  fix: the fields are kind, domain, bytes_per_second, latency_seconds, ports");
+  EXPECT_EQ(refusal("sizes", "sizes: {grids: [2x2], most: 4}"),
+            "mine.yml:9: field 'most' of sizes with grids is unknown\n"
+            "  fix: the fields are grids, number_per_chip, wrap");
+  EXPECT_EQ(refusal("sizes", "sizes: {most: 4, wrap: {at_least: 4}}"),
+            "mine.yml:9: field 'wrap' of sizes without grids is unknown\n  fix: the fields are node, most");
+}
+
+TEST(LoadChip, RefusesRatesThatAreNotPositiveFiniteNumbers) {
+  for (const std::string value : {"-1", "0", "nan", ".nan", "inf", "-.inf", "1e25", "1e999", "fast", "1e14 FLOP/s"}) {
+    EXPECT_EQ(refusal("bf16", "bf16_flops_per_second: " + value),
+              "mine.yml:3: bf16_flops_per_second is '" + value + "', a number from 1 to 1e+24 was expected");
+  }
+  EXPECT_EQ(refusal("bf16", "bf16_flops_per_second: [1]"),
+            "mine.yml:3: bf16_flops_per_second is a list, a number from 1 to 1e+24 was expected");
+  EXPECT_EQ(refusal("memory_bytes_per", "memory_bytes_per_second: {a: 1}"),
+            "mine.yml:5: memory_bytes_per_second is a mapping, a number from 1 to 1e+24 was expected");
+  EXPECT_EQ(refusal("  - {kind: dcn", "  - {kind: dcn, domain: all, bytes_per_second: 1e9, latency_seconds: 0}"),
+            "mine.yml:8: latency_seconds is '0', a number from 1e-12 to 1000 was expected");
+}
+
+TEST(LoadChip, RefusesCountsOutOfRange) {
+  for (const std::string value : {"-1", "0", "1.5", "80 GiB", "1152921504606846977", "9223372036854775808"}) {
+    EXPECT_EQ(refusal("memory_bytes:", "memory_bytes: " + value),
+              "mine.yml:4: memory_bytes is '" + value + "', an integer from 1 to 1152921504606846976 was expected");
+  }
+  EXPECT_EQ(refusal("memory_bytes:", "memory_bytes: 10\nusable_memory_bytes: 11"),
+            "mine.yml:5: usable_memory_bytes is '11', an integer from 1 to 10 was expected");
+  EXPECT_EQ(refusal("title", "title: A chip\ndevices_per_chip: 1025"),
+            "mine.yml:2: devices_per_chip is '1025', an integer from 1 to 1024 was expected");
+  EXPECT_EQ(refusal("sizes", "sizes: {node: 8, most: 4}"),
+            "mine.yml:9: node is '8', an integer from 1 to 4 was expected");
+}
+
+TEST(LoadChip, RefusesWrongTypes) {
+  EXPECT_EQ(refusal("- 1\n"),
+            "mine.yml:1: a hardware file is a list, a mapping with the fields title, source, devices_per_chip, "
+            "bf16_flops_per_second, fp8_flops_per_second, f32_flops_per_second, int8_flops_per_second, memory_bytes, "
+            "usable_memory_bytes, memory_bytes_per_second, links, sizes was expected");
+  EXPECT_TRUE(refusal("").find("a hardware file is empty, a mapping") != std::string::npos);
+  EXPECT_EQ(refusal("title", "title: [a]"), "mine.yml:1: title is a list, text was expected");
+  EXPECT_EQ(refusal("title", "title: ''"), "mine.yml:1: title is '', text was expected");
+  EXPECT_EQ(refusal("source", "source: []"), "mine.yml:2: source has 0 entries, a list of 1 to 64 was expected");
+  EXPECT_EQ(refusal("source", "source: {a: b}"), "mine.yml:2: source is a mapping, a list of 1 to 64 was expected");
+  EXPECT_EQ(refusal("sizes", "sizes: 8"),
+            "mine.yml:9: sizes is '8', a mapping with the fields grids, number_per_chip, wrap, node, most was "
+            "expected");
+}
+
+TEST(LoadChip, RefusesGridsThatAreNone) {
+  for (const std::string grid :
+       {"0x4", "4x", "x", "-2x2", "4x4.5", "65536x65537", "4294967296x4294967296", "1x1x1x1x1x1x1x1x1", "big"}) {
+    EXPECT_EQ(
+        refusal("sizes", "sizes: {grids: [2x2, " + grid + "]}"),
+        "mine.yml:9: a grid is '" + grid + "', 1 to 8 sizes such as 4x4x8 with at most 4294967296 chips was expected");
+  }
+  EXPECT_EQ(refusal("sizes", "sizes: {grids: [4x4, 2x8]}"),
+            "mine.yml:9: grids 2x8 and 4x4 both have 16 chips, so one name would mean both\n  fix: keep one of them");
+  EXPECT_EQ(refusal("sizes", "sizes: {grids: [4x4], wrap: {}}"),
+            "mine.yml:9: wrap has neither of all_multiples_of and at_least, one was expected");
+  EXPECT_EQ(refusal("sizes", "sizes: {grids: [4x4], wrap: {at_least: 4, all_multiples_of: 4}}"),
+            "mine.yml:9: wrap has both of all_multiples_of and at_least, one was expected");
+}
+
+TEST(LoadChip, RefusesLinksOutOfOrderOrWithoutAWayOut) {
+  const std::string near = "  - {kind: near, domain: slice, bytes_per_second: 1, latency_seconds: 1}";
+  EXPECT_EQ(refusal("  - {kind: dcn", near),
+            "mine.yml:8: link near (slice) stands after ici (slice), the nearest domain was expected first\n"
+            "  fix: order the links chip, node, slice, all");
+  EXPECT_EQ(refusal("  - {kind: dcn", ""),
+            "mine.yml:7: the last link, ici, reaches only a slice\n"
+            "  fix: add the link between slices, with domain: all");
+  EXPECT_EQ(refusal("  - {kind: ici", "  - {kind: ici, domain: rack}"),
+            "mine.yml:7: domain is 'rack', chip, node, slice or all was expected");
+  EXPECT_EQ(refusal("  - {kind: ici", "  - {kind: nv, domain: node, bytes_per_second: 1, latency_seconds: 1}"),
+            "mine.yml:7: link nv connects a node, but sizes has no node\n"
+            "  fix: give sizes a node: DEVICES, or the link another domain");
+}
+
+TEST(LoadChip, ShortensWhatIsTooLongToQuote) {
+  const std::string message = refusal("title", std::string(5000, 'x') + ": 1");
+  EXPECT_LT(message.size(), 400u);
+}
+
+}  // namespace
+}  // namespace moesh::mesh
