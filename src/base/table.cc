@@ -49,7 +49,8 @@ std::string Table::text(int width) const {
     std::string line;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (i > 0) line += std::string(kGap, ' ');
-      line += padded(shorten(cells[i], columns[i]), columns[i], columns_[i].right);
+      const std::string cell = columns_[i].keep_end ? shorten_start(cells[i], columns[i]) : shorten(cells[i], columns[i]);
+      line += padded(cell, columns[i], columns_[i].right);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";

@@ -10,6 +10,7 @@ struct Column {
   std::string title;
   bool right = false;     // numbers
   bool flexible = false;  // may be cut
+  bool keep_end = false;  // cut at the start, as paths are
 };
 
 class Table {

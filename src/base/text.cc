@@ -188,4 +188,16 @@ std::string shorten(std::string_view text, int columns) {
   return kept + "…";
 }
 
+std::string shorten_start(std::string_view text, int columns) {
+  int width = display_width(text);
+  if (width <= columns) return std::string(text);
+  std::size_t begin = 0;
+  while (begin < text.size() && width > columns - 1) {
+    ++begin;
+    while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
+    --width;
+  }
+  return "…" + std::string(text.substr(begin));
+}
+
 }  // namespace moesh

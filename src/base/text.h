@@ -28,8 +28,9 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
 
 bool is_valid_utf8(std::string_view text);
 
-// Display columns of UTF-8 text, and the text cut to at most `columns` with an ellipsis.
+// Display columns of UTF-8 text, and the text cut to at most `columns` with an ellipsis at its end or its start.
 int display_width(std::string_view text);
 std::string shorten(std::string_view text, int columns);
+std::string shorten_start(std::string_view text, int columns);
 
 }  // namespace moesh

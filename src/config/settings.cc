@@ -35,7 +35,10 @@ const Origin& Settings::origin(std::string_view key) const { return entry(key).o
 
 bool Settings::boolean(std::string_view key) const { return std::get<bool>(value(key)); }
 std::int64_t Settings::integer(std::string_view key) const { return std::get<std::int64_t>(value(key)); }
-double Settings::real(std::string_view key) const { return std::get<double>(value(key)); }
+double Settings::real(std::string_view key) const {
+  if (const auto* integer = std::get_if<std::int64_t>(&value(key))) return static_cast<double>(*integer);
+  return std::get<double>(value(key));
+}
 const std::string& Settings::text(std::string_view key) const { return std::get<std::string>(value(key)); }
 const std::vector<std::string>& Settings::texts(std::string_view key) const {
   return std::get<std::vector<std::string>>(value(key));

@@ -39,7 +39,7 @@ class Settings {
   // Each asserts that the key is in the schema with that kind.
   bool boolean(std::string_view key) const;
   std::int64_t integer(std::string_view key) const;
-  double real(std::string_view key) const;
+  double real(std::string_view key) const;  // integers too
   const std::string& text(std::string_view key) const;  // text and choice
   const std::vector<std::string>& texts(std::string_view key) const;
   const std::vector<AxisRule>& rules(std::string_view key) const;

@@ -75,7 +75,7 @@ LayoutDiff diff(const Layout& before, const Layout& after) {
 
 std::string to_text(const LayoutDiff& diff, int width) {
   if (diff.differences.empty()) return "nothing moves.\n";
-  Table table({{"tensor", false, true}, {"before", false, true}, {"after", false, true}, {"bytes a device", true, false}});
+  Table table({{"tensor", false, true, true}, {"before", false, true}, {"after", false, true}, {"bytes a device", true, false}});
   std::string kind;
   for (const Difference& d : diff.differences) {
     if (d.kind != kind) table.add_group({d.kind + "s", "", "", ""});

@@ -42,7 +42,7 @@ std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> by_component
 std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 Table tensor_table(std::string_view title) {
-  return Table({{std::string(title), false, true},
+  return Table({{std::string(title), false, true, true},
                 {"shape", false, false},
                 {"labels", false, true},
                 {"spec", false, true},
