@@ -82,11 +82,12 @@ void find_unruled_labels(const Layout& layout, Findings& findings) {
     }
   }
   if (unruled.empty()) return;
+  const bool own_rules = std::any_of(layout.rules.begin(), layout.rules.end(), is_own);
   std::vector<std::string> labels;
   for (const auto& [label, paths] : unruled) labels.push_back(label);
   findings.push_back({Severity::info, "unruled-label", "no rule names the labels " + join(labels, ", "),
                       fmt::format("e.g. {}", unruled.begin()->second.front()), "dims that bear them are whole on every device",
-                      fmt::format("- [{}, [AXIS]] in the rule set, if that was not meant", labels.front())});
+                      own_rules ? fmt::format("- [{}, [AXIS]] in the rule set, if that was not meant", labels.front()) : ""});
 }
 
 struct AxisUse {
@@ -209,12 +210,20 @@ void find_competing_dims(const Layout& layout, Findings& findings) {
   }
 }
 
+std::int64_t shards_of(const config::AxisRule& rule, const mesh::Mesh& mesh) {
+  std::int64_t product = 1;
+  for (const std::string& axis : rule.axes) product *= mesh.size_of(axis);
+  return product;
+}
+
 // A rule passed over only because of an axis of size 1, with no later rule to make up for it.
 void find_blocked_by_one(const Layout& layout, Findings& findings) {
+  std::set<std::size_t> told;
   for (const LaidTensor& tensor : layout.parameters) {
     for (const RuleStep& step : resolve(tensor.labels(), layout.rules, layout.mesh).steps) {
       const bool by_one = step.outcome == Outcome::axis_taken && layout.mesh.axis(step.blocking_axis).size() == 1;
-      if (!by_one || shards(tensor.spec.dims[step.dim], layout.mesh) > 1) continue;
+      const bool lost = shards_of(layout.rules[step.rule], layout.mesh) > shards(tensor.spec.dims[step.dim], layout.mesh);
+      if (!by_one || !lost || !told.insert(step.rule).second) continue;
       findings.push_back(
           {Severity::warning, "blocked-by-one",
            fmt::format("the rule for {} was passed over for axis {}, which has size 1", tensor.labels()[step.dim],
@@ -228,21 +237,31 @@ void find_blocked_by_one(const Layout& layout, Findings& findings) {
 }
 
 constexpr double kLargeShare = 0.02;  // of all parameter bytes on a device
+constexpr double kLargeBytes = 1 << 20;
 
+// Where some axis shards other parameters; an axis that replicates all of them is told of once.
 void find_replicated(const Layout& layout, Findings& findings) {
-  if (layout.mesh.devices() == 1) return;
-  const std::int64_t total = parameter_bytes(layout);
+  const bool any_sharded = std::any_of(layout.parameters.begin(), layout.parameters.end(),
+                                       [&](const LaidTensor& t) { return shards(t.spec, layout.mesh) > 1; });
+  if (!any_sharded) return;
+  const double total = static_cast<double>(parameter_bytes(layout));
+  std::vector<std::string> paths;
+  std::set<std::string> bearers;
+  double bytes = 0;
   for (const LaidTensor& tensor : layout.parameters) {
-    const std::int64_t bytes = bytes_per_device(tensor, layout.mesh);
-    const bool large = static_cast<double>(bytes) > kLargeShare * static_cast<double>(total) && bytes > (1 << 20);
-    if (shards(tensor.spec, layout.mesh) > 1 || !large) continue;
-    findings.push_back({Severity::warning, "replicated", fmt::format("a large tensor is whole on all {} devices",
-                                                                     layout.mesh.devices()),
-                        tensor.path,
-                        fmt::format("{} a device, {:.0f}% of its parameters", bytes_words(bytes),
-                                    100.0 * static_cast<double>(bytes) / static_cast<double>(total)),
-                        fmt::format("a rule for one of its labels: {}", join(tensor.labels(), ", "))});
+    const auto own = static_cast<double>(bytes_per_device(tensor, layout.mesh));
+    if (shards(tensor.spec, layout.mesh) > 1 || own < kLargeShare * total || own < kLargeBytes) continue;
+    paths.push_back(tensor.path);
+    bearers.insert(tensor.labels().begin(), tensor.labels().end());
+    bytes += own;
   }
+  if (paths.empty()) return;
+  bearers.erase("");
+  findings.push_back({Severity::warning, "replicated",
+                      fmt::format("{} whole on all {} devices", paths.size() == 1 ? "a large tensor is" : "large tensors are",
+                                  layout.mesh.devices()),
+                      join(paths, ", "), fmt::format("{} a device, {:.0f}% of its parameters", human_bytes(bytes), 100 * bytes / total),
+                      fmt::format("a rule for one of the labels {}", join({bearers.begin(), bearers.end()}, ", "))});
 }
 
 void find_uneven(const Layout& layout, Findings& findings) {
