@@ -157,6 +157,8 @@ Tensor reduce(Reduction function, Tensor x, std::vector<int> dims) {
                             std::move(shape), x.dtype());
 }
 
+Tensor softmax(Tensor x) { return x.builder->add_one(Op::softmax, "softmax", {x}, {}, x.shape(), x.dtype()); }
+
 Tensor reshape(Tensor x, Shape shape) {
   if (elements(shape) != elements(x.shape())) {
     refuse_shapes(x.builder->path("reshape"), "reshape to " + to_string(shape), {x});
@@ -221,12 +223,6 @@ std::vector<T> with_inserted(std::vector<T> values, int position, const std::vec
   return values;
 }
 
-Shape stacked_shape(const Stack& stack, const Shape& shape) {
-  Shape stacked = shape;
-  stacked.insert(stacked.begin(), elements(stack.sizes));
-  return stacked;
-}
-
 }  // namespace
 
 std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vector<Tensor>& carried,
@@ -243,18 +239,19 @@ std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vect
     if (is_carried && made[i].shape() != carried[i].shape()) {
       refuse_shapes(builder.path(""), "a layer that keeps its shape", {made[i], carried[i]});
     }
-    results.emplace_back(is_carried ? made[i].shape() : stacked_shape(stack, made[i].shape()), made[i].dtype());
+    results.emplace_back(is_carried ? made[i].shape() : with_inserted(made[i].shape(), 0, stack.sizes), made[i].dtype());
   }
+  RepeatOf of{nullptr, stack.sizes, stack.labels, static_cast<int>(carried.size()), static_cast<int>(shared.size()), {},
+              std::vector<int>(made.size() - carried.size(), 0), false};
   std::vector<Tensor> operands = carried;
   operands.insert(operands.end(), shared.begin(), shared.end());
   for (Builder::Pending& pending : inner.stacked_) {
-    ParameterOf of = pending.attributes;
-    of.labels = with_inserted(of.labels, stack.position, stack.labels);
+    ParameterOf stacked = pending.attributes;
+    stacked.labels = with_inserted(stacked.labels, stack.position, stack.labels);
+    of.slices.push_back(std::min(stack.position, pending.slice.rank()));
     operands.push_back(builder.parameter_at(pending.path, with_inserted(pending.slice.shape(), stack.position, stack.sizes),
-                                            pending.slice.dtype(), std::move(of)));
+                                            pending.slice.dtype(), std::move(stacked)));
   }
-  RepeatOf of{nullptr, stack.sizes, stack.labels, stack.position, static_cast<int>(carried.size()),
-              static_cast<int>(shared.size())};
   of.body = std::make_shared<const Graph>(inner.take());
   return builder.add(Op::repeat, "", operands, std::move(of), results);
 }

@@ -93,6 +93,7 @@ Tensor broadcast(Tensor x, Shape shape, std::vector<int> dims);
 // Adds a vector over the last dims of x.
 Tensor add_bias(Tensor x, Tensor bias);
 Tensor reduce(Reduction function, Tensor x, std::vector<int> dims);
+Tensor softmax(Tensor x);
 Tensor reshape(Tensor x, Shape shape);
 Tensor transpose(Tensor x, std::vector<int> order);
 Tensor slice(Tensor x, int dim, std::int64_t begin, std::int64_t size);

@@ -30,11 +30,14 @@ enum class Op : std::uint8_t {
   transpose,
   slice,           // a range of one dim
   concat,          // along one dim
+  pad,             // zeros around a range of one dim
+  fill,            // a constant in every element
+  softmax,         // over the last dim
   rms_norm,        // x, scale: over the last dim
   rope,            // x, positions: rotates the last dim
   attention,       // query, key, value, positions, segments [, sinks]
   embed,           // table, tokens
-  cross_entropy,   // logits, targets, segments: the loss of each position
+  cross_entropy,   // logits, targets, segments: loss summed over the positions that count, and their number
   top_k,           // scores [, selection scores]: weights and expert ids of each token
   spread,          // weights, ids: weights laid out over all experts
   slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; never laid out in memory
@@ -43,11 +46,29 @@ enum class Op : std::uint8_t {
   stage_state,     // rows regrouped for the stages of a pipeline
   repeat,          // a body run once a layer
   region,          // a body on local shapes with its collectives spelled out
+
+  // Gradients that are ops of their own. The last operand is the cotangent.
+  unary_grad,          // x, dy: dx
+  softmax_grad,        // y, dy: dx
+  rms_norm_grad,       // x, scale, dy: dx, dscale
+  attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
+  embed_grad,          // tokens, dy: dtable
+  cross_entropy_grad,  // logits, targets, segments, dsum: dlogits
+  top_k_grad,          // scores that the weights came from, ids, dweights: dscores
+  spread_grad,         // ids, dspread: dweights
+  slot_mask_grad,      // ids, dmask: dweights
+  balance_loss_grad,   // scores, ids, dloss: dscores
+
+  // Learning.
+  sum_squares,     // x: a scalar, float32
+  adam_update,     // parameter, gradient, mu, nu, scalars: the new parameter, mu and nu
+  sgd_update,      // parameter, update, scalars: the new parameter
 };
 
-enum class Unary : std::uint8_t { silu, sigmoid, gelu, relu, exp, log, negate, rsqrt, identity, scale, offset, clamp };
-enum class Binary : std::uint8_t { add, subtract, multiply, divide, maximum };
-enum class Reduction : std::uint8_t { sum, mean, maximum };
+// `identity` adds no node. `scale` times a; `offset` plus a; `clamp` to [a, b]; `rsqrt` and `minimum` (with a) serve norms.
+enum class Unary : std::uint8_t { silu, sigmoid, gelu, relu, identity, scale, offset, clamp, rsqrt, minimum };
+enum class Binary : std::uint8_t { add, subtract, multiply, divide };
+enum class Reduction : std::uint8_t { sum };
 
 struct Initializer {
   enum class Kind : std::uint8_t { zeros, ones, normal, fan_in };
@@ -92,6 +113,14 @@ struct SliceOf {
 struct ConcatOf {
   int dim = 0;
 };
+struct PadOf {
+  int dim = 0;
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+};
+struct FillOf {
+  double value = 0;
+};
 struct RmsNormOf {
   double epsilon = 1e-5;
 };
@@ -108,6 +137,7 @@ struct RopeOf {
   std::int64_t original_max_positions = 4096;
   bool truncate = true;
   bool attention_scaling = false;
+  bool inverse = false;  // turns back: the gradient of turning
 };
 struct AttentionOf {
   std::int64_t window = 0;    // 0: all earlier positions
@@ -147,16 +177,18 @@ struct StageStateOf {
 
 struct Graph;
 
-// Equal layers: operands are the carried values, then values that all iterations read, then stacked parameters, of
-// which an iteration gets its slice; results are the carried values, then one of each iteration's other results stacked
-// at dim 0. The stacked dims, of which `sizes` gives the sizes, stand at `position` of each stacked parameter.
+// Equal layers: operands are the carried values, then values that all iterations read, then stacked ones, of which an
+// iteration gets its slice; results are the carried values, then one of each iteration's other results, stacked.
 struct RepeatOf {
   std::shared_ptr<const Graph> body;
-  std::vector<std::int64_t> sizes;
-  Labels labels;
-  int position = 0;
+  std::vector<std::int64_t> sizes;  // of the stacked dims
+  Labels labels;                    // of the stacked dims
   int carried = 0;
   int shared = 0;
+  std::vector<int> slices;  // where the stacked dims stand in each stacked operand
+  std::vector<int> stacks;  // where they stand in each stacked result
+  bool reverse = false;     // from the last iteration to the first
+
   std::int64_t count() const { return elements(sizes); }
 };
 
@@ -170,9 +202,23 @@ struct RegionOf {
   double balance_loss_weight = 0;
 };
 
+// Adam's moments and update. Scalars: learning rate, and the step's number from 1 on.
+struct AdamOf {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double epsilon_root = 0;
+  double weight_decay = 0.1;
+  bool nesterov = false;
+  bool pax = false;  // bias correction folded into the decay rates, as Pax does
+};
+struct SgdOf {
+  double weight_decay = 0;
+};
+
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
-                 SliceOf, ConcatOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf, TopKOf, SpreadOf, SlotMaskOf, BalanceLossOf,
+                 SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf, TopKOf, SpreadOf, SlotMaskOf, BalanceLossOf,
                  ConstraintOf, StageStateOf, RepeatOf, RegionOf>;
 
 struct Node {

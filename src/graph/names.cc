@@ -17,6 +17,9 @@ std::string_view name_of(Op op) {
     case Op::transpose: return "transpose";
     case Op::slice: return "slice";
     case Op::concat: return "concat";
+    case Op::pad: return "pad";
+    case Op::fill: return "fill";
+    case Op::softmax: return "softmax";
     case Op::rms_norm: return "rms_norm";
     case Op::rope: return "rope";
     case Op::attention: return "attention";
@@ -30,6 +33,19 @@ std::string_view name_of(Op op) {
     case Op::stage_state: return "stage_state";
     case Op::repeat: return "repeat";
     case Op::region: return "region";
+    case Op::unary_grad: return "unary_grad";
+    case Op::softmax_grad: return "softmax_grad";
+    case Op::rms_norm_grad: return "rms_norm_grad";
+    case Op::attention_grad: return "attention_grad";
+    case Op::embed_grad: return "embed_grad";
+    case Op::cross_entropy_grad: return "cross_entropy_grad";
+    case Op::top_k_grad: return "top_k_grad";
+    case Op::spread_grad: return "spread_grad";
+    case Op::slot_mask_grad: return "slot_mask_grad";
+    case Op::balance_loss_grad: return "balance_loss_grad";
+    case Op::sum_squares: return "sum_squares";
+    case Op::adam_update: return "adam_update";
+    case Op::sgd_update: return "sgd_update";
   }
   return "?";
 }
@@ -40,14 +56,12 @@ std::string_view name_of(Unary function) {
     case Unary::sigmoid: return "sigmoid";
     case Unary::gelu: return "gelu";
     case Unary::relu: return "relu";
-    case Unary::exp: return "exp";
-    case Unary::log: return "log";
-    case Unary::negate: return "negate";
-    case Unary::rsqrt: return "rsqrt";
     case Unary::identity: return "identity";
     case Unary::scale: return "scale";
     case Unary::offset: return "offset";
     case Unary::clamp: return "clamp";
+    case Unary::rsqrt: return "rsqrt";
+    case Unary::minimum: return "minimum";
   }
   return "?";
 }
@@ -58,7 +72,6 @@ std::string_view name_of(Binary function) {
     case Binary::subtract: return "subtract";
     case Binary::multiply: return "multiply";
     case Binary::divide: return "divide";
-    case Binary::maximum: return "maximum";
   }
   return "?";
 }
@@ -66,8 +79,6 @@ std::string_view name_of(Binary function) {
 std::string_view name_of(Reduction function) {
   switch (function) {
     case Reduction::sum: return "sum";
-    case Reduction::mean: return "mean";
-    case Reduction::maximum: return "maximum";
   }
   return "?";
 }

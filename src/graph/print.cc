@@ -28,6 +28,7 @@ struct Describe {
   std::string operator()(const UnaryOf& of) const {
     switch (of.function) {
       case Unary::scale:
+      case Unary::minimum:
       case Unary::offset: return fmt::format("{} {:.6g}", name_of(of.function), of.a);
       case Unary::clamp: return fmt::format("clamp [{:.6g}, {:.6g}]", of.a, of.b);
       default: return std::string(name_of(of.function));
@@ -41,10 +42,16 @@ struct Describe {
     return fmt::format("dim {} [{}, {})", of.dim, of.begin, of.begin + of.size);
   }
   std::string operator()(const ConcatOf& of) const { return fmt::format("dim {}", of.dim); }
+  std::string operator()(const PadOf& of) const { return fmt::format("dim {} +{} +{}", of.dim, of.before, of.after); }
+  std::string operator()(const FillOf& of) const { return fmt::format("{:.6g}", of.value); }
+  std::string operator()(const AdamOf& of) const {
+    return fmt::format("adam {:.4g} {:.4g}{}{}", of.beta1, of.beta2, of.nesterov ? " nesterov" : "", of.pax ? " pax" : "");
+  }
+  std::string operator()(const SgdOf&) const { return "sgd"; }
   std::string operator()(const RmsNormOf& of) const { return fmt::format("epsilon {:.3g}", of.epsilon); }
   std::string operator()(const RopeOf& of) const {
     const char* kind = of.kind == RopeOf::Kind::yarn ? "yarn" : of.kind == RopeOf::Kind::llama3 ? "llama3" : "standard";
-    return fmt::format("{} theta {:.6g}{}", kind, of.max_timescale, of.interleave ? " interleaved" : "");
+    return fmt::format("{} theta {:.6g}{}", kind, of.max_timescale, of.interleave ? " interleaved" : "") + (of.inverse ? " inverse" : "");
   }
   std::string operator()(const AttentionOf& of) const {
     return of.window > 0 ? fmt::format("causal, window {}", of.window) : "causal";

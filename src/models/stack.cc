@@ -43,7 +43,9 @@ StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x,
   }};
   const std::vector<Tensor> made = graph::repeat(builder, stack, {x}, {tokens.positions, tokens.segments}, body);
   if (made.size() == 1) return {made[0], {}};
-  return {made[0], {graph::reduce(graph::Reduction::sum, made[1], {0})}};
+  std::vector<int> all_dims(stack.sizes.size());
+  std::iota(all_dims.begin(), all_dims.end(), 0);
+  return {made[0], {graph::reduce(graph::Reduction::sum, made[1], std::move(all_dims))}};
 }
 
 StackResult scanned(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,

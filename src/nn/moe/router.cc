@@ -15,14 +15,8 @@ bool bias_only_chooses(const Context& context) {
 Tensor score_function(const Context& context, Tensor logits) {
   const std::string& function = context.settings.text("routed_score_func");
   if (function == "sigmoid") return unary(graph::Unary::sigmoid, logits);
-  if (function != "softmax") return logits;
-  // exp(x - max) / sum, over the experts.
-  const auto over_experts = [&](graph::Reduction reduction, Tensor x) {
-    return broadcast(reduce(reduction, x, {2}), x.shape(), {0, 1});
-  };
-  const Tensor shifted = binary(graph::Binary::subtract, logits, over_experts(graph::Reduction::maximum, logits));
-  const Tensor raised = unary(graph::Unary::exp, shifted);
-  return binary(graph::Binary::divide, raised, over_experts(graph::Reduction::sum, raised));
+  if (function == "softmax") return softmax(logits);
+  return logits;
 }
 
 }  // namespace

@@ -1,0 +1,59 @@
+// The CPU kernels, one an op; registered in table.cc.
+#pragma once
+
+#include "run/kernel.h"
+
+namespace moesh::run::cpu {
+
+// elementwise.cc
+void unary(const KernelCall& call);
+void unary_grad(const KernelCall& call);
+void binary(const KernelCall& call);
+void cast(const KernelCall& call);
+void fill(const KernelCall& call);
+
+// shape.cc
+void broadcast(const KernelCall& call);
+void reduce(const KernelCall& call);
+void reshape(const KernelCall& call);
+void transpose(const KernelCall& call);
+void slice(const KernelCall& call);
+void concat(const KernelCall& call);
+void pad(const KernelCall& call);
+
+// einsum.cc
+void einsum(const KernelCall& call);
+
+// norm.cc
+void softmax(const KernelCall& call);
+void softmax_grad(const KernelCall& call);
+void rms_norm(const KernelCall& call);
+void rms_norm_grad(const KernelCall& call);
+void rope(const KernelCall& call);
+
+// attention.cc
+void attention(const KernelCall& call);
+void attention_grad(const KernelCall& call);
+
+// vocabulary.cc
+void embed(const KernelCall& call);
+void embed_grad(const KernelCall& call);
+void cross_entropy(const KernelCall& call);
+void cross_entropy_grad(const KernelCall& call);
+
+// routing.cc
+void top_k(const KernelCall& call);
+void top_k_grad(const KernelCall& call);
+void spread(const KernelCall& call);
+void spread_grad(const KernelCall& call);
+void slot_mask(const KernelCall& call);
+void slot_mask_grad(const KernelCall& call);
+void balance_loss(const KernelCall& call);
+void balance_loss_grad(const KernelCall& call);
+
+// learning.cc
+void sum_squares(const KernelCall& call);
+void adam_update(const KernelCall& call);
+void sgd_update(const KernelCall& call);
+
+}  // namespace moesh::run::cpu

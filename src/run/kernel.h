@@ -1,0 +1,41 @@
+// What a backend gives: for each op a function on the buffers of one device.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+#include "graph/graph.h"
+#include "run/workers.h"
+
+namespace moesh::run {
+
+// A dense buffer, row-major.
+struct View {
+  void* data = nullptr;
+  DType dtype = DType::float32;
+  Shape shape;
+
+  std::int64_t count() const { return elements(shape); }
+  std::int64_t size(std::size_t dim) const { return shape[dim]; }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
+struct KernelCall {
+  const graph::Attributes& attributes;
+  std::span<const View> operands;
+  std::span<const View> results;  // may not overlap operands
+  Workers& workers;
+};
+
+using Kernel = void (*)(const KernelCall&);
+
+// Products accumulate in float32 (in float64 for float64), and an element's result does not depend on how many threads
+// there are nor on how many other rows stand beside it.
+Kernel find_cpu_kernel(graph::Op op);
+
+}  // namespace moesh::run

@@ -1,0 +1,183 @@
+// Holds layouts against the recorded ones in tests/golden/shardings: parameters, input and optimizer one by one; of the
+// recorded floating-point activation constraints each must be among ours.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "sharding/dump.h"
+#include "tests/support.h"
+
+namespace moesh::cli {
+namespace {
+
+using nlohmann::json;
+
+const std::filesystem::path kFolder = std::filesystem::path(MOESH_SOURCE_DIR) / "tests/golden/shardings";
+
+std::vector<std::string> case_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    const std::string name = entry.path().stem().string();
+    if (!name.starts_with("_")) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> request_of(const json& config) {
+  const std::string scan = config.value("scan_layers", true) ? "true" : "false";
+  std::vector<std::string> words{"model_name=" + config["model"].get<std::string>(),
+                                 "compile_topology=" + config["topology"].get<std::string>(),
+                                 "compile_topology_num_slices=" + std::to_string(config.value("slices", 1)),
+                                 "scan_layers=" + scan};
+  const std::string rule_set = config.value("custom_mesh_and_rule", "");
+  if (!rule_set.empty()) words.push_back("custom_mesh_and_rule=" + rule_set);
+  for (const auto& [key, value] : config["overrides"].items()) words.push_back(key + "=" + value.get<std::string>());
+  return words;
+}
+
+using Sizes = std::map<std::string, std::int64_t>;
+using PlainSpec = std::vector<std::vector<std::string>>;  // no axes of size 1, no replicated dims at the end
+
+Sizes sizes_of(const json& mesh) {
+  Sizes sizes;
+  for (std::size_t i = 0; i < mesh["axes"].size(); ++i) {
+    if (mesh["sizes"][i].get<std::int64_t>() > 1) sizes[mesh["axes"][i]] = mesh["sizes"][i];
+  }
+  return sizes;
+}
+
+PlainSpec plain(const json& spec, const Sizes& sizes) {
+  PlainSpec all;
+  for (const json& entry : spec) {
+    std::vector<std::string> axes;
+    if (entry.is_string()) axes = {entry.get<std::string>()};
+    if (entry.is_array()) axes = entry.get<std::vector<std::string>>();
+    std::erase_if(axes, [&](const std::string& axis) { return !sizes.contains(axis); });
+    all.push_back(axes);
+  }
+  while (!all.empty() && all.back().empty()) all.pop_back();
+  return all;
+}
+
+// Dims with their axes in any order: an unlabelled record may be a transposed view of ours.
+std::multiset<std::pair<std::int64_t, std::vector<std::string>>> dims_of(const json& shape, const PlainSpec& spec) {
+  std::multiset<std::pair<std::int64_t, std::vector<std::string>>> dims;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    dims.emplace(shape[i].get<std::int64_t>(), i < spec.size() ? spec[i] : std::vector<std::string>{});
+  }
+  return dims;
+}
+
+class GoldenShardings : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    golden_ = json::parse(test::read_text(kFolder / (GetParam() + ".json")));
+    ours_ = json::parse(sharding::to_json(open_session(request_of(golden_["config"])).layout));
+    sizes_ = sizes_of(golden_["mesh"]);
+  }
+
+  PlainSpec spec(const json& value) const { return plain(value["spec"], sizes_); }
+
+  json golden_;
+  json ours_;
+  Sizes sizes_;
+};
+
+TEST_P(GoldenShardings, LieAsRecorded) {
+  EXPECT_EQ(sizes_of(ours_["mesh"]), sizes_);
+
+  std::map<std::string, json> mine;
+  for (const json& parameter : ours_["params"]) mine[parameter["path"]] = parameter;
+  EXPECT_EQ(mine.size(), golden_["params"].size());
+  for (const json& want : golden_["params"]) {
+    SCOPED_TRACE(want["path"].get<std::string>());
+    ASSERT_TRUE(mine.contains(want["path"]));
+    const json& have = mine[want["path"]];
+    EXPECT_EQ(have["shape"], want["shape"]);
+    if (!want["logical"].is_null()) {
+      EXPECT_EQ(have["logical"], want["logical"]);
+    }
+    EXPECT_EQ(spec(have), spec(want));
+  }
+
+  if (!golden_["input"].is_null()) {
+    EXPECT_EQ(ours_["input"]["shape"], golden_["input"]["shape"]);
+    EXPECT_EQ(ours_["input"]["logical"], golden_["input"]["logical"]);
+    EXPECT_EQ(spec(ours_["input"]), spec(golden_["input"]));
+  }
+
+  const auto optimizer = [&](const json& dump) {
+    std::map<std::string, PlainSpec> moved;
+    if (dump["optimizer"].is_array()) {
+      for (const json& entry : dump["optimizer"]) moved[entry["path"]] = spec(entry);
+    }
+    return moved;
+  };
+  EXPECT_EQ(optimizer(ours_), optimizer(golden_));
+
+  std::set<std::tuple<json, json, PlainSpec>> labelled;
+  std::set<std::multiset<std::pair<std::int64_t, std::vector<std::string>>>> bare;
+  for (const json& have : ours_["activations"]) {
+    labelled.emplace(have["logical"], have["shape"], spec(have));
+    bare.insert(dims_of(have["shape"], spec(have)));
+  }
+  for (const json& want : golden_["activations"]) {
+    const std::string dtype = want["dtype"];
+    const bool helper = !dtype.starts_with("float") && !dtype.starts_with("bfloat");
+    if (helper || want["where"] == "attention_op/arr") continue;
+    const bool found = want["logical"].is_null() ? bare.contains(dims_of(want["shape"], spec(want)))
+                                                 : labelled.contains({want["logical"], want["shape"], spec(want)});
+    EXPECT_TRUE(found) << want.dump();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, GoldenShardings, ::testing::ValuesIn(case_names()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+});
+
+TEST(GoldenCases, AreAllHere) { EXPECT_EQ(case_names().size(), 35u); }
+
+class GoldenRules : public ::testing::TestWithParam<std::string> {};
+
+// A record holds the rules of the labels that its cases met, in order.
+TEST_P(GoldenRules, AreThoseRecorded) {
+  const json recorded = json::parse(test::read_text(kFolder / "_rules.json"))[GetParam()];
+  std::vector<std::string> request;
+  if (GetParam() != "default") request.push_back("custom_mesh_and_rule=" + GetParam());
+  const config::Settings settings = config::load(request).settings;
+  EXPECT_EQ(json(settings.texts("mesh_axes")), recorded["mesh_axes"]);
+
+  std::set<std::string> labels;
+  for (const json& entry : recorded["rules"]) labels.insert(entry[0]);
+  json ours = json::array();
+  for (const config::AxisRule& rule : settings.rules("logical_axis_rules")) {
+    if (labels.contains(rule.label)) ours.push_back({rule.label, rule.axes});
+  }
+  EXPECT_EQ(ours, recorded["rules"]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, GoldenRules,
+                         ::testing::Values("default", "cp-as-ep", "ep-as-cp", "ep-as-dp", "pipeline-large-moe",
+                                           "pure-fsdp", "shard-exp-on-fsdp"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(GoldenRuleSets, AreAllTested) {
+  EXPECT_EQ(json::parse(test::read_text(kFolder / "_rules.json")).size(), 7u);
+}
+
+}  // namespace
+}  // namespace moesh::cli

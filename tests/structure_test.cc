@@ -1,0 +1,123 @@
+// Keeps the sources as the design has them: folders include only what stands above them, files stay short and say what
+// they are for.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support.h"
+
+namespace moesh {
+namespace {
+
+const std::filesystem::path kSources = std::filesystem::path(MOESH_SOURCE_DIR) / "src";
+
+// A folder that is not listed may not exist; cli may include everything.
+const std::map<std::string, std::set<std::string>>& allowed() {
+  static const std::map<std::string, std::set<std::string>> folders{
+      {"base", {}},
+      {"config", {"base"}},
+      {"mesh", {"base", "config"}},
+      {"sharding", {"base", "config", "mesh"}},
+      {"graph", {"base", "sharding"}},
+      {"nn", {"base", "config", "sharding", "graph"}},
+      {"models", {"base", "config", "sharding", "graph", "nn"}},
+      {"partition", {"base", "config", "mesh", "sharding", "graph"}},
+      {"cli", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition"}},
+  };
+  return folders;
+}
+
+std::vector<std::filesystem::path> source_files() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kSources)) {
+    const std::string ending = entry.path().extension().string();
+    if (ending == ".h" || ending == ".cc") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string name_of(const std::filesystem::path& file) { return file.lexically_relative(kSources).string(); }
+
+std::vector<std::string> lines_of(const std::filesystem::path& file) {
+  std::vector<std::string> lines = split(test::read_text(file), '\n');
+  if (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+TEST(Structure, AFolderIncludesOnlyWhatTheDesignAllows) {
+  const std::regex include("#include \"([^\"]+)\"");
+  for (const std::filesystem::path& file : source_files()) {
+    const std::string name = name_of(file);
+    const std::string folder = name.substr(0, name.find('/'));
+    ASSERT_TRUE(allowed().contains(folder)) << name << " lies in a folder that the design lacks";
+    for (const std::string& line : lines_of(file)) {
+      std::smatch found;
+      if (!std::regex_search(line, found, include)) continue;
+      const std::string path = found[1];
+      const std::string other = path.substr(0, path.find('/'));
+      EXPECT_NE(path.find('/'), std::string::npos) << name << " includes " << path << " without its folder";
+      EXPECT_TRUE(std::filesystem::exists(kSources / path)) << name << " includes " << path;
+      EXPECT_TRUE(other == folder || allowed().at(folder).contains(other)) << name << " includes " << path;
+    }
+  }
+}
+
+TEST(Structure, NoFileIsLongerThan500Lines) {
+  for (const std::filesystem::path& file : source_files()) EXPECT_LE(lines_of(file).size(), 500u) << name_of(file);
+}
+
+TEST(Structure, NoLineIsLongerThan130Columns) {
+  for (const std::filesystem::path& file : source_files()) {
+    const std::vector<std::string> lines = lines_of(file);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      EXPECT_LE(display_width(lines[i]), 130) << name_of(file) << ":" << i + 1;
+    }
+  }
+}
+
+TEST(Structure, EveryHeaderBeginsWithASentenceOnWhatItIsFor) {
+  for (const std::filesystem::path& file : source_files()) {
+    if (file.extension() != ".h") continue;
+    const std::vector<std::string> lines = lines_of(file);
+    std::string comment;
+    std::size_t at = 0;
+    for (; at < lines.size() && lines[at].starts_with("//"); ++at) comment += lines[at].substr(2);
+    EXPECT_GT(comment.size(), 10u) << name_of(file);
+    EXPECT_TRUE(comment.ends_with('.')) << name_of(file) << ": " << comment;
+    EXPECT_EQ(lines[at], "#pragma once") << name_of(file);
+  }
+}
+
+TEST(Structure, TestsMirrorTheFoldersOfTheSources) {
+  const std::filesystem::path tests = std::filesystem::path(MOESH_SOURCE_DIR) / "tests";
+  for (const auto& entry : std::filesystem::directory_iterator(tests)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_directory() || name == "golden" || name == "parity" || name == "e2e" || name == "fuzz") continue;
+    EXPECT_TRUE(std::filesystem::exists(kSources / name)) << "tests/" << name;
+  }
+}
+
+// A header that compiles only after another one would make the order of includes matter: each source file whose header
+// bears its name includes that header first.
+TEST(Structure, ASourceIncludesItsOwnHeaderFirst) {
+  for (const std::filesystem::path& file : source_files()) {
+    std::filesystem::path header = file;
+    header.replace_extension(".h");
+    if (file.extension() != ".cc" || !std::filesystem::exists(header)) continue;
+    const std::vector<std::string> lines = lines_of(file);
+    const auto first = std::find_if(lines.begin(), lines.end(), [](const std::string& l) { return l.starts_with("#include"); });
+    ASSERT_NE(first, lines.end()) << name_of(file);
+    EXPECT_EQ(*first, "#include \"" + name_of(header) + "\"") << name_of(file);
+  }
+}
+
+}  // namespace
+}  // namespace moesh
