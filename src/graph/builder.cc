@@ -62,7 +62,7 @@ std::string Builder::path(const std::string& name) const {
 std::vector<Tensor> Builder::add(Op op, const std::string& name, const std::vector<Tensor>& operands,
                                  Attributes attributes, const std::vector<std::pair<Shape, DType>>& results) {
   const auto node = static_cast<NodeId>(graph_.nodes.size());
-  Node added{op, path(name), {}, {}, std::move(attributes)};
+  Node added{op, path(name), {}, {}, {}, std::move(attributes)};
   for (const Tensor& operand : operands) {
     assert(operand.builder == this && "an operand of another graph");
     added.operands.push_back(operand.id);
@@ -99,6 +99,25 @@ Tensor Builder::parameter_at(const std::string& full_path, Shape shape, DType dt
 
 Tensor Builder::parameter(const std::string& name, Shape shape, DType dtype, ParameterOf attributes) {
   return parameter_at(path(name), std::move(shape), dtype, std::move(attributes));
+}
+
+void Builder::set_tag(Tensor tensor, std::string name) {
+  graph_.nodes[static_cast<std::size_t>(graph_.value(tensor.id).producer)].tag = std::move(name);
+}
+
+Tensor tag(Tensor x, std::string name) {
+  x.builder->set_tag(x, std::move(name));
+  return x;
+}
+
+Tensor fill(Builder& builder, double value, Shape shape, DType dtype) {
+  return builder.add_one(Op::fill, "fill", {}, FillOf{value}, std::move(shape), dtype);
+}
+
+Tensor pad(Tensor x, int dim, std::int64_t before, std::int64_t after) {
+  Shape shape = x.shape();
+  shape[static_cast<std::size_t>(dim)] += before + after;
+  return x.builder->add_one(Op::pad, "pad", {x}, PadOf{dim, before, after}, std::move(shape), x.dtype());
 }
 
 Scope::Scope(Builder& builder, std::string name) : builder_(builder) { builder.scopes_.push_back(std::move(name)); }
@@ -242,7 +261,7 @@ std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vect
     results.emplace_back(is_carried ? made[i].shape() : with_inserted(made[i].shape(), 0, stack.sizes), made[i].dtype());
   }
   RepeatOf of{nullptr, stack.sizes, stack.labels, static_cast<int>(carried.size()), static_cast<int>(shared.size()), {},
-              std::vector<int>(made.size() - carried.size(), 0), false};
+              std::vector<int>(made.size() - carried.size(), 0), false, {}};
   std::vector<Tensor> operands = carried;
   operands.insert(operands.end(), shared.begin(), shared.end());
   for (Builder::Pending& pending : inner.stacked_) {

@@ -26,6 +26,7 @@ class Builder {
  public:
   Builder() = default;
   explicit Builder(Builder& outer);  // of a body
+  explicit Builder(Graph graph) : graph_(std::move(graph)) {}  // to go on with
 
   Tensor input(const std::string& name, Shape shape, DType dtype, Labels labels);
   // In a body: the iteration's slice of a parameter that the enclosing repeat stacks.
@@ -38,10 +39,17 @@ class Builder {
                  DType dtype);
 
   void mark_result(Tensor tensor) { graph_.results.push_back(tensor.id); }
+  void mark_result(Tensor tensor, std::string name) {
+    graph_.results.push_back(tensor.id);
+    graph_.result_names.push_back(std::move(name));
+  }
   const Graph& graph() const { return graph_; }
   Graph take() { return std::move(graph_); }
 
   std::string path(const std::string& name) const;
+  void set_path(std::string path) { scopes_ = {std::move(path)}; }
+  Tensor tensor(ValueId id) { return {this, id}; }
+  void set_tag(Tensor tensor, std::string tag);
 
   // For what stands beside a pipeline: its constraints let the stage axis carry the batch.
   void let_stages_carry_batch(bool on) { stage_as_data_ = on; }
@@ -115,6 +123,12 @@ struct Body {
   // Carried and shared tensors of the iteration to the carried ones of the next, then per-iteration results.
   std::function<std::vector<Tensor>(Builder&, const std::vector<Tensor>&, const std::vector<Tensor>&)> build;
 };
+
+// Names the tensor for remat policies.
+Tensor tag(Tensor x, std::string name);
+
+Tensor fill(Builder& builder, double value, Shape shape, DType dtype);
+Tensor pad(Tensor x, int dim, std::int64_t before, std::int64_t after);
 
 std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vector<Tensor>& carried,
                            const std::vector<Tensor>& shared, const Body& body);

@@ -42,6 +42,7 @@ enum class Op : std::uint8_t {
   spread,          // weights, ids: weights laid out over all experts
   slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; never laid out in memory
   balance_loss,    // scores, ids
+  expert_load,     // ids: how many tokens each expert got, float32
   constraint,      // the operand, laid out as its labels and the rules say
   stage_state,     // rows regrouped for the stages of a pipeline
   repeat,          // a body run once a layer
@@ -188,6 +189,7 @@ struct RepeatOf {
   std::vector<int> slices;  // where the stacked dims stand in each stacked operand
   std::vector<int> stacks;  // where they stand in each stacked result
   bool reverse = false;     // from the last iteration to the first
+  std::vector<ValueId> saved;  // values of the body that the last results hand to the backward pass
 
   std::int64_t count() const { return elements(sizes); }
 };
@@ -224,6 +226,7 @@ using Attributes =
 struct Node {
   Op op = Op::input;
   std::string path;  // "decoder/layers/self_attention/query"
+  std::string tag;   // the name by which remat policies speak of the result; mostly empty
   std::vector<ValueId> operands;
   std::vector<ValueId> results;
   Attributes attributes;
@@ -239,11 +242,15 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;  // in an order in which they can run
   std::vector<ValueId> results;
+  std::vector<std::string> result_names;  // of the results that have one, in order; none in bodies
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
   const Node& producer_of(ValueId id) const { return node(value(id).producer); }
 };
+
+// Where the result of that name stands among the results; -1 when there is none.
+int find_result(const Graph& graph, std::string_view name);
 
 std::string_view name_of(Op op);
 std::string_view name_of(Unary function);

@@ -3,6 +3,13 @@
 
 namespace moesh::graph {
 
+int find_result(const Graph& graph, std::string_view name) {
+  for (std::size_t i = 0; i < graph.result_names.size(); ++i) {
+    if (graph.result_names[i] == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 std::string_view name_of(Op op) {
   switch (op) {
     case Op::input: return "input";
@@ -29,6 +36,7 @@ std::string_view name_of(Op op) {
     case Op::spread: return "spread";
     case Op::slot_mask: return "slot_mask";
     case Op::balance_loss: return "balance_loss";
+    case Op::expert_load: return "expert_load";
     case Op::constraint: return "constraint";
     case Op::stage_state: return "stage_state";
     case Op::repeat: return "repeat";

@@ -18,16 +18,16 @@ LayerResult experts(Builder& builder, const Context& context, Tensor h) {
   const graph::Scope scope(builder, "DeepSeekMoeBlock_0");
   const nn::MoeResult routed = nn::moe(builder, context, "MoeBlock_0", h, labels::embed_moe);
   const config::MoeShape& moe = context.model.moe;
-  if (moe.shared_experts == 0) return {routed.out, routed.balance_loss};
+  if (moe.shared_experts == 0) return {routed.out, routed.balance_loss, routed.load};
   const Tensor shared = nn::mlp(builder, context, "shared_experts", h, moe.shared_experts * moe.mlp_dim);
-  return {add(routed.out, shared), routed.balance_loss};
+  return {add(routed.out, shared), routed.balance_loss, routed.load};
 }
 
 LayerResult dense_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
   return residual_layer(
       builder, context, x,
       {[&](Tensor h) { return attend(builder, context, h, tokens); },
-       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}}; }});
+       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}}; }});
 }
 
 LayerResult moe_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {

@@ -41,7 +41,7 @@ LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, c
   const Tensor renormed = nn::rms_norm(builder, context, "post_self_attention_layer_norm", x);
   const LayerResult made = parts.block(constrain_residual("hidden_states", renormed));
   const Tensor out = add(constrain_residual("mlp_lnx", made.x), x);
-  return {constrain_residual("layer_output", out), made.balance_loss};
+  return {constrain_residual("layer_output", out), made.balance_loss, made.load};
 }
 
 }  // namespace moesh::models

@@ -17,6 +17,7 @@ using nn::Tokens;
 struct LayerResult {
   Tensor x;
   Tensor balance_loss;  // absent for a layer without one
+  Tensor load;          // [E] of the layer's experts; absent where nothing follows it
 };
 
 // `position`: of the layer within its cycle.

@@ -14,7 +14,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
       {[&](Tensor h) { return nn::attention(builder, context, "GptOssAttention", h, tokens, {window, true}); },
        [&](Tensor h) {
          const nn::MoeResult made = nn::moe(builder, context, "GptOssMlp", h, labels::embed);
-         return LayerResult{made.out, made.balance_loss};
+         return LayerResult{made.out, made.balance_loss, made.load};
        }});
 }
 

@@ -10,7 +10,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
   return residual_layer(
       builder, context, x,
       {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, {}); },
-       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}}; }});
+       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}}; }});
 }
 
 }  // namespace

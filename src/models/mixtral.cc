@@ -12,7 +12,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
                         {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, {}); },
                          [&](Tensor h) {
                            const nn::MoeResult made = nn::moe(builder, context, "MoeBlock_0", h, labels::embed);
-                           return LayerResult{made.out, made.balance_loss};
+                           return LayerResult{made.out, made.balance_loss, made.load};
                          }});
 }
 

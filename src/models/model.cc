@@ -54,12 +54,11 @@ Tensor logits(Builder& builder, const Context& context, Tensor x_BSM, Tensor tab
   return context.settings.boolean("cast_logits_to_fp32") ? cast(made, DType::float32) : made;
 }
 
-// Summed over the positions that count, over their number.
-Tensor cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV, const Batch& batch) {
-  const std::vector<Tensor> made = builder.add(
-      graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
-      graph::CrossEntropyOf{context.settings.real("z_loss_multiplier")}, {{{}, DType::float32}, {{}, DType::float32}});
-  return binary(graph::Binary::divide, made[0], unary(graph::Unary::offset, made[1], 1e-8));
+// Summed over the positions that count, and their number.
+std::vector<Tensor> cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV, const Batch& batch) {
+  return builder.add(graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
+                     graph::CrossEntropyOf{context.settings.real("z_loss_multiplier")},
+                     {{{}, DType::float32}, {{}, DType::float32}});
 }
 
 std::int64_t moe_layers(const Context& context) { return context.model.layers - context.model.dense_layers; }
@@ -80,25 +79,31 @@ graph::Graph build_model(const ModelRequest& request) {
   }
   Tensor x = embed(builder, context, table_VM, batch.tokens);
   std::vector<Tensor> balance;
+  std::vector<Tensor> loads;
   {
     const graph::Scope scope(builder, "decoder");
     for (const LayerGroup& group : layers_of(context)) {
       const StackResult made = stack_layers(builder, context, group, x, {batch.positions, batch.segments});
       x = made.x;
+      loads.insert(loads.end(), made.loads.begin(), made.loads.end());
       balance.insert(balance.end(), made.balance_losses.begin(), made.balance_losses.end());
     }
   }
-  const Tensor entropy = cross_entropy(builder, context, logits(builder, context, x, table_VM), batch);
-  Tensor loss = entropy;
+  const Tensor logits_BSV = logits(builder, context, x, table_VM);
+  const std::vector<Tensor> entropy = cross_entropy(builder, context, logits_BSV, batch);
+  Tensor loss = binary(graph::Binary::divide, entropy[0], unary(graph::Unary::offset, entropy[1], 1e-8));
   Tensor balance_loss;
   for (const Tensor& part : balance) balance_loss = balance_loss ? graph::add(balance_loss, part) : part;
   if (balance_loss) {
     balance_loss = graph::scale(balance_loss, 1 / static_cast<double>(moe_layers(context)));
     loss = graph::add(loss, balance_loss);
   }
-  builder.mark_result(loss);
-  builder.mark_result(entropy);
-  if (balance_loss) builder.mark_result(balance_loss);
+  builder.mark_result(loss, results::loss);
+  builder.mark_result(entropy[0], results::entropy_sum);
+  builder.mark_result(entropy[1], results::positions);
+  builder.mark_result(logits_BSV, results::logits);
+  if (balance_loss) builder.mark_result(balance_loss, results::balance_loss);
+  if (!loads.empty()) builder.mark_result(loads.size() == 1 ? loads[0] : graph::concat(loads, 0), results::expert_load);
   return builder.take();
 }
 

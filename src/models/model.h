@@ -15,7 +15,16 @@ struct ModelRequest {
   std::int64_t expert_shards = 1;  // shards of the expert dim in activations
 };
 
-// Results: the loss; the cross entropy; and for a model with one, the balance loss.
+// Names of a model's results.
+namespace results {
+inline constexpr const char* loss = "loss";                // what is reported: cross entropy a position plus balance loss
+inline constexpr const char* entropy_sum = "entropy_sum";  // over the positions that count
+inline constexpr const char* positions = "positions";      // their number
+inline constexpr const char* logits = "logits";
+inline constexpr const char* balance_loss = "balance_loss";  // only for a model with one
+inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E]; only where the router's bias follows it
+}  // namespace results
+
 graph::Graph build_model(const ModelRequest& request);
 
 }  // namespace moesh::models

@@ -9,9 +9,9 @@ namespace moesh::models {
 namespace {
 
 LayerResult block(Builder& builder, const Context& context, Tensor h) {
-  if (!context.model.is_moe()) return {nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}};
+  if (!context.model.is_moe()) return {nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}};
   const nn::MoeResult made = nn::moe(builder, context, "moe_block", h, labels::embed);
-  return {made.out, made.balance_loss};
+  return {made.out, made.balance_loss, made.load};
 }
 
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {

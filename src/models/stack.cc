@@ -16,13 +16,14 @@ int stack_position(const Context& context) { return static_cast<int>(context.set
 // The layers of one cycle, in a scope each when there are several.
 StackResult run_cycle(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
                       const std::string& prefix, std::int64_t layers) {
-  StackResult result{x, {}};
+  StackResult result{x, {}, {}};
   for (std::int64_t i = 0; i < layers; ++i) {
     std::optional<graph::Scope> scope;
     if (!prefix.empty()) scope.emplace(builder, fmt::format("{}{}", prefix, i));
     const LayerResult made = group.layer(builder, context, result.x, tokens, i % group.cycle);
     result.x = made.x;
     if (made.balance_loss) result.balance_losses.push_back(made.balance_loss);
+    if (made.load) result.loads.push_back(graph::reshape(made.load, {1, made.load.size(0)}));
   }
   return result;
 }
@@ -32,20 +33,29 @@ Tensor sum_of(const std::vector<Tensor>& scalars) {
                          [](Tensor a, Tensor b) { return graph::add(a, b); });
 }
 
-// Repeats `inside`, which returns the carried x and at most one loss, and sums the losses of the iterations.
+// Repeats `inside` and sums the losses of the iterations; their loads are stacked.
 template <typename Inside>
 StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x, const Tokens& tokens, Inside inside) {
+  bool has_loss = false;
   const graph::Body body{[&](Builder& b, const std::vector<Tensor>& carried, const std::vector<Tensor>& shared) {
     const StackResult made = inside(b, carried[0], Tokens{shared[0], shared[1]});
     std::vector<Tensor> out{made.x};
-    if (!made.balance_losses.empty()) out.push_back(sum_of(made.balance_losses));
+    has_loss = !made.balance_losses.empty();
+    if (has_loss) out.push_back(sum_of(made.balance_losses));
+    if (!made.loads.empty()) out.push_back(made.loads.size() == 1 ? made.loads[0] : graph::concat(made.loads, 0));
     return out;
   }};
   const std::vector<Tensor> made = graph::repeat(builder, stack, {x}, {tokens.positions, tokens.segments}, body);
-  if (made.size() == 1) return {made[0], {}};
+  StackResult result{made[0], {}, {}};
   std::vector<int> all_dims(stack.sizes.size());
   std::iota(all_dims.begin(), all_dims.end(), 0);
-  return {made[0], {graph::reduce(graph::Reduction::sum, made[1], std::move(all_dims))}};
+  if (has_loss) result.balance_losses = {graph::reduce(graph::Reduction::sum, made[1], std::move(all_dims))};
+  const std::size_t load = has_loss ? 2 : 1;
+  if (made.size() > load) {
+    const std::int64_t experts = made[load].shape().back();
+    result.loads = {graph::reshape(made[load], {elements(made[load].shape()) / experts, experts})};
+  }
+  return result;
 }
 
 StackResult scanned(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
@@ -145,6 +155,7 @@ StackResult stack_layers(Builder& builder, const Context& context, const LayerGr
   if (rest.count == 0) return result;
   const StackResult outside = beside_pipeline(builder, context, rest, result.x, tokens);
   result.x = outside.x;
+  result.loads.insert(result.loads.end(), outside.loads.begin(), outside.loads.end());
   result.balance_losses.insert(result.balance_losses.end(), outside.balance_losses.begin(), outside.balance_losses.end());
   return result;
 }

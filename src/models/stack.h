@@ -11,6 +11,7 @@ namespace moesh::models {
 struct StackResult {
   Tensor x;
   std::vector<Tensor> balance_losses;  // scalars, summed over the layers they stand for
+  std::vector<Tensor> loads;           // [layers, E] each, in the layers' order
 };
 
 StackResult stack_layers(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,

@@ -40,7 +40,7 @@ Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const Pro
   const Tensor weight_MHD = kernel(builder, context, "kernel", {context.model.emb_dim, p.heads, shape.head_dim},
                                    attention_labels(context, {labels::embed, p.heads_label, p.dim_label}),
                                    fan_in(context.model.emb_dim, p.divisor));
-  const Tensor out_BSHD = einsum("", "bsm,mhd->bshd", x_BSM, weight_MHD);
+  const Tensor out_BSHD = tag(einsum("", "bsm,mhd->bshd", x_BSM, weight_MHD), p.name + "_proj");
   if (!shape.bias) return out_BSHD;
   return add_bias(out_BSHD, kernel(builder, context, "bias", {p.heads, shape.head_dim}, {p.heads_label, p.dim_label},
                                    zeros()));
@@ -67,7 +67,8 @@ Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key
   if (sinks) operands.push_back(sinks);
   Shape shape = query.shape();
   shape.back() = value.shape().back();
-  return builder.add_one(graph::Op::attention, "attention_op", operands, of, std::move(shape), query.dtype());
+  return tag(builder.add_one(graph::Op::attention, "attention_op", operands, of, std::move(shape), query.dtype()),
+             "context");
 }
 
 Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD) {
@@ -77,7 +78,7 @@ Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD) 
   const Tensor weight_HDM = kernel(builder, context, "kernel", {heads, dim, context.model.emb_dim},
                                    attention_labels(context, {labels::heads, labels::kv, labels::embed}),
                                    fan_in(heads * dim));
-  const Tensor out_BSM = einsum("", "bshd,hdm->bsm", heads_BSHD, weight_HDM);
+  const Tensor out_BSM = tag(einsum("", "bshd,hdm->bsm", heads_BSHD, weight_HDM), "out_proj");
   if (!context.model.attention.bias) return out_BSM;
   return add_bias(out_BSM, kernel(builder, context, "bias", {context.model.emb_dim}, {labels::embed}, zeros()));
 }

@@ -26,7 +26,7 @@ Tensor down(Builder& builder, const Context& context, const std::string& name, T
   const graph::Scope scope(builder, name);
   const Tensor weight_MR = kernel(builder, context, "kernel", {context.model.emb_dim, rank}, {labels::embed, label},
                                   fan_in(context.model.emb_dim));
-  return einsum("", "bsm,mr->bsr", x_BSM, weight_MR);
+  return tag(einsum("", "bsm,mr->bsr", x_BSM, weight_MR), name == "wq_a" ? "query_wa_proj" : "kv_wa_proj");
 }
 
 struct Up {
@@ -42,7 +42,7 @@ Tensor up(Builder& builder, const Context& context, Tensor x_BSR, const Up& u) {
   const std::int64_t rank = x_BSR.shape().back();
   const Tensor weight_RHD = kernel(builder, context, "kernel", {rank, context.model.attention.query_heads, u.dim},
                                    {u.in_label, u.heads_label, u.dim_label}, fan_in(rank));
-  return einsum("", "bsr,rhd->bshd", x_BSR, weight_RHD);
+  return tag(einsum("", "bsr,rhd->bshd", x_BSR, weight_RHD), u.name == "wkv_b" ? "mla_kv" : "mla_q");
 }
 
 // (nope + rope)^-1/2, with YaRN's correction for long contexts.

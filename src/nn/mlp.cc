@@ -30,7 +30,7 @@ Tensor project(Builder& builder, const Context& context, const std::string& name
   const graph::Scope scope(builder, name);
   const std::int64_t in = x.shape().back();
   const Tensor weight = kernel(builder, context, "kernel", {in, out}, std::move(labels), fan_in(in));
-  return einsum("", "bsm,mf->bsf", x, weight);
+  return tag(einsum("", "bsm,mf->bsf", x, weight), "mlp" + name);
 }
 
 }  // namespace

@@ -166,7 +166,7 @@ TEST(Rules, AgreeWithANaiveOracleOn100000RandomCases) {
     for (const RuleStep& step : found.steps) blocked += step.outcome == Outcome::axis_taken ? 1 : 0;
   }
   // The cases reach what they are meant to test.
-  EXPECT_GT(sharded, 50'000);
+  EXPECT_GT(sharded, 40'000);
   EXPECT_GT(blocked, 20'000);
 }
 

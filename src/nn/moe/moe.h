@@ -10,6 +10,7 @@ namespace moesh::nn {
 struct MoeResult {
   Tensor out;           // [B, S, M]
   Tensor balance_loss;  // a scalar; absent when the model has none
+  Tensor load;          // [E], tokens of each expert; absent unless the router's bias is balanced by it
 };
 
 // `label`: of the router kernel's input dim.

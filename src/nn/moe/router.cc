@@ -67,6 +67,13 @@ Tensor spread(Builder& builder, const Context& context, const Routed& routed) {
                          {context.rows, context.length, context.model.moe.experts}, routed.weights.dtype());
 }
 
+Tensor expert_load(Builder& builder, const Context& context, const Routed& routed) {
+  const bool balanced = context.model.moe.routed_bias && context.settings.real("routed_bias_update_rate") > 0;
+  if (!balanced) return {};
+  return builder.add_one(graph::Op::expert_load, "expert_load", {routed.ids}, {}, {context.model.moe.experts},
+                         DType::float32);
+}
+
 Tensor balance_loss(Builder& builder, const Context& context, const Scores& scores, const Routed& routed) {
   const double weight = context.settings.real("load_balance_loss_weight");
   if (weight <= 0) return {};

@@ -24,6 +24,9 @@ Routed route(Builder& builder, const Context& context, const Scores& scores);
 // The weights laid out over all experts, [B, S, E]; zero where a token does not go.
 Tensor spread(Builder& builder, const Context& context, const Routed& routed);
 
+// Nothing unless the router's bias follows the load.
+Tensor expert_load(Builder& builder, const Context& context, const Routed& routed);
+
 // Nothing when the model has no such loss.
 Tensor balance_loss(Builder& builder, const Context& context, const Scores& scores, const Routed& routed);
 

@@ -46,7 +46,7 @@ MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Sco
   if (of.balance_loss_weight > 0) results.emplace_back(Shape{}, DType::float32);
   const std::vector<Tensor> made = builder.add(graph::Op::region, "experts", operands, of, results);
   const Tensor out = constrain("output", made[0], {batch, labels::activation_norm_length, labels::activation_embed});
-  return {out, made.size() > 1 ? made[1] : Tensor{}};
+  return {out, made.size() > 1 ? made[1] : Tensor{}, {}};
 }
 
 }  // namespace moesh::nn

@@ -50,6 +50,7 @@ void slot_mask(const KernelCall& call);
 void slot_mask_grad(const KernelCall& call);
 void balance_loss(const KernelCall& call);
 void balance_loss_grad(const KernelCall& call);
+void expert_load(const KernelCall& call);
 
 // learning.cc
 void sum_squares(const KernelCall& call);

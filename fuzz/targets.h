@@ -1,0 +1,143 @@
+// What is fuzzed, one function a target; the regression tests feed the found cases through the same functions.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/session.h"
+#include "config/load.h"
+#include "config/yaml.h"
+#include "fuzz/harness.h"
+#include "graph/print.h"
+#include "mesh/hardware.h"
+#include "mesh/topology.h"
+#include "sharding/diff.h"
+#include "sharding/dump.h"
+#include "sharding/lint.h"
+#include "sharding/report.h"
+#include "sharding/why.h"
+
+namespace moesh::fuzz {
+
+// A broken invariant ends the run as a crash does.
+inline void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+inline std::size_t read_everything(const config::YamlNode& node) {
+  accept_errors([&] { config::yaml_text(node, "a value"); });
+  accept_errors([&] { config::yaml_real(node, "a value"); });
+  accept_errors([&] { config::yaml_integer(node, "a value"); });
+  std::size_t nodes = 1;
+  for (const config::YamlNode& item : node.items) nodes += read_everything(item);
+  return nodes;
+}
+
+// A YAML document, read into a tree that keeps its limits.
+inline void fuzz_yaml(std::string_view input) {
+  accept_errors([&] {
+    const config::YamlLimits limits;
+    require(read_everything(config::parse_yaml(input, "fuzz.yml", limits)) <= limits.nodes);
+  });
+}
+
+// Each device holds one shard of every tensor, so shards times copies make all devices.
+inline void require_sound(const sharding::Layout& layout) {
+  for (const auto* tensors : {&layout.parameters, &layout.activations, &layout.moments}) {
+    for (const sharding::LaidTensor& tensor : *tensors) {
+      require(tensor.spec.dims.size() == tensor.shape.size());
+      require(sharding::shards(tensor.spec, layout.mesh) * sharding::replicas(tensor, layout.mesh) ==
+              layout.mesh.devices());
+      require(sharding::bytes_per_device(tensor, layout.mesh) >= 0);
+    }
+  }
+}
+
+// Every report about a layout. A `why` of each tensor of a large model would be the slowest of them by far.
+inline void tell_everything(const cli::Session& session) {
+  constexpr std::size_t kMostExplained = 64;
+  const sharding::Layout& layout = session.layout;
+  require_sound(layout);
+  cli::headline(session);
+  sharding::to_json(layout);
+  sharding::report(layout, {"", true, 100});
+  const std::vector<sharding::Finding> findings = sharding::lint(layout, {session.batch.micro_rows});
+  sharding::to_text(findings);
+  sharding::to_json(findings);
+  for (const auto* tensors : {&layout.parameters, &layout.activations}) {
+    for (std::size_t i = 0; i < tensors->size() && i < kMostExplained; ++i) {
+      sharding::why(layout, (*tensors)[i]);
+      sharding::why_json(layout, (*tensors)[i]);
+    }
+  }
+}
+
+// A command line, a word a line. Half of the inputs go the way of `lint`, which reports what the others refuse.
+inline void fuzz_overrides(std::string_view input) {
+  std::vector<std::string> words;
+  for (std::string& word : split(input, '\n')) {
+    if (names_a_file(word)) return;
+    if (!word.empty()) words.push_back(std::move(word));
+  }
+  const cli::Evenness evenness = input.size() % 2 == 0 ? cli::Evenness::demanded : cli::Evenness::reported;
+  accept_errors([&] {
+    const cli::Session session = cli::open_session(words, evenness);
+    graph::to_text(session.graph);
+    tell_everything(session);
+  });
+}
+
+// A small model, so that a run is about the rules.
+inline std::vector<std::string> small_request() {
+  return {"base_num_decoder_layers=2", "base_emb_dim=64", "base_mlp_dim=128", "base_num_query_heads=8",
+          "base_num_kv_heads=4",       "head_dim=16",     "vocab_size=256",   "max_target_length=32",
+          "compile_topology=cpu-8",    "attention=dot_product"};
+}
+
+// A file of rules. A comment on its first line may add key=value words: axis sizes, a model with experts.
+inline void fuzz_rules(std::string_view input) {
+  static const ScratchFile file(".yml");
+  std::vector<std::string> words = small_request();
+  if (input.starts_with("#")) {
+    for (std::string& word : split(first_line(input.substr(1)), ' ')) {
+      if (names_a_file(word)) return;
+      if (word.find('=') != std::string::npos) words.push_back(std::move(word));
+    }
+  }
+  accept_errors([&] {
+    const cli::Session before = cli::open_session(words, cli::Evenness::reported);
+    file.write(input);
+    words.push_back("custom_mesh_and_rule=" + file.path());
+    const cli::Session after = cli::open_session(words, cli::Evenness::reported);
+    tell_everything(after);
+    const sharding::LayoutDiff changes = sharding::diff(before.layout, after.layout);
+    sharding::to_text(changes, 100);
+    sharding::to_json(changes);
+  });
+}
+
+// A topology's name, perhaps with a number of slices, on the first line; below it a hardware file, which the name ":SIZE"
+// asks for.
+inline void fuzz_hardware(std::string_view input) {
+  static const ScratchFile file(".yml");
+  const std::vector<std::string> asked = split(first_line(input), ' ');
+  const std::string_view text = after_first_line(input);
+  const bool of_file = asked[0].empty() || asked[0].starts_with(':');
+  if (!of_file && names_a_file(asked[0])) return;
+  accept_errors([&] { mesh::load_chip(config::parse_yaml(text, "fuzz.yml"), "fuzz"); });
+  accept_errors([&] {
+    if (of_file) file.write(text);
+    const std::int64_t slices = asked.size() > 1 ? parse_integer(asked[1]).value_or(1) : 1;
+    const mesh::Topology topology = mesh::find_topology((of_file ? file.path() : "") + asked[0], slices);
+    require(topology.devices() >= 1 && topology.grid.size() == topology.wrap.size());
+    for (const mesh::Link& link : topology.chip.links) {
+      const std::int64_t reached = mesh::domain_devices(topology, link);
+      require(reached >= 1 && reached <= topology.devices());
+    }
+  });
+}
+
+}  // namespace moesh::fuzz

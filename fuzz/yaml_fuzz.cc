@@ -1,0 +1,7 @@
+// Fuzzes the reader of YAML: any bytes end in a tree within its limits or in an error.
+#include "fuzz/targets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  moesh::fuzz::fuzz_yaml(moesh::fuzz::as_text(data, size));
+  return 0;
+}

@@ -1,0 +1,230 @@
+#include "graph/autodiff.h"
+
+#include <cassert>
+#include <map>
+
+#include "graph/rewrite.h"
+
+namespace moesh::graph {
+namespace {
+
+bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
+
+// The values of a body that its backward pass is given: the carried inputs, then what the policy saves.
+std::vector<ValueId> saved_values(const Graph& body, int carried, const Remat& remat) {
+  std::vector<ValueId> inputs = inputs_of(body);
+  std::vector<ValueId> saved(inputs.begin(), inputs.begin() + carried);
+  for (const Node& node : body.nodes) {
+    if (is_root(node) || !remat.saves(node)) continue;
+    saved.insert(saved.end(), node.results.begin(), node.results.end());
+  }
+  return saved;
+}
+
+// Saved values are the last results of a repeat; how many follows from its body.
+struct RepeatParts {
+  const RepeatOf& of;
+  std::size_t carried, shared, sliced, stacked, saved;
+};
+
+RepeatParts parts_of(const Node& node) {
+  const auto& of = std::get<RepeatOf>(node.attributes);
+  const auto carried = static_cast<std::size_t>(of.carried);
+  const auto shared = static_cast<std::size_t>(of.shared);
+  const std::size_t saved = of.saved.size();
+  return {of, carried, shared, node.operands.size() - carried - shared, node.results.size() - carried - saved, saved};
+}
+
+Shape stacked_at(Shape shape, const std::vector<std::int64_t>& sizes, int position) {
+  shape.insert(shape.begin() + position, sizes.begin(), sizes.end());
+  return shape;
+}
+
+class Backward {
+ public:
+  explicit Backward(Builder& builder) : builder_(builder) {}
+
+  void seed(ValueId id, Tensor cotangent) { add(id, cotangent); }
+
+  // Walks the nodes before `end` from the last to the first.
+  void walk(std::size_t end) {
+    for (std::size_t i = end; i-- > 0;) {
+      // A copy: adding nodes moves the graph's own.
+      const Node node = builder_.graph().nodes[i];
+      if (is_root(node)) continue;
+      std::vector<Tensor> given;
+      bool any = false;
+      for (const ValueId result : node.results) {
+        given.push_back(cotangent(result));
+        any = any || given.back();
+      }
+      if (!any) continue;
+      builder_.set_path(node.path + "'");
+      const std::vector<Tensor> made = node.op == Op::repeat
+                                           ? repeat_cotangents(node, given)
+                                           : operand_cotangents(builder_, node, tensors(node.operands), tensors(node.results), given);
+      for (std::size_t k = 0; k < made.size(); ++k) {
+        if (made[k]) add(node.operands[k], made[k]);
+      }
+    }
+  }
+
+  Tensor cotangent(ValueId id) const {
+    const auto found = cotangents_.find(id);
+    return found == cotangents_.end() ? Tensor{} : found->second;
+  }
+
+  Tensor cotangent_or_zeros(Tensor of) {
+    const Tensor found = cotangent(of.id);
+    return found ? found : fill(builder_, 0, of.shape(), of.dtype());
+  }
+
+ private:
+  void add(ValueId id, Tensor cotangent) {
+    Tensor& sum = cotangents_[id];
+    sum = sum ? graph::add(sum, cotangent) : cotangent;
+  }
+
+  std::vector<Tensor> tensors(const std::vector<ValueId>& ids) {
+    std::vector<Tensor> all;
+    for (const ValueId id : ids) all.push_back(builder_.tensor(id));
+    return all;
+  }
+
+  std::vector<Tensor> repeat_cotangents(const Node& node, const std::vector<Tensor>& given);
+
+  Builder& builder_;
+  std::map<ValueId, Tensor> cotangents_;
+};
+
+// The backward body: the layer's forward pass again, less what is saved, then its own backward pass.
+struct BackwardBody {
+  Graph graph;
+  std::vector<bool> stacked_given;    // which stacked results have a cotangent
+  std::vector<std::size_t> gradients;  // which sliced operands get one
+};
+
+BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const std::vector<bool>& stacked_given) {
+  BackwardBody result{{}, stacked_given, {}};
+  Builder b;
+  const std::vector<ValueId> inputs = inputs_of(body);
+  const auto input_like = [&](const char* name, ValueId id) {
+    const Value& value = body.value(id);
+    return b.input(name, value.shape, value.dtype, Labels(value.shape.size()));
+  };
+  std::vector<Tensor> carried_cotangents;
+  for (std::size_t i = 0; i < parts.carried; ++i) carried_cotangents.push_back(input_like("dcarried", body.results[i]));
+  std::map<ValueId, Tensor> known;
+  for (std::size_t i = 0; i < parts.shared; ++i) known[inputs[parts.carried + i]] = input_like("shared", inputs[parts.carried + i]);
+  for (std::size_t i = 0; i < parts.sliced; ++i) {
+    const ValueId id = inputs[parts.carried + parts.shared + i];
+    known[id] = input_like("slice", id);
+  }
+  for (const ValueId id : parts.of.saved) known[id] = input_like("saved", id);
+  std::vector<Tensor> stacked_cotangents;
+  for (std::size_t i = 0; i < parts.stacked; ++i) {
+    stacked_cotangents.push_back(stacked_given[i] ? input_like("dstacked", body.results[parts.carried + i]) : Tensor{});
+  }
+  const std::vector<Tensor> again = inline_graph(b, body, known);
+  Backward backward(b);
+  const std::size_t end = b.graph().nodes.size();
+  const auto seed = [&](std::size_t index, Tensor cotangent) {
+    if (cotangent) backward.seed(again[static_cast<std::size_t>(body.results[index])].id, cotangent);
+  };
+  for (std::size_t i = 0; i < parts.carried; ++i) seed(i, carried_cotangents[i]);
+  for (std::size_t i = 0; i < parts.stacked; ++i) seed(parts.carried + i, stacked_cotangents[i]);
+  backward.walk(end);
+  for (std::size_t i = 0; i < parts.carried; ++i) b.mark_result(backward.cotangent_or_zeros(known[inputs[i]]));
+  for (std::size_t i = 0; i < parts.sliced; ++i) {
+    const Tensor slice = known[inputs[parts.carried + parts.shared + i]];
+    if (!is_floating(slice.dtype())) continue;
+    result.gradients.push_back(i);
+    b.mark_result(backward.cotangent_or_zeros(slice));
+  }
+  result.graph = without_dead_nodes(b.take());
+  return result;
+}
+
+std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vector<Tensor>& given) {
+  const RepeatParts parts = parts_of(node);
+  std::vector<bool> stacked_given;
+  for (std::size_t i = 0; i < parts.stacked; ++i) stacked_given.push_back(static_cast<bool>(given[parts.carried + i]));
+  BackwardBody body = backward_body(*parts.of.body, parts, stacked_given);
+
+  RepeatOf of{nullptr, parts.of.sizes, parts.of.labels, parts.of.carried, parts.of.shared, parts.of.slices, {},
+              !parts.of.reverse, {}};
+  std::vector<Tensor> operands;
+  std::vector<std::pair<Shape, DType>> results;
+  for (std::size_t i = 0; i < parts.carried; ++i) {
+    const Tensor carried = builder_.tensor(node.results[i]);
+    operands.push_back(given[i] ? given[i] : fill(builder_, 0, carried.shape(), carried.dtype()));
+    results.emplace_back(carried.shape(), carried.dtype());
+  }
+  for (std::size_t i = parts.carried; i < node.operands.size(); ++i) operands.push_back(builder_.tensor(node.operands[i]));
+  for (std::size_t i = 0; i < parts.saved; ++i) {
+    operands.push_back(builder_.tensor(node.results[parts.carried + parts.stacked + i]));
+    of.slices.push_back(0);
+  }
+  for (std::size_t i = 0; i < parts.stacked; ++i) {
+    if (!stacked_given[i]) continue;
+    operands.push_back(given[parts.carried + i]);
+    of.slices.push_back(parts.of.stacks[i]);
+  }
+  for (const std::size_t sliced : body.gradients) {
+    const Tensor stacked = builder_.tensor(node.operands[parts.carried + parts.shared + sliced]);
+    of.stacks.push_back(parts.of.slices[sliced]);
+    results.emplace_back(stacked.shape(), stacked.dtype());
+  }
+  of.body = std::make_shared<const Graph>(std::move(body.graph));
+  const std::vector<Tensor> made = builder_.add(Op::repeat, "", operands, of, results);
+  std::vector<Tensor> cotangents(node.operands.size());
+  for (std::size_t i = 0; i < parts.carried; ++i) cotangents[i] = made[i];
+  for (std::size_t i = 0; i < body.gradients.size(); ++i) {
+    cotangents[parts.carried + parts.shared + body.gradients[i]] = made[parts.carried + i];
+  }
+  return cotangents;
+}
+
+Node with_saves(const Graph& graph, const Node& node, const Remat& remat, std::vector<Value>& added) {
+  Node saving = node;
+  auto& of = std::get<RepeatOf>(saving.attributes);
+  auto body = std::make_shared<Graph>(*of.body);
+  of.saved = saved_values(*body, of.carried, remat);
+  for (const ValueId id : of.saved) {
+    body->results.push_back(id);
+    of.stacks.push_back(0);
+    added.push_back({stacked_at(body->value(id).shape, of.sizes, 0), body->value(id).dtype, graph.value(node.results[0]).producer});
+  }
+  of.body = std::move(body);
+  return saving;
+}
+
+}  // namespace
+
+Graph with_saved_values(const Graph& graph, const Remat& remat) {
+  Graph saving = graph;
+  for (Node& node : saving.nodes) {
+    if (node.op != Op::repeat) continue;
+    std::vector<Value> added;
+    node = with_saves(saving, node, remat, added);
+    for (Value& value : added) {
+      node.results.push_back(static_cast<ValueId>(saving.values.size()));
+      saving.values.push_back(std::move(value));
+    }
+  }
+  return saving;
+}
+
+std::vector<Tensor> gradients(Tensor of, const std::vector<Tensor>& with_respect_to) {
+  Builder& builder = *of.builder;
+  Backward backward(builder);
+  const std::size_t end = builder.graph().nodes.size();
+  builder.set_path("loss'");
+  backward.seed(of.id, fill(builder, 1, of.shape(), of.dtype()));
+  backward.walk(end);
+  std::vector<Tensor> all;
+  for (const Tensor& tensor : with_respect_to) all.push_back(backward.cotangent_or_zeros(tensor));
+  return all;
+}
+
+}  // namespace moesh::graph

@@ -1,0 +1,82 @@
+#include "graph/rewrite.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace moesh::graph {
+namespace {
+
+bool all_given(const Node& node, const std::map<ValueId, Tensor>& given) {
+  return std::all_of(node.results.begin(), node.results.end(), [&](ValueId id) { return given.contains(id); });
+}
+
+bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
+
+// The nodes that the results need.
+std::vector<bool> needed_nodes(const Graph& graph) {
+  std::vector<bool> needed(graph.nodes.size());
+  for (const ValueId result : graph.results) needed[static_cast<std::size_t>(graph.value(result).producer)] = true;
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    for (const ValueId operand : graph.nodes[i].operands) {
+      needed[static_cast<std::size_t>(graph.value(operand).producer)] = true;
+    }
+  }
+  return needed;
+}
+
+}  // namespace
+
+std::vector<ValueId> inputs_of(const Graph& graph) {
+  std::vector<ValueId> inputs;
+  for (const Node& node : graph.nodes) {
+    if (node.op == Op::input) inputs.push_back(node.results.front());
+  }
+  return inputs;
+}
+
+std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std::map<ValueId, Tensor>& given) {
+  std::vector<Tensor> tensors(graph.values.size());
+  for (const auto& [id, tensor] : given) tensors[static_cast<std::size_t>(id)] = tensor;
+  for (const Node& node : graph.nodes) {
+    if (all_given(node, given)) continue;
+    assert(!is_root(node) && "an input that is not given");
+    std::vector<Tensor> operands;
+    for (const ValueId operand : node.operands) operands.push_back(tensors[static_cast<std::size_t>(operand)]);
+    std::vector<std::pair<Shape, DType>> results;
+    for (const ValueId result : node.results) results.emplace_back(graph.value(result).shape, graph.value(result).dtype);
+    builder.set_path(node.path);
+    const std::vector<Tensor> made = builder.add(node.op, "", operands, node.attributes, results);
+    if (!node.tag.empty()) builder.set_tag(made.front(), node.tag);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      Tensor& slot = tensors[static_cast<std::size_t>(node.results[i])];
+      if (!slot) slot = made[i];
+    }
+  }
+  return tensors;
+}
+
+Graph without_dead_nodes(const Graph& graph) {
+  const std::vector<bool> needed = needed_nodes(graph);
+  Graph kept;
+  std::vector<ValueId> moved(graph.values.size(), -1);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (!needed[i] && !is_root(node)) continue;
+    Node copy = node;
+    for (ValueId& operand : copy.operands) operand = moved[static_cast<std::size_t>(operand)];
+    for (ValueId& result : copy.results) {
+      Value value = graph.value(result);
+      value.producer = static_cast<NodeId>(kept.nodes.size());
+      moved[static_cast<std::size_t>(result)] = static_cast<ValueId>(kept.values.size());
+      result = static_cast<ValueId>(kept.values.size());
+      kept.values.push_back(std::move(value));
+    }
+    kept.nodes.push_back(std::move(copy));
+  }
+  for (const ValueId result : graph.results) kept.results.push_back(moved[static_cast<std::size_t>(result)]);
+  kept.result_names = graph.result_names;
+  return kept;
+}
+
+}  // namespace moesh::graph

@@ -1,0 +1,21 @@
+// Copies of graphs: into another graph, without what is not needed.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "graph/builder.h"
+
+namespace moesh::graph {
+
+// Adds the nodes of `graph` to the builder's. `given` maps values of `graph` to tensors that stand in for them; all inputs
+// must be among them. Returns the tensor of every value.
+std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std::map<ValueId, Tensor>& given);
+
+// The inputs of a graph, in order.
+std::vector<ValueId> inputs_of(const Graph& graph);
+
+// Without nodes whose results nobody needs. Inputs and parameters stay.
+Graph without_dead_nodes(const Graph& graph);
+
+}  // namespace moesh::graph

@@ -1,0 +1,52 @@
+// Buffers that hold values while a program runs.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "run/kernel.h"
+
+namespace moesh::run {
+
+// A dense value; copies share the buffer.
+struct Array {
+  std::shared_ptr<void> storage;
+  View view;
+
+  explicit operator bool() const { return storage != nullptr; }
+  std::int64_t bytes() const { return view.count() * size_of(view.dtype); }
+  template <typename T>
+  T* as() const {
+    return view.as<T>();
+  }
+};
+
+// Hands out buffers and takes them back for reuse. Outlives its arrays' use: they hold on to it.
+class Pool : public std::enable_shared_from_this<Pool> {
+ public:
+  static std::shared_ptr<Pool> create() { return std::shared_ptr<Pool>(new Pool); }
+  ~Pool();
+
+  Array allocate(Shape shape, DType dtype);
+  std::size_t peak_bytes() const { return peak_; }
+  void reset_peak() { peak_ = live_; }
+
+ private:
+  Pool() = default;
+  void give_back(void* buffer, std::size_t size);
+
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> free_;
+  std::size_t live_ = 0;
+  std::size_t peak_ = 0;
+};
+
+// The same buffer seen with another shape of as many elements.
+Array reshaped(const Array& array, Shape shape);
+
+Array copy_of(const Array& array, Pool& pool);
+
+}  // namespace moesh::run

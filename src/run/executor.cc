@@ -1,0 +1,175 @@
+#include "run/executor.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+
+namespace moesh::run {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Op;
+using graph::ValueId;
+
+bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
+
+// A stacked value seen as [outer, iterations, inner].
+struct Stacked {
+  std::int64_t outer = 1;
+  std::int64_t iterations = 1;
+  std::int64_t inner_bytes = 1;
+
+  Stacked(const View& view, const std::vector<std::int64_t>& sizes, int position) {
+    const auto at = static_cast<std::size_t>(position);
+    for (std::size_t dim = 0; dim < view.shape.size(); ++dim) {
+      if (dim < at) {
+        outer *= view.shape[dim];
+      } else if (dim < at + sizes.size()) {
+        iterations *= view.shape[dim];
+      } else {
+        inner_bytes *= view.shape[dim];
+      }
+    }
+    inner_bytes *= size_of(view.dtype);
+  }
+
+  std::byte* block(const View& view, std::int64_t row, std::int64_t iteration) const {
+    return view.as<std::byte>() + (row * iterations + iteration) * inner_bytes;
+  }
+};
+
+Shape slice_shape(const Shape& stacked, const std::vector<std::int64_t>& sizes, int position) {
+  Shape shape = stacked;
+  shape.erase(shape.begin() + position, shape.begin() + position + static_cast<std::ptrdiff_t>(sizes.size()));
+  return shape;
+}
+
+// An iteration's part of a stacked value: seen in place where it is dense, copied where it is not.
+Array slice_of(const Array& stacked, const graph::RepeatOf& of, int position, std::int64_t iteration, Pool& pool) {
+  const Stacked layout(stacked.view, of.sizes, position);
+  Shape shape = slice_shape(stacked.view.shape, of.sizes, position);
+  if (layout.outer == 1) {
+    return {stacked.storage, View{layout.block(stacked.view, 0, iteration), stacked.view.dtype, std::move(shape)}};
+  }
+  Array slice = pool.allocate(std::move(shape), stacked.view.dtype);
+  for (std::int64_t row = 0; row < layout.outer; ++row) {
+    std::memcpy(slice.as<std::byte>() + row * layout.inner_bytes, layout.block(stacked.view, row, iteration),
+                static_cast<std::size_t>(layout.inner_bytes));
+  }
+  return slice;
+}
+
+void put_slice(const Array& slice, const Array& stacked, const graph::RepeatOf& of, int position, std::int64_t iteration) {
+  const Stacked layout(stacked.view, of.sizes, position);
+  for (std::int64_t row = 0; row < layout.outer; ++row) {
+    std::memcpy(layout.block(stacked.view, row, iteration), slice.as<std::byte>() + row * layout.inner_bytes,
+                static_cast<std::size_t>(layout.inner_bytes));
+  }
+}
+
+}  // namespace
+
+// For each node, the values that nobody needs after it.
+const std::vector<std::vector<ValueId>>& Executor::last_uses(const Graph& graph) {
+  const auto [entry, is_new] = last_uses_.try_emplace(&graph);
+  if (!is_new) return entry->second;
+  std::vector<std::size_t> last(graph.values.size(), 0);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId id : graph.nodes[i].operands) last[static_cast<std::size_t>(id)] = i;
+    for (const ValueId id : graph.nodes[i].results) last[static_cast<std::size_t>(id)] = i;
+  }
+  for (const ValueId id : graph.results) last[static_cast<std::size_t>(id)] = graph.nodes.size();
+  entry->second.resize(graph.nodes.size());
+  for (std::size_t id = 0; id < last.size(); ++id) {
+    if (last[id] < graph.nodes.size()) entry->second[last[id]].push_back(static_cast<ValueId>(id));
+  }
+  return entry->second;
+}
+
+std::vector<Array> Executor::run(const Graph& graph, std::vector<Array> feeds) {
+  const auto& dying = last_uses(graph);
+  Values values(graph.values.size());
+  std::size_t fed = 0;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (is_root(node)) {
+      assert(feeds[fed].view.shape == graph.value(node.results.front()).shape);
+      values[static_cast<std::size_t>(node.results.front())] = std::move(feeds[fed++]);
+    } else {
+      run_node(graph, node, values);
+    }
+    for (const ValueId id : dying[i]) values[static_cast<std::size_t>(id)] = {};
+  }
+  std::vector<Array> results;
+  for (const ValueId id : graph.results) results.push_back(values[static_cast<std::size_t>(id)]);
+  return results;
+}
+
+void Executor::run_node(const Graph& graph, const Node& node, Values& values) {
+  const auto operand = [&](std::size_t i) -> Array& { return values[static_cast<std::size_t>(node.operands[i])]; };
+  const auto result = [&](std::size_t i) -> Array& { return values[static_cast<std::size_t>(node.results[i])]; };
+  switch (node.op) {
+    case Op::constraint: result(0) = operand(0); break;
+    case Op::reshape: result(0) = reshaped(operand(0), graph.value(node.results[0]).shape); break;
+    case Op::repeat: run_repeat(graph, node, values); break;
+    case Op::stage_state: fail("pipeline stages are laid out but not run yet", node.path, "ici_pipeline_parallelism=1");
+    default: run_kernel(graph, node, values);
+  }
+  if (!watch_) return;
+  std::vector<Array> made;
+  for (std::size_t i = 0; i < node.results.size(); ++i) made.push_back(result(i));
+  watch_(node, made);
+}
+
+void Executor::run_kernel(const Graph& graph, const Node& node, Values& values) {
+  const Kernel kernel = find_cpu_kernel(node.op);
+  if (kernel == nullptr) fail(fmt::format("{} cannot be run yet", name_of(node.op)), node.path);
+  std::vector<View> operands;
+  std::vector<View> results;
+  for (const ValueId id : node.operands) operands.push_back(values[static_cast<std::size_t>(id)].view);
+  for (const ValueId id : node.results) {
+    Array& made = values[static_cast<std::size_t>(id)];
+    made = pool_->allocate(graph.value(id).shape, graph.value(id).dtype);
+    results.push_back(made.view);
+  }
+  kernel({node.attributes, operands, results, workers_});
+}
+
+void Executor::run_repeat(const Graph& graph, const Node& node, Values& values) {
+  const auto& of = std::get<graph::RepeatOf>(node.attributes);
+  const auto carried_count = static_cast<std::size_t>(of.carried);
+  const auto shared_end = carried_count + static_cast<std::size_t>(of.shared);
+  std::vector<Array> carried;
+  for (std::size_t i = 0; i < carried_count; ++i) carried.push_back(values[static_cast<std::size_t>(node.operands[i])]);
+  std::vector<Array> stacked;
+  for (std::size_t i = carried_count; i < node.results.size(); ++i) {
+    const graph::Value& value = graph.value(node.results[i]);
+    stacked.push_back(pool_->allocate(value.shape, value.dtype));
+  }
+  for (std::int64_t step = 0; step < of.count(); ++step) {
+    const std::int64_t iteration = of.reverse ? of.count() - 1 - step : step;
+    std::vector<Array> feeds = carried;
+    for (std::size_t i = carried_count; i < node.operands.size(); ++i) {
+      const Array& operand = values[static_cast<std::size_t>(node.operands[i])];
+      feeds.push_back(i < shared_end ? operand : slice_of(operand, of, of.slices[i - shared_end], iteration, *pool_));
+    }
+    carried.clear();
+    std::vector<Array> made = run(*of.body, std::move(feeds));
+    for (std::size_t i = 0; i < stacked.size(); ++i) {
+      put_slice(made[carried_count + i], stacked[i], of, of.stacks[i], iteration);
+    }
+    made.resize(carried_count);
+    carried = std::move(made);
+  }
+  for (std::size_t i = 0; i < carried_count; ++i) values[static_cast<std::size_t>(node.results[i])] = carried[i];
+  for (std::size_t i = 0; i < stacked.size(); ++i) {
+    values[static_cast<std::size_t>(node.results[carried_count + i])] = stacked[i];
+  }
+}
+
+}  // namespace moesh::run

@@ -1,0 +1,104 @@
+#include "train/muon.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/text.h"
+
+namespace moesh::train {
+namespace {
+
+using graph::Tensor;
+
+bool any_part(const std::vector<std::string>& parts, std::initializer_list<std::string_view> names) {
+  return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
+    return std::find(names.begin(), names.end(), part) != names.end();
+  });
+}
+
+bool any_holds(const std::vector<std::string>& parts, std::initializer_list<std::string_view> words) {
+  return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
+    return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return part.find(w) != std::string::npos; });
+  });
+}
+
+std::int64_t product(const Shape& shape, const std::vector<int>& dims) {
+  std::int64_t p = 1;
+  for (const int dim : dims) p *= shape[static_cast<std::size_t>(dim)];
+  return p;
+}
+
+std::vector<int> others(const Shape& shape, const MuonDims& dims) {
+  std::vector<int> rest;
+  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
+    const auto in = [&](const std::vector<int>& list) { return std::find(list.begin(), list.end(), dim) != list.end(); };
+    if (!in(dims.in) && !in(dims.out)) rest.push_back(dim);
+  }
+  return rest;
+}
+
+std::vector<int> inverse(const std::vector<int>& order) {
+  std::vector<int> back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  return back;
+}
+
+// x / (norm + epsilon), a matrix of the batch at a time.
+Tensor normalised(Tensor x_BMN) {
+  const Tensor squares = graph::reduce(graph::Reduction::sum, graph::multiply(x_BMN, x_BMN), {1, 2});
+  // 1 / (sqrt(s) + e) = rsqrt(s) / (1 + e rsqrt(s))
+  const Tensor inverse_norm = graph::unary(graph::Unary::rsqrt, squares);
+  const Tensor factor =
+      graph::binary(graph::Binary::divide, inverse_norm,
+                    graph::unary(graph::Unary::offset, graph::scale(inverse_norm, 1e-8), 1));
+  return graph::multiply(x_BMN, graph::broadcast(factor, x_BMN.shape(), {0}));
+}
+
+// Five steps of the quintic iteration drive the singular values of each matrix towards one.
+Tensor orthogonalised(Tensor x_BMN) {
+  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
+  constexpr int kSteps = 5;
+  const bool tall = x_BMN.size(1) > x_BMN.size(2);
+  if (tall) x_BMN = graph::transpose(x_BMN, {0, 2, 1});
+  x_BMN = normalised(x_BMN);
+  for (int step = 0; step < kSteps; ++step) {
+    const Tensor a = graph::einsum("gram", "bmn,bkn->bmk", x_BMN, x_BMN);
+    const Tensor b = graph::add(graph::scale(a, kB), graph::scale(graph::einsum("gram2", "bmk,bkn->bmn", a, a), kC));
+    x_BMN = graph::add(graph::scale(x_BMN, kA), graph::einsum("step", "bmk,bkn->bmn", b, x_BMN));
+  }
+  return tall ? graph::transpose(x_BMN, {0, 2, 1}) : x_BMN;
+}
+
+}  // namespace
+
+MuonDims muon_dims(const std::string& path, const Shape& shape) {
+  const std::vector<std::string> parts = split(path, '/');
+  if (any_holds(parts, {"scale", "embedding", "logits_dense", "sinks"}) || any_part(parts, {"bias"})) return {};
+  const int last = static_cast<int>(shape.size()) - 1;
+  const bool experts = any_part(parts, {"MoeBlock_0", "moe_block", "GptOssMlp"}) && !any_part(parts, {"gate"});
+  const bool attention = any_part(parts, {"self_attention", "GptOssAttention"});
+  if (experts) return {true, {last - 1}, {last}};
+  if (attention && any_part(parts, {"out"})) return {true, {0, last - 1}, {last}};
+  if (attention && any_part(parts, {"query", "key", "value", "wq_b", "wkv_b"})) return {true, {0}, {last - 1, last}};
+  return {true, {0}, {last}};
+}
+
+Tensor muon_direction(Tensor momentum, const MuonDims& dims, const config::Settings& settings) {
+  const Shape& shape = momentum.shape();
+  std::vector<int> order = others(shape, dims);
+  const std::int64_t in = product(shape, dims.in);
+  const std::int64_t out = product(shape, dims.out);
+  order.insert(order.end(), dims.in.begin(), dims.in.end());
+  order.insert(order.end(), dims.out.begin(), dims.out.end());
+  const Tensor moved = graph::transpose(momentum, order);
+  const Tensor made = orthogonalised(graph::reshape(moved, {elements(shape) / (in * out), in, out}));
+  const Tensor back = graph::transpose(graph::reshape(made, moved.shape()), inverse(order));
+  const auto wide = static_cast<double>(std::max(in, out));
+  const double ratio = static_cast<double>(out) / static_cast<double>(in);
+  const double factor = settings.is_null("muon_consistent_rms") ? std::sqrt(std::max(1.0, ratio))
+                                                                : settings.real("muon_consistent_rms") * std::sqrt(wide);
+  return graph::scale(back, factor);
+}
+
+}  // namespace moesh::train

@@ -1,0 +1,38 @@
+// A recorded run: what was set, the parameters and the batch it started from, and what came out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/safetensors.h"
+
+namespace moesh::train {
+
+struct RecordedStep {
+  std::int64_t step = 0;
+  double loss = 0;
+  double lm_loss = 0;
+  double balance_loss = 0;
+  double raw_grad_norm = 0;
+  double param_norm = 0;
+};
+
+struct ReferenceRun {
+  std::string name;
+  std::vector<std::string> request;  // key=value, as `moesh` takes them
+  std::int64_t devices = 1;
+  TensorFile parameters;
+  TensorFile batch;
+  std::optional<TensorFile> expect;  // absent for runs of which only the curve was kept
+  std::vector<RecordedStep> curve;
+};
+
+// The folder of a run: config.json, batch.safetensors, curve.json, and params.safetensors or the run that config.json
+// names, which stands beside it.
+ReferenceRun read_reference_run(const std::string& folder);
+
+// "decoder.layers.mlp" for "decoder/layers/mlp", as runs spell paths.
+std::string dotted(std::string path);
+
+}  // namespace moesh::train

@@ -1,0 +1,151 @@
+#include "train/safetensors.h"
+
+#include <array>
+#include <cstring>
+#include <fcntl.h>
+#include <limits>
+#include <optional>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "base/bfloat16.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::train {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kMostHeader = 100u << 20;
+
+std::optional<DType> dtype_of(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, DType>, 5> kTypes{{{"F32", DType::float32},
+                                                                      {"BF16", DType::bfloat16},
+                                                                      {"F64", DType::float64},
+                                                                      {"I32", DType::int32},
+                                                                      {"BOOL", DType::boolean}}};
+  for (const auto& [word, dtype] : kTypes) {
+    if (word == name) return dtype;
+  }
+  return std::nullopt;
+}
+
+Json parse_header(const std::byte* data, std::size_t size, const std::string& name) {
+  std::uint64_t length = 0;
+  if (size < sizeof(length)) refuse(fmt::format("{} bytes, too few for a safetensors header", size), name);
+  std::memcpy(&length, data, sizeof(length));
+  if (length > kMostHeader || length > size - sizeof(length)) {
+    refuse(fmt::format("the header says {} bytes, the file has {}", length, size - sizeof(length)), name,
+           "the file is cut short or no safetensors file");
+  }
+  const auto* text = reinterpret_cast<const char*>(data + sizeof(length));
+  Json header = Json::parse(text, text + length, nullptr, false);
+  if (!header.is_object()) refuse("the header is no JSON object", name);
+  return header;
+}
+
+std::int64_t checked_bytes(const Shape& shape, DType dtype, const std::string& where) {
+  std::int64_t bytes = size_of(dtype);
+  for (const std::int64_t size : shape) {
+    if (size < 0 || (size > 0 && bytes > std::numeric_limits<std::int64_t>::max() / size)) {
+      refuse("a shape that no file can hold: " + to_string(shape), where);
+    }
+    bytes *= size;
+  }
+  return bytes;
+}
+
+StoredTensor read_entry(const Json& entry, const std::byte* data, std::uint64_t data_bytes, const std::string& where) {
+  const bool complete = entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() &&
+                        entry.contains("shape") && entry["shape"].is_array() && entry.contains("data_offsets") &&
+                        entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2;
+  if (!complete) refuse("an entry without dtype, shape and two data_offsets", where);
+  const auto dtype = dtype_of(entry["dtype"].get<std::string>());
+  if (!dtype) refuse(fmt::format("dtype {}, one of F32, BF16, F64, I32, BOOL was expected", entry["dtype"].dump()), where);
+  StoredTensor tensor;
+  tensor.dtype = *dtype;
+  for (const Json& size : entry["shape"]) {
+    if (!size.is_number_unsigned() || size.get<std::uint64_t>() > (1ull << 48)) refuse("a size that is no size: " + size.dump(), where);
+    tensor.shape.push_back(size.get<std::int64_t>());
+  }
+  const Json& offsets = entry["data_offsets"];
+  if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) refuse("data_offsets that are no offsets", where);
+  const auto begin = offsets[0].get<std::uint64_t>();
+  const auto end = offsets[1].get<std::uint64_t>();
+  tensor.bytes = checked_bytes(tensor.shape, *dtype, where);
+  if (end < begin || end > data_bytes || end - begin != static_cast<std::uint64_t>(tensor.bytes)) {
+    refuse(fmt::format("data_offsets [{}, {}) of {} bytes, {} were expected for {}", begin, end, data_bytes, tensor.bytes,
+                       to_string(tensor.shape)),
+           where, "the file is cut short or damaged");
+  }
+  tensor.data = data + begin;
+  return tensor;
+}
+
+template <typename T>
+T element(const std::byte* data, std::size_t i) {
+  T value;
+  std::memcpy(&value, data + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+}  // namespace
+
+std::vector<double> StoredTensor::values() const {
+  std::vector<double> all(static_cast<std::size_t>(elements(shape)));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    switch (dtype) {
+      case DType::float32: all[i] = static_cast<double>(element<float>(data, i)); break;
+      case DType::bfloat16: all[i] = static_cast<double>(static_cast<float>(element<bfloat16>(data, i))); break;
+      case DType::float64: all[i] = element<double>(data, i); break;
+      case DType::int32: all[i] = element<std::int32_t>(data, i); break;
+      case DType::boolean: all[i] = element<std::uint8_t>(data, i); break;
+    }
+  }
+  return all;
+}
+
+std::map<std::string, StoredTensor> parse_safetensors(const std::byte* data, std::size_t size, const std::string& name) {
+  const Json header = parse_header(data, size, name);
+  std::uint64_t length = 0;
+  std::memcpy(&length, data, sizeof(length));
+  const std::size_t begin = sizeof(length) + length;
+  std::map<std::string, StoredTensor> tensors;
+  for (const auto& [key, entry] : header.items()) {
+    if (key == "__metadata__") continue;
+    tensors.emplace(key, read_entry(entry, data + begin, size - begin, name + ": " + key));
+  }
+  return tensors;
+}
+
+const StoredTensor& TensorFile::at(const std::string& name) const {
+  const auto found = tensors.find(name);
+  if (found != tensors.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [other, tensor] : tensors) names.push_back(other);
+  const std::vector<std::string> close = nearest(name, names);
+  refuse(fmt::format("no tensor '{}'", name), path, close.empty() ? "" : "near ones are " + join(close, ", "));
+}
+
+TensorFile read_safetensors(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) refuse("the file cannot be opened", path, "check the path");
+  struct stat status {};
+  const bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  const auto size = static_cast<std::size_t>(regular ? status.st_size : 0);
+  void* data = size > 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+  close(file);
+  if (data == MAP_FAILED) refuse("not a regular file with something in it", path, "name a safetensors file");
+  TensorFile result;
+  result.path = path;
+  result.mapping = std::shared_ptr<const void>(data, [size](const void* p) { munmap(const_cast<void*>(p), size); });
+  result.tensors = parse_safetensors(static_cast<const std::byte*>(data), size, path);
+  return result;
+}
+
+}  // namespace moesh::train

@@ -1,0 +1,41 @@
+// Safetensors files: named dense tensors behind a JSON header. Read with every bound checked.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+
+namespace moesh::train {
+
+struct StoredTensor {
+  DType dtype = DType::float32;
+  Shape shape;
+  const std::byte* data = nullptr;
+  std::int64_t bytes = 0;
+
+  // As numbers, whatever the stored type.
+  std::vector<double> values() const;
+};
+
+// The tensors of one file. They point into the file, which stays mapped as long as this lives.
+struct TensorFile {
+  std::map<std::string, StoredTensor> tensors;
+  std::shared_ptr<const void> mapping;
+
+  const StoredTensor& at(const std::string& name) const;  // refuses an absent one, naming near ones
+  bool has(const std::string& name) const { return tensors.contains(name); }
+
+  std::string path;
+};
+
+TensorFile read_safetensors(const std::string& path);
+
+// The tensors of a file that is in memory; `data` must outlive them.
+std::map<std::string, StoredTensor> parse_safetensors(const std::byte* data, std::size_t size, const std::string& name);
+
+}  // namespace moesh::train

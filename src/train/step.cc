@@ -1,0 +1,210 @@
+#include "train/step.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "graph/autodiff.h"
+#include "graph/rewrite.h"
+#include "models/model.h"
+#include "train/muon.h"
+
+namespace moesh::train {
+namespace {
+
+using graph::Builder;
+using graph::Op;
+using graph::Tensor;
+
+std::vector<Tensor> parameters_of(Builder& builder) {
+  std::vector<Tensor> parameters;
+  for (const graph::Node& node : builder.graph().nodes) {
+    if (node.op == Op::parameter) parameters.push_back(builder.tensor(node.results.front()));
+  }
+  return parameters;
+}
+
+// With one microbatch the reported loss; with several what they add up to: the summed entropy and the balance loss.
+Tensor differentiated(Builder& builder, const config::Settings& settings) {
+  const graph::Graph& graph = builder.graph();
+  const auto result = [&](const char* name) {
+    return builder.tensor(graph.results[static_cast<std::size_t>(find_result(graph, name))]);
+  };
+  if (settings.integer("gradient_accumulation_steps") == 1) return result(models::results::loss);
+  const Tensor entropy = result(models::results::entropy_sum);
+  if (find_result(graph, models::results::balance_loss) < 0) return entropy;
+  return graph::add(entropy, result(models::results::balance_loss));
+}
+
+graph::Remat remat_of(const config::Settings& settings) {
+  const std::string& policy = settings.text("remat_policy");
+  graph::Remat remat;
+  if (policy == "full") return remat;
+  const std::set<std::string> attention{"query_proj", "key_proj", "value_proj", "qkv_proj"};
+  const std::set<std::string> dots{"query_proj",    "key_proj",   "value_proj", "out_proj", "mlpwi_0",     "mlpwi_1",     "mlpwo",
+                                   "query_wa_proj", "kv_wa_proj", "mla_q",      "mla_kv",   "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo"};
+  const auto less = [&](std::initializer_list<std::string> left) {
+    std::set<std::string> kept = dots;
+    for (const std::string& tag : left) kept.erase(tag);
+    return kept;
+  };
+  if (policy == "custom") {
+    for (const char* tag : {"context", "mlpwi_0", "mlpwi_1", "mlpwo", "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "query_proj",
+                            "key_proj", "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj", "mla_q", "mla_kv"}) {
+      if (settings.text(tag) != "remat") remat.tags.insert(tag);
+    }
+  } else if (policy == "minimal" || policy == "minimal_offloaded") {
+    remat.tags = dots;
+  } else if (policy == "minimal_with_context") {
+    remat.tags = dots;
+    remat.tags.insert("context");
+  } else if (policy == "save_qkv_proj" || policy == "qkv_proj_offloaded") {
+    remat.tags = attention;
+  } else if (policy == "save_out_proj") {
+    remat.tags = {"out_proj"};
+  } else if (policy == "save_dot_except_mlpwi") {
+    remat.tags = less({"mlpwi_0", "mlpwi_1", "moe_mlpwi_0", "moe_mlpwi_1"});
+  } else if (policy == "save_dot_except_mlp" || policy == "save_dot_with_context_except_mlp") {
+    remat.tags = less({"mlpwi_0", "mlpwi_1", "mlpwo", "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo"});
+    if (policy == "save_dot_with_context_except_mlp") remat.tags.insert("context");
+  } else {
+    remat.save_all = true;
+  }
+  return remat;
+}
+
+// What the update of one parameter starts from, and what it gives.
+struct Slot {
+  Tensor parameter, gradient, mu, nu;
+};
+struct Updated {
+  Tensor parameter;
+  std::vector<Tensor> moments;
+};
+
+graph::AdamOf adam_of(const config::Settings& settings, bool nesterov) {
+  return {settings.real("adam_b1"),       settings.real("adam_b2"),          settings.real("adam_eps"),
+          settings.real("adam_eps_root"), settings.real("adam_weight_decay"), nesterov,
+          settings.text("opt_type") == "adam_pax"};
+}
+
+Updated adam(Builder& builder, const Slot& slot, Tensor scalars, const graph::AdamOf& of) {
+  const std::vector<Tensor> made =
+      builder.add(Op::adam_update, "adam", {slot.parameter, slot.gradient, slot.mu, slot.nu, scalars}, of,
+                  {{slot.parameter.shape(), slot.parameter.dtype()},
+                   {slot.mu.shape(), slot.mu.dtype()},
+                   {slot.nu.shape(), slot.nu.dtype()}});
+  return {made[0], {made[1], made[2]}};
+}
+
+Tensor sgd(Builder& builder, Tensor parameter, Tensor direction, Tensor scalars, double weight_decay) {
+  return builder.add_one(Op::sgd_update, "sgd", {parameter, direction, scalars}, graph::SgdOf{weight_decay},
+                         parameter.shape(), parameter.dtype());
+}
+
+// The momentum, and its mixture with the gradient that Nesterov looks ahead to; the bias corrections are in the weights.
+Updated muon(Builder& builder, const Slot& slot, Tensor scalars, Tensor mixing, const MuonDims& dims,
+             const config::Settings& settings) {
+  const double beta = settings.real("muon_beta");
+  const Tensor mu = graph::add(graph::scale(cast(slot.mu, DType::float32), beta), graph::scale(slot.gradient, 1 - beta));
+  const auto weight = [&](std::int64_t i) {
+    return graph::broadcast(graph::reshape(graph::slice(mixing, 0, i, 1), {}), mu.shape(), {});
+  };
+  const Tensor ahead = graph::add(graph::multiply(mu, weight(0)), graph::multiply(slot.gradient, weight(1)));
+  const Tensor direction = muon_direction(ahead, dims, settings);
+  return {sgd(builder, slot.parameter, direction, scalars, settings.real("muon_weight_decay")), {cast(mu, slot.mu.dtype())}};
+}
+
+Updated update(Builder& builder, const Trained& trained, const Slot& slot, Tensor scalars, Tensor mixing,
+               const config::Settings& settings) {
+  const std::string& optimizer = settings.text("opt_type");
+  if (optimizer == "sgd") return {sgd(builder, slot.parameter, slot.gradient, scalars, 0), {}};
+  if (optimizer != "muon") return adam(builder, slot, scalars, adam_of(settings, false));
+  const MuonDims dims = muon_dims(trained.path, trained.shape);
+  return dims.is_matrix ? muon(builder, slot, scalars, mixing, dims, settings)
+                        : adam(builder, slot, scalars, adam_of(settings, true));
+}
+
+Tensor sum_of_squares(Builder& builder, const std::vector<Tensor>& tensors) {
+  Tensor sum;
+  for (const Tensor& tensor : tensors) {
+    const Tensor own = builder.add_one(Op::sum_squares, "squares", {tensor}, {}, {}, DType::float32);
+    sum = sum ? graph::add(sum, own) : own;
+  }
+  return sum;
+}
+
+Tensor scaled(Tensor x, Tensor factor) { return graph::multiply(x, graph::broadcast(factor, x.shape(), {})); }
+
+// min(1, threshold / norm)
+Tensor clip_factor(Tensor norm_squared, double threshold) {
+  const Tensor ratio = graph::scale(graph::unary(graph::Unary::rsqrt, norm_squared), threshold);
+  return graph::unary(graph::Unary::minimum, ratio, 1);
+}
+
+}  // namespace
+
+graph::Graph gradient_graph(const graph::Graph& model, const config::Settings& settings) {
+  Builder builder(graph::with_saved_values(model, remat_of(settings)));
+  const DType grad_dtype = parse_dtype(settings.text("grad_dtype")).value_or(DType::float32);
+  for (const Tensor& gradient : graph::gradients(differentiated(builder, settings), parameters_of(builder))) {
+    builder.mark_result(graph::cast(graph::cast(gradient, grad_dtype), DType::float32));
+  }
+  return graph::without_dead_nodes(builder.take());
+}
+
+std::vector<Trained> trained_parameters(const graph::Graph& model, const config::Settings& settings) {
+  const std::string& optimizer = settings.text("opt_type");
+  const std::string& mu_dtype = settings.text("mu_dtype");
+  std::vector<Trained> all;
+  for (const graph::Node& node : model.nodes) {
+    if (node.op != Op::parameter) continue;
+    const graph::Value& value = model.value(node.results.front());
+    const bool one = optimizer == "muon" && muon_dims(node.path, value.shape).is_matrix;
+    all.push_back({node.path, value.shape, value.dtype, optimizer == "sgd" ? 0 : one ? 1 : 2,
+                   mu_dtype.empty() ? value.dtype : parse_dtype(mu_dtype).value_or(value.dtype)});
+  }
+  return all;
+}
+
+graph::Graph update_graph(const std::vector<Trained>& parameters, const config::Settings& settings) {
+  Builder builder;
+  const Tensor scalars = builder.input("scalars", {2}, DType::float32, {""});
+  const Tensor factor = builder.input("gradient_factor", {}, DType::float32, {});
+  const Tensor mixing = builder.input("muon_mixing", {2}, DType::float32, {""});
+  std::vector<Slot> slots;
+  std::vector<Tensor> gradients;
+  for (const Trained& trained : parameters) {
+    const Labels none(trained.shape.size());
+    Slot slot;
+    slot.parameter = builder.input(trained.path, trained.shape, trained.dtype, none);
+    slot.gradient = builder.input(trained.path + "'", trained.shape, DType::float32, none);
+    if (trained.moments > 0) slot.mu = builder.input("mu/" + trained.path, trained.shape, trained.mu_dtype, none);
+    if (trained.moments > 1) slot.nu = builder.input("nu/" + trained.path, trained.shape, trained.dtype, none);
+    slot.gradient = scaled(slot.gradient, factor);
+    gradients.push_back(slot.gradient);
+    slots.push_back(slot);
+  }
+  const Tensor raw = sum_of_squares(builder, gradients);
+  const double threshold = settings.real("gradient_clipping_threshold");
+  if (threshold > 0) {
+    const Tensor clip = clip_factor(raw, threshold);
+    for (std::size_t i = 0; i < slots.size(); ++i) gradients[i] = slots[i].gradient = scaled(slots[i].gradient, clip);
+  }
+  const Tensor clipped = sum_of_squares(builder, gradients);
+  std::vector<Updated> made;
+  std::vector<Tensor> updated;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    made.push_back(update(builder, parameters[i], slots[i], scalars, mixing, settings));
+    updated.push_back(made.back().parameter);
+  }
+  for (const Tensor& norm : {raw, clipped, sum_of_squares(builder, updated)}) builder.mark_result(norm);
+  for (const Updated& u : made) {
+    builder.mark_result(u.parameter);
+    for (const Tensor& moment : u.moments) builder.mark_result(moment);
+  }
+  return builder.take();
+}
+
+}  // namespace moesh::train

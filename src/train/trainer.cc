@@ -1,0 +1,179 @@
+#include "train/trainer.h"
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "models/model.h"
+
+namespace moesh::train {
+namespace {
+
+using run::Array;
+
+Array zeros(run::Pool& pool, const Shape& shape, DType dtype) {
+  Array made = pool.allocate(shape, dtype);
+  std::memset(made.view.data, 0, static_cast<std::size_t>(made.bytes()));
+  return made;
+}
+
+Array floats(run::Pool& pool, const std::vector<double>& values, Shape shape) {
+  Array made = pool.allocate(std::move(shape), DType::float32);
+  for (std::size_t i = 0; i < values.size(); ++i) made.as<float>()[i] = static_cast<float>(values[i]);
+  return made;
+}
+
+double scalar(const Array& array) { return static_cast<double>(array.as<float>()[0]); }
+
+// Rows index, index + count, ...: the microbatch that the reference takes.
+Array microbatch(const Array& rows, std::int64_t index, std::int64_t count, run::Pool& pool) {
+  if (count == 1) return rows;
+  const std::int64_t taken = rows.view.size(0) / count;
+  const std::int64_t row_bytes = rows.bytes() / rows.view.size(0);
+  Shape shape = rows.view.shape;
+  shape[0] = taken;
+  Array made = pool.allocate(std::move(shape), rows.view.dtype);
+  for (std::int64_t i = 0; i < taken; ++i) {
+    std::memcpy(made.as<std::byte>() + i * row_bytes, rows.as<std::byte>() + (index + i * count) * row_bytes,
+                static_cast<std::size_t>(row_bytes));
+  }
+  return made;
+}
+
+void add_into(const Array& sum, const Array& other) {
+  auto* a = sum.as<float>();
+  const auto* b = other.as<float>();
+  for (std::int64_t i = 0; i < sum.view.count(); ++i) a[i] += b[i];
+}
+
+// Muon's momentum and gradient as Nesterov mixes them, each with its bias correction.
+std::vector<double> muon_mixing(double beta, std::int64_t step) {
+  const auto correction = [&](std::int64_t t) { return 1 - std::pow(beta, static_cast<double>(t)); };
+  return {beta / correction(step + 1), (1 - beta) / correction(step)};
+}
+
+}  // namespace
+
+Trainer::Trainer(const graph::Graph& model, const config::Settings& settings, run::Workers& workers)
+    : settings_(settings),
+      pool_(run::Pool::create()),
+      executor_(workers, pool_),
+      model_results_(model.results.size()),
+      parameters_(trained_parameters(model, settings)),
+      gradient_graph_(gradient_graph(model, settings)),
+      update_graph_(update_graph(parameters_, settings)) {
+  for (const Trained& trained : parameters_) set_parameter(trained.path, zeros(*pool_, trained.shape, trained.dtype));
+}
+
+void Trainer::set_parameter(const std::string& path, Array value) {
+  for (const Trained& trained : parameters_) {
+    if (trained.path != path) continue;
+    if (trained.shape != value.view.shape) {
+      refuse(fmt::format("shape {}, {} was expected", to_string(value.view.shape), to_string(trained.shape)), path);
+    }
+    State& state = state_[path];
+    state.parameter = std::move(value);
+    state.moments.clear();
+    if (trained.moments > 0) state.moments.push_back(zeros(*pool_, trained.shape, trained.mu_dtype));
+    if (trained.moments > 1) state.moments.push_back(zeros(*pool_, trained.shape, trained.dtype));
+    return;
+  }
+  refuse("the model has no such parameter", path);
+}
+
+std::vector<Array> Trainer::run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count) {
+  std::vector<Array> feeds;
+  for (const graph::Node& node : gradient_graph_.nodes) {
+    if (node.op == graph::Op::input) feeds.push_back(microbatch(batch.at(node.path), index, count, *pool_));
+    if (node.op == graph::Op::parameter) feeds.push_back(state_.at(node.path).parameter);
+  }
+  return executor_.run(gradient_graph_, std::move(feeds));
+}
+
+Trainer::Gradients Trainer::gradients(const Batch& batch) {
+  const std::int64_t count = settings_.integer("gradient_accumulation_steps");
+  Gradients sum;
+  double entropy = 0;
+  for (std::int64_t index = 0; index < count; ++index) {
+    std::vector<Array> made = run_microbatch(batch, index, count);
+    const auto result = [&](const char* name) {
+      const int at = find_result(gradient_graph_, name);
+      return at < 0 ? Array{} : made[static_cast<std::size_t>(at)];
+    };
+    namespace results = models::results;
+    entropy += scalar(result(results::entropy_sum));
+    sum.metrics.total_weights += scalar(result(results::positions));
+    if (const Array balance = result(results::balance_loss)) sum.metrics.balance_loss += scalar(balance);
+    sum.logits = result(results::logits);
+    sum.load = result(results::expert_load);
+    made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(model_results_));
+    if (index == 0) {
+      sum.gradients = std::move(made);
+      if (count > 1) {
+        for (Array& gradient : sum.gradients) gradient = copy_of(gradient, *pool_);
+      }
+    } else {
+      for (std::size_t i = 0; i < made.size(); ++i) add_into(sum.gradients[i], made[i]);
+    }
+  }
+  // The reported loss adds the mean of the microbatches' balance losses, the metric is their sum.
+  sum.metrics.lm_loss = entropy / (sum.metrics.total_weights + 1e-8);
+  sum.metrics.loss = sum.metrics.lm_loss + sum.metrics.balance_loss / static_cast<double>(count);
+  return sum;
+}
+
+StepMetrics Trainer::update(const Gradients& gradients) {
+  StepMetrics metrics = gradients.metrics;
+  metrics.step = steps_done_;
+  metrics.learning_rate = learning_rate(settings_, steps_done_);
+  const std::int64_t count = settings_.integer("gradient_accumulation_steps");
+  const double factor = count > 1 ? 1 / gradients.metrics.total_weights : 1;
+  std::vector<Array> feeds{floats(*pool_, {metrics.learning_rate, static_cast<double>(steps_done_ + 1)}, {2}),
+                           floats(*pool_, {factor}, {}),
+                           floats(*pool_, muon_mixing(settings_.real("muon_beta"), steps_done_ + 1), {2})};
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const State& state = state_.at(parameters_[i].path);
+    feeds.push_back(state.parameter);
+    feeds.push_back(gradients.gradients[i]);
+    feeds.insert(feeds.end(), state.moments.begin(), state.moments.end());
+  }
+  const std::vector<Array> made = executor_.run(update_graph_, std::move(feeds));
+  metrics.raw_grad_norm = std::sqrt(scalar(made[0]));
+  metrics.grad_norm = std::sqrt(scalar(made[1]));
+  metrics.param_norm = std::sqrt(scalar(made[2]));
+  std::size_t next = 3;
+  for (const Trained& trained : parameters_) {
+    State& state = state_.at(trained.path);
+    state.parameter = made[next++];
+    for (Array& moment : state.moments) moment = made[next++];
+  }
+  if (gradients.load) balance_biases(gradients.load);
+  ++steps_done_;
+  return metrics;
+}
+
+// Each expert's bias moves by the rate towards the mean load of its layer.
+void Trainer::balance_biases(const Array& load) {
+  const auto rate = static_cast<float>(settings_.real("routed_bias_update_rate"));
+  const std::int64_t experts = load.view.shape.back();
+  std::int64_t layer = 0;
+  for (const Trained& trained : parameters_) {
+    if (!trained.path.ends_with("/gate/bias")) continue;
+    State& state = state_.at(trained.path);
+    state.parameter = copy_of(state.parameter, *pool_);
+    const std::int64_t layers = state.parameter.view.count() / experts;
+    for (std::int64_t l = 0; l < layers; ++l, ++layer) {
+      const float* row = load.as<float>() + layer * experts;
+      const float mean = std::accumulate(row, row + experts, 0.0f) / static_cast<float>(experts);
+      for (std::int64_t e = 0; e < experts; ++e) {
+        const float sign = row[e] < mean ? 1.0f : row[e] > mean ? -1.0f : 0.0f;
+        state.parameter.as<float>()[e * layers + l] += rate * sign;
+      }
+    }
+  }
+}
+
+}  // namespace moesh::train

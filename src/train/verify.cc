@@ -1,0 +1,137 @@
+#include "train/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include "base/bfloat16.h"
+#include "base/error.h"
+
+namespace moesh::train {
+namespace {
+
+using run::Array;
+
+// float32: sums of thousands of terms in another order. bfloat16: one rounding, 2^-8, a layer's worth of them in a loss.
+struct Tolerances {
+  double loss, logits, gradients, parameters;
+};
+
+Tolerances tolerances_of(const config::Settings& settings) {
+  if (settings.text("dtype") == "bfloat16") return {4e-3, 3e-2, 5e-2, 2e-3};
+  return {1e-5, 1e-4, 1e-4, 1e-4};
+}
+
+Array array_of(const StoredTensor& stored, run::Pool& pool) {
+  Array array = pool.allocate(stored.shape, stored.dtype);
+  std::memcpy(array.view.data, stored.data, static_cast<std::size_t>(stored.bytes));
+  return array;
+}
+
+std::vector<double> values_of(const Array& array) {
+  std::vector<double> all(static_cast<std::size_t>(array.view.count()));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = array.view.dtype == DType::bfloat16 ? static_cast<double>(static_cast<float>(array.as<bfloat16>()[i]))
+                                                 : static_cast<double>(array.as<float>()[i]);
+  }
+  return all;
+}
+
+// |a - b| / |b|, by the Euclidean norm; NaN stays NaN.
+double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double distance = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    distance += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  if (distance == 0) return 0;
+  return std::sqrt(distance / std::max(norm, 1e-30));
+}
+
+// Keeps the worst of what it is told; a NaN is worse than anything.
+class Worst {
+ public:
+  explicit Worst(std::string quantity, double tolerance) : verdict_{std::move(quantity), 0, tolerance, ""} {}
+
+  void see(double error, const std::string& where) {
+    if (std::isnan(verdict_.error) || (!std::isnan(error) && error <= verdict_.error && !verdict_.worst.empty())) return;
+    verdict_.error = error;
+    verdict_.worst = where;
+  }
+  Verdict verdict() const { return verdict_; }
+
+ private:
+  Verdict verdict_;
+};
+
+Batch batch_of(const ReferenceRun& run, run::Pool& pool) {
+  Batch batch;
+  for (const char* name : {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"}) {
+    batch[name] = array_of(run.batch.at(name), pool);
+  }
+  return batch;
+}
+
+// Every tensor whose name in the file is `prefix` and a parameter's path.
+Verdict compare_all(const std::string& quantity, double tolerance, const Trainer& trainer, const TensorFile& expect,
+                    const std::string& prefix, const std::function<Array(std::size_t)>& ours) {
+  Worst worst(quantity, tolerance);
+  for (std::size_t i = 0; i < trainer.parameters().size(); ++i) {
+    const std::string& path = trainer.parameters()[i].path;
+    const StoredTensor& stored = expect.at(prefix + dotted(path));
+    const Array mine = ours(i);
+    if (mine.view.shape != stored.shape) {
+      refuse(fmt::format("shape {}, the run recorded {}", to_string(mine.view.shape), to_string(stored.shape)), path);
+    }
+    worst.see(relative_distance(values_of(mine), stored.values()), path);
+  }
+  return worst.verdict();
+}
+
+}  // namespace
+
+std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, const config::Settings& settings,
+                            run::Workers& workers) {
+  const Tolerances tolerances = tolerances_of(settings);
+  Trainer trainer(model, settings, workers);
+  for (const Trained& trained : trainer.parameters()) {
+    trainer.set_parameter(trained.path, array_of(run.parameters.at(dotted(trained.path)), trainer.pool()));
+  }
+  const Batch batch = batch_of(run, trainer.pool());
+  Worst loss("loss", tolerances.loss);
+  std::vector<Verdict> verdicts;
+  const bool has_tensors = run.expect && run.expect->has("logits");
+  for (const RecordedStep& recorded : run.curve) {
+    const Trainer::Gradients made = trainer.gradients(batch);
+    loss.see(std::abs(made.metrics.loss - recorded.loss) / std::abs(recorded.loss), fmt::format("step {}", recorded.step));
+    if (recorded.step == 0 && has_tensors && made.logits.view.shape == run.expect->at("logits").shape) {
+      Worst logits("logits", tolerances.logits);
+      logits.see(relative_distance(values_of(made.logits), run.expect->at("logits").values()), "step 0");
+      verdicts.push_back(logits.verdict());
+    }
+    if (recorded.step == 0 && run.expect && run.expect->has("grad." + dotted(trainer.parameters().front().path))) {
+      const std::int64_t steps = settings.integer("gradient_accumulation_steps");
+      const double factor = steps > 1 ? 1 / made.metrics.total_weights : 1;
+      verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, *run.expect, "grad.", [&](std::size_t i) {
+        Array scaled = copy_of(made.gradients[i], trainer.pool());
+        for (std::int64_t k = 0; k < scaled.view.count(); ++k) scaled.as<float>()[k] *= static_cast<float>(factor);
+        return scaled;
+      }));
+    }
+    trainer.update(made);
+    const std::string prefix = fmt::format("step{}.", trainer.steps_done());
+    if (!run.expect || !run.expect->has(prefix + dotted(trainer.parameters().front().path))) continue;
+    verdicts.push_back(compare_all(fmt::format("parameters after {} steps", trainer.steps_done()), tolerances.parameters,
+                                   trainer, *run.expect, prefix,
+                                   [&](std::size_t i) { return trainer.parameter(trainer.parameters()[i].path); }));
+  }
+  verdicts.insert(verdicts.begin(), loss.verdict());
+  return verdicts;
+}
+
+}  // namespace moesh::train

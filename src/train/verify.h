@@ -1,0 +1,24 @@
+// Holds a run of this engine against a recorded one, quantity by quantity.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/reference_run.h"
+#include "train/trainer.h"
+
+namespace moesh::train {
+
+struct Verdict {
+  std::string quantity;  // "loss", "logits", "gradients", "parameters after 10 steps"
+  double error = 0;      // the largest, relative
+  double tolerance = 0;
+  std::string worst;     // where it is: a step, a tensor
+
+  bool passes() const { return error <= tolerance; }  // false for NaN
+};
+
+std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, const config::Settings& settings,
+                            run::Workers& workers);
+
+}  // namespace moesh::train

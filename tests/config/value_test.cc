@@ -1,0 +1,176 @@
+// From text to a checked value, kind by kind.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "config/settings.h"
+#include "tests/support.h"
+
+namespace moesh::config {
+namespace {
+
+using test::message_of;
+
+Value read(const std::string& key, const std::string& text) { return read_value(*find_key(key), text, "here"); }
+
+std::string shown(const std::string& key, const std::string& text) { return to_string(read(key, text)); }
+
+std::string refusal(const std::string& key, const std::string& text) {
+  return message_of([&] { read(key, text); });
+}
+
+std::string refused(const std::string& key, const std::string& text, const std::string& expected) {
+  return "here: " + key + " is '" + text + "', " + expected + " was expected";
+}
+
+TEST(Value, TakesTheUsualWordsForTrueAndFalse) {
+  for (const char* word : {"true", "True", "TRUE", "yes", "on", "1"}) EXPECT_EQ(read("scan_layers", word), Value(true)) << word;
+  for (const char* word : {"false", "False", "no", "off", "0"}) EXPECT_EQ(read("scan_layers", word), Value(false)) << word;
+  EXPECT_EQ(read("scan_layers", "'true'"), Value(true));
+  for (const char* word : {"maybe", "2", "t", "truе"}) EXPECT_EQ(refusal("scan_layers", word), refused("scan_layers", word, "true or false"));
+}
+
+TEST(Value, TakesIntegersHoweverTheyAreWritten) {
+  for (const char* text : {"1000", "+1000", "1_000", "1e3", "1000.0", "1E3"}) {
+    EXPECT_EQ(read("steps", text), Value(std::int64_t{1000})) << text;
+  }
+  EXPECT_EQ(read("steps", "-1"), Value(std::int64_t{-1}));
+}
+
+TEST(Value, RefusesWhatIsNoInteger) {
+  for (const char* text : {"", "0x10", "1.5", "ten", "nan", "inf", "-inf", "1e30", "9223372036854775808", "--1", "1 2",
+                           "1__0", "_1", "1_", "99999999999999999999999999"}) {
+    const std::string value = *text == '\0' ? "null" : text;
+    EXPECT_EQ(refusal("steps", text), refused("steps", value, "an integer")) << text;
+  }
+}
+
+TEST(Value, HoldsIntegersToTheirRange) {
+  EXPECT_EQ(read("base_num_decoder_layers", "1000000"), Value(std::int64_t{1'000'000}));
+  EXPECT_EQ(refusal("base_num_decoder_layers", "1000001"),
+            refused("base_num_decoder_layers", "1000001", "an integer from 1 to 1000000"));
+  EXPECT_EQ(refusal("base_num_decoder_layers", "0"), refused("base_num_decoder_layers", "0", "an integer from 1 to 1000000"));
+  EXPECT_EQ(refusal("base_num_decoder_layers", "9223372036854775807"),
+            refused("base_num_decoder_layers", "9223372036854775807", "an integer from 1 to 1000000"));
+  EXPECT_EQ(refusal("skip_step_interval", "0"), refused("skip_step_interval", "0", "an integer of at least 1"));
+}
+
+TEST(Value, TakesRealsAndIntegersForReals) {
+  EXPECT_EQ(read("learning_rate", "3e-4"), Value(3e-4));
+  EXPECT_EQ(read("learning_rate", "1"), Value(1.0));
+  EXPECT_EQ(read("per_device_batch_size", ".5"), Value(0.5));
+}
+
+TEST(Value, RefusesWhatIsNoFiniteNumber) {
+  for (const char* text : {"nan", "NaN", "inf", "-inf", "infinity", "1e999", "0.5x", "1,5", "fast"}) {
+    EXPECT_EQ(refusal("learning_rate", text), refused("learning_rate", text, "a finite number")) << text;
+  }
+  EXPECT_EQ(refusal("per_device_batch_size", "0"), refused("per_device_batch_size", "0", "a number from 0.000001 to 1000000"));
+  EXPECT_EQ(refusal("warmup_steps_fraction", "1.5"), refused("warmup_steps_fraction", "1.5", "a number from 0 to 1"));
+}
+
+TEST(Value, KeepsTextAsItIsTyped) {
+  EXPECT_EQ(read("run_name", "a: [b"), Value(std::string("a: [b")));
+  EXPECT_EQ(read("run_name", "'quoted'"), Value(std::string("quoted")));
+  EXPECT_EQ(read("run_name", "\"\""), Value(std::string()));
+  EXPECT_EQ(read("run_name", "it's"), Value(std::string("it's")));
+  EXPECT_EQ(read("run_name", ""), Value(std::string()));
+  EXPECT_EQ(read("run_name", "None"), Value(std::string()));
+  EXPECT_EQ(read("run_name", "'None'"), Value(std::string("None")));
+  EXPECT_EQ(read("run_name", "/a=b/c"), Value(std::string("/a=b/c")));
+}
+
+TEST(Value, RefusesTextThatIsNoUtf8) {
+  EXPECT_EQ(refusal("run_name", "\xff"), "here: the value of run_name is not valid UTF-8");
+}
+
+TEST(Value, KnowsNullFromAValueWhereTheDefaultIsNull) {
+  EXPECT_EQ(read("sharding_strategy", "null"), Value());
+  EXPECT_EQ(read("padded_base_moe_mlp_dim", "~"), Value());
+  EXPECT_EQ(read("padded_base_moe_mlp_dim", "8"), Value(std::int64_t{8}));
+}
+
+TEST(Value, TakesTheWordsOfAChoiceInAnyCase) {
+  EXPECT_EQ(read("dtype", "float32"), Value(std::string("float32")));
+  EXPECT_EQ(read("dtype", "BFloat16"), Value(std::string("bfloat16")));
+  EXPECT_EQ(read("expert_shard_attention_option", ""), Value(std::string()));
+}
+
+TEST(Value, NamesTheChoicesAndTheNearest) {
+  EXPECT_EQ(refusal("dtype", "float23"), "here: dtype is 'float23', one of bfloat16, float32 was expected\n  fix: dtype=float32");
+  EXPECT_EQ(refusal("expert_shard_attention_option", "everything"),
+            "here: expert_shard_attention_option is 'everything', one of '', fsdp, context, tp was expected");
+}
+
+TEST(Value, SaysOfAKnownWordThatItIsNotSupported) {
+  EXPECT_EQ(refusal("decoder_block", "gemma3"),
+            "here: decoder_block=gemma3 is not supported by moesh\n  fix: `moesh help decoder_block` lists what is");
+  EXPECT_EQ(refusal("dtype", "float16"), "here: dtype=float16 is not supported by moesh\n  fix: `moesh help dtype` lists what is");
+}
+
+TEST(Value, ReadsListsOfWords) {
+  const auto words = [](const std::vector<std::string>& all) { return Value(all); };
+  EXPECT_EQ(read("mlp_activations", "[silu, linear]"), words({"silu", "linear"}));
+  EXPECT_EQ(read("mlp_activations", "['silu',\"linear\"]"), words({"silu", "linear"}));
+  EXPECT_EQ(read("mlp_activations", "silu"), words({"silu"}));
+  EXPECT_EQ(read("mlp_activations", "[]"), words({}));
+  EXPECT_EQ(read("mlp_activations", ""), words({}));
+  EXPECT_EQ(read("data_sharding", "[[data, fsdp]]"), words({"data", "fsdp"}));
+  EXPECT_EQ(refusal("mlp_activations", "{a: b}"), "here:1: mlp_activations is 'a mapping', a list of words was expected");
+  EXPECT_EQ(refusal("mlp_activations", "[{a: b}]"), "here:1: mlp_activations holds something that is no word");
+}
+
+TEST(Value, ReadsListsOfIntegers) {
+  EXPECT_EQ(read("mrope_section", "[1, 2e1]"), Value(std::vector<std::int64_t>{1, 20}));
+  EXPECT_EQ(refusal("mrope_section", "[1, x]"), "here:1: mrope_section is 'x', a list of integers was expected");
+}
+
+TEST(Value, ReadsRules) {
+  EXPECT_EQ(shown("logical_axis_rules", "[[a, [x, y]], [b, x], [c, []], [d, null], ['e', None], [f, ]]"),
+            "[[a, [x, y]], [b, [x]], [c, []], [d, []], [e, []], [f, []]]");
+  EXPECT_EQ(shown("logical_axis_rules", "[]"), "[]");
+  EXPECT_EQ(shown("logical_axis_rules", ""), "[]");
+}
+
+TEST(Value, RefusesRulesThatAreNone) {
+  const std::string key = "logical_axis_rules";
+  EXPECT_EQ(refusal(key, "a"), "here:1: logical_axis_rules is 'a', a list of [label, [axis, ...]] was expected");
+  for (const char* rule : {"a", "[a]", "[a, [b], c]", "[[a], b]", "{a: b}"}) {
+    EXPECT_EQ(refusal(key, std::string("[") + rule + "]"),
+              "here:1: logical_axis_rules holds an entry that is not [label, [axis, ...]]") << rule;
+  }
+  EXPECT_EQ(refusal(key, "[['', [x]]]"), "here:1: logical_axis_rules holds a rule without a label");
+  EXPECT_EQ(refusal(key, "[[a, [x, '']]]"), "here:1: rule 'a' names an empty axis");
+  EXPECT_EQ(refusal(key, "[[a, [x, y, x]]]"), "here:1: rule 'a' names axis 'x' twice\n  fix: name it once");
+}
+
+TEST(Value, SaysWhereAListIsNoYaml) {
+  EXPECT_TRUE(refusal("mlp_activations", "[silu").starts_with("here:1: not readable as YAML: ") ||
+              refusal("mlp_activations", "[silu").starts_with("here:2: not readable as YAML: "));
+}
+
+TEST(Value, KeepsWhatItDoesNotReadAsText) {
+  EXPECT_EQ(shown("vllm_hf_overrides", "{a: [1, 2], b: null}"), "{a: [1, 2], b: null}");
+}
+
+TEST(Value, RefusesAListWhereOneValueIsExpected) {
+  const YamlNode list = parse_yaml("steps: [1, {a: 2}]", "f.yml");
+  EXPECT_EQ(message_of([&] { read_value(*find_key("steps"), *list.find("steps")); }),
+            "f.yml:1: steps is '[1, {a: 2}]', an integer was expected");
+}
+
+TEST(Value, ShortensWhatIsTooLongToQuote) { EXPECT_LT(refusal("steps", std::string(100'000, '9')).size(), 400u); }
+
+TEST(Value, IsPrintedAsItWouldBeWritten) {
+  EXPECT_EQ(to_string(Value()), "null");
+  EXPECT_EQ(to_string(Value(true)), "true");
+  EXPECT_EQ(to_string(Value(std::int64_t{-3})), "-3");
+  EXPECT_EQ(to_string(Value(0.5)), "0.5");
+  EXPECT_EQ(to_string(Value(std::string())), "''");
+  EXPECT_EQ(to_string(Value(std::vector<std::int64_t>{1, 2})), "[1, 2]");
+}
+
+}  // namespace
+}  // namespace moesh::config

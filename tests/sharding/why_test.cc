@@ -1,0 +1,157 @@
+// What `why` says: each outcome of a rule in words, what a constraint changes, and an activation's neighbours.
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "sharding/why.h"
+#include "tests/support.h"
+
+namespace moesh::sharding {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using test::rule;
+
+Layout layout_with(const Labels& labels, const Shape& shape, const std::vector<config::AxisRule>& rules) {
+  Layout layout{test::mesh_of({{"data", 2}, {"fsdp", 4}, {"one", 1}, {"expert", 2}}), "", rules, false, {}, {}, {}, {}};
+  LaidTensor tensor;
+  tensor.path = "decoder/w";
+  tensor.shape = shape;
+  tensor.constraint.labels = labels;
+  tensor.spec = resolve_spec(labels, rules, layout.mesh);
+  layout.parameters.push_back(tensor);
+  return layout;
+}
+
+std::string why_of(const Labels& labels, const Shape& shape, const std::vector<config::AxisRule>& rules) {
+  const Layout layout = layout_with(labels, shape, rules);
+  return why(layout, layout.parameters.front());
+}
+
+TEST(Why, BeginsWithTheTensorAndWhereItLies) {
+  EXPECT_THAT(why_of({"a", "b"}, {8, 1234}, {rule("a", {"fsdp", "one"})}),
+              HasSubstr("decoder/w  [8, 1234] float32\nlies as [fsdp, -]\n"));
+}
+
+TEST(Why, ListsTheDimsWithTheirBlocks) {
+  EXPECT_THAT(why_of({"a", ""}, {9, 1234}, {rule("a", {"fsdp", "expert"})}),
+              HasSubstr("dim  label   size  axes               block\n"
+                        "  0  a          9  fsdp=4 x expert=2      2\n"
+                        "  1  -      1,234  -                  1,234\n"));
+}
+
+TEST(Why, SaysWhichRuleTookADim) {
+  EXPECT_THAT(why_of({"a"}, {8}, {rule("a", {"fsdp", "data"}, "mine.yml:3")}),
+              HasSubstr("mine.yml:3  a -> fsdp, data  takes dim 0 (a): 8 shards\n"));
+}
+
+TEST(Why, SaysWhichAxesAreOfSizeOneAndWhichAreNotInTheMesh) {
+  EXPECT_THAT(why_of({"a"}, {8}, {rule("a", {"fsdp", "one", "gone"})}),
+              HasSubstr("takes dim 0 (a): 4 shards; not in the mesh: gone; of size 1: one\n"));
+  EXPECT_THAT(why_of({"a"}, {8}, {rule("a", {"one"})}),
+              HasSubstr("takes dim 0 (a): whole, no axis larger than 1; of size 1: one\n"));
+}
+
+TEST(Why, SaysThatARuleSettledADimWithoutAxes) {
+  EXPECT_THAT(why_of({"a"}, {8}, {rule("a", {})}), HasSubstr("a -> nothing  settles dim 0 (a): replicated\n"));
+  EXPECT_THAT(why_of({"a"}, {8}, {rule("a", {"gone"})}), HasSubstr("settles dim 0 (a): replicated; not in the mesh: gone\n"));
+}
+
+TEST(Why, SaysByWhomAnAxisWasTaken) {
+  EXPECT_THAT(why_of({"a", "b"}, {8, 8}, {rule("b", {"fsdp"}), rule("a", {"data", "fsdp"})}),
+              HasSubstr("a -> data, fsdp  passed over whole: axis fsdp is taken by dim 1 (b)\n"));
+  EXPECT_THAT(why_of({"a", "b"}, {8, 8}, {rule("b", {"one"}), rule("a", {"fsdp", "one"})}),
+              HasSubstr("passed over whole: axis one (of size 1) is taken by dim 1 (b)\n"));
+}
+
+TEST(Why, NamesTheFallbackThatWonAndTheRuleThatCameTooLate) {
+  const std::string text = why_of({"a", "b"}, {8, 8},
+                                  {rule("b", {"one"}, "mine.yml:1"), rule("a", {"fsdp", "one"}, "mine.yml:2"),
+                                   rule("a", {"fsdp"}, "mine.yml:3"), rule("a", {"data"}, "mine.yml:4")});
+  EXPECT_THAT(text, HasSubstr("mine.yml:2  a -> fsdp, one  passed over whole"));
+  EXPECT_THAT(text, HasSubstr("mine.yml:3  a -> fsdp       takes dim 0 (a): 4 shards\n"));
+  EXPECT_THAT(text, HasSubstr("mine.yml:4  a -> data       passed over: dim 0 (a) was settled by mine.yml:3\n"));
+}
+
+TEST(Why, NamesLabelsWithoutARule) {
+  EXPECT_THAT(why_of({"a", "", "b"}, {8, 8, 8}, {rule("a", {"fsdp"})}), HasSubstr("No rule for: b (replicated).\n"));
+  EXPECT_THAT(why_of({"a", ""}, {8, 8}, {rule("a", {"fsdp"})}), Not(HasSubstr("No rule for")));
+}
+
+TEST(Why, SaysWhatItCosts) {
+  EXPECT_THAT(why_of({"a"}, {1024}, {rule("a", {"fsdp"})}),
+              HasSubstr("It costs 1.00 KiB on each of 16 devices (4.00 KiB whole); each shard stands on 4 devices.\n"));
+  EXPECT_THAT(why_of({"a"}, {1024}, {rule("a", {"fsdp", "data", "expert"})}), HasSubstr("each shard stands on 1 device.\n"));
+}
+
+const std::string kCapacity =
+    "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 ici_fsdp_parallelism=2 sparse_matmul=false "
+    "capacity_factor=1.25 ";
+
+std::string why_activation(const std::string& request, const std::string& path) {
+  const cli::Session session = test::session(request);
+  return why(session.layout, test::tensor_at(session.layout.activations, path));
+}
+
+TEST(Why, SaysThatTheBatchTookTheExpertAxisBecauseItsRuleStandsFirst) {
+  const std::string text = why_activation(kCapacity, "decoder/layers/MoeBlock_0/dispatched");
+  EXPECT_THAT(text, HasSubstr("lies as [-, (fsdp, expert), -, -]\n"));
+  EXPECT_THAT(text, HasSubstr("activation_batch_moe -> data, fsdp, fsdp_transpose, expert  takes dim 1 (activation_batch_moe): 8 shards"));
+  EXPECT_THAT(text, HasSubstr("passed over whole: axis expert is taken by dim 1 (activation_batch_moe)\n"));
+}
+
+TEST(Why, SaysWhatMakesAnActivationAndWhoUsesItInAnotherLayout) {
+  const std::string text = why_activation(kCapacity, "decoder/layers/MoeBlock_0/dispatched");
+  EXPECT_THAT(text, HasSubstr("Made by einsum bsm,bsec->ebcm (decoder/layers/MoeBlock_0/dispatch)\n"));
+  EXPECT_THAT(text, HasSubstr("  from decoder/layers/hidden_states  [(fsdp, expert), -, -]  <- another layout\n"));
+  EXPECT_THAT(text, HasSubstr("  for  decoder/layers/MoeBlock_0/hidden_0  [-, (fsdp, expert), -, -]\n"));
+}
+
+TEST(Why, SaysWhatWasPeeledOff) {
+  const std::string text = why_activation(kCapacity + "moe_dispatch_no_expert_sharding=true", "decoder/layers/MoeBlock_0/dispatched");
+  EXPECT_THAT(text, HasSubstr("lies as [expert, fsdp, -, -]\n"));
+  EXPECT_THAT(text, HasSubstr("Each dim was resolved alone, so two may claim one axis.\nThen expert is peeled off dim 1.\n"));
+  const std::string sparse = why_activation("model_name=mixtral-8x7b compile_topology=v6e-8", "decoder/layers/MoeBlock_0/w0_kernel");
+  EXPECT_THAT(sparse, HasSubstr("Then fsdp is peeled off all dims.\n"));
+}
+
+TEST(Why, SaysThatStagesCarryTheBatchBesideAPipeline) {
+  const std::string text = why_activation(
+      "model_name=deepseek3-test compile_topology=v6e-8 custom_mesh_and_rule=pipeline-large-moe ici_pipeline_parallelism=2 "
+      "ici_fsdp_parallelism=-1 per_device_batch_size=4 num_layers_per_pipeline_stage=29",
+      "decoder/dense_layers/inputs");
+  EXPECT_THAT(text, HasSubstr("Beside the pipeline: stage carries the batch, before data.\n"));
+}
+
+TEST(Why, SaysNothingOfNeighboursOfAParameter) { EXPECT_THAT(why_of({"a"}, {8}, {}), Not(HasSubstr("Made by"))); }
+
+TEST(Why, FindsTheTensorOfThatPathOrAllThatHoldIt) {
+  const cli::Session session = test::session("model_name=llama2-7b");
+  EXPECT_EQ(find_tensors(session.layout, "token_embedder/embedding").size(), 1u);
+  EXPECT_EQ(find_tensors(session.layout, "decoder/logits").size(), 1u) << "the whole path wins over its holders";
+  EXPECT_GT(find_tensors(session.layout, "self_attention").size(), 5u);
+  EXPECT_TRUE(find_tensors(session.layout, "nothing like it").empty());
+}
+
+TEST(Why, IsAlsoJson) {
+  const cli::Session session = test::session(kCapacity);
+  const LaidTensor& tensor = test::tensor_at(session.layout.activations, "decoder/layers/MoeBlock_0/dispatched");
+  const auto json = nlohmann::json::parse(why_json(session.layout, tensor));
+  EXPECT_EQ(json["path"], "decoder/layers/MoeBlock_0/dispatched");
+  EXPECT_EQ(json["shape"], (std::vector<int>{8, 96, 640, 4096}));
+  EXPECT_EQ(json["spec"], "[-, (fsdp, expert), -, -]");
+  EXPECT_EQ(json["replicas"], 1);
+  EXPECT_EQ(json["bytes_per_device"], 8LL * 12 * 640 * 4096 * 2);
+  ASSERT_EQ(json["rules"].size(), 3u);
+  EXPECT_EQ(json["rules"][0]["outcome"], "taken");
+  EXPECT_EQ(json["rules"][2]["outcome"], "axis_taken");
+  EXPECT_EQ(json["rules"][2]["dim"], 0);
+  EXPECT_EQ(json["users"][0], "decoder/layers/MoeBlock_0/hidden_0");
+}
+
+}  // namespace
+}  // namespace moesh::sharding
