@@ -70,9 +70,15 @@ run_target() {
   return 1
 }
 
-export ASAN_OPTIONS=${ASAN_OPTIONS:-quarantine_size_mb=16:detect_stack_use_after_return=1}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-quarantine_size_mb=4:malloc_context_size=8:max_malloc_fill_size=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-(cd "$root" && cmake --preset fuzz > "$build.log" 2>&1 && cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}" >> "$build.log" 2>&1) || {
+build_targets() {
+  cd "$root"
+  flock 9  # two of these scripts may run side by side
+  cmake --preset fuzz && cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
+}
+mkdir -p "$root/build"
+(build_targets) 9> "$build.lock" > "$build.log" 2>&1 || {
   tail -n 40 "$build.log" >&2
   echo "fuzz: the build failed; all of its output is in $build.log" >&2
   exit 1

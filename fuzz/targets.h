@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,6 +98,17 @@ inline std::vector<std::string> small_request() {
           "compile_topology=cpu-8",    "attention=dot_product"};
 }
 
+// The layout under the default rules, kept while the inputs ask for the same words.
+inline const sharding::Layout& default_layout(const std::vector<std::string>& words) {
+  static std::vector<std::string> kept_words;
+  static std::unique_ptr<const cli::Session> kept;
+  if (kept == nullptr || words != kept_words) {
+    kept = std::make_unique<const cli::Session>(cli::open_session(words, cli::Evenness::reported));
+    kept_words = words;
+  }
+  return kept->layout;
+}
+
 // A file of rules. A comment on its first line may add key=value words: axis sizes, a model with experts.
 inline void fuzz_rules(std::string_view input) {
   static const ScratchFile file(".yml");
@@ -108,12 +120,12 @@ inline void fuzz_rules(std::string_view input) {
     }
   }
   accept_errors([&] {
-    const cli::Session before = cli::open_session(words, cli::Evenness::reported);
+    const sharding::Layout& before = default_layout(words);
     file.write(input);
     words.push_back("custom_mesh_and_rule=" + file.path());
     const cli::Session after = cli::open_session(words, cli::Evenness::reported);
     tell_everything(after);
-    const sharding::LayoutDiff changes = sharding::diff(before.layout, after.layout);
+    const sharding::LayoutDiff changes = sharding::diff(before, after.layout);
     sharding::to_text(changes, 100);
     sharding::to_json(changes);
   });

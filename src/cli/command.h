@@ -52,6 +52,8 @@ extern const Command kShardings;
 extern const Command kWhy;
 extern const Command kLint;
 extern const Command kGraph;
+extern const Command kTrain;
+extern const Command kVerify;
 extern const Command kHelp;
 
 std::string help_text();                    // of all commands

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "base/bfloat16.h"
 #include "base/error.h"
 #include "models/model.h"
 
@@ -41,6 +42,15 @@ Array microbatch(const Array& rows, std::int64_t index, std::int64_t count, run:
                 static_cast<std::size_t>(row_bytes));
   }
   return made;
+}
+
+bool is_finite(const Array& array) {
+  if (!array || !is_floating(array.view.dtype)) return true;
+  for (std::int64_t i = 0; i < array.view.count(); ++i) {
+    const float value = array.view.dtype == DType::bfloat16 ? static_cast<float>(array.as<bfloat16>()[i]) : array.as<float>()[i];
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
 }
 
 void add_into(const Array& sum, const Array& other) {
@@ -123,6 +133,21 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
   sum.metrics.lm_loss = entropy / (sum.metrics.total_weights + 1e-8);
   sum.metrics.loss = sum.metrics.lm_loss + sum.metrics.balance_loss / static_cast<double>(count);
   return sum;
+}
+
+std::string Trainer::first_not_finite(const Batch& batch) {
+  std::string found;
+  for (const Trained& trained : parameters_) {
+    if (found.empty() && !is_finite(state_.at(trained.path).parameter)) found = "the parameter " + trained.path;
+  }
+  executor_.set_watch([&](const graph::Node& node, const std::vector<Array>& made) {
+    for (const Array& array : made) {
+      if (found.empty() && !is_finite(array)) found = fmt::format("made by {} at {}", name_of(node.op), node.path);
+    }
+  });
+  if (found.empty()) run_microbatch(batch, 0, settings_.integer("gradient_accumulation_steps"));
+  executor_.set_watch({});
+  return found.empty() ? "not found when the step is run again" : found;
 }
 
 StepMetrics Trainer::update(const Gradients& gradients) {

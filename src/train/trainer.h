@@ -46,6 +46,8 @@ class Trainer {
   Gradients gradients(const Batch& batch);
   StepMetrics update(const Gradients& gradients);
   StepMetrics step(const Batch& batch) { return update(gradients(batch)); }
+  // Where the first value that is not finite is made, for a message.
+  std::string first_not_finite(const Batch& batch);
   std::int64_t steps_done() const { return steps_done_; }
 
   run::Pool& pool() { return *pool_; }

@@ -128,8 +128,8 @@ TEST(Value, ReadsListsOfIntegers) {
 }
 
 TEST(Value, ReadsRules) {
-  EXPECT_EQ(shown("logical_axis_rules", "[[a, [x, y]], [b, x], [c, []], [d, null], ['e', None], [f, ]]"),
-            "[[a, [x, y]], [b, [x]], [c, []], [d, []], [e, []], [f, []]]");
+  EXPECT_EQ(shown("logical_axis_rules", "[[a, [x, y]], [b, x], [c, []], [d, null], ['e', None]]"),
+            "[[a, [x, y]], [b, [x]], [c, []], [d, []], [e, []]]");
   EXPECT_EQ(shown("logical_axis_rules", "[]"), "[]");
   EXPECT_EQ(shown("logical_axis_rules", ""), "[]");
 }

@@ -1,0 +1,30 @@
+// Where batches come from. A batch depends on the step alone, so a run may stop and go on anywhere.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "train/trainer.h"
+
+namespace moesh::train {
+
+// Token rows of length S + 1: inputs are all but the last, targets all but the first.
+class TokenSource {
+ public:
+  virtual ~TokenSource() = default;
+  virtual std::string describe() const = 0;
+  // Row `row` of the stream of all rows.
+  virtual std::vector<std::int32_t> row(std::int64_t row, std::int64_t length) const = 0;
+};
+
+// dataset_type: synthetic (one fixed batch), text or jsonl (bytes as tokens), tokens (a binary file of int32 or uint16).
+std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load);
+
+// The batch of a step; of the rows loaded the first `rows` are trained.
+Batch make_batch(const TokenSource& source, std::int64_t step, std::int64_t rows_to_load, std::int64_t rows,
+                 std::int64_t length, std::int64_t vocab_size, run::Pool& pool);
+
+}  // namespace moesh::train

@@ -1,0 +1,57 @@
+#include "train/initialize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "base/bfloat16.h"
+#include "base/random.h"
+
+namespace moesh::train {
+namespace {
+
+// FNV-1a: a path's own number.
+std::uint32_t number_of(std::string_view path) {
+  std::uint32_t hash = 2166136261u;
+  for (const char c : path) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
+
+// The spread of a normal cut at two standard deviations, by which the draw is widened again.
+constexpr float kTruncatedSpread = 0.87962566103423978f;
+
+float draw(const graph::Initializer& initializer, RandomKey key, std::uint64_t index) {
+  using Kind = graph::Initializer::Kind;
+  switch (initializer.kind) {
+    case Kind::zeros: return 0;
+    case Kind::ones: return 1;
+    case Kind::normal: return random_normal(key, index);
+    case Kind::fan_in: {
+      const auto spread = static_cast<float>(1 / (std::sqrt(static_cast<double>(initializer.fan_in)) * initializer.divisor));
+      return random_truncated_normal(key, index, -2, 2) * spread / kTruncatedSpread;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+run::Array initial_value(const std::string& path, const Shape& shape, DType dtype, const graph::Initializer& initializer,
+                         std::int64_t seed, run::Pool& pool, run::Workers& workers) {
+  run::Array array = pool.allocate(shape, dtype);
+  const RandomKey key = fold_in(random_key(seed), number_of(path));
+  constexpr std::int64_t kGrain = 1 << 15;
+  workers.parallel(array.view.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float value = draw(initializer, key, static_cast<std::uint64_t>(i));
+      if (dtype == DType::bfloat16) {
+        array.as<bfloat16>()[i] = bfloat16(value);
+      } else {
+        array.as<float>()[i] = value;
+      }
+    }
+  });
+  return array;
+}
+
+}  // namespace moesh::train

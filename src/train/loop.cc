@@ -1,0 +1,224 @@
+#include "train/loop.h"
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "train/data.h"
+#include "train/initialize.h"
+#include "train/trainer.h"
+
+namespace moesh::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::atomic<bool> interrupted{false};
+
+// Ctrl-C asks the loop to end after the step; a second one ends the process.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    interrupted = false;
+    previous_ = std::signal(SIGINT, [](int) {
+      if (interrupted.exchange(true)) std::_Exit(130);
+    });
+  }
+  ~InterruptGuard() { std::signal(SIGINT, previous_); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  void (*previous_)(int);
+};
+
+bool is_expert(const std::string& path) {
+  return path.ends_with("/wi_0") || path.ends_with("/wi_1") || path.ends_with("/wo") || path.ends_with("_bias");
+}
+
+std::int64_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (!line.starts_with("MemAvailable:")) continue;
+    const auto words = split(trim(std::string_view(line).substr(13)), ' ');
+    return parse_integer(words.front()).value_or(0) * 1024;
+  }
+  return 0;
+}
+
+// Parameters, gradients, moments and the logits with their gradient: what must fit at least.
+void check_memory(const Trainer& trainer, const TrainRequest& request) {
+  std::int64_t needed = 2 * 4 * request.batch.micro_rows * request.settings.integer("max_target_length") *
+                        request.shape.vocab_size;
+  for (const Trained& t : trainer.parameters()) {
+    const std::int64_t count = elements(t.shape);
+    needed += count * (2 * size_of(t.dtype) + 4) + (t.moments > 0 ? count * size_of(t.mu_dtype) : 0) +
+              (t.moments > 1 ? count * 4 : 0);
+  }
+  const std::int64_t available = available_bytes();
+  if (available == 0 || needed < available) return;
+  refuse(fmt::format("at least {} of memory are needed, {} are free", human_bytes(static_cast<double>(needed)),
+                     human_bytes(static_cast<double>(available))),
+         "the machine", "a smaller model, a smaller per_device_batch_size or a shorter max_target_length");
+}
+
+std::string run_folder(const config::Settings& settings) {
+  std::string base = settings.text("base_output_directory");
+  const bool remote = base.find("://") != std::string::npos;
+  if (remote) log_notice(fmt::format("{} cannot be written from here; moesh_output is used", base));
+  if (base.empty() || remote) base = "moesh_output";
+  std::string name = settings.text("run_name");
+  if (name.empty()) {
+    char stamp[32];
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    std::strftime(stamp, sizeof stamp, "%Y-%m-%d-%H-%M", localtime_r(&now, &local));
+    name = settings.text("model_name") + "_" + stamp;
+  }
+  return base + "/" + name;
+}
+
+// One JSON object a step; a line is whole or not there.
+class MetricsFile {
+ public:
+  explicit MetricsFile(const config::Settings& settings) {
+    path_ = settings.text("metrics_file");
+    if (path_.empty()) path_ = run_folder(settings) + "/metrics.jsonl";
+    std::error_code error;
+    const auto parent = std::filesystem::path(path_).parent_path();
+    if (!parent.empty()) std::filesystem::create_directories(parent, error);
+    file_.open(path_, std::ios::trunc);
+    if (!file_) fail("the file cannot be written", path_, "choose base_output_directory or metrics_file");
+  }
+
+  void write(const StepMetrics& m, double seconds) {
+    JsonWriter json;
+    json.begin_object().key("step").value(m.step).key("seconds").value(seconds).key("learning_rate").value(m.learning_rate);
+    json.key("loss").value(m.loss).key("lm_loss").value(m.lm_loss).key("moe_lb_loss").value(m.balance_loss);
+    json.key("total_weights").value(m.total_weights).key("raw_grad_norm").value(m.raw_grad_norm);
+    json.key("grad_norm").value(m.grad_norm).key("param_norm").value(m.param_norm).end_object();
+    file_ << json.text() << "\n" << std::flush;
+    if (!file_) fail("the metrics could not be written", path_, "is the disk full?");
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
+
+// The reference's line, which scripts read.
+std::string step_line(const StepMetrics& m, double seconds, const ModelSize& size, std::int64_t tokens, const TrainRequest& request) {
+  const auto devices = static_cast<double>(request.devices);
+  std::string line = fmt::format(
+      "completed step: {}, seconds: {:.3f}, TFLOP/s/device: {:.3f}, Tokens/s/device: {:.3f}, total_weights: {:.0f}, "
+      "loss: {:.3f}, lm_loss: {:.3f}, perplexity: {:.3f}",
+      m.step, seconds, size.step_flops / seconds / devices / 1e12, static_cast<double>(tokens) / seconds / devices,
+      m.total_weights, m.loss, m.lm_loss, std::exp(m.lm_loss));
+  if (request.shape.is_moe()) line += fmt::format(", moe_lb_loss: {:.6f}", m.balance_loss);
+  return line;
+}
+
+void initialize(Trainer& trainer, const TrainRequest& request, run::Workers& workers) {
+  const std::int64_t seed = request.settings.integer("init_weights_seed");
+  for (const graph::Node& node : request.model.nodes) {
+    if (node.op != graph::Op::parameter) continue;
+    const graph::Value& value = request.model.value(node.results.front());
+    const auto& of = std::get<graph::ParameterOf>(node.attributes);
+    trainer.set_parameter(node.path, initial_value(node.path, value.shape, value.dtype, of.initializer, seed,
+                                                   trainer.pool(), workers));
+  }
+}
+
+// Ends the run where a number is none, and says which tensor was the first.
+void check_finite(Trainer& trainer, const Trainer::Gradients& made, const Batch& batch, const config::Settings& settings) {
+  const double loss = made.metrics.loss;
+  const bool stops = (std::isnan(loss) && settings.boolean("abort_on_nan_loss")) ||
+                     (std::isinf(loss) && settings.boolean("abort_on_inf_loss"));
+  if (!stops) return;
+  fail(fmt::format("the loss of step {} is {}; the first value that is not finite is {}", trainer.steps_done(), loss,
+                   trainer.first_not_finite(batch)),
+       "training", "lower learning_rate, or look at the data of this step");
+}
+
+}  // namespace
+
+ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens,
+                     std::int64_t length) {
+  ModelSize size;
+  std::int64_t multiplied = 0;  // parameters that a token is multiplied with
+  for (const graph::Node& node : model.nodes) {
+    if (node.op != graph::Op::parameter) continue;
+    const std::int64_t count = elements(model.value(node.results.front()).shape);
+    const bool expert = shape.is_moe() && is_expert(node.path);
+    const std::int64_t active = expert ? count / shape.moe.experts * shape.moe.experts_per_token : count;
+    size.parameters += count;
+    size.active += active;
+    if (!node.path.ends_with("/embedding") || shape.tied_embedding) multiplied += active;
+  }
+  const config::AttentionShape& attention = shape.attention;
+  const double scores = static_cast<double>(shape.layers * attention.query_heads *
+                                            (attention.qk_head_dim() + attention.value_head_dim()));
+  // Half of the positions of a row are seen by a token on average.
+  const double seen = 0.5 * static_cast<double>(length);
+  size.step_flops = 6.0 * static_cast<double>(tokens) * (static_cast<double>(multiplied) + scores * seen);
+  return size;
+}
+
+int train(const TrainRequest& request, run::Workers& workers) {
+  const config::Settings& settings = request.settings;
+  const std::int64_t length = settings.integer("max_target_length");
+  const std::int64_t tokens = request.batch.rows_to_train * length;
+  const ModelSize size = model_size(request.model, request.shape, tokens, length);
+  const auto source = open_source(settings, request.batch.rows_to_load);
+  Trainer trainer(request.model, settings, workers);
+  check_memory(trainer, request);
+  initialize(trainer, request, workers);
+  MetricsFile metrics_file(settings);
+  fmt::print("{}\n{} parameters, {} active; {} rows of {} tokens a step from {}\n\n", request.headline,
+             human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
+             request.batch.rows_to_train, length, source->describe());
+  const InterruptGuard guard;
+  const std::int64_t steps = settings.integer("steps") > 0 ? settings.integer("steps")
+                                                           : settings.integer("learning_rate_schedule_steps");
+  Progress progress("step", steps);
+  double first_loss = 0;
+  double last_loss = 0;
+  const auto begin = Clock::now();
+  std::int64_t step = 0;
+  for (; step < steps && !interrupted; ++step) {
+    const auto start = Clock::now();
+    const Batch batch = make_batch(*source, step, request.batch.rows_to_load, request.batch.rows_to_train, length,
+                                   request.shape.vocab_size, trainer.pool());
+    const Trainer::Gradients made = trainer.gradients(batch);
+    check_finite(trainer, made, batch, settings);
+    const StepMetrics metrics = trainer.update(made);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    metrics_file.write(metrics, seconds);
+    progress.print(step_line(metrics, seconds, size, tokens, request));
+    progress.advance(step + 1, fmt::format("loss {:.3f}", metrics.loss));
+    if (step == 0) first_loss = metrics.loss;
+    last_loss = metrics.loss;
+  }
+  const double total = std::chrono::duration<double>(Clock::now() - begin).count();
+  fmt::print("\n{}{} steps in {:.1f} s, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\nMetrics: {}\n",
+             interrupted ? "interrupted: " : "", step, total, static_cast<double>(tokens * step) / total, first_loss,
+             last_loss, human_bytes(static_cast<double>(trainer.pool().peak_bytes())), metrics_file.path());
+  return interrupted ? 130 : 0;
+}
+
+}  // namespace moesh::train

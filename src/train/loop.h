@@ -1,0 +1,33 @@
+// The training loop: batches, steps, the lines that are printed and the files that are written.
+#pragma once
+
+#include <string>
+
+#include "config/model_shape.h"
+#include "graph/graph.h"
+#include "run/workers.h"
+
+namespace moesh::train {
+
+struct TrainRequest {
+  const config::Settings& settings;
+  const config::ModelShape& shape;
+  const graph::Graph& model;
+  config::BatchSizes batch;
+  std::int64_t devices = 1;
+  std::string headline;
+};
+
+struct ModelSize {
+  std::int64_t parameters = 0;
+  std::int64_t active = 0;     // of them in use for a token
+  double step_flops = 0;       // of a global batch, forward and backward, without what is computed again
+};
+
+// `tokens`: of a global batch; `length`: of a row.
+ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens, std::int64_t length);
+
+// Trains as the settings say. Ends early, after the step, on an interrupt. Returns the exit code.
+int train(const TrainRequest& request, run::Workers& workers);
+
+}  // namespace moesh::train

@@ -1,0 +1,194 @@
+// The model's sizes, the batch's rows and the pipeline's shape, derived from the settings.
+#include <limits>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/load.h"
+#include "config/model_shape.h"
+#include "config/pipeline.h"
+#include "tests/support.h"
+
+namespace moesh::config {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using test::message_of;
+
+Settings settings_of(const std::string& request) { return load(test::words_of(request)).settings; }
+ModelShape shape_of(const std::string& request) { return model_shape(settings_of(request)); }
+std::string refusal(const std::string& request) {
+  return message_of([&] { shape_of(request); });
+}
+
+TEST(ModelShape, IsReadOffAPreset) {
+  const ModelShape mixtral = shape_of("model_name=mixtral-8x7b");
+  EXPECT_EQ(mixtral.block, Block::mixtral);
+  EXPECT_EQ(mixtral.emb_dim, 4096);
+  EXPECT_EQ(mixtral.layers, 32);
+  EXPECT_EQ(mixtral.attention.kv_heads, 8);
+  EXPECT_EQ(mixtral.moe.experts, 8);
+  EXPECT_EQ(mixtral.moe.mlp_dim, 14336);
+  EXPECT_TRUE(mixtral.is_moe());
+  const ModelShape deepseek = shape_of("model_name=deepseek3-671b");
+  EXPECT_TRUE(deepseek.attention.latent);
+  EXPECT_EQ(deepseek.attention.qk_head_dim(), 192);
+  EXPECT_EQ(deepseek.attention.value_head_dim(), 128);
+  EXPECT_EQ(deepseek.dense_layers, 3);
+  EXPECT_EQ(deepseek.moe.shared_experts, 1);
+  EXPECT_FALSE(shape_of("model_name=llama3-8b").is_moe());
+}
+
+struct ScaleCase {
+  int scale;
+  std::int64_t emb, heads, mlp, layers;
+};
+
+TEST(ModelShape, DoublesHeadsAndWidthFirstThenTheEmbeddingThenLayers) {
+  for (const ScaleCase& c : {ScaleCase{1, 1, 1, 1, 1}, ScaleCase{2, 1, 2, 2, 1}, ScaleCase{4, 2, 2, 2, 1}, ScaleCase{8, 2, 2, 2, 2},
+                             ScaleCase{16, 2, 4, 4, 2}, ScaleCase{64, 4, 4, 4, 4}}) {
+    SCOPED_TRACE(c.scale);
+    const ModelShape shape = shape_of("global_parameter_scale=" + std::to_string(c.scale));
+    EXPECT_EQ(shape.emb_dim, 2048 * c.emb);
+    EXPECT_EQ(shape.attention.query_heads, 16 * c.heads);
+    EXPECT_EQ(shape.attention.kv_heads, 16 * c.heads);
+    EXPECT_EQ(shape.mlp_dim, 7168 * c.mlp);
+    EXPECT_EQ(shape.layers, 16 * c.layers);
+  }
+  EXPECT_EQ(refusal("global_parameter_scale=12"),
+            "the command line: global_parameter_scale is 12, a power of two was expected\n"
+            "  fix: set base_emb_dim and its like for other sizes");
+}
+
+TEST(ModelShape, ChoosesTheStrategyOfTheExperts) {
+  const std::string mixtral = "model_name=mixtral-8x7b ";
+  EXPECT_EQ(shape_of(mixtral).moe.strategy, MoeStrategy::sparse);
+  EXPECT_FALSE(shape_of(mixtral).moe.ring);
+  EXPECT_TRUE(shape_of(mixtral + "use_ring_of_experts=true").moe.ring);
+  EXPECT_EQ(shape_of(mixtral + "sparse_matmul=false").moe.strategy, MoeStrategy::dense);
+  EXPECT_EQ(shape_of(mixtral + "sparse_matmul=false capacity_factor=1.25").moe.strategy, MoeStrategy::capacity);
+  EXPECT_EQ(shape_of(mixtral + "capacity_factor=1.25").moe.strategy, MoeStrategy::sparse);
+}
+
+TEST(ModelShape, RefusesHeadsThatDoNotDivide) {
+  EXPECT_EQ(refusal("base_num_kv_heads=5"),
+            "the command line: 16 query heads over 5 key/value heads, a whole number for each was expected\n"
+            "  fix: choose base_num_kv_heads so that it divides");
+}
+
+TEST(ModelShape, RefusesLayersThatDoNotAddUp) {
+  EXPECT_EQ(refusal("decoder_block=deepseek num_experts=4 num_experts_per_tok=2 first_num_dense_layers=17"),
+            "the command line: first_num_dense_layers is 17, of 16 layers in all\n"
+            "  fix: lower it, or raise base_num_decoder_layers");
+  EXPECT_EQ(refusal("model_name=gpt-oss-20b override_model_config=true base_num_decoder_layers=5"),
+            "the command line: 5 layers are no whole number of cycles of 2 (inhomogeneous_layer_cycle_interval)");
+}
+
+TEST(ModelShape, RefusesPartsThatADecoderBlockLacks) {
+  EXPECT_EQ(refusal("attention_bias=true"),
+            "the command line: attention_bias is a part of gpt_oss, not of decoder_block=llama2\n  fix: attention_bias=false");
+  EXPECT_THAT(refusal("attention_sink=true"), HasSubstr("attention_sink is a part of gpt_oss"));
+  EXPECT_THAT(refusal("mlp_bias=true"), HasSubstr("mlp_bias is a part of gpt_oss"));
+  EXPECT_THAT(refusal("use_qk_norm=true"), HasSubstr("use_qk_norm is a part of qwen3 and qwen3_moe, not of decoder_block=llama2"));
+}
+
+TEST(ModelShape, RefusesExpertsThatDoNotFitTheBlock) {
+  EXPECT_EQ(refusal("decoder_block=mixtral"),
+            "default: num_experts is 1, decoder_block=mixtral has at least 2\n  fix: set num_experts and num_experts_per_tok");
+  EXPECT_EQ(refusal("num_experts=4"),
+            "the command line: num_experts is 4, but decoder_block=llama2 has no experts\n"
+            "  fix: use decoder_block=mixtral, deepseek, qwen3_moe or gpt_oss");
+  EXPECT_EQ(refusal("decoder_block=mixtral num_experts=4 num_experts_per_tok=5"),
+            "the command line: num_experts_per_tok is 5, of 4 experts");
+  EXPECT_EQ(refusal("model_name=gpt-oss-20b sparse_matmul=false capacity_factor=1.25"),
+            "the command line: gpt_oss has no capacity path (its experts have biases)\n  fix: capacity_factor=-1");
+}
+
+BatchSizes batch_of(const std::string& request, std::int64_t devices) { return batch_sizes(settings_of(request), devices); }
+
+TEST(BatchSizes, CountsRowsOverDevicesAndAccumulatedSteps) {
+  const BatchSizes sizes = batch_of("per_device_batch_size=3 gradient_accumulation_steps=4", 8);
+  EXPECT_EQ(sizes.micro_rows, 24);
+  EXPECT_EQ(sizes.rows_to_train, 96);
+  EXPECT_EQ(sizes.rows_to_load, 96);
+}
+
+TEST(BatchSizes, LoadsAWholeRowForEachDeviceThatTrainsAFraction) {
+  const BatchSizes sizes = batch_of("per_device_batch_size=0.25", 8);
+  EXPECT_EQ(sizes.micro_rows, 2);
+  EXPECT_EQ(sizes.rows_to_train, 2);
+  EXPECT_EQ(sizes.rows_to_load, 8);
+}
+
+TEST(BatchSizes, LoadsMoreWhereFewerHostsReadTheData) {
+  EXPECT_EQ(batch_of("per_device_batch_size=2 expansion_factor_real_data=2", 8).rows_to_load, 32);
+  EXPECT_EQ(batch_of("per_device_batch_size=2 expansion_factor_real_data=-1", 8).rows_to_load, 16);
+}
+
+TEST(BatchSizes, RefusesLessThanARow) {
+  EXPECT_EQ(message_of([] { batch_of("per_device_batch_size=0.1", 8); }),
+            "the command line: per_device_batch_size 0.1 on 8 devices makes less than one row\n  fix: at least 0.125 is needed");
+}
+
+TEST(BatchSizes, DISABLED_StayWithin64Bits) {
+  const BatchSizes sizes = batch_of("per_device_batch_size=1000000 gradient_accumulation_steps=1000000 expansion_factor_real_data=1000000", 1 << 20);
+  EXPECT_GT(sizes.rows_to_load, 0);
+  EXPECT_GT(sizes.rows_to_train, 0);
+}
+
+TEST(BatchSizes, DISABLED_LoadAtLeastWhatIsTrained) {
+  const BatchSizes sizes = batch_of("per_device_batch_size=1 expansion_factor_real_data=0.01", 8);
+  EXPECT_GE(sizes.rows_to_load, sizes.rows_to_train);
+}
+
+PipelineShape pipeline_of(const std::string& request, std::int64_t layers = 16, std::int64_t rows = 64) {
+  return pipeline_shape(settings_of(request), layers, rows);
+}
+
+TEST(Pipeline, IsThereWhenAnAxisOfStagesIsLargerThanOne) {
+  EXPECT_FALSE(has_pipeline(settings_of("")));
+  EXPECT_TRUE(has_pipeline(settings_of("ici_pipeline_parallelism=2")));
+  EXPECT_TRUE(has_pipeline(settings_of("dcn_pipeline_parallelism=2")));
+}
+
+TEST(Pipeline, RepeatsUntilAllLayersAreUsed) {
+  const PipelineShape shape = pipeline_of("ici_pipeline_parallelism=2 dcn_pipeline_parallelism=2 num_layers_per_pipeline_stage=2");
+  EXPECT_EQ(shape.stages, 4);
+  EXPECT_EQ(shape.layers_per_stage, 2);
+  EXPECT_EQ(shape.repeats, 2);
+  EXPECT_EQ(shape.layers(), 16);
+  EXPECT_EQ(shape.microbatches, 4);
+}
+
+TEST(Pipeline, MayLeaveLayersOutside) {
+  EXPECT_EQ(pipeline_of("ici_pipeline_parallelism=4 pipeline_parallel_layers=12").layers(), 12);
+}
+
+TEST(Pipeline, DelaysForwardingWithTwiceTheMicrobatches) {
+  EXPECT_EQ(pipeline_of("ici_pipeline_parallelism=4 pipeline_delay_activation_forwarding=true").microbatches, 8);
+}
+
+TEST(Pipeline, RefusesLayersThatDoNotDivide) {
+  EXPECT_THAT(message_of([] { pipeline_of("ici_pipeline_parallelism=4 num_layers_per_pipeline_stage=3"); }),
+              StartsWith("the command line: 16 layers to pipeline, but stages x layers per stage x repeats = 12\n"
+                         "  fix: choose num_layers_per_pipeline_stage or pipeline_parallel_layers so that it divides"));
+  EXPECT_THAT(message_of([] { pipeline_of("ici_pipeline_parallelism=4 num_layers_per_pipeline_stage=8"); }),
+              HasSubstr("stages x layers per stage x repeats = 32"));
+  EXPECT_THAT(message_of([] { pipeline_of("ici_pipeline_parallelism=4 num_pipeline_repeats=3"); }),
+              HasSubstr("stages x layers per stage x repeats = 12"));
+  EXPECT_EQ(message_of([] { pipeline_of("ici_pipeline_parallelism=4 pipeline_parallel_layers=20"); }),
+            "the command line: pipeline_parallel_layers=20 of 16 layers");
+}
+
+TEST(Pipeline, RefusesMicrobatchesThatDoNotFit) {
+  const std::string expected =
+      "the command line: num_pipeline_microbatches=6 for 4 stages and 64 rows: a multiple of the stages, at least 4, that divides "
+      "the rows was expected";
+  EXPECT_EQ(message_of([] { pipeline_of("ici_pipeline_parallelism=4 num_pipeline_microbatches=6"); }), expected);
+  EXPECT_THAT(message_of([] { pipeline_of("ici_pipeline_parallelism=4 num_pipeline_microbatches=12"); }), HasSubstr("that divides the rows"));
+}
+
+}  // namespace
+}  // namespace moesh::config
