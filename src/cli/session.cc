@@ -37,7 +37,7 @@ Session open_session(const std::vector<std::string>& arguments, Evenness evennes
   mesh::Topology target = mesh::target_of(settings);
   mesh::Mesh mesh = mesh::build_mesh(settings, target);
   const config::BatchSizes batch = config::batch_sizes(settings, mesh.devices());
-  graph::Graph graph = models::build_model({settings, shape, batch.micro_rows, expert_shards(settings, mesh)});
+  graph::Graph graph = models::build_model({settings, shape, batch.micro_rows, expert_shards(settings, mesh), &mesh});
   sharding::Layout layout = partition::lay_out(graph, {settings, mesh, batch, evenness});
   return {std::move(loaded), std::move(shape), std::move(target), std::move(mesh), batch, std::move(graph),
           std::move(layout)};

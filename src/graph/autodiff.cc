@@ -60,9 +60,7 @@ class Backward {
       }
       if (!any) continue;
       builder_.set_path(node.path + "'");
-      const std::vector<Tensor> made = node.op == Op::repeat
-                                           ? repeat_cotangents(node, given)
-                                           : operand_cotangents(builder_, node, tensors(node.operands), tensors(node.results), given);
+      const std::vector<Tensor> made = cotangents_of(node, given);
       for (std::size_t k = 0; k < made.size(); ++k) {
         if (made[k]) add(node.operands[k], made[k]);
       }
@@ -91,7 +89,14 @@ class Backward {
     return all;
   }
 
+  std::vector<Tensor> cotangents_of(const Node& node, const std::vector<Tensor>& given) {
+    if (node.op == Op::repeat) return repeat_cotangents(node, given);
+    if (node.op == Op::region) return region_cotangents(node, given);
+    return operand_cotangents(builder_, node, tensors(node.operands), tensors(node.results), given);
+  }
+
   std::vector<Tensor> repeat_cotangents(const Node& node, const std::vector<Tensor>& given);
+  std::vector<Tensor> region_cotangents(const Node& node, const std::vector<Tensor>& given);
 
   Builder& builder_;
   std::map<ValueId, Tensor> cotangents_;
@@ -183,6 +188,52 @@ std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vec
     cotangents[parts.carried + parts.shared + body.gradients[i]] = made[parts.carried + i];
   }
   return cotangents;
+}
+
+// The region's forward pass again, on the same local operands, then its backward pass; the cotangents' shards follow the
+// operands.
+std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vector<Tensor>& given) {
+  const auto& of = std::get<RegionOf>(node.attributes);
+  Builder b;
+  std::map<ValueId, Tensor> known;
+  for (const ValueId id : inputs_of(*of.body)) {
+    known[id] = b.input("operand", of.body->value(id).shape, of.body->value(id).dtype, Labels(of.body->value(id).shape.size()));
+  }
+  std::vector<Tensor> cotangents;
+  std::vector<Tensor> operands = tensors(node.operands);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) {
+      cotangents.emplace_back();
+      continue;
+    }
+    const Value& local = of.body->value(of.body->results[i]);
+    cotangents.push_back(b.input("cotangent", local.shape, local.dtype, Labels(local.shape.size())));
+    operands.push_back(given[i]);
+  }
+  const std::vector<Tensor> again = inline_graph(b, *of.body, known);
+  Backward backward(b);
+  const std::size_t end = b.graph().nodes.size();
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (cotangents[i]) backward.seed(again[static_cast<std::size_t>(of.body->results[i])].id, cotangents[i]);
+  }
+  backward.walk(end);
+  std::vector<std::pair<Shape, DType>> results;
+  std::vector<std::size_t> floating;
+  std::size_t position = 0;
+  for (const ValueId id : inputs_of(*of.body)) {
+    const Tensor operand = operands[position];
+    if (is_floating(operand.dtype())) {
+      floating.push_back(position);
+      results.emplace_back(operand.shape(), operand.dtype());
+      b.mark_result(backward.cotangent_or_zeros(known[id]));
+    }
+    ++position;
+  }
+  const RegionOf reversed{of.strategy, std::make_shared<const Graph>(without_dead_nodes(b.take()))};
+  const std::vector<Tensor> made = builder_.add(Op::region, "", operands, reversed, results);
+  std::vector<Tensor> all(node.operands.size());
+  for (std::size_t i = 0; i < floating.size(); ++i) all[floating[i]] = made[i];
+  return all;
 }
 
 Node with_saves(const Graph& graph, const Node& node, const Remat& remat, std::vector<Value>& added) {

@@ -275,4 +275,19 @@ std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vect
   return builder.add(Op::repeat, "", operands, std::move(of), results);
 }
 
+std::vector<Tensor> region(Builder& builder, const std::string& name, const std::string& strategy,
+                           const std::vector<Tensor>& operands, const std::vector<Shape>& local_shapes,
+                           const std::vector<std::pair<Shape, DType>>& results,
+                           const std::function<std::vector<Tensor>(Builder&, const std::vector<Tensor>&)>& build) {
+  const Scope scope(builder, name);
+  Builder inner(builder);
+  std::vector<Tensor> locals;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    locals.push_back(inner.input(fmt::format("operand{}", i), local_shapes[i], operands[i].dtype(),
+                                 Labels(local_shapes[i].size())));
+  }
+  for (const Tensor& result : build(inner, locals)) inner.mark_result(result);
+  return builder.add(Op::region, "", operands, RegionOf{strategy, std::make_shared<const Graph>(inner.take())}, results);
+}
+
 }  // namespace moesh::graph

@@ -111,6 +111,12 @@ Tensor concat(const std::vector<Tensor>& parts, int dim);
 Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint);
 Tensor constrain(const std::string& name, Tensor x, Labels labels);
 
+// A region: `build` is given the operands' local shards and returns the results' ones; `results` are the global shapes.
+std::vector<Tensor> region(Builder& builder, const std::string& name, const std::string& strategy,
+                           const std::vector<Tensor>& operands, const std::vector<Shape>& local_shapes,
+                           const std::vector<std::pair<Shape, DType>>& results,
+                           const std::function<std::vector<Tensor>(Builder&, const std::vector<Tensor>&)>& build);
+
 // Where the layers are stacked: sizes and labels of the dims that stacking adds, and where among a parameter's dims.
 struct Stack {
   std::string name;

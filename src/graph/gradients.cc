@@ -151,6 +151,25 @@ Cotangents slot_mask_vjp(const Vjp& v) {
   return {{}, v.grad(Op::slot_mask_grad, {v.operands[0], v.dy()}, {v.operands[1]})[0]};
 }
 
+Cotangents grouped_matmul_vjp(const Vjp& v) {
+  const Tensor& rows = v.operands[0];
+  const Tensor& weights = v.operands[1];
+  const Tensor& sizes = v.operands[2];
+  const bool transpose = v.of<GroupedMatmulOf>().transpose;
+  const Tensor drows = v.builder.add_one(Op::grouped_matmul, "", {v.dy(), weights, sizes}, GroupedMatmulOf{!transpose},
+                                         rows.shape(), rows.dtype());
+  const std::vector<Tensor> outer = transpose ? std::vector<Tensor>{v.dy(), rows, sizes} : std::vector<Tensor>{rows, v.dy(), sizes};
+  return {drows, v.builder.add_one(Op::grouped_outer, "", outer, {}, weights.shape(), weights.dtype()), {}};
+}
+
+Cotangents ungroup_rows_vjp(const Vjp& v) {
+  std::vector<Tensor> inputs = v.operands;
+  inputs.push_back(v.dy());
+  Cotangents made = v.grad(Op::ungroup_rows_grad, inputs, {v.operands[0], v.operands[1]});
+  made.push_back({});
+  return made;
+}
+
 }  // namespace
 
 std::vector<Tensor> operand_cotangents(Builder& builder, const Node& node, const std::vector<Tensor>& operands,
@@ -179,6 +198,10 @@ std::vector<Tensor> operand_cotangents(Builder& builder, const Node& node, const
     case Op::slot_mask: return slot_mask_vjp(v);
     case Op::balance_loss: return {v.grad(Op::balance_loss_grad, {operands[0], operands[1], v.dy()}, {operands[0]})[0], {}};
     case Op::expert_load: return {{}};
+    case Op::group_rows: return {v.grad(Op::group_rows_grad, {results[1], v.dy()}, {operands[0]})[0], {}};
+    case Op::grouped_matmul: return grouped_matmul_vjp(v);
+    case Op::grouped_bias: return {v.dy(), v.grad(Op::grouped_sum, {v.dy(), operands[2]}, {operands[1]})[0], {}};
+    case Op::ungroup_rows: return ungroup_rows_vjp(v);
     case Op::constraint: return {constrain("", v.dy(), v.of<ConstraintOf>())};
     default: fail(fmt::format("{} has no gradient yet", name_of(node.op)), node.path);
   }

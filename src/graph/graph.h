@@ -43,6 +43,11 @@ enum class Op : std::uint8_t {
   slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; never laid out in memory
   balance_loss,    // scores, ids
   expert_load,     // ids: how many tokens each expert got, float32
+  group_rows,      // x[T, M], ids[T, K]: a row for each of a token's experts, sorted by expert [T*K, M]; order [T*K], which
+                   // slot (token * K + choice) each row is; sizes [E], rows of each expert
+  grouped_matmul,  // rows[R, K], weights[E, K, N], sizes: each expert's rows times its weights
+  grouped_bias,    // rows[R, N], bias[E, N], sizes: each expert's rows plus its bias
+  ungroup_rows,    // rows[R, M], weights[T, K], order: back to the tokens, weighted and summed [T, M]
   constraint,      // the operand, laid out as its labels and the rules say
   stage_state,     // rows regrouped for the stages of a pipeline
   repeat,          // a body run once a layer
@@ -59,6 +64,10 @@ enum class Op : std::uint8_t {
   spread_grad,         // ids, dspread: dweights
   slot_mask_grad,      // ids, dmask: dweights
   balance_loss_grad,   // scores, ids, dloss: dscores
+  group_rows_grad,     // order, drows: dx
+  grouped_outer,       // rows[R, K], drows[R, N], sizes: dweights[E, K, N]
+  grouped_sum,         // drows[R, N], sizes: dbias[E, N]
+  ungroup_rows_grad,   // rows, weights, order, dy: drows, dweights
 
   // Learning.
   sum_squares,     // x: a scalar, float32
@@ -194,14 +203,14 @@ struct RepeatOf {
   std::int64_t count() const { return elements(sizes); }
 };
 
+struct GroupedMatmulOf {
+  bool transpose = false;  // weights[E, N, K]
+};
+
 // Local work with collectives of its own on operands and results that are laid out as their constraints say.
 struct RegionOf {
-  enum class Kind : std::uint8_t { ring, all_to_all };
-  Kind kind = Kind::all_to_all;
-  TopKOf routing;
-  std::int64_t experts = 1;
-  std::vector<std::string> activations;  // of the experts' MLPs
-  double balance_loss_weight = 0;
+  std::string strategy;  // "ring", "all-to-all"
+  std::shared_ptr<const Graph> body;  // its inputs and results are the local shards of the region's, in order
 };
 
 // Adam's moments and update. Scalars: learning rate, and the step's number from 1 on.
@@ -221,7 +230,7 @@ struct SgdOf {
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
                  SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf, TopKOf, SpreadOf, SlotMaskOf, BalanceLossOf,
-                 ConstraintOf, StageStateOf, RepeatOf, RegionOf>;
+                 ConstraintOf, StageStateOf, RepeatOf, RegionOf, GroupedMatmulOf>;
 
 struct Node {
   Op op = Op::input;
@@ -248,6 +257,9 @@ struct Graph {
   const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
   const Node& producer_of(ValueId id) const { return node(value(id).producer); }
 };
+
+// The body of a repeat or a region; null for other nodes.
+const Graph* body_of(const Node& node);
 
 // Where the result of that name stands among the results; -1 when there is none.
 int find_result(const Graph& graph, std::string_view name);

@@ -3,6 +3,12 @@
 
 namespace moesh::graph {
 
+const Graph* body_of(const Node& node) {
+  if (const auto* repeat = std::get_if<RepeatOf>(&node.attributes)) return repeat->body.get();
+  if (const auto* region = std::get_if<RegionOf>(&node.attributes)) return region->body.get();
+  return nullptr;
+}
+
 int find_result(const Graph& graph, std::string_view name) {
   for (std::size_t i = 0; i < graph.result_names.size(); ++i) {
     if (graph.result_names[i] == name) return static_cast<int>(i);
@@ -37,6 +43,10 @@ std::string_view name_of(Op op) {
     case Op::slot_mask: return "slot_mask";
     case Op::balance_loss: return "balance_loss";
     case Op::expert_load: return "expert_load";
+    case Op::group_rows: return "group_rows";
+    case Op::grouped_matmul: return "grouped_matmul";
+    case Op::grouped_bias: return "grouped_bias";
+    case Op::ungroup_rows: return "ungroup_rows";
     case Op::constraint: return "constraint";
     case Op::stage_state: return "stage_state";
     case Op::repeat: return "repeat";
@@ -51,6 +61,10 @@ std::string_view name_of(Op op) {
     case Op::spread_grad: return "spread_grad";
     case Op::slot_mask_grad: return "slot_mask_grad";
     case Op::balance_loss_grad: return "balance_loss_grad";
+    case Op::group_rows_grad: return "group_rows_grad";
+    case Op::grouped_outer: return "grouped_outer";
+    case Op::grouped_sum: return "grouped_sum";
+    case Op::ungroup_rows_grad: return "ungroup_rows_grad";
     case Op::sum_squares: return "sum_squares";
     case Op::adam_update: return "adam_update";
     case Op::sgd_update: return "sgd_update";

@@ -79,9 +79,9 @@ struct Describe {
   std::string operator()(const StageStateOf& of) const { return fmt::format("{} stages", of.stages); }
   std::string operator()(const RepeatOf& of) const { return fmt::format("x {} {}", of.count(), words(of.labels)); }
   std::string operator()(const RegionOf& of) const {
-    return fmt::format("{}, {} experts, top {}", of.kind == RegionOf::Kind::ring ? "ring" : "all-to-all", of.experts,
-                       of.routing.k);
+    return of.strategy;
   }
+  std::string operator()(const GroupedMatmulOf& of) const { return of.transpose ? "transposed" : ""; }
 };
 
 std::string operands(const Node& node) {
@@ -101,7 +101,7 @@ void write(const Graph& graph, int depth, std::string& text) {
     const std::string about = std::visit(Describe{}, node.attributes);
     text += fmt::format("{}{} = {}{}{}{}  # {}\n", indent, join(results, ", "), name_of(node.op), operands(node),
                         about.empty() ? "" : " ", about, node.path);
-    if (const auto* repeat = std::get_if<RepeatOf>(&node.attributes)) write(*repeat->body, depth + 1, text);
+    if (const Graph* body = body_of(node)) write(*body, depth + 1, text);
   }
   std::vector<std::string> results;
   for (const ValueId result : graph.results) results.push_back(fmt::format("%{}", result));
@@ -122,8 +122,8 @@ GraphCounts count(const Graph& graph) {
     ++counts.nodes;
     counts.parameters += node.op == Op::parameter ? 1 : 0;
     counts.constraints += node.op == Op::constraint ? 1 : 0;
-    if (const auto* repeat = std::get_if<RepeatOf>(&node.attributes)) {
-      const GraphCounts inner = count(*repeat->body);
+    if (const Graph* body = body_of(node)) {
+      const GraphCounts inner = count(*body);
       counts.nodes += inner.nodes;
       counts.constraints += inner.constraints;
     }

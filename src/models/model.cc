@@ -67,7 +67,7 @@ std::int64_t moe_layers(const Context& context) { return context.model.layers - 
 
 graph::Graph build_model(const ModelRequest& request) {
   const Context context{request.settings, request.shape, request.rows,
-                        request.settings.integer("max_target_length"), request.expert_shards};
+                        request.settings.integer("max_target_length"), request.expert_shards, request.mesh};
   Builder builder;
   const Batch batch = batch_inputs(builder, context);
   Tensor table_VM;

@@ -5,6 +5,7 @@
 
 #include "config/model_shape.h"
 #include "graph/graph.h"
+#include "mesh/mesh.h"
 
 namespace moesh::models {
 
@@ -13,6 +14,7 @@ struct ModelRequest {
   const config::ModelShape& shape;
   std::int64_t rows = 1;           // of one pass
   std::int64_t expert_shards = 1;  // shards of the expert dim in activations
+  const mesh::Mesh* mesh = nullptr;
 };
 
 // Names of a model's results.

@@ -17,6 +17,10 @@ struct Context {
   std::int64_t rows = 1;           // B
   std::int64_t length = 1;         // S
   std::int64_t expert_shards = 1;  // shards of the expert dim in activations
+  const mesh::Mesh* mesh = nullptr;  // what regions are written for; null: one device
+
+  // The shard that a device has of a value laid out so.
+  Shape local(const Shape& shape, const sharding::Constraint& constraint) const;
 };
 
 // Positions and segments of the tokens, [B, S].

@@ -117,6 +117,7 @@ void Executor::run_node(const Graph& graph, const Node& node, Values& values) {
     case Op::constraint: result(0) = operand(0); break;
     case Op::reshape: result(0) = reshaped(operand(0), graph.value(node.results[0]).shape); break;
     case Op::repeat: run_repeat(graph, node, values); break;
+    case Op::region: run_region(node, values); break;
     case Op::stage_state: fail("pipeline stages are laid out but not run yet", node.path, "ici_pipeline_parallelism=1");
     default: run_kernel(graph, node, values);
   }
@@ -138,6 +139,13 @@ void Executor::run_kernel(const Graph& graph, const Node& node, Values& values) 
     results.push_back(made.view);
   }
   kernel({node.attributes, operands, results, workers_});
+}
+
+void Executor::run_region(const Node& node, Values& values) {
+  std::vector<Array> feeds;
+  for (const ValueId id : node.operands) feeds.push_back(values[static_cast<std::size_t>(id)]);
+  const std::vector<Array> made = run(*graph::body_of(node), std::move(feeds));
+  for (std::size_t i = 0; i < made.size(); ++i) values[static_cast<std::size_t>(node.results[i])] = made[i];
 }
 
 void Executor::run_repeat(const Graph& graph, const Node& node, Values& values) {

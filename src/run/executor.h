@@ -30,6 +30,7 @@ class Executor {
 
   void run_node(const graph::Graph& graph, const graph::Node& node, Values& values);
   void run_kernel(const graph::Graph& graph, const graph::Node& node, Values& values);
+  void run_region(const graph::Node& node, Values& values);
   void run_repeat(const graph::Graph& graph, const graph::Node& node, Values& values);
   const std::vector<std::vector<graph::ValueId>>& last_uses(const graph::Graph& graph);
 

@@ -52,6 +52,16 @@ void balance_loss(const KernelCall& call);
 void balance_loss_grad(const KernelCall& call);
 void expert_load(const KernelCall& call);
 
+// grouped.cc
+void group_rows(const KernelCall& call);
+void group_rows_grad(const KernelCall& call);
+void grouped_matmul(const KernelCall& call);
+void grouped_outer(const KernelCall& call);
+void grouped_bias(const KernelCall& call);
+void grouped_sum(const KernelCall& call);
+void ungroup_rows(const KernelCall& call);
+void ungroup_rows_grad(const KernelCall& call);
+
 // learning.cc
 void sum_squares(const KernelCall& call);
 void adam_update(const KernelCall& call);
