@@ -109,12 +109,13 @@ inline const sharding::Layout& default_layout(const std::vector<std::string>& wo
   return kept->layout;
 }
 
-// A file of rules. A comment on its first line may add key=value words: axis sizes, a model with experts.
+// A file of rules. Its comments may add key=value words: axis sizes, a model with experts.
 inline void fuzz_rules(std::string_view input) {
   static const ScratchFile file(".yml");
   std::vector<std::string> words = small_request();
-  if (input.starts_with("#")) {
-    for (std::string& word : split(first_line(input.substr(1)), ' ')) {
+  for (const std::string& line : split(input, '\n')) {
+    if (!line.starts_with("#")) continue;
+    for (std::string& word : split(line, ' ')) {
       if (names_a_file(word)) return;
       if (word.find('=') != std::string::npos) words.push_back(std::move(word));
     }

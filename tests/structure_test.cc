@@ -27,7 +27,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"sharding", {"base", "config", "mesh"}},
       {"graph", {"base", "sharding"}},
       {"nn", {"base", "config", "sharding", "graph"}},
-      {"models", {"base", "config", "sharding", "graph", "nn"}},
+      {"models", {"base", "config", "mesh", "sharding", "graph", "nn"}},
       {"partition", {"base", "config", "mesh", "sharding", "graph"}},
       {"plan", {"base", "config", "mesh", "sharding", "graph", "partition"}},
       {"run", {"base", "config", "mesh", "sharding", "graph", "partition", "plan"}},

@@ -172,6 +172,10 @@ TEST(Target, SharesThisMachineOutOverSlices) {
   EXPECT_EQ(sizes(built("num_slices=16")), "data=16x1");
 }
 
+TEST(Target, IsRefusedWhenItIsNoHardware) {
+  EXPECT_EQ(message_of([] { load_builtin_chip("abacus"); }), "hardware 'abacus' is not built in");
+}
+
 TEST(Target, IsTheHardwareThatIsNamed) {
   const config::Settings settings = config::load(test::words_of("compile_topology=tpu7x-16 compile_topology_num_slices=2")).settings;
   const Topology target = target_of(settings);

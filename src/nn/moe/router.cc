@@ -42,8 +42,8 @@ graph::TopKOf routing_of(const Context& context) {
   graph::TopKOf of;
   of.k = context.model.moe.experts_per_token;
   of.weights = deepseek ? Weights::chosen : Weights::softmax_of_chosen;
-  of.normalize = settings.boolean("norm_topk_prob") || bias_only_chooses(context);
-  of.normalize_epsilon = bias_only_chooses(context) ? 1e-20 : 0;
+  of.normalize = deepseek ? settings.text("routed_score_func") == "sigmoid" : settings.boolean("norm_topk_prob");
+  of.normalize_epsilon = deepseek ? 1e-20 : 0;
   of.scale = deepseek ? settings.real("routed_scaling_factor") : 1;
   of.groups = deepseek && settings.integer("n_routing_groups") > 0 ? settings.integer("n_routing_groups") : 0;
   of.chosen_groups = of.groups > 0 ? settings.integer("topk_routing_group") : 0;

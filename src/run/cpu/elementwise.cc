@@ -1,4 +1,6 @@
 // Ops on each element alone.
+#include <algorithm>
+
 #include "run/cpu/kernels.h"
 #include "run/cpu/simd.h"
 

@@ -1,0 +1,314 @@
+// Choosing experts and what follows from the choice. Shape suffixes: B rows, S length, E experts, K choices, C slots.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "base/random.h"
+#include "run/cpu/element.h"
+#include "run/plain/plain.h"
+
+namespace moesh::run::plain {
+namespace {
+
+using cpu::for_floating;
+using cpu::load;
+using cpu::store;
+using cpu::Wide;
+
+// Indices of the largest values, the first among equals first.
+template <typename W>
+std::vector<std::int32_t> largest(const std::vector<W>& values, std::int64_t count) {
+  std::vector<std::int32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return values[static_cast<std::size_t>(a)] > values[static_cast<std::size_t>(b)];
+  });
+  order.resize(static_cast<std::size_t>(count));
+  return order;
+}
+
+// Leaves only the experts of the groups with the best scores; a group's score sums its best few.
+template <typename W>
+void keep_best_groups(const graph::TopKOf& of, std::vector<W>& scores) {
+  const std::int64_t size = static_cast<std::int64_t>(scores.size()) / of.groups;
+  std::vector<W> group_scores;
+  for (std::int64_t g = 0; g < of.groups; ++g) {
+    const std::vector<W> own(scores.begin() + g * size, scores.begin() + (g + 1) * size);
+    W sum = 0;
+    for (const std::int32_t i : largest(own, std::min<std::int64_t>(of.group_score_terms, size))) {
+      sum += own[static_cast<std::size_t>(i)];
+    }
+    group_scores.push_back(sum);
+  }
+  std::vector<bool> kept(static_cast<std::size_t>(of.groups), false);
+  for (const std::int32_t g : largest(group_scores, of.chosen_groups)) kept[static_cast<std::size_t>(g)] = true;
+  for (std::size_t e = 0; e < scores.size(); ++e) {
+    if (!kept[e / static_cast<std::size_t>(size)]) scores[e] = -std::numeric_limits<W>::infinity();
+  }
+}
+
+// The same for every run, and unlike for every token.
+std::vector<std::int32_t> random_experts(std::int64_t token, std::int64_t k, std::int64_t experts) {
+  std::vector<float> draws;
+  for (std::int64_t e = 0; e < experts; ++e) {
+    draws.push_back(random_uniform(random_key(0), static_cast<std::uint64_t>(token * experts + e)));
+  }
+  return largest(draws, k);
+}
+
+// The weights of the chosen scores, and back from their cotangents.
+template <typename W>
+std::vector<W> weigh(const graph::TopKOf& of, const std::vector<W>& chosen) {
+  std::vector<W> weights = chosen;
+  if (of.weights == graph::TopKOf::Weights::softmax_of_chosen) {
+    const W most = *std::max_element(chosen.begin(), chosen.end());
+    W sum = 0;
+    for (W& w : weights) sum += w = std::exp(w - most);
+    for (W& w : weights) w /= sum;
+  }
+  if (of.normalize) {
+    const W sum = std::accumulate(weights.begin(), weights.end(), W(0)) + static_cast<W>(of.normalize_epsilon);
+    for (W& w : weights) w /= sum;
+  }
+  for (W& w : weights) w *= static_cast<W>(of.scale);
+  return weights;
+}
+
+template <typename W>
+std::vector<W> weigh_back(const graph::TopKOf& of, const std::vector<W>& chosen, std::vector<W> d) {
+  graph::TopKOf plain = of;
+  plain.normalize = false;
+  plain.scale = 1;
+  const std::vector<W> weights = weigh(plain, chosen);  // before they are normalised and scaled
+  for (W& x : d) x *= static_cast<W>(of.scale);
+  const auto dot = [&](const std::vector<W>& a) { return std::inner_product(a.begin(), a.end(), d.begin(), W(0)); };
+  if (of.normalize) {
+    const W sum = std::accumulate(weights.begin(), weights.end(), W(0)) + static_cast<W>(of.normalize_epsilon);
+    const W pull = dot(weights) / sum;
+    for (W& x : d) x = (x - pull) / sum;
+  }
+  if (of.weights == graph::TopKOf::Weights::softmax_of_chosen) {
+    const W pull = dot(weights);
+    for (std::size_t i = 0; i < d.size(); ++i) d[i] = weights[i] * (d[i] - pull);
+  }
+  return d;
+}
+
+void top_k(const KernelCall& call) {
+  const auto& of = std::get<graph::TopKOf>(call.attributes);
+  const std::int64_t experts = call.operands[0].shape.back();
+  const View& weighing = call.operands.back();
+  for_floating(weighing.dtype, [&]<typename T>() {
+    for (std::int64_t token = 0; token < weighing.count() / experts; ++token) {
+      std::vector<Wide<T>> scores;
+      for (std::int64_t e = 0; e < experts; ++e) scores.push_back(load(call.operands[0].as<T>()[token * experts + e]));
+      if (of.groups > 0) keep_best_groups(of, scores);
+      const std::vector<std::int32_t> ids = of.random ? random_experts(token, of.k, experts) : largest(scores, of.k);
+      std::vector<Wide<T>> chosen;
+      for (const std::int32_t id : ids) chosen.push_back(load(weighing.as<T>()[token * experts + id]));
+      const std::vector<Wide<T>> weights = weigh(of, chosen);
+      for (std::int64_t c = 0; c < of.k; ++c) {
+        call.results[0].as<T>()[token * of.k + c] = store<T>(weights[static_cast<std::size_t>(c)]);
+        call.results[1].as<std::int32_t>()[token * of.k + c] = ids[static_cast<std::size_t>(c)];
+      }
+    }
+  });
+}
+
+void top_k_grad(const KernelCall& call) {
+  const auto& of = std::get<graph::TopKOf>(call.attributes);
+  const View& dscores = call.results[0];
+  const std::int64_t experts = dscores.shape.back();
+  for_floating(dscores.dtype, [&]<typename T>() {
+    std::fill_n(dscores.as<T>(), dscores.count(), store<T>(0.0f));
+    for (std::int64_t token = 0; token < dscores.count() / experts; ++token) {
+      const std::int32_t* ids = call.operands[1].as<std::int32_t>() + token * of.k;
+      std::vector<Wide<T>> chosen;
+      std::vector<Wide<T>> d;
+      for (std::int64_t c = 0; c < of.k; ++c) {
+        chosen.push_back(load(call.operands[0].as<T>()[token * experts + ids[c]]));
+        d.push_back(load(call.operands[2].as<T>()[token * of.k + c]));
+      }
+      d = weigh_back(of, chosen, std::move(d));
+      for (std::int64_t c = 0; c < of.k; ++c) {
+        dscores.as<T>()[token * experts + ids[c]] = store<T>(d[static_cast<std::size_t>(c)]);
+      }
+    }
+  });
+}
+
+void spread(const KernelCall& call) {
+  const View& out = call.results[0];
+  const std::int64_t experts = out.shape.back();
+  const std::int64_t k = call.operands[1].shape.back();
+  for_floating(out.dtype, [&]<typename T>() {
+    std::fill_n(out.as<T>(), out.count(), store<T>(0.0f));
+    for (std::int64_t slot = 0; slot < call.operands[1].count(); ++slot) {
+      out.as<T>()[slot / k * experts + call.operands[1].as<std::int32_t>()[slot]] = call.operands[0].as<T>()[slot];
+    }
+  });
+}
+
+void spread_grad(const KernelCall& call) {
+  const std::int64_t experts = call.operands[1].shape.back();
+  const std::int64_t k = call.operands[0].shape.back();
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    for (std::int64_t slot = 0; slot < call.operands[0].count(); ++slot) {
+      call.results[0].as<T>()[slot] = call.operands[1].as<T>()[slot / k * experts + call.operands[0].as<std::int32_t>()[slot]];
+    }
+  });
+}
+
+// The slot of each choice within its expert, -1 where it is dropped: tokens in order, a token's choices in order.
+std::vector<std::int64_t> slots_of(const View& ids, std::int64_t experts, std::int64_t capacity) {
+  const std::int64_t choices = ids.size(1) * ids.size(2);
+  std::vector<std::int64_t> slots(static_cast<std::size_t>(ids.count()));
+  for (std::int64_t b = 0; b < ids.size(0); ++b) {
+    std::vector<std::int64_t> taken(static_cast<std::size_t>(experts), 0);
+    for (std::int64_t i = b * choices; i < (b + 1) * choices; ++i) {
+      std::int64_t& next = taken[static_cast<std::size_t>(ids.as<std::int32_t>()[i])];
+      slots[static_cast<std::size_t>(i)] = next < capacity ? next : -1;
+      ++next;
+    }
+  }
+  return slots;
+}
+
+// Where in a [B, S, E, C] mask a choice stands.
+std::int64_t place(const View& ids, std::int64_t i, std::int64_t experts, std::int64_t capacity, std::int64_t slot) {
+  return (i / ids.size(2) * experts + ids.as<std::int32_t>()[i]) * capacity + slot;
+}
+
+void slot_mask(const KernelCall& call) {
+  const auto& of = std::get<graph::SlotMaskOf>(call.attributes);
+  const View& ids = call.operands[0];
+  const View& out = call.results[0];
+  const auto slots = slots_of(ids, of.experts, of.capacity);
+  for_floating(out.dtype, [&]<typename T>() {
+    std::fill_n(out.as<T>(), out.count(), store<T>(0.0f));
+    for (std::int64_t i = 0; i < ids.count(); ++i) {
+      const std::int64_t slot = slots[static_cast<std::size_t>(i)];
+      if (slot < 0) continue;
+      T& entry = out.as<T>()[place(ids, i, of.experts, of.capacity, slot)];
+      if (call.operands.size() == 1) {
+        entry = store<T>(1.0f);
+      } else {
+        for_floating(call.operands[1].dtype, [&]<typename V>() {
+          entry = store<T>(static_cast<Wide<T>>(load(call.operands[1].as<V>()[i])));
+        });
+      }
+    }
+  });
+}
+
+void slot_mask_grad(const KernelCall& call) {
+  const auto& of = std::get<graph::SlotMaskOf>(call.attributes);
+  const View& ids = call.operands[0];
+  const auto slots = slots_of(ids, of.experts, of.capacity);
+  for_floating(call.operands[1].dtype, [&]<typename T>() {
+    for_floating(call.results[0].dtype, [&]<typename V>() {
+      for (std::int64_t i = 0; i < ids.count(); ++i) {
+        const std::int64_t slot = slots[static_cast<std::size_t>(i)];
+        const T* d = call.operands[1].as<T>();
+        const Wide<T> made = slot < 0 ? Wide<T>(0) : load(d[place(ids, i, of.experts, of.capacity, slot)]);
+        call.results[0].as<V>()[i] = store<V>(made);
+      }
+    });
+  });
+}
+
+// For a row of the batch: how many choices each expert got and the mean probability of each, both a token.
+struct Balance {
+  std::vector<double> density, probability;
+};
+
+template <typename T>
+std::vector<double> probabilities(const T* scores, std::int64_t experts) {
+  std::vector<double> p;
+  for (std::int64_t e = 0; e < experts; ++e) p.push_back(static_cast<double>(load(scores[e])));
+  const double most = *std::max_element(p.begin(), p.end());
+  double sum = 0;
+  for (double& x : p) sum += x = std::exp(x - most);
+  for (double& x : p) x /= sum;
+  return p;
+}
+
+template <typename T>
+Balance balance_of(const KernelCall& call, std::int64_t b) {
+  const View& scores = call.operands[0];
+  const View& ids = call.operands[1];
+  const std::int64_t experts = scores.shape.back();
+  const std::int64_t length = scores.size(1);
+  const std::int64_t k = ids.shape.back();
+  Balance balance{std::vector<double>(static_cast<std::size_t>(experts), 0), std::vector<double>(static_cast<std::size_t>(experts), 0)};
+  const double share = 1 / static_cast<double>(length);
+  for (std::int64_t token = b * length; token < (b + 1) * length; ++token) {
+    for (std::int64_t c = 0; c < k; ++c) balance.density[static_cast<std::size_t>(ids.as<std::int32_t>()[token * k + c])] += share;
+    const auto p = probabilities(scores.as<T>() + token * experts, experts);
+    for (std::size_t e = 0; e < p.size(); ++e) balance.probability[e] += p[e] * share;
+  }
+  return balance;
+}
+
+double balance_factor(const KernelCall& call) {
+  const auto& of = std::get<graph::BalanceLossOf>(call.attributes);
+  return static_cast<double>(of.experts) * of.weight / static_cast<double>(call.operands[0].size(0));
+}
+
+void balance_loss(const KernelCall& call) {
+  for_floating(call.operands[0].dtype, [&]<typename T>() {
+    double sum = 0;
+    for (std::int64_t b = 0; b < call.operands[0].size(0); ++b) {
+      const Balance balance = balance_of<T>(call, b);
+      sum += std::inner_product(balance.density.begin(), balance.density.end(), balance.probability.begin(), 0.0);
+    }
+    call.results[0].as<float>()[0] = static_cast<float>(sum * balance_factor(call));
+  });
+}
+
+// The counts have no gradient; the probabilities have.
+void balance_loss_grad(const KernelCall& call) {
+  const View& scores = call.operands[0];
+  const std::int64_t experts = scores.shape.back();
+  const std::int64_t length = scores.size(1);
+  const double factor = balance_factor(call) * static_cast<double>(call.operands[2].as<float>()[0]) / static_cast<double>(length);
+  for_floating(scores.dtype, [&]<typename T>() {
+    for (std::int64_t b = 0; b < scores.size(0); ++b) {
+      const Balance balance = balance_of<T>(call, b);
+      for (std::int64_t token = b * length; token < (b + 1) * length; ++token) {
+        const auto p = probabilities(scores.as<T>() + token * experts, experts);
+        const double pull = std::inner_product(p.begin(), p.end(), balance.density.begin(), 0.0);
+        for (std::int64_t e = 0; e < experts; ++e) {
+          const auto at = static_cast<std::size_t>(e);
+          call.results[0].as<T>()[token * experts + e] = store<T>(factor * p[at] * (balance.density[at] - pull));
+        }
+      }
+    }
+  });
+}
+
+void expert_load(const KernelCall& call) {
+  const View& out = call.results[0];
+  std::fill_n(out.as<float>(), out.count(), 0.0f);
+  for (std::int64_t i = 0; i < call.operands[0].count(); ++i) out.as<float>()[call.operands[0].as<std::int32_t>()[i]] += 1;
+}
+
+}  // namespace
+
+Kernel find_routing(graph::Op op) {
+  switch (op) {
+    case graph::Op::top_k: return top_k;
+    case graph::Op::top_k_grad: return top_k_grad;
+    case graph::Op::spread: return spread;
+    case graph::Op::spread_grad: return spread_grad;
+    case graph::Op::slot_mask: return slot_mask;
+    case graph::Op::slot_mask_grad: return slot_mask_grad;
+    case graph::Op::balance_loss: return balance_loss;
+    case graph::Op::balance_loss_grad: return balance_loss_grad;
+    case graph::Op::expert_load: return expert_load;
+    default: return nullptr;
+  }
+}
+
+}  // namespace moesh::run::plain

@@ -1,0 +1,237 @@
+// Whole command lines: exit codes, what goes to which stream, help, and that every example runs.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "tests/support.h"
+
+namespace moesh::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome outcome_of(const std::vector<std::string>& words) {
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const int code = run(words);
+  std::fflush(stdout);
+  std::fflush(stderr);
+  return {code, ::testing::internal::GetCapturedStdout(), ::testing::internal::GetCapturedStderr()};
+}
+
+Outcome outcome(const std::string& line) { return outcome_of(test::words_of(line)); }
+
+const std::string kSmall = " base_num_decoder_layers=2 base_emb_dim=64 base_mlp_dim=128 vocab_size=256 per_device_batch_size=1";
+const std::string kCapacity = " model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 sparse_matmul=false capacity_factor=1.25";
+
+TEST(Run, ReturnsZeroWhenDoneAndKeepsTheErrorStreamEmpty) {
+  const Outcome done = outcome("shardings" + kSmall);
+  EXPECT_EQ(done.code, 0);
+  EXPECT_THAT(done.out, StartsWith("default on cpu-8: 8 devices as fsdp=8, default rules\n\n"));
+  EXPECT_THAT(done.err, IsEmpty());
+}
+
+TEST(Run, ReturnsTwoForAWrongRequestAndSaysWhyOnTheErrorStream) {
+  const Outcome wrong = outcome("shardings model_name=gemma-7b");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.out, IsEmpty());
+  EXPECT_THAT(wrong.err, StartsWith("moesh: error: the command line: unknown model 'gemma-7b'\n  fix: "));
+}
+
+TEST(Run, ReturnsOneWhenTheLintFindsAnError) {
+  EXPECT_EQ(outcome("lint compile_topology=v6e-8 per_device_batch_size=1.5").code, 1);
+  EXPECT_EQ(outcome("lint model_name=llama2-7b").code, 0);
+  EXPECT_EQ(outcome("shardings --lint compile_topology=v6e-8 per_device_batch_size=1.5").code, 1);
+}
+
+TEST(Run, PutsNoticesOnTheErrorStream) {
+  const Outcome noted = outcome("shardings src/maxtext/configs/base.yml --json" + kSmall);
+  EXPECT_EQ(noted.code, 0);
+  EXPECT_EQ(noted.err, "moesh: note: src/maxtext/configs/base.yml is not there; the built-in base.yml is used\n");
+  EXPECT_TRUE(nlohmann::json::accept(noted.out));
+}
+
+TEST(Run, SuggestsTheNearestCommand) {
+  EXPECT_EQ(outcome("shardigns").err, "moesh: error: the command line: unknown command 'shardigns'\n  fix: moesh shardings\n");
+  EXPECT_EQ(outcome("xyzzy").err, "moesh: error: the command line: unknown command 'xyzzy'\n  fix: `moesh --help` lists the commands\n");
+  EXPECT_EQ(outcome("xyzzy").code, 2);
+}
+
+TEST(Run, SuggestsTheNearestOption) {
+  const Outcome wrong = outcome("shardings --activation");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.err,
+            "moesh: error: the command line: unknown option '--activation', one of --help, --activations, --filter, --json, --diff, "
+            "--lint was expected\n  fix: --activations\n");
+}
+
+TEST(Run, ChecksTheValuesOfOptions) {
+  EXPECT_EQ(outcome("shardings --json=1").err, "moesh: error: the command line: --json takes no value\n");
+  EXPECT_EQ(outcome("shardings --filter").err, "moesh: error: the command line: --filter takes TEXT, which is missing\n");
+}
+
+TEST(Run, RefusesWordsThatAreNoRequest) {
+  EXPECT_EQ(outcome("shardings mixtral").err, "moesh: error: the command line: 'mixtral' is neither a FILE.yml nor key=value\n"
+                                              "  fix: `moesh shardings --help` shows examples\n");
+  EXPECT_EQ(outcome("lint mixtral").code, 2);
+  EXPECT_EQ(outcome("graph mixtral").code, 2);
+}
+
+TEST(Run, PrintsHelpAndVersion) {
+  for (const char* line : {"", "--help", "-h", "help"}) {
+    const Outcome help = outcome(line);
+    EXPECT_EQ(help.code, 0) << line;
+    for (const Command* command : commands()) EXPECT_THAT(help.out, HasSubstr("  " + std::string(command->name) + " "));
+  }
+  EXPECT_THAT(outcome("--version").out, StartsWith("moesh "));
+}
+
+TEST(Help, OfEveryCommandHasExamples) {
+  for (const Command* command : commands()) {
+    const std::string name(command->name);
+    SCOPED_TRACE(name);
+    const Outcome help = outcome(name + " --help");
+    EXPECT_EQ(help.code, 0);
+    EXPECT_THAT(help.out, StartsWith("usage: moesh " + name + " "));
+    EXPECT_THAT(help.out, HasSubstr("\nexamples:\n  moesh " + name));
+    EXPECT_FALSE(command->examples.empty());
+    EXPECT_FALSE(command->summary.empty());
+    EXPECT_EQ(outcome("help " + name).out, help.out);
+    for (const Option& option : command->options) {
+      EXPECT_THAT(help.out, HasSubstr(std::string(option.name)));
+      EXPECT_FALSE(option.help.empty());
+    }
+  }
+}
+
+// Commands whose examples run a model have tests of their own.
+bool runs_a_model(std::string_view name) {
+  for (const char* other : {"train", "decode", "verify", "bench", "convert", "search", "test"}) {
+    if (name == other) return true;
+  }
+  return false;
+}
+
+TEST(Help, ShowsExamplesThatRun) {
+  for (const Command* command : commands()) {
+    if (runs_a_model(command->name)) continue;
+    for (const std::string_view example : command->examples) {
+      SCOPED_TRACE(example);
+      EXPECT_THAT(std::string(example), StartsWith(std::string(command->name)));
+      const Outcome shown = outcome(std::string(example));
+      EXPECT_TRUE(shown.code == 0 || (command->name == "lint" && shown.code == 1)) << shown.err;
+      EXPECT_FALSE(shown.out.empty());
+    }
+  }
+}
+
+TEST(Help, TellsAboutAKey) {
+  const Outcome key = outcome("help ici_fsdp_parallelism");
+  EXPECT_EQ(key.code, 0);
+  EXPECT_EQ(key.out,
+            "ici_fsdp_parallelism\n  devices along the fsdp axis within a slice; -1 for what is left\n  type:    an integer\n"
+            "  default: -1\n  range:   -1..1048576\n  status:  used\n");
+  EXPECT_THAT(outcome("help dtype").out, HasSubstr("  one of:  bfloat16, float32; not done here: float16\n"));
+  EXPECT_THAT(outcome("help run_name").out, HasSubstr("  default: ''\n"));
+  EXPECT_THAT(outcome("help dump_hlo").out, HasSubstr("accepted without effect"));
+  EXPECT_THAT(outcome("help fused_qkv").out, HasSubstr("refused unless at its default"));
+}
+
+TEST(Help, ListsWhatThereIs) {
+  EXPECT_THAT(outcome("help keys").out, HasSubstr("per_device_batch_size"));
+  EXPECT_THAT(outcome("help models").out, HasSubstr("\n  mixtral-8x7b "));
+  EXPECT_THAT(outcome("help rules").out, HasSubstr("  ep-tp                    Expert parallelism that is tensor parallelism"));
+  EXPECT_THAT(outcome("help hardware").out, HasSubstr("  mi355x\n"));
+}
+
+TEST(Help, SuggestsTheNearestKey) {
+  const Outcome wrong = outcome("help step");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, StartsWith("moesh: error: the command line: 'step' is neither a key nor a command\n  fix: did you mean steps"));
+  EXPECT_THAT(outcome("help xyzzyxyzzyxyzzy").err, HasSubstr("fix: `moesh help keys` lists all keys"));
+}
+
+TEST(Shardings, PrintsJsonOnRequest) {
+  const auto dump = nlohmann::json::parse(outcome("shardings --json" + kSmall).out);
+  EXPECT_TRUE(dump.contains("params"));
+}
+
+TEST(Shardings, FiltersTensors) {
+  const Outcome some = outcome("shardings --filter logits" + kSmall);
+  EXPECT_THAT(some.out, HasSubstr("logits_dense"));
+  EXPECT_THAT(some.out, Not(HasSubstr("token_embedder")));
+  EXPECT_EQ(outcome("shardings --filter=logits" + kSmall).out, some.out);
+}
+
+TEST(Shardings, ShowsWhatAChangeMoves) {
+  const Outcome moved = outcome("shardings" + kCapacity + " --diff moe_dispatch_no_expert_sharding=true");
+  EXPECT_EQ(moved.code, 0);
+  EXPECT_THAT(moved.out, HasSubstr("before: mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules\nafter:  "));
+  EXPECT_THAT(moved.out, HasSubstr("3 tensors move."));
+  EXPECT_THAT(outcome("shardings" + kCapacity + " --diff steps=3").out, HasSubstr("nothing moves.\n"));
+  EXPECT_TRUE(nlohmann::json::accept(outcome("shardings --json" + kCapacity + " --diff sparse_matmul=true").out));
+}
+
+TEST(Lint, PrintsJsonOnRequest) {
+  const auto findings = nlohmann::json::parse(outcome("lint --json" + kCapacity).out);
+  EXPECT_FALSE(findings["findings"].empty());
+}
+
+TEST(WhyCommand, NamesOneTensor) {
+  EXPECT_EQ(outcome("why dispatched" + kCapacity).code, 0);
+  EXPECT_TRUE(nlohmann::json::accept(outcome("why --json dispatched" + kCapacity).out));
+  EXPECT_EQ(outcome("why" + kCapacity).err,
+            "moesh: error: the command line: 0 tensors are named, one was expected\n  fix: moesh why TENSOR [FILE.yml] [key=value ...]\n");
+  EXPECT_EQ(outcome("why a b" + kCapacity).code, 2);
+}
+
+TEST(WhyCommand, SaysWhatItFoundInstead) {
+  EXPECT_THAT(outcome("why decoder/logits_dense/kernle" + kCapacity).err,
+              StartsWith("moesh: error: the command line: no tensor's path holds 'decoder/logits_dense/kernle'\n  fix: did you mean "
+                         "decoder/logits_dense/kernel"));
+  EXPECT_THAT(outcome("why xyzzyxyzzyxyzzy" + kCapacity).err, HasSubstr("fix: `moesh shardings --activations` lists all paths"));
+  EXPECT_THAT(outcome("why hidden_" + kCapacity).err, HasSubstr("'hidden_' is part of 3 paths: "));
+  EXPECT_THAT(outcome("why decoder" + kCapacity).err, HasSubstr(" more\n  fix: name one of them whole"));
+}
+
+TEST(Why, ExplainsALayoutThatDoesNotDivide) {
+  EXPECT_EQ(outcome("why token_embedder compile_topology=v6e-8 vocab_size=32001 ici_tensor_parallelism=8 ici_fsdp_parallelism=1").code, 0);
+}
+
+TEST(GraphCommand, PrintsTheModel) {
+  const Outcome graph = outcome("graph" + kSmall);
+  EXPECT_EQ(graph.code, 0);
+  EXPECT_THAT(graph.out, HasSubstr(" parameters, "));
+  EXPECT_THAT(graph.out, HasSubstr("= repeat "));
+}
+
+TEST(Binary, DoesTheSameAsTheFunction) {
+  const auto status = [](const std::string& line) { return std::system((std::string(MOESH_BINARY) + " " + line + " >/dev/null 2>&1").c_str()) >> 8; };
+  EXPECT_EQ(status("--help"), 0);
+  EXPECT_EQ(status("shardings" + kSmall), 0);
+  EXPECT_EQ(status("shardings stepz=3"), 2);
+  EXPECT_EQ(status("lint compile_topology=v6e-8 per_device_batch_size=1.5"), 1);
+}
+
+TEST(Binary, ReturnsOneWhenItsOutputCannotBeWritten) {
+  const test::TemporaryFolder folder;
+  const std::string errors = folder.path() + "/errors";
+  EXPECT_EQ(std::system((std::string(MOESH_BINARY) + " --version >/dev/full 2>" + errors).c_str()) >> 8, 1);
+  EXPECT_EQ(test::read_text(errors), "moesh: error: standard output: the output could not be written\n  fix: is the disk full?\n");
+}
+
+}  // namespace
+}  // namespace moesh::cli

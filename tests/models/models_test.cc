@@ -1,0 +1,176 @@
+// Every preset as a graph: whole, of the known size, the same scanned and unscanned, by every way to reach the experts.
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/builtin.h"
+#include "graph/print.h"
+#include "tests/support.h"
+
+namespace moesh::models {
+namespace {
+
+using ::testing::HasSubstr;
+using test::message_of;
+using test::session;
+
+std::int64_t parameters_of(const sharding::Layout& layout) {
+  std::int64_t count = 0;
+  for (const sharding::LaidTensor& tensor : layout.parameters) count += elements(tensor.shape);
+  return count;
+}
+
+struct KnownTotal {
+  std::string model;
+  double parameters;
+};
+
+TEST(Presets, HaveTheKnownNumbersOfParameters) {
+  const std::vector<KnownTotal> known{
+      {"llama2-7b", 6.738e9},      {"llama2-13b", 13.016e9},    {"llama2-70b", 68.98e9},        {"llama3-8b", 8.030e9},
+      {"llama3-70b", 70.55e9},     {"llama3-405b", 405.9e9},    {"llama3.1-8b", 8.030e9},       {"llama3.1-70b", 70.55e9},
+      {"llama3.1-405b", 405.9e9},  {"llama3.3-70b", 70.55e9},   {"mistral-7b", 7.242e9},        {"mixtral-8x7b", 46.70e9},
+      {"mixtral-8x22b", 140.6e9},  {"deepseek2-16b", 15.71e9},  {"deepseek2-236b", 235.7e9},    {"deepseek3-671b", 671.0e9},
+      {"kimi-k2-1t", 1026e9},      {"qwen3-0.6b", 0.596e9},     {"qwen3-1.7b", 1.72e9},         {"qwen3-4b", 4.02e9},
+      {"qwen3-8b", 8.19e9},        {"qwen3-14b", 14.77e9},      {"qwen3-32b", 32.76e9},         {"qwen3-30b-a3b", 30.53e9},
+      {"qwen3-235b-a22b", 235.1e9}, {"qwen3-480b-a35b", 480.2e9}, {"gpt-oss-20b", 20.91e9},     {"gpt-oss-120b", 116.8e9},
+  };
+  for (const KnownTotal& total : known) {
+    const double ours = static_cast<double>(parameters_of(session("model_name=" + total.model).layout));
+    EXPECT_LT(std::abs(ours / total.parameters - 1), 0.01) << total.model << " has " << ours;
+  }
+}
+
+// Nodes use only what stands before them, and a repeat hands its body what the body takes.
+void expect_whole(const graph::Graph& graph) {
+  std::set<graph::ValueId> made;
+  for (const graph::Node& node : graph.nodes) {
+    for (const graph::ValueId operand : node.operands) EXPECT_TRUE(made.contains(operand)) << node.path;
+    for (const graph::ValueId result : node.results) EXPECT_TRUE(made.insert(result).second) << node.path;
+    const auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes);
+    if (repeat == nullptr) continue;
+    std::size_t inputs = 0;
+    for (const graph::Node& inner : repeat->body->nodes) inputs += inner.op == graph::Op::input ? 1 : 0;
+    EXPECT_EQ(inputs, node.operands.size()) << node.path;
+    EXPECT_EQ(repeat->body->results.size(), node.results.size()) << node.path;
+    expect_whole(*repeat->body);
+  }
+  for (const graph::ValueId result : graph.results) EXPECT_TRUE(made.contains(result));
+}
+
+void expect_unique_paths(const std::vector<sharding::LaidTensor>& tensors) {
+  std::set<std::string> paths;
+  for (const sharding::LaidTensor& tensor : tensors) EXPECT_TRUE(paths.insert(tensor.path).second) << tensor.path;
+}
+
+const std::vector<std::string> kStrategies{"sparse_matmul=true", "sparse_matmul=true use_ring_of_experts=true",
+                                           "sparse_matmul=false", "sparse_matmul=false capacity_factor=1.25"};
+
+class Preset : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::string small() const {
+    const config::ModelShape shape = session("model_name=" + GetParam()).shape;
+    return "model_name=" + GetParam() + " override_model_config=true base_num_decoder_layers=4 per_device_batch_size=1 " +
+           "compile_topology=v6e-4 ici_fsdp_parallelism=2 " + (shape.is_moe() ? "ici_expert_parallelism=2 " : "ici_data_parallelism=2 ") +
+           (shape.dense_layers > 0 ? "first_num_dense_layers=1 " : "");
+  }
+
+  std::vector<std::string> strategies() const {
+    const config::ModelShape shape = session("model_name=" + GetParam()).shape;
+    if (!shape.is_moe()) return {""};
+    std::vector<std::string> all = kStrategies;
+    if (shape.block == config::Block::gpt_oss) all.pop_back();  // its experts have biases, which slots do not hold
+    return all;
+  }
+};
+
+TEST_P(Preset, IsTheSameModelScannedAndUnscannedByEveryStrategy) {
+  std::set<std::int64_t> counts;
+  for (const std::string& strategy : strategies()) {
+    for (const char* scan : {" scan_layers=true", " scan_layers=false"}) {
+      SCOPED_TRACE(strategy + scan);
+      const cli::Session found = session(small() + strategy + scan);
+      expect_whole(found.graph);
+      expect_unique_paths(found.layout.parameters);
+      expect_unique_paths(found.layout.activations);
+      counts.insert(parameters_of(found.layout));
+      EXPECT_FALSE(found.layout.activations.empty());
+    }
+  }
+  EXPECT_EQ(counts.size(), 1u) << "one model, however it is computed";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Preset, ::testing::ValuesIn(config::builtin_names("models")), [](const auto& test) {
+  std::string name = test.param;
+  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+});
+
+TEST(Models, ResultInTheLossAndItsParts) {
+  
+  
+  EXPECT_EQ(session("model_name=mixtral-8x7b load_balance_loss_weight=0.01").graph.results.size(), 3u);
+}
+
+TEST(Models, WriteEqualLayersOnce) {
+  const auto nodes = [](const std::string& layers) {
+    return graph::count(session("override_model_config=true model_name=deepseek3-671b base_num_decoder_layers=" + layers).graph).nodes;
+  };
+  EXPECT_EQ(nodes("8"), nodes("61"));
+  const auto unscanned = [](const std::string& layers) {
+    return graph::count(session("scan_layers=false base_num_decoder_layers=" + layers).graph).nodes;
+  };
+  EXPECT_LT(unscanned("2"), unscanned("4"));
+}
+
+TEST(Models, NameParametersAsTheReferenceDoes) {
+  const auto has = [](const std::string& request, const std::string& path) {
+    const cli::Session found = session(request);
+    for (const sharding::LaidTensor& tensor : found.layout.parameters) {
+      if (tensor.path == path) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(has("model_name=mixtral-8x7b", "decoder/layers/MoeBlock_0/gate/kernel"));
+  EXPECT_TRUE(has("model_name=mixtral-8x7b scan_layers=false", "decoder/layers_31/MoeBlock_0/gate/kernel"));
+  EXPECT_TRUE(has("model_name=gpt-oss-20b", "decoder/layers/layers_1/GptOssAttention/sinks"));
+  EXPECT_TRUE(has("model_name=deepseek3-671b", "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/bias"));
+  EXPECT_TRUE(has("model_name=qwen3-0.6b", "decoder/layers/self_attention/query_norm/scale"));
+}
+
+TEST(Models, TieTheOutputToTheEmbeddingOnRequest) {
+  for (const sharding::LaidTensor& tensor : session("logits_via_embedding=true").layout.parameters) {
+    EXPECT_EQ(tensor.path.find("logits_dense"), std::string::npos);
+  }
+}
+
+TEST(Models, StackLayersOverStages) {
+  const cli::Session staged = session(
+      "compile_topology=v6e-8 ici_pipeline_parallelism=2 ici_fsdp_parallelism=4 num_layers_per_pipeline_stage=4 "
+      "per_device_batch_size=2");
+  const sharding::LaidTensor& kernel = test::tensor_at(staged.layout.parameters, "decoder/pipeline_module/layers/layers_0/mlp/wi_0/kernel");
+  EXPECT_EQ(kernel.labels().front(), "circular_repeats");
+  EXPECT_EQ(kernel.shape, (Shape{2, 2, 2048, 7168}));
+  EXPECT_EQ(test::lies(staged.layout, kernel), "[-, stage, fsdp, -]");
+  EXPECT_EQ(parameters_of(staged.layout), parameters_of(session("").layout));
+}
+
+TEST(Models, RefuseActivationsThatAreNone) {
+  EXPECT_EQ(message_of([] { session("mlp_activations=[silu]"); }),
+            "the command line: mlp_activations has 1 functions, 2 were expected (of the gate and of the other half)\n"
+            "  fix: mlp_activations=[silu, linear]");
+  EXPECT_EQ(message_of([] { session("mlp_activations=[sillu,linear]"); }),
+            "the command line: mlp_activations holds 'sillu', one of silu, sigmoid, gelu, relu, linear was expected");
+}
+
+TEST(Models, RefuseHeadsThatCannotTurn) {
+  EXPECT_THAT(message_of([] { session("head_dim=65"); }),
+              HasSubstr("self_attention/rope: rotary embedding turns pairs, but the last dim is 65\n  fix: choose an even head_dim"));
+}
+
+}  // namespace
+}  // namespace moesh::models
