@@ -125,7 +125,13 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
     const ValueId id = inputs[parts.carried + parts.shared + i];
     known[id] = input_like("slice", id);
   }
-  for (const ValueId id : parts.of.saved) known[id] = input_like("saved", id);
+  // The carried inputs are the first of the saved values. The others stand in for what the forward pass would make again,
+  // once the backward pass has been through what makes them.
+  std::map<ValueId, Tensor> saved;
+  for (std::size_t i = 0; i < parts.saved; ++i) {
+    const ValueId id = parts.of.saved[i];
+    (i < parts.carried ? known : saved)[id] = input_like("saved", id);
+  }
   std::vector<Tensor> stacked_cotangents;
   for (std::size_t i = 0; i < parts.stacked; ++i) {
     stacked_cotangents.push_back(stacked_given[i] ? input_like("dstacked", body.results[parts.carried + i]) : Tensor{});
@@ -146,7 +152,9 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
     result.gradients.push_back(i);
     b.mark_result(backward.cotangent_or_zeros(slice));
   }
-  result.graph = without_dead_nodes(b.take());
+  std::map<ValueId, ValueId> stand_ins;
+  for (const auto& [id, tensor] : saved) stand_ins[again[static_cast<std::size_t>(id)].id] = tensor.id;
+  result.graph = without_dead_nodes(with_operands_replaced(b.take(), stand_ins));
   return result;
 }
 

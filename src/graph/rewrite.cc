@@ -56,6 +56,17 @@ std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std
   return tensors;
 }
 
+Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stand_ins) {
+  const auto replace = [&](ValueId& id) {
+    if (const auto found = stand_ins.find(id); found != stand_ins.end()) id = found->second;
+  };
+  for (Node& node : graph.nodes) {
+    for (ValueId& operand : node.operands) replace(operand);
+  }
+  for (ValueId& result : graph.results) replace(result);
+  return graph;
+}
+
 Graph without_dead_nodes(const Graph& graph) {
   const std::vector<bool> needed = needed_nodes(graph);
   Graph kept;

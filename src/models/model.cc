@@ -36,7 +36,9 @@ Tensor project_to_vocab(Builder& builder, const Context& context, Tensor x_BSM, 
   const DType dtype = context.settings.boolean("logits_dot_in_fp32") ? DType::float32 : model.compute_dtype;
   if (model.tied_embedding) {
     const bool normalize = context.settings.boolean("normalize_embedding_logits");
-    const Tensor logits = einsum("logits", "bsm,vm->bsv", cast(x_BSM, dtype), cast(table_VM, dtype));
+    // A tied table is rounded to bfloat16 whatever the compute type, as in MaxText.
+    const Tensor rounded_VM = cast(cast(table_VM, DType::bfloat16), dtype);
+    const Tensor logits = einsum("logits", "bsm,vm->bsv", cast(x_BSM, dtype), rounded_VM);
     return normalize ? graph::scale(logits, 1 / std::sqrt(static_cast<double>(model.emb_dim))) : logits;
   }
   const graph::Scope scope(builder, "logits_dense");

@@ -68,7 +68,6 @@ Offsets offsets_of(const std::string& letters, const Term& term) {
 
 template <typename T, typename R>
 void multiply_terms(const KernelCall& call, const Terms& terms) {
-  const Term none{"", nullptr};
   const std::string depth = letters_of(terms.a, terms.b, terms.result);
   // The result's innermost dim should run along its rows, so that they are written in one go.
   const bool turned = !terms.result.letters.empty() && !terms.b.has(terms.result.letters.back());
@@ -84,7 +83,7 @@ void multiply_terms(const KernelCall& call, const Terms& terms) {
   const Offsets a_batch = offsets_of(batch, a), a_rows = offsets_of(rows, a), a_depth = offsets_of(depth, a);
   const Offsets b_batch = offsets_of(batch, b), b_depth = offsets_of(depth, b), b_columns = offsets_of(columns, b);
   const Offsets c_batch = offsets_of(batch, c), c_rows = offsets_of(rows, c), c_columns = offsets_of(columns, c);
-  multiply<T, R>(&call.workers, chosen_isa(), {a.view->as<const T>(), a_batch, a_rows, a_depth},
+  multiply<T, T, R>(&call.workers, chosen_isa(), {a.view->as<const T>(), a_batch, a_rows, a_depth},
                  {b.view->as<const T>(), b_batch, b_depth, b_columns}, {c.view->as<R>(), c_batch, c_rows, c_columns});
 }
 

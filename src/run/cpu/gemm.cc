@@ -37,7 +37,7 @@ bool is_run(std::span<const std::int64_t> offsets, Range range) {
 
 // Elements (depth, outer) of a panel to out[depth * width + outer], zeros up to the width.
 template <typename T>
-void pack_panel(const T* data, std::span<const std::int64_t> outer, Range lines, std::span<const std::int64_t> depth,
+[[gnu::always_inline]] inline void pack_panel(const T* data, std::span<const std::int64_t> outer, Range lines, std::span<const std::int64_t> depth,
                 Range chunk, bool depth_is_run, std::int64_t width, Wide<T>* __restrict out) {
   const std::int64_t count = lines.size();
   const std::int64_t* lines_at = outer.data() + lines.begin;
@@ -67,7 +67,7 @@ void pack(Isa isa, const T* data, std::span<const std::int64_t> outer, Range lin
   const bool depth_is_run = is_run(depth, chunk);
   for (std::int64_t begin = lines.begin; begin < lines.end; begin += width) {
     const Range panel{begin, std::min(begin + width, lines.end)};
-    vectorised(isa, [&] { pack_panel(data, outer, panel, depth, chunk, depth_is_run, width, out); });
+    vectorised(isa, [&]() MOESH_LOOP { pack_panel(data, outer, panel, depth, chunk, depth_is_run, width, out); });
     out += width * chunk.size();
   }
 }
@@ -94,12 +94,12 @@ W* waiting_strip(std::int64_t count) {
   return scratch.of<W>(count);
 }
 
-template <typename T, typename R>
+template <typename A, typename B, typename C>
 class Product {
-  using W = Wide<T>;
+  using W = Wide<A>;
 
  public:
-  Product(Workers* workers, Isa isa, const Matrices<const T>& a, const Matrices<const T>& b, const Matrices<R>& c, bool add)
+  Product(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c, bool add)
       : workers_(workers), isa_(isa), kernels_(micro_kernels<W>(isa)), a_(a), b_(b), c_(c), add_(add) {
     task_rows_ = kTaskRows / kernels_.rows * kernels_.rows;
     rows_ = static_cast<std::int64_t>(c.rows.size());
@@ -239,18 +239,18 @@ class Product {
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       const W* __restrict line = tile + (row - rows.begin) * pitch;
       if (run) {
-        R* __restrict to = c_at(i, row, columns.begin);
+        C* __restrict to = c_at(i, row, columns.begin);
         const std::int64_t count = columns.size();
         vectorised(isa_, [&]() MOESH_LOOP {
-          for (std::int64_t j = 0; j < count; ++j) to[j] = store<R>(line[j]);
+          for (std::int64_t j = 0; j < count; ++j) to[j] = store<C>(line[j]);
         });
       } else {
-        for (std::int64_t j = columns.begin; j < columns.end; ++j) *c_at(i, row, j) = store<R>(line[j - columns.begin]);
+        for (std::int64_t j = columns.begin; j < columns.end; ++j) *c_at(i, row, j) = store<C>(line[j - columns.begin]);
       }
     }
   }
 
-  R* c_at(std::int64_t i, std::int64_t row, std::int64_t column) const {
+  C* c_at(std::int64_t i, std::int64_t row, std::int64_t column) const {
     return c_.data + c_.batch[static_cast<std::size_t>(i)] + c_.rows[static_cast<std::size_t>(row)] +
            c_.columns[static_cast<std::size_t>(column)];
   }
@@ -258,9 +258,9 @@ class Product {
   Workers* workers_;
   Isa isa_;
   const MicroKernels<W>& kernels_;
-  Matrices<const T> a_;
-  Matrices<const T> b_;
-  Matrices<R> c_;
+  Matrices<const A> a_;
+  Matrices<const B> b_;
+  Matrices<C> c_;
   bool add_;
   std::int64_t task_rows_ = 0;
   std::int64_t rows_ = 0;
@@ -271,18 +271,20 @@ class Product {
 
 }  // namespace
 
-template <typename T, typename R>
-void multiply(Workers* workers, Isa isa, const Matrices<const T>& a, const Matrices<const T>& b, const Matrices<R>& c,
+template <typename A, typename B, typename C>
+void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
               bool add) {
-  Product<T, R>(workers, isa, a, b, c, add).run();
+  static_assert(std::is_same_v<Wide<A>, Wide<B>>);
+  Product<A, B, C>(workers, isa, a, b, c, add).run();
 }
 
-#define MOESH_MULTIPLY(T, R)                                                                                   \
-  template void multiply(Workers*, Isa, const Matrices<const T>&, const Matrices<const T>&, const Matrices<R>&, bool)
-MOESH_MULTIPLY(float, float);
-MOESH_MULTIPLY(double, double);
-MOESH_MULTIPLY(bfloat16, bfloat16);
-MOESH_MULTIPLY(bfloat16, float);
+#define MOESH_MULTIPLY(A, B, C)                                                                                \
+  template void multiply(Workers*, Isa, const Matrices<const A>&, const Matrices<const B>&, const Matrices<C>&, bool)
+MOESH_MULTIPLY(float, float, float);
+MOESH_MULTIPLY(double, double, double);
+MOESH_MULTIPLY(bfloat16, bfloat16, bfloat16);
+MOESH_MULTIPLY(bfloat16, bfloat16, float);
+MOESH_MULTIPLY(float, bfloat16, float);
 #undef MOESH_MULTIPLY
 
 }  // namespace moesh::run::cpu

@@ -19,10 +19,10 @@ struct Matrices {
   std::span<const std::int64_t> columns;
 };
 
-// c = a b, or c += a b. An element is a sum of sums: of 256 terms each, every one from zero and in order. So its bits depend
+// c = a b, or c += a b; A may be the wide type of B. An element is a sum of sums: of 256 terms each, every one from zero and in order. So its bits depend
 // on its row of a and its column of b alone. Without workers the calling thread does it all.
-template <typename T, typename R>
-void multiply(Workers* workers, Isa isa, const Matrices<const T>& a, const Matrices<const T>& b, const Matrices<R>& c,
+template <typename A, typename B, typename C>
+void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
               bool add = false);
 
 }  // namespace moesh::run::cpu

@@ -45,7 +45,7 @@ void vectorised(Isa isa, const Loop& loop) {
   series = series * r + 5.0000001201e-1f;
   series = series * r * r + r + 1.0f;
   // 2^n in two factors, as 2^128 is none of the numbers.
-  const std::int32_t power = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kShift);
+  const auto power = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(kShift));
   const std::int32_t half = power >> 1;
   const float scaled = series * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((power - half + 127) << 23);
   const float low = x < -87.3365447f ? 0.0f : scaled;

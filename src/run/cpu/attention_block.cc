@@ -1,0 +1,152 @@
+#include "run/cpu/attention_block.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include "run/cpu/simd.h"
+
+namespace moesh::run::cpu {
+namespace {
+
+constexpr std::int64_t kBlockRows = 56;  // of scores; a multiple of the widest micro kernel's rows
+constexpr std::int64_t kKeyChunk = 256;
+
+// A query sees the keys of its own segment at its own and earlier positions, the last `window` of them.
+struct Sight {
+  std::int32_t segment;
+  std::int32_t position;
+  std::int32_t farthest;  // position
+
+  [[gnu::always_inline]] bool sees(std::int32_t key_segment, std::int32_t key_position) const {
+    return (key_segment == segment) & (key_position <= position) & (key_position > farthest);
+  }
+};
+
+Sight sight_of(std::int32_t segment, std::int32_t position, std::int64_t window) {
+  const std::int64_t farthest = std::int64_t{position} - window;
+  const bool all = window <= 0 || farthest < std::numeric_limits<std::int32_t>::min();
+  return {segment, position, all ? std::numeric_limits<std::int32_t>::min() : static_cast<std::int32_t>(farthest)};
+}
+
+}  // namespace
+
+template <typename T>
+AttentionScores<T>::AttentionScores(const graph::AttentionOf& of, std::span<const View> operands)
+    : of_(of), query_(operands[0].as<T>()), key_(operands[1].as<T>()) {
+  const View& query = operands[0];
+  const View& key = operands[1];
+  const std::size_t of_keys = operands.size() >= 7 ? 5 : 3;
+  query_positions_ = operands[3].as<std::int32_t>();
+  query_segments_ = operands[4].as<std::int32_t>();
+  key_positions_ = operands[of_keys].as<std::int32_t>();
+  key_segments_ = operands[of_keys + 1].as<std::int32_t>();
+  if (operands.size() % 2 == 0) sinks_ = operands.back().as<T>();
+  shape_.rows = query.size(0);
+  shape_.queries = query.size(1);
+  shape_.keys = key.size(1);
+  shape_.heads = query.size(2);
+  shape_.key_heads = key.size(2);
+  shape_.sharing = shape_.heads / shape_.key_heads;
+  shape_.dim = query.size(3);
+  shape_.value_dim = operands[2].size(3);
+  shape_.block_queries = std::max<std::int64_t>(1, kBlockRows / shape_.sharing);
+  shape_.blocks = (shape_.queries + shape_.block_queries - 1) / shape_.block_queries;
+  assert(shape_.heads % shape_.key_heads == 0);
+}
+
+template <typename T>
+AttentionBlock AttentionScores<T>::block(std::int64_t row, std::int64_t key_head, std::int64_t index) const {
+  AttentionBlock block{row, key_head, index * shape_.block_queries, 0, 0, 0};
+  block.queries = std::min(shape_.block_queries, shape_.queries - block.query);
+  find_keys(block);
+  return block;
+}
+
+template <typename T>
+void AttentionScores<T>::find_keys(AttentionBlock& block) const {
+  const std::int32_t* positions = key_positions_ + block.row * shape_.keys;
+  const std::int32_t* segments = key_segments_ + block.row * shape_.keys;
+  std::int64_t first = shape_.keys;
+  std::int64_t last = -1;
+  for (std::int64_t i = 0; i < block.queries; ++i) {
+    const std::int64_t token = block.row * shape_.queries + block.query + i;
+    const Sight sight = sight_of(query_segments_[token], query_positions_[token], of_.window);
+    for (std::int64_t t = 0; t < first; ++t) {
+      if (sight.sees(segments[t], positions[t])) first = t;
+    }
+    for (std::int64_t t = shape_.keys - 1; t > last; --t) {
+      if (sight.sees(segments[t], positions[t])) last = t;
+    }
+  }
+  block.first_key = last < 0 ? 0 : first / kKeyChunk * kKeyChunk;
+  block.keys = last + 1 - block.first_key;
+}
+
+template <typename T>
+std::vector<std::int64_t> AttentionScores<T>::query_rows(const AttentionBlock& block, std::int64_t width) const {
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t i = 0; i < block.queries; ++i) {
+    for (std::int64_t head = 0; head < shape_.sharing; ++head) offsets.push_back((i * shape_.heads + head) * width);
+  }
+  return offsets;
+}
+
+template <typename T>
+void AttentionScores<T>::exponentials(Isa isa, const AttentionBlock& block, W* scores, W* slopes, Row* rows) const {
+  const std::vector<std::int64_t> only{0};
+  const std::vector<std::int64_t> dims = steps(shape_.dim, 1);
+  const std::vector<std::int64_t> query_at_row = query_rows(block, shape_.dim);
+  const std::vector<std::int64_t> key_at_row = key_rows(block, shape_.dim);
+  const std::vector<std::int64_t> score_rows = steps(rows_of(block), block.keys);
+  const std::vector<std::int64_t> score_columns = steps(block.keys, 1);
+  multiply<T, T, W>(nullptr, isa, {query_ + query_at(block, shape_.dim), only, query_at_row, dims},
+                    {key_ + key_at(block, shape_.dim), only, dims, key_at_row}, {scores, only, score_rows, score_columns});
+  for (std::int64_t i = 0; i < rows_of(block); ++i) {
+    rows[i] = exponentials_of_row(isa, block, i, scores + i * block.keys, slopes == nullptr ? nullptr : slopes + i * block.keys);
+  }
+}
+
+// In bfloat16 the scores and the exponentials are rounded to it, as the reference's are; the rest is float32.
+template <typename T>
+auto AttentionScores<T>::exponentials_of_row(Isa isa, const AttentionBlock& block, std::int64_t index, W* scores,
+                                             W* slopes) const -> Row {
+  const std::int64_t token = block.row * shape_.queries + block.query + index / shape_.sharing;
+  const Sight sight = sight_of(query_segments_[token], query_positions_[token], of_.window);
+  const std::int32_t* __restrict positions = key_positions_ + block.row * shape_.keys + block.first_key;
+  const std::int32_t* __restrict segments = key_segments_ + block.row * shape_.keys + block.first_key;
+  W* __restrict x = scores;
+  const std::int64_t keys = block.keys;
+  const W scale = static_cast<W>(of_.score_scale);
+  const W nothing = -std::numeric_limits<W>::infinity();
+  Row row;
+  vectorised(isa, [&]() MOESH_LOOP {
+    for (std::int64_t t = 0; t < keys; ++t) x[t] = rounded<T>(x[t] * scale);
+  });
+  if (of_.soft_cap > 0) {
+    const W cap = static_cast<W>(of_.soft_cap);
+    for (std::int64_t t = 0; t < keys; ++t) {
+      const W bent = std::tanh(x[t] / cap);
+      x[t] = rounded<T>(bent * cap);
+      if (slopes != nullptr) slopes[t] = 1 - bent * bent;
+    }
+  }
+  vectorised(isa, [&]() MOESH_LOOP {
+    for (std::int64_t t = 0; t < keys; ++t) x[t] = sight.sees(segments[t], positions[t]) ? x[t] : nothing;
+    W largest = largest_of<W>(keys, [&](std::int64_t t) MOESH_LOOP { return x[t]; });
+    const W sink = sinks_ == nullptr ? nothing : load(sinks_[block.key_head * shape_.sharing + index % shape_.sharing]);
+    largest = sink > largest ? sink : largest;
+    if (largest == nothing) largest = 0;
+    for (std::int64_t t = 0; t < keys; ++t) x[t] = rounded<T>(exp_of(x[t] - largest));
+    row.sink = rounded<T>(exp_of(sink - largest));
+    row.sum = sum_of<W>(keys, [&](std::int64_t t) MOESH_LOOP { return x[t]; }) + row.sink;
+  });
+  return row;
+}
+
+template class AttentionScores<float>;
+template class AttentionScores<bfloat16>;
+template class AttentionScores<double>;
+
+}  // namespace moesh::run::cpu

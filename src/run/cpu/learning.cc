@@ -1,0 +1,149 @@
+// Updates of parameters, and the norm of what updates them.
+#include <cmath>
+#include <vector>
+
+#include "run/cpu/kernels.h"
+#include "run/cpu/simd.h"
+
+namespace moesh::run::cpu {
+namespace {
+
+using graph::AdamOf;
+using graph::SgdOf;
+
+constexpr std::int64_t kGrain = 16384;
+constexpr std::int64_t kPiece = 1024;  // elements that are widened at a time
+
+template <typename W>
+void widen(Isa isa, const View& from, std::int64_t begin, std::int64_t count, W* __restrict to) {
+  for_floating(from.dtype, [&]<typename T>() {
+    const T* __restrict source = from.as<T>() + begin;
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<W>(load(source[i]));
+    });
+  });
+}
+
+template <typename W>
+void narrow(Isa isa, const W* __restrict from, std::int64_t count, const View& to, std::int64_t begin) {
+  for_floating(to.dtype, [&]<typename T>() {
+    T* __restrict result = to.as<T>() + begin;
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count; ++i) result[i] = store<T>(from[i]);
+    });
+  });
+}
+
+// Calls body(begin, count) for pieces of the elements.
+template <typename Body>
+void for_pieces(const KernelCall& call, const Body& body) {
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (; begin < end; begin += kPiece) body(begin, std::min(kPiece, end - begin));
+  });
+}
+
+// A step as numbers: mu and nu decay towards the gradient and its square; the update is
+// (of_mu mu + of_gradient g) / (sqrt(of_nu nu + epsilon_root) + epsilon) + decay p, times the rate.
+struct AdamStep {
+  double rate, beta1, beta2, of_mu, of_gradient, of_nu, epsilon, epsilon_root, decay;
+};
+
+AdamStep adam_step(const AdamOf& of, double rate, double step) {
+  AdamStep made{rate, of.beta1, of.beta2, 1, 0, 1, of.epsilon, of.epsilon_root, of.weight_decay};
+  const auto corrected = [](double beta, double steps) { return 1 / (1 - std::pow(beta, steps)); };
+  if (of.pax) {
+    const auto decay = [&](double beta) { return beta * (1 - std::pow(beta, step - 1)) / (1 - std::pow(beta, step)); };
+    made.beta1 = decay(of.beta1);
+    made.beta2 = decay(of.beta2);
+    return made;
+  }
+  made.of_nu = corrected(of.beta2, step);
+  made.of_mu = corrected(of.beta1, of.nesterov ? step + 1 : step);
+  if (of.nesterov) {
+    made.of_mu *= of.beta1;
+    made.of_gradient = (1 - of.beta1) * corrected(of.beta1, step);
+  }
+  return made;
+}
+
+template <typename W>
+void update_piece(Isa isa, const AdamStep& step, std::int64_t count, W* __restrict p, const W* __restrict g,
+                  W* __restrict mu, W* __restrict nu) {
+  const W rate = W(step.rate), beta1 = W(step.beta1), beta2 = W(step.beta2), of_mu = W(step.of_mu);
+  const W of_gradient = W(step.of_gradient), of_nu = W(step.of_nu), epsilon = W(step.epsilon);
+  const W epsilon_root = W(step.epsilon_root), decay = W(step.decay);
+  const W rest1 = W(1 - step.beta1), rest2 = W(1 - step.beta2);
+  vectorised(isa, [&]() MOESH_LOOP {
+    for (std::int64_t i = 0; i < count; ++i) {
+      mu[i] = beta1 * mu[i] + rest1 * g[i];
+      nu[i] = beta2 * nu[i] + rest2 * (g[i] * g[i]);
+      const W along = of_mu * mu[i] + of_gradient * g[i];
+      p[i] -= rate * (along / (std::sqrt(of_nu * nu[i] + epsilon_root) + epsilon) + decay * p[i]);
+    }
+  });
+}
+
+template <typename T>
+void adam_update_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const float* scalars = call.operands[4].as<float>();
+  const AdamStep step = adam_step(std::get<AdamOf>(call.attributes), scalars[0], scalars[1]);
+  const Isa isa = chosen_isa();
+  for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
+    W p[kPiece], g[kPiece], mu[kPiece], nu[kPiece];
+    W* const pieces[] = {p, g, mu, nu};
+    for (std::size_t i = 0; i < 4; ++i) widen(isa, call.operands[i], begin, count, pieces[i]);
+    update_piece(isa, step, count, p, g, mu, nu);
+    narrow(isa, p, count, call.results[0], begin);
+    narrow(isa, mu, count, call.results[1], begin);
+    narrow(isa, nu, count, call.results[2], begin);
+  });
+}
+
+template <typename T>
+void sgd_update_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const W rate = static_cast<W>(call.operands[2].as<float>()[0]);
+  const W decay = static_cast<W>(std::get<SgdOf>(call.attributes).weight_decay);
+  const Isa isa = chosen_isa();
+  for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
+    W p[kPiece], update[kPiece];
+    widen(isa, call.operands[0], begin, count, p);
+    widen(isa, call.operands[1], begin, count, update);
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count; ++i) p[i] -= rate * (update[i] + decay * p[i]);
+    });
+    narrow(isa, p, count, call.results[0], begin);
+  });
+}
+
+}  // namespace
+
+void sum_squares(const KernelCall& call) {
+  const View& x = call.operands[0];
+  const Isa isa = chosen_isa();
+  std::vector<double> sums(static_cast<std::size_t>((x.count() + kGrain - 1) / kGrain));
+  for_floating(x.dtype, [&]<typename T>() {
+    call.workers.parallel(x.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      const T* __restrict from = x.as<T>() + begin;
+      const auto square = [&](std::int64_t i) MOESH_LOOP {
+        const double value = static_cast<double>(load(from[i]));
+        return value * value;
+      };
+      vectorised(isa, [&]() MOESH_LOOP { sums[static_cast<std::size_t>(begin / kGrain)] = sum_of<double>(end - begin, square); });
+    });
+  });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  for_floating(call.results[0].dtype, [&]<typename R>() { *call.results[0].as<R>() = store<R>(total); });
+}
+
+void adam_update(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { adam_update_of<T>(call); });
+}
+
+void sgd_update(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { sgd_update_of<T>(call); });
+}
+
+}  // namespace moesh::run::cpu

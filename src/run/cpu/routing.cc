@@ -1,0 +1,379 @@
+// Which experts a token goes to, with what weight and into which slot, and how evenly that came out.
+// Shape suffixes: B rows, S length, E experts, K experts a token, C slots.
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <vector>
+
+#include "run/cpu/kernels.h"
+#include "run/cpu/simd.h"
+
+namespace moesh::run::cpu {
+namespace {
+
+using graph::TopKOf;
+
+constexpr std::int64_t kGrain = 8192;
+
+std::int64_t grain_of(std::int64_t width) { return 1 + kGrain / std::max<std::int64_t>(1, width); }
+
+// The k largest, the lower index first among equals. With fewer numbers above -inf than k, lower indices fill up.
+template <typename W>
+void choose_largest(const W* values, std::int64_t count, std::int64_t k, std::vector<char>& taken, std::int32_t* chosen) {
+  taken.assign(static_cast<std::size_t>(count), 0);
+  for (std::int64_t choice = 0; choice < k; ++choice) {
+    std::int64_t best = -1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (taken[static_cast<std::size_t>(i)] == 0 && (best < 0 || values[i] > values[best])) best = i;
+    }
+    taken[static_cast<std::size_t>(best)] = 1;
+    chosen[choice] = static_cast<std::int32_t>(best);
+  }
+}
+
+std::uint64_t hash_of(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+// Chooses the experts of one token after the other.
+template <typename W>
+class Chooser {
+ public:
+  Chooser(const TopKOf& of, std::int64_t experts) : of_(of), experts_(experts), scores_(static_cast<std::size_t>(experts)) {}
+
+  template <typename T>
+  void choose(std::int64_t token, const T* choosing, std::int32_t* ids) {
+    if (of_.random) return choose_randomly(token, ids);
+    for (std::size_t e = 0; e < scores_.size(); ++e) scores_[e] = load(choosing[e]);
+    if (of_.groups > 0) leave_chosen_groups();
+    choose_largest(scores_.data(), experts_, of_.k, taken_, ids);
+  }
+
+ private:
+  // k different experts, each set of them as likely as any other (Floyd's way), from the token's number.
+  void choose_randomly(std::int64_t token, std::int32_t* ids) const {
+    for (std::int64_t choice = 0; choice < of_.k; ++choice) {
+      const std::int64_t limit = experts_ - of_.k + choice;
+      const auto counter = static_cast<std::uint64_t>(token * of_.k + choice);
+      const auto drawn = static_cast<std::int32_t>(hash_of(counter * 0x9E3779B97F4A7C15u + 1) % static_cast<std::uint64_t>(limit + 1));
+      const bool seen = std::find(ids, ids + choice, drawn) != ids + choice;
+      ids[choice] = seen ? static_cast<std::int32_t>(limit) : drawn;
+    }
+  }
+
+  // A group's score is the sum of its best ones; experts of the groups that lose are out.
+  void leave_chosen_groups() {
+    const std::int64_t size = experts_ / of_.groups;
+    const std::int64_t terms = std::min<std::int64_t>(of_.group_score_terms, size);
+    groups_.assign(static_cast<std::size_t>(of_.groups), W(0));
+    best_.resize(static_cast<std::size_t>(std::max(terms, of_.chosen_groups)));
+    for (std::int64_t group = 0; group < of_.groups; ++group) {
+      const W* scores = scores_.data() + group * size;
+      choose_largest(scores, size, terms, taken_, best_.data());
+      for (std::int64_t i = 0; i < terms; ++i) groups_[static_cast<std::size_t>(group)] += scores[best_[static_cast<std::size_t>(i)]];
+    }
+    choose_largest(groups_.data(), of_.groups, of_.chosen_groups, taken_, best_.data());
+    for (std::int64_t e = 0; e < experts_; ++e) {
+      if (taken_[static_cast<std::size_t>(e / size)] == 0) scores_[static_cast<std::size_t>(e)] = -std::numeric_limits<W>::infinity();
+    }
+  }
+
+  const TopKOf& of_;
+  std::int64_t experts_;
+  std::vector<W> scores_;
+  std::vector<W> groups_;
+  std::vector<std::int32_t> best_;
+  std::vector<char> taken_;
+};
+
+// From the chosen scores to weights, in place; each step is rounded to the type. Random routing takes the scores as they are.
+template <typename T>
+void weigh(const TopKOf& of, std::vector<Wide<T>>& weights) {
+  using W = Wide<T>;
+  if (of.random) return;
+  if (of.weights == TopKOf::Weights::softmax_of_chosen) {
+    const W largest = *std::max_element(weights.begin(), weights.end());
+    W sum = 0;
+    for (W& weight : weights) sum += weight = exp_of(weight - largest);
+    for (W& weight : weights) weight = rounded<T>(weight / sum);
+  }
+  if (of.normalize) {
+    W sum = 0;
+    for (const W weight : weights) sum += weight;
+    sum = rounded<T>(rounded<T>(sum) + static_cast<W>(of.normalize_epsilon));
+    for (W& weight : weights) weight = rounded<T>(weight / sum);
+  }
+  if (of.scale != 1) {
+    for (W& weight : weights) weight = rounded<T>(weight * static_cast<W>(of.scale));
+  }
+}
+
+// Gradients of the chosen scores from those of the weights, in place.
+template <typename W>
+void weigh_back(const TopKOf& of, const std::vector<W>& scores, std::vector<W>& d) {
+  if (of.random) return;
+  const std::size_t k = scores.size();
+  std::vector<W> before(scores);  // what normalising divided
+  if (of.weights == TopKOf::Weights::softmax_of_chosen) {
+    const W largest = *std::max_element(scores.begin(), scores.end());
+    W sum = 0;
+    for (W& weight : before) sum += weight = exp_of(weight - largest);
+    for (W& weight : before) weight /= sum;
+  }
+  for (W& slope : d) slope *= static_cast<W>(of.scale);
+  if (of.normalize) {
+    W sum = static_cast<W>(of.normalize_epsilon);
+    W mean = 0;
+    for (const W weight : before) sum += weight;
+    for (std::size_t i = 0; i < k; ++i) mean += d[i] * before[i] / sum;
+    for (W& slope : d) slope = (slope - mean) / sum;
+  }
+  if (of.weights == TopKOf::Weights::softmax_of_chosen) {
+    W mean = 0;
+    for (std::size_t i = 0; i < k; ++i) mean += d[i] * before[i];
+    for (std::size_t i = 0; i < k; ++i) d[i] = before[i] * (d[i] - mean);
+  }
+}
+
+template <typename T>
+void top_k_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const TopKOf& of = std::get<TopKOf>(call.attributes);
+  const View& choosing = call.operands[0];
+  const T* weighing = call.operands.back().as<T>();
+  const std::int64_t experts = choosing.shape.back();
+  assert(of.k <= experts);
+  const std::int64_t tokens = choosing.count() / experts;
+  call.workers.parallel(tokens, grain_of(experts * of.k), [&](std::int64_t begin, std::int64_t end) {
+    Chooser<W> chooser(of, experts);
+    std::vector<W> weights(static_cast<std::size_t>(of.k));
+    for (std::int64_t token = begin; token < end; ++token) {
+      std::int32_t* ids = call.results[1].as<std::int32_t>() + token * of.k;
+      chooser.choose(token, choosing.as<T>() + token * experts, ids);
+      for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = load(weighing[token * experts + ids[i]]);
+      weigh<T>(of, weights);
+      T* result = call.results[0].as<T>() + token * of.k;
+      for (std::size_t i = 0; i < weights.size(); ++i) result[i] = store<T>(weights[i]);
+    }
+  });
+}
+
+template <typename T>
+void top_k_grad_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const TopKOf& of = std::get<TopKOf>(call.attributes);
+  const std::int64_t experts = call.results[0].shape.back();
+  const std::int64_t tokens = call.results[0].count() / experts;
+  call.workers.parallel(tokens, grain_of(experts), [&](std::int64_t begin, std::int64_t end) {
+    std::vector<W> scores(static_cast<std::size_t>(of.k)), d(scores.size());
+    for (std::int64_t token = begin; token < end; ++token) {
+      const T* of_token = call.operands[0].as<T>() + token * experts;
+      const std::int32_t* ids = call.operands[1].as<std::int32_t>() + token * of.k;
+      const T* dweights = call.operands[2].as<T>() + token * of.k;
+      for (std::size_t i = 0; i < d.size(); ++i) {
+        scores[i] = load(of_token[ids[i]]);
+        d[i] = load(dweights[i]);
+      }
+      weigh_back(of, scores, d);
+      T* dscores = call.results[0].as<T>() + token * experts;
+      std::fill_n(dscores, experts, store<T>(W(0)));
+      for (std::size_t i = 0; i < d.size(); ++i) dscores[ids[i]] = store<T>(d[i]);
+    }
+  });
+}
+
+template <typename T>
+void spread_of(const KernelCall& call) {
+  const std::int64_t experts = call.results[0].shape.back();
+  const std::int64_t k = call.operands[1].shape.back();
+  call.workers.parallel(call.operands[1].count() / k, grain_of(experts), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      T* result = call.results[0].as<T>() + token * experts;
+      std::fill_n(result, experts, store<T>(Wide<T>(0)));
+      for (std::int64_t i = token * k; i < (token + 1) * k; ++i) {
+        result[call.operands[1].as<std::int32_t>()[i]] = call.operands[0].as<T>()[i];
+      }
+    }
+  });
+}
+
+template <typename T>
+void spread_grad_of(const KernelCall& call) {
+  const std::int64_t experts = call.operands[1].shape.back();
+  const std::int64_t k = call.results[0].shape.back();
+  const auto* ids = call.operands[0].as<std::int32_t>();
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      call.results[0].as<T>()[i] = call.operands[1].as<T>()[i / k * experts + ids[i]];
+    }
+  });
+}
+
+// Calls visit(choice's number in the row, place in the row's mask [S, E, C]) for each choice that gets a slot. Slots of an
+// expert are taken in the order of tokens, and within a token of its choices.
+template <typename Visit>
+void for_slots(const View& ids_BSK, std::int64_t row, std::int64_t experts, std::int64_t slots, const Visit& visit) {
+  const std::int64_t k = ids_BSK.size(2);
+  const std::int64_t choices = ids_BSK.size(1) * k;
+  const std::int32_t* ids = ids_BSK.as<std::int32_t>() + row * choices;
+  std::vector<std::int64_t> taken(static_cast<std::size_t>(experts));
+  for (std::int64_t i = 0; i < choices; ++i) {
+    const std::int64_t slot = taken[static_cast<std::size_t>(ids[i])]++;
+    if (slot < slots) visit(i, ((i / k) * experts + ids[i]) * slots + slot);
+  }
+}
+
+template <typename T>
+void slot_mask_of(const KernelCall& call) {
+  const View& mask_BSEC = call.results[0];
+  const std::int64_t size = mask_BSEC.size(1) * mask_BSEC.size(2) * mask_BSEC.size(3);
+  const std::int64_t choices = call.operands[0].size(1) * call.operands[0].size(2);
+  const T* weights = call.operands.size() > 1 ? call.operands[1].as<T>() : nullptr;
+  call.workers.parallel(mask_BSEC.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T* mask = mask_BSEC.as<T>() + row * size;
+      std::fill_n(mask, size, store<T>(Wide<T>(0)));
+      for_slots(call.operands[0], row, mask_BSEC.size(2), mask_BSEC.size(3), [&](std::int64_t choice, std::int64_t place) {
+        mask[place] = weights == nullptr ? store<T>(Wide<T>(1)) : weights[row * choices + choice];
+      });
+    }
+  });
+}
+
+template <typename T>
+void slot_mask_grad_of(const KernelCall& call) {
+  const View& dmask_BSEC = call.operands[1];
+  const std::int64_t size = dmask_BSEC.size(1) * dmask_BSEC.size(2) * dmask_BSEC.size(3);
+  const std::int64_t choices = call.operands[0].size(1) * call.operands[0].size(2);
+  call.workers.parallel(dmask_BSEC.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const T* dmask = dmask_BSEC.as<T>() + row * size;
+      T* dweights = call.results[0].as<T>() + row * choices;
+      std::fill_n(dweights, choices, store<T>(Wide<T>(0)));
+      for_slots(call.operands[0], row, dmask_BSEC.size(2), dmask_BSEC.size(3),
+                [&](std::int64_t choice, std::int64_t place) { dweights[choice] = dmask[place]; });
+    }
+  });
+}
+
+// A row's tokens for each expert, per token of the row.
+std::vector<double> density_of(const View& ids_BSK, std::int64_t row, std::int64_t experts) {
+  const std::int64_t length = ids_BSK.size(1);
+  const std::int64_t choices = length * ids_BSK.size(2);
+  const std::int32_t* ids = ids_BSK.as<std::int32_t>() + row * choices;
+  std::vector<double> density(static_cast<std::size_t>(experts));
+  for (std::int64_t i = 0; i < choices; ++i) density[static_cast<std::size_t>(ids[i])] += 1;
+  for (double& share : density) share /= static_cast<double>(length);
+  return density;
+}
+
+template <typename T>
+void softmax_of_token(const T* scores, std::vector<Wide<T>>& shares) {
+  using W = Wide<T>;
+  for (std::size_t e = 0; e < shares.size(); ++e) shares[e] = load(scores[e]);
+  const W largest = *std::max_element(shares.begin(), shares.end());
+  W sum = 0;
+  for (W& share : shares) sum += share = exp_of(share - largest);
+  for (W& share : shares) share /= sum;
+}
+
+// What the mean over rows and experts, times experts squared and the weight, makes of density times probability.
+double balance_factor(const KernelCall& call, std::int64_t rows, std::int64_t experts) {
+  return std::get<graph::BalanceLossOf>(call.attributes).weight * static_cast<double>(experts) / static_cast<double>(rows);
+}
+
+template <typename T>
+void balance_loss_of(const KernelCall& call) {
+  const View& scores_BSE = call.operands[0];
+  const std::int64_t rows = scores_BSE.size(0), length = scores_BSE.size(1), experts = scores_BSE.size(2);
+  std::vector<double> losses(static_cast<std::size_t>(rows));
+  call.workers.parallel(rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<Wide<T>> shares(static_cast<std::size_t>(experts));
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::vector<double> density = density_of(call.operands[1], row, experts);
+      double loss = 0;
+      for (std::int64_t token = row * length; token < (row + 1) * length; ++token) {
+        softmax_of_token(scores_BSE.as<T>() + token * experts, shares);
+        for (std::size_t e = 0; e < shares.size(); ++e) loss += density[e] * static_cast<double>(shares[e]);
+      }
+      losses[static_cast<std::size_t>(row)] = loss / static_cast<double>(length);
+    }
+  });
+  double sum = 0;
+  for (const double loss : losses) sum += loss;
+  const double value = sum * balance_factor(call, rows, experts);
+  for_floating(call.results[0].dtype, [&]<typename R>() { *call.results[0].as<R>() = store<R>(value); });
+}
+
+template <typename T>
+void balance_loss_grad_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const View& scores_BSE = call.operands[0];
+  const std::int64_t rows = scores_BSE.size(0), length = scores_BSE.size(1), experts = scores_BSE.size(2);
+  double dloss = 0;
+  for_floating(call.operands[2].dtype, [&]<typename R>() { dloss = static_cast<double>(load(*call.operands[2].as<R>())); });
+  const W factor = static_cast<W>(dloss * balance_factor(call, rows, experts) / static_cast<double>(length));
+  call.workers.parallel(rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<W> shares(static_cast<std::size_t>(experts));
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::vector<double> density = density_of(call.operands[1], row, experts);
+      for (std::int64_t token = row * length; token < (row + 1) * length; ++token) {
+        softmax_of_token(scores_BSE.as<T>() + token * experts, shares);
+        W mean = 0;
+        for (std::size_t e = 0; e < shares.size(); ++e) mean += shares[e] * static_cast<W>(density[e]);
+        T* dscores = call.results[0].as<T>() + token * experts;
+        for (std::size_t e = 0; e < shares.size(); ++e) {
+          dscores[e] = store<T>(factor * shares[e] * (static_cast<W>(density[e]) - mean));
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void top_k(const KernelCall& call) {
+  for_floating(call.operands[0].dtype, [&]<typename T>() { top_k_of<T>(call); });
+}
+
+void top_k_grad(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { top_k_grad_of<T>(call); });
+}
+
+void spread(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { spread_of<T>(call); });
+}
+
+void spread_grad(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { spread_grad_of<T>(call); });
+}
+
+void slot_mask(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { slot_mask_of<T>(call); });
+}
+
+void slot_mask_grad(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { slot_mask_grad_of<T>(call); });
+}
+
+void balance_loss(const KernelCall& call) {
+  for_floating(call.operands[0].dtype, [&]<typename T>() { balance_loss_of<T>(call); });
+}
+
+void balance_loss_grad(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { balance_loss_grad_of<T>(call); });
+}
+
+void expert_load(const KernelCall& call) {
+  const View& ids = call.operands[0];
+  std::vector<std::int64_t> tokens_per_expert(static_cast<std::size_t>(call.results[0].count()));
+  for (std::int64_t i = 0; i < ids.count(); ++i) ++tokens_per_expert[static_cast<std::size_t>(ids.as<std::int32_t>()[i])];
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    T* load_E = call.results[0].as<T>();
+    for (std::size_t e = 0; e < tokens_per_expert.size(); ++e) load_E[e] = store<T>(static_cast<double>(tokens_per_expert[e]));
+  });
+}
+
+}  // namespace moesh::run::cpu

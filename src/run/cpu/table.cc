@@ -1,0 +1,56 @@
+// Which kernel runs an op.
+#include "run/cpu/kernels.h"
+
+namespace moesh::run {
+
+Kernel find_cpu_kernel(graph::Op op) {
+  using graph::Op;
+  switch (op) {
+    case Op::einsum: return cpu::einsum;
+    case Op::unary: return cpu::unary;
+    case Op::binary: return cpu::binary;
+    case Op::cast: return cpu::cast;
+    case Op::broadcast: return cpu::broadcast;
+    case Op::reduce: return cpu::reduce;
+    case Op::reshape: return cpu::reshape;
+    case Op::transpose: return cpu::transpose;
+    case Op::slice: return cpu::slice;
+    case Op::concat: return cpu::concat;
+    case Op::pad: return cpu::pad;
+    case Op::fill: return cpu::fill;
+    case Op::softmax: return cpu::softmax;
+    case Op::rms_norm: return cpu::rms_norm;
+    case Op::rope: return cpu::rope;
+    case Op::attention: return cpu::attention;
+    case Op::embed: return cpu::embed;
+    case Op::cross_entropy: return cpu::cross_entropy;
+    case Op::top_k: return cpu::top_k;
+    case Op::spread: return cpu::spread;
+    case Op::slot_mask: return cpu::slot_mask;
+    case Op::balance_loss: return cpu::balance_loss;
+    case Op::expert_load: return cpu::expert_load;
+    case Op::unary_grad: return cpu::unary_grad;
+    case Op::softmax_grad: return cpu::softmax_grad;
+    case Op::rms_norm_grad: return cpu::rms_norm_grad;
+    case Op::attention_grad: return cpu::attention_grad;
+    case Op::embed_grad: return cpu::embed_grad;
+    case Op::cross_entropy_grad: return cpu::cross_entropy_grad;
+    case Op::top_k_grad: return cpu::top_k_grad;
+    case Op::spread_grad: return cpu::spread_grad;
+    case Op::slot_mask_grad: return cpu::slot_mask_grad;
+    case Op::balance_loss_grad: return cpu::balance_loss_grad;
+    case Op::sum_squares: return cpu::sum_squares;
+    case Op::adam_update: return cpu::adam_update;
+    case Op::sgd_update: return cpu::sgd_update;
+    // Placed, laid out or run by the executor.
+    case Op::input:
+    case Op::parameter:
+    case Op::constraint:
+    case Op::stage_state:
+    case Op::repeat:
+    case Op::region: return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace moesh::run
