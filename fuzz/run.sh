@@ -12,7 +12,7 @@ targets=("$@")
 # What a run may cost: bytes of input, megabytes of memory, seconds an input.
 length() { case $1 in yaml) echo 65536 ;; hardware) echo 8192 ;; *) echo 4096 ;; esac; }
 memory=512
-slowest=10
+slowest=20
 
 words() {
   cat "$root/fuzz/$1.dict"

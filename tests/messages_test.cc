@@ -140,8 +140,13 @@ std::vector<std::filesystem::path> files_under(const std::filesystem::path& fold
 }
 
 // What issues build that are still open: the messages are quoted before they end, and these leave the list.
-const std::vector<std::string> kUnderConstruction{"src/plan/", "src/run/",   "src/train/", "src/decode/",
-                                                  "src/cli/train.cc", "src/cli/verify.cc", "src/graph/gradients.cc"};
+const std::vector<std::string> kUnderConstruction{"src/plan/",
+                                                  "src/run/",
+                                                  "src/train/",
+                                                  "src/decode/",
+                                                  "src/cli/train.cc",
+                                                  "src/cli/verify.cc",
+                                                  "src/graph/gradients.cc"};
 
 bool is_under_construction(const std::filesystem::path& file) {
   const std::string name = file.lexically_relative(kRoot).string();
@@ -168,9 +173,10 @@ TEST(Messages, AreAllQuotedByATest) {
     for (std::string& text : texts_of(test::read_text(file))) quoted.push_back(std::move(text));
   }
   for (const Message& message : all_messages()) {
-    const bool found = kUnreachable.contains(message.text) || std::any_of(quoted.begin(), quoted.end(), [&](const std::string& text) {
-      return text.find(message.text) != std::string::npos;
-    });
+    const bool found =
+        kUnreachable.contains(message.text) || std::any_of(quoted.begin(), quoted.end(), [&](const std::string& text) {
+          return text.find(message.text) != std::string::npos;
+        });
     EXPECT_TRUE(found) << message.where << ": no test quotes \"" << message.text << "\"";
   }
 }
@@ -179,7 +185,8 @@ TEST(Messages, AreFoundInTheSources) {
   const std::vector<Message> all = all_messages();
   EXPECT_GT(all.size(), 90u);
   EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](const Message& m) { return m.text == "unknown key '"; }));
-  EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](const Message& m) { return m.text == ", but the mesh has only the axes "; }));
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(),
+                          [](const Message& m) { return m.text == ", but the mesh has only the axes "; }));
 }
 
 }  // namespace

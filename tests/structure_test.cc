@@ -100,7 +100,8 @@ TEST(Structure, ASourceIncludesItsOwnHeaderFirst) {
     header.replace_extension(".h");
     if (file.extension() != ".cc" || !std::filesystem::exists(header)) continue;
     const std::vector<std::string> lines = lines_of(file);
-    const auto first = std::find_if(lines.begin(), lines.end(), [](const std::string& l) { return l.starts_with("#include"); });
+    const auto first =
+        std::find_if(lines.begin(), lines.end(), [](const std::string& l) { return l.starts_with("#include"); });
     ASSERT_NE(first, lines.end()) << name_of(file);
     EXPECT_EQ(*first, "#include \"" + name_of(header) + "\"") << name_of(file);
   }

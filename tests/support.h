@@ -85,7 +85,8 @@ inline std::vector<std::string> words_of(const std::string& text) {
 inline cli::Session session(const std::string& request) { return cli::open_session(words_of(request)); }
 
 // The parameter or activation with this path.
-inline const sharding::LaidTensor& tensor_at(const std::vector<sharding::LaidTensor>& tensors, const std::string& path) {
+inline const sharding::LaidTensor& tensor_at(const std::vector<sharding::LaidTensor>& tensors,
+                                             const std::string& path) {
   for (const sharding::LaidTensor& tensor : tensors) {
     if (tensor.path == path) return tensor;
   }

@@ -58,6 +58,14 @@ std::string scaled(double value, double step, const std::array<const char*, N>& 
   return fmt::format("{:.{}f} {}", value, digits, units[unit]);
 }
 
+// from_chars takes a minus sign only; a plus sign is skipped here.
+const char* skip_plus(std::string_view text) {
+  const bool plus = text.size() > 1 && text[0] == '+' && text[1] != '-';
+  return text.data() + (plus ? 1 : 0);
+}
+
+constexpr std::size_t kLongestName = 200;  // nothing longer is a slip for a name
+
 }  // namespace
 
 std::string join(const std::vector<std::string>& words, std::string_view separator) {
@@ -103,7 +111,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
       return std::nullopt;
     }
   }
-  const char* begin = digits.data() + (digits.starts_with('+') ? 1 : 0);
+  const char* begin = skip_plus(digits);
   const char* end = digits.data() + digits.size();
   std::int64_t value = 0;
   const auto [rest, error] = std::from_chars(begin, end, value);
@@ -113,7 +121,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
 
 std::optional<double> parse_real(std::string_view text) {
   if (const auto integer = parse_integer(text)) return static_cast<double>(*integer);
-  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const char* begin = skip_plus(text);
   const char* end = text.data() + text.size();
   double value = 0;
   const auto [rest, error] = std::from_chars(begin, end, value);
@@ -138,6 +146,7 @@ std::string with_commas(std::int64_t value) {
 }
 
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates, int limit) {
+  if (word.size() > kLongestName) return {};
   const std::string wanted = lower(word);
   const int farthest = std::max(2, static_cast<int>(wanted.size()) / 4);
   std::vector<std::pair<int, std::string>> ranked;

@@ -1,5 +1,6 @@
 #include "config/load.h"
 
+#include <map>
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -152,8 +153,11 @@ bool replaces_rules(const Assignments& all) {
 
 void assign_all(Settings& settings, const Assignments& all) {
   const bool replace = replaces_rules(all);
+  std::map<std::pair<const Key*, Source>, const Assignment*> last;
+  for (const Assignment& assignment : all) last[{assignment.key, assignment.origin.source}] = &assignment;
   for (const Assignment& assignment : all) {
     check_supported(*assignment.key, assignment.value, assignment.origin.where);
+    if (last.at({assignment.key, assignment.origin.source}) != &assignment) continue;
     Value value = assignment.value;
     if (assignment.key->name == "logical_axis_rules" && !replace && assignment.origin.source != Source::base) {
       value = merge_rules(settings.rules("logical_axis_rules"), std::get<std::vector<AxisRule>>(value));
@@ -168,7 +172,7 @@ std::string model_file(std::string name, const std::string& where) {
   const std::string path = "models/" + name + ".yml";
   if (find_builtin(path) != nullptr) return path;
   const std::vector<std::string> close = nearest(name, builtin_names("models"));
-  refuse(fmt::format("unknown model '{}'", name), where,
+  refuse(fmt::format("unknown model '{}'", shorten(name, 80)), where,
          (close.empty() ? "" : "did you mean " + join(close, ", ") + "? ") + "`moesh help models` lists them; " +
              "model_name may also be the path of a YAML file");
 }

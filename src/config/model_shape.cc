@@ -1,5 +1,6 @@
 #include "config/model_shape.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -9,6 +10,8 @@
 
 namespace moesh::config {
 namespace {
+
+constexpr double kMostRows = 9007199254740992.0;  // 2^53: exact as a double
 
 constexpr std::array<std::pair<std::string_view, Block>, 7> kBlocks{{{"llama2", Block::llama2},
                                                                      {"mistral", Block::mistral},
@@ -97,6 +100,15 @@ void check_layers(const ModelShape& shape, const Settings& settings) {
     refuse(fmt::format("first_num_dense_layers is {}, of {} layers in all", shape.dense_layers, shape.layers),
            settings.origin("first_num_dense_layers").where, "lower it, or raise base_num_decoder_layers");
   }
+  if (!shape.scan && shape.layers > kMostWrittenLayers) {
+    refuse(fmt::format("{} layers one by one (scan_layers=false), at most {} are written out", shape.layers,
+                       kMostWrittenLayers),
+           settings.origin("base_num_decoder_layers").where, "scan_layers=true");
+  }
+  if (shape.cycle > kMostWrittenLayers) {
+    refuse(fmt::format("a cycle of {} layers, at most {} are written out", shape.cycle, kMostWrittenLayers),
+           settings.origin("inhomogeneous_layer_cycle_interval").where);
+  }
   if (shape.layers % shape.cycle != 0) {
     refuse(fmt::format("{} layers are no whole number of cycles of {} (inhomogeneous_layer_cycle_interval)",
                        shape.layers, shape.cycle),
@@ -173,17 +185,26 @@ BatchSizes batch_sizes(const Settings& settings, std::int64_t devices) {
   const double per_device = settings.real("per_device_batch_size");
   const double expansion = settings.real("expansion_factor_real_data");
   const double loads = expansion > 0 ? expansion : 1.0;
-  const double rows = static_cast<double>(devices);
-  BatchSizes sizes;
-  sizes.micro_rows = static_cast<std::int64_t>(rows * per_device);
-  const auto micro_to_load = static_cast<std::int64_t>(rows * (per_device < 1 ? 1.0 : per_device) * loads);
   const std::int64_t steps = settings.integer("gradient_accumulation_steps");
-  sizes.rows_to_load = micro_to_load * steps;
+  const double micro_rows = static_cast<double>(devices) * per_device;
+  const double micro_to_load = static_cast<double>(devices) * std::max(per_device, 1.0) * loads;
+  const std::string& where = settings.origin("per_device_batch_size").where;
+  if (micro_rows < 1) {
+    refuse(fmt::format("per_device_batch_size {} on {} devices makes less than one row", per_device, devices), where,
+           fmt::format("at least {} is needed", 1.0 / static_cast<double>(devices)));
+  }
+  if (std::max(micro_rows, micro_to_load) * static_cast<double>(steps) > kMostRows) {
+    refuse(fmt::format("per_device_batch_size {} on {} devices makes more than 2^53 rows a step", per_device, devices),
+           where, "lower it");
+  }
+  BatchSizes sizes;
+  sizes.micro_rows = static_cast<std::int64_t>(micro_rows);
+  sizes.rows_to_load = static_cast<std::int64_t>(micro_to_load) * steps;
   sizes.rows_to_train = sizes.micro_rows * steps;
-  if (sizes.micro_rows < 1) {
-    refuse(fmt::format("per_device_batch_size {} on {} devices makes less than one row", per_device, devices),
-           settings.origin("per_device_batch_size").where,
-           fmt::format("at least {} is needed", 1.0 / rows));
+  if (sizes.rows_to_load < sizes.rows_to_train) {
+    refuse(fmt::format("expansion_factor_real_data={} loads {} rows a step, {} are trained on", expansion,
+                       sizes.rows_to_load, sizes.rows_to_train),
+           settings.origin("expansion_factor_real_data").where, "at least 1, or -1 for as many as are needed");
   }
   return sizes;
 }

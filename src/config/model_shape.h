@@ -74,6 +74,8 @@ struct ModelShape {
 ModelShape model_shape(const Settings& settings);
 
 // Rows of a step, from per_device_batch_size, which may be a fraction.
+inline constexpr std::int64_t kMostWrittenLayers = 4096;  // where each layer has nodes of its own
+
 struct BatchSizes {
   std::int64_t rows_to_load = 0;   // of a global batch, as read
   std::int64_t rows_to_train = 0;  // of a global batch, as trained: the first of those

@@ -67,6 +67,12 @@ PipelineShape pipeline_shape(const Settings& settings, std::int64_t layers, std:
   shape.stages = std::max<std::int64_t>(1, settings.integer("ici_pipeline_parallelism")) *
                  std::max<std::int64_t>(1, settings.integer("dcn_pipeline_parallelism"));
   shape.layers_per_stage = settings.integer("num_layers_per_pipeline_stage");
+  shape.scan_stage = settings.boolean("scan_layers_per_stage");
+  if (!shape.scan_stage && shape.layers_per_stage > kMostWrittenLayers) {
+    refuse(fmt::format("{} layers of a stage one by one, at most {} are written out", shape.layers_per_stage,
+                       kMostWrittenLayers),
+           settings.origin("num_layers_per_pipeline_stage").where, "scan_layers_per_stage=true");
+  }
   const std::int64_t asked = settings.integer("pipeline_parallel_layers");
   if (asked > layers) {
     refuse(fmt::format("pipeline_parallel_layers={} of {} layers", asked, layers),
@@ -74,7 +80,6 @@ PipelineShape pipeline_shape(const Settings& settings, std::int64_t layers, std:
   }
   shape.repeats = repeats_of(settings, asked > 0 ? asked : layers, shape.stages * shape.layers_per_stage);
   shape.microbatches = microbatches_of(settings, shape.stages, rows);
-  shape.scan_stage = settings.boolean("scan_layers_per_stage");
   return shape;
 }
 

@@ -126,6 +126,8 @@ std::vector<std::string> read_words(const Key& key, const YamlNode& node) {
   return words;
 }
 
+constexpr std::size_t kMostAxesOfARule = 64;
+
 AxisRule read_rule(const Key& key, const YamlNode& node) {
   const bool is_pair = node.type == YamlNode::Type::sequence && node.items.size() == 2 &&
                        node.items[0].type == YamlNode::Type::scalar;
@@ -135,6 +137,10 @@ AxisRule read_rule(const Key& key, const YamlNode& node) {
   const YamlNode& axes = node.items[1];
   if (axes.type != YamlNode::Type::null && !(axes.type == YamlNode::Type::scalar && is_null_word(axes.scalar))) {
     rule.axes = read_words(key, axes);
+  }
+  if (rule.axes.size() > kMostAxesOfARule) {
+    refuse(fmt::format("rule '{}' names {} axes, at most {} are held", rule.label, rule.axes.size(), kMostAxesOfARule),
+           node.where);
   }
   for (std::size_t i = 0; i < rule.axes.size(); ++i) {
     if (rule.axes[i].empty()) refuse(fmt::format("rule '{}' names an empty axis", rule.label), node.where);

@@ -21,10 +21,20 @@
 namespace moesh::config {
 namespace {
 
-std::size_t count_nodes(const YamlNode& node) {
-  std::size_t count = 1;
-  for (const YamlNode& item : node.items) count += count_nodes(item);
-  return count;
+// What a copy of a node costs.
+struct Weight {
+  std::size_t nodes = 0;
+  std::size_t bytes = 0;
+};
+
+Weight weight_of(const YamlNode& node) {
+  Weight weight{1, node.scalar.size() + node.key.size()};
+  for (const YamlNode& item : node.items) {
+    const Weight below = weight_of(item);
+    weight.nodes += below.nodes;
+    weight.bytes += below.bytes;
+  }
+  return weight;
 }
 
 // Builds the tree from the parser's events. Aliases are copied as they are met, so a cycle (an alias to a node that
@@ -47,7 +57,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto target = anchored_.find(anchor);
     if (target == anchored_.end()) refuse("an alias points into itself, a tree was expected", place(mark));
-    spend(target->second.second, mark);
+    spend(target->second.second, place(mark));
     add(target->second.first, 0);
   }
 
@@ -84,11 +94,14 @@ class TreeBuilder : public YAML::EventHandler {
 
   std::string place(const YAML::Mark& mark) const { return fmt::format("{}:{}", name_, mark.line + 1); }
 
-  void spend(std::size_t nodes, const YAML::Mark& mark) {
-    nodes_ += nodes;
-    if (nodes_ > limits_.nodes) {
-      refuse(fmt::format("more than {} values, aliases counted as often as they are used", limits_.nodes),
-             place(mark), "a configuration file is smaller than that; check which file this is");
+  void spend(const Weight& weight, const std::string& where) {
+    spent_.nodes += weight.nodes;
+    spent_.bytes += weight.bytes;
+    if (spent_.nodes > limits_.nodes || spent_.bytes > limits_.bytes) {
+      const std::string most = spent_.nodes > limits_.nodes ? fmt::format("{} values", limits_.nodes)
+                                                            : human_bytes(static_cast<double>(limits_.bytes));
+      refuse(fmt::format("more than {}, aliases counted as often as they are used", most), where,
+             "a configuration file is smaller than that; check which file this is");
     }
   }
 
@@ -106,10 +119,11 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void add(YamlNode node, YAML::anchor_t anchor) {
-    if (++nodes_ > limits_.nodes) spend(0, YAML::Mark());
+    spend({1, 0}, node.where);
     if (anchor != 0) {
-      const std::size_t size = count_nodes(node);
-      anchored_.insert_or_assign(anchor, std::pair(node, size));
+      const Weight weight = weight_of(node);
+      spend(weight, node.where);
+      anchored_.insert_or_assign(anchor, std::pair(node, weight));
     }
     if (open_.empty()) {
       root_ = std::move(node);
@@ -139,8 +153,8 @@ class TreeBuilder : public YAML::EventHandler {
   YamlLimits limits_;
   YamlNode root_;
   std::vector<Open> open_;
-  std::map<YAML::anchor_t, std::pair<YamlNode, std::size_t>> anchored_;
-  std::size_t nodes_ = 0;
+  std::map<YAML::anchor_t, std::pair<YamlNode, Weight>> anchored_;
+  Weight spent_;
 };
 
 // Lets the parser read the caller's bytes without a copy.
@@ -176,6 +190,7 @@ YamlNode parse_yaml(std::string_view text, const std::string& name, const YamlLi
   try {
     YAML::Parser parser(stream);
     parser.HandleNextDocument(builder);
+    if (parser.HandleNextDocument(builder)) refuse("a second document, one was expected", name, "keep one");
   } catch (const YAML::Exception& e) {
     refuse("not readable as YAML: " + e.msg, fmt::format("{}:{}", name, e.mark.line + 1));
   }
@@ -192,10 +207,10 @@ YamlNode read_yaml(const std::string& path, const YamlLimits& limits) {
            path, "check which file this is");
   }
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || !text) refuse("the file cannot be read", path, "check its permissions");
-  return parse_yaml(text.str(), path, limits);
+  file.peek();
+  if (!file.is_open() || file.bad()) refuse("the file cannot be read", path, "check its permissions");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return parse_yaml(text, path, limits);
 }
 
 std::string yaml_text(const YamlNode& node, std::string_view what) {

@@ -12,6 +12,16 @@
 namespace moesh::graph {
 namespace {
 
+// Sums of bytes over a whole model then stay within 64 bits.
+void check_size(const std::string& path, const Shape& shape) {
+  constexpr double kMostElements = 9007199254740992.0;  // 2^53
+  double product = 1;
+  for (const std::int64_t size : shape) product *= static_cast<double>(size);
+  if (product > kMostElements) {
+    refuse(fmt::format("a tensor of shape {} has more than 2^53 elements", to_string(shape)), path, "lower the sizes");
+  }
+}
+
 [[noreturn]] void refuse_shapes(const std::string& path, const std::string& what, const std::vector<Tensor>& operands) {
   std::vector<std::string> shapes;
   for (const Tensor& operand : operands) shapes.push_back(to_string(operand.shape()));
@@ -69,6 +79,7 @@ std::vector<Tensor> Builder::add(Op op, const std::string& name, const std::vect
   }
   std::vector<Tensor> tensors;
   for (const auto& [shape, dtype] : results) {
+    check_size(added.path, shape);
     const auto id = static_cast<ValueId>(graph_.values.size());
     graph_.values.push_back({shape, dtype, node});
     added.results.push_back(id);

@@ -28,6 +28,17 @@ struct Factor {
   std::int64_t size;
 };
 
+// Of several open sizes the one asked for takes what is left: the default's own -1 gives way to the command line's.
+void keep_one_open(std::vector<Factor>& factors, const config::Settings& settings) {
+  config::Source highest = config::Source::schema;
+  for (const Factor& factor : factors) {
+    if (factor.size < 0) highest = std::max(highest, settings.origin(factor.key).source);
+  }
+  for (Factor& factor : factors) {
+    if (factor.size < 0 && settings.origin(factor.key).source < highest) factor.size = 1;
+  }
+}
+
 std::vector<Factor> factors_of(const config::Settings& settings, Level level) {
   std::vector<Factor> factors;
   for (const std::string& axis : settings.texts("mesh_axes")) {
@@ -41,6 +52,7 @@ std::vector<Factor> factors_of(const config::Settings& settings, Level level) {
       refuse(fmt::format("{} is 0, a size or -1 was expected", key), settings.origin(key).where);
     }
   }
+  keep_one_open(factors, settings);
   return factors;
 }
 

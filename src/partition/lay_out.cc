@@ -6,6 +6,8 @@
 
 #include <fmt/core.h>
 
+#include "base/error.h"
+
 namespace moesh::partition {
 namespace {
 
@@ -90,6 +92,11 @@ void add_input(const LayoutRequest& request, Layout& layout) {
   layout.input.shape = {request.batch.rows_to_load, request.settings.integer("max_target_length")};
   layout.input.dtype = DType::int32;
   layout.input.constraint.labels = request.settings.texts("input_data_sharding_logical_axes");
+  if (layout.input.constraint.labels.size() != layout.input.shape.size()) {
+    refuse(fmt::format("input_data_sharding_logical_axes has {} labels, the input has a batch and a length",
+                       layout.input.constraint.labels.size()),
+           request.settings.origin("input_data_sharding_logical_axes").where, "name two labels");
+  }
   layout.input.spec = sharding::lay(layout.input.constraint, layout.rules, layout.mesh, "inputs");
   if (request.evenness == Evenness::demanded) check_even(layout.input, layout.rules, layout.mesh);
 }

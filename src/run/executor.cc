@@ -129,7 +129,8 @@ void Executor::run_node(const Graph& graph, const Node& node, Values& values) {
 }
 
 void Executor::run_kernel(const Graph& graph, const Node& node, Values& values) {
-  const Kernel kernel = plain::find_kernel(node.op);
+  Kernel kernel = find_cpu_kernel(node.op);
+  if (kernel == nullptr) kernel = plain::find_kernel(node.op);
   if (kernel == nullptr) fail(fmt::format("{} cannot be run yet", name_of(node.op)), node.path);
   std::vector<View> operands;
   std::vector<View> results;

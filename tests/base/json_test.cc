@@ -16,7 +16,16 @@ using nlohmann::json;
 
 TEST(JsonWriter, WritesNestedObjectsAndLists) {
   JsonWriter writer;
-  writer.begin_object().key("a").begin_array().value(1).begin_object().end_object().begin_array().end_array().null().end_array();
+  writer.begin_object()
+      .key("a")
+      .begin_array()
+      .value(1)
+      .begin_object()
+      .end_object()
+      .begin_array()
+      .end_array()
+      .null()
+      .end_array();
   writer.key("b").begin_object().key("c").value(true).key("d").value(false).end_object().end_object();
   EXPECT_EQ(json::parse(writer.text()), json::parse(R"({"a": [1, {}, [], null], "b": {"c": true, "d": false}})"));
 }
@@ -36,7 +45,8 @@ TEST(JsonWriter, KeepsEveryDigitOfANumber) {
     writer.begin_array().value(d).end_array();
     EXPECT_EQ(json::parse(writer.text())[0].get<double>(), d);
   }
-  for (const std::int64_t i : {std::int64_t{0}, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
+  for (const std::int64_t i :
+       {std::int64_t{0}, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
     JsonWriter writer;
     writer.begin_array().value(i).end_array();
     EXPECT_EQ(json::parse(writer.text())[0].get<std::int64_t>(), i);
@@ -45,13 +55,20 @@ TEST(JsonWriter, KeepsEveryDigitOfANumber) {
 
 TEST(JsonWriter, WritesNullForWhatIsNoNumber) {
   JsonWriter writer;
-  writer.begin_array().value(std::numeric_limits<double>::quiet_NaN()).value(std::numeric_limits<double>::infinity()).end_array();
+  writer.begin_array()
+      .value(std::numeric_limits<double>::quiet_NaN())
+      .value(std::numeric_limits<double>::infinity())
+      .end_array();
   EXPECT_EQ(json::parse(writer.text()), json::parse("[null, null]"));
 }
 
 TEST(JsonWriter, WritesListsAndReadyJson) {
   JsonWriter writer;
-  writer.begin_object().key("a").values(std::vector<std::string>{"x", "y"}).key("b").values(std::vector<std::int64_t>{});
+  writer.begin_object()
+      .key("a")
+      .values(std::vector<std::string>{"x", "y"})
+      .key("b")
+      .values(std::vector<std::int64_t>{});
   writer.key("c").raw("{\"d\": 1}").key("e").value("text").end_object();
   EXPECT_EQ(json::parse(writer.text()), json::parse(R"({"a": ["x", "y"], "b": [], "c": {"d": 1}, "e": "text"})"));
 }

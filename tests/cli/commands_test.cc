@@ -125,7 +125,8 @@ TEST(Commands, EpAsTpRunsAsWritten) {
   for (const sharding::LaidTensor& tensor : session.layout.activations) {
     for (std::size_t dim = 0; dim < tensor.labels().size(); ++dim) {
       if (tensor.labels()[dim].find("batch") == std::string::npos) continue;
-      for (const mesh::AxisIndex axis : tensor.spec.dims[dim]) EXPECT_NE(session.mesh.axis(axis).name, "expert") << tensor.path;
+      for (const mesh::AxisIndex axis : tensor.spec.dims[dim])
+        EXPECT_NE(session.mesh.axis(axis).name, "expert") << tensor.path;
     }
   }
 }
@@ -145,9 +146,12 @@ TEST(Commands, TheFiveModesOfTheExpertPathsRunAsWritten) {
   const std::vector<Mode> modes{
       {"sparse_matmul=True use_ring_of_experts=True ici_expert_parallelism=-1", "expert=8", "ring"},
       {"sparse_matmul=True use_ring_of_experts=False ici_expert_parallelism=-1", "expert=8", "a2a"},
-      {"sparse_matmul=True use_ring_of_experts=False ici_expert_parallelism=1 ici_fsdp_parallelism=-1", "fsdp=8", "a2a"},
-      {"sparse_matmul=False use_ring_of_experts=False ici_expert_parallelism=1 ici_fsdp_parallelism=-1", "fsdp=8", "dense"},
-      {"sparse_matmul=False use_ring_of_experts=False ici_expert_parallelism=-1 ici_fsdp_parallelism=1", "expert=8", "dense"},
+      {"sparse_matmul=True use_ring_of_experts=False ici_expert_parallelism=1 ici_fsdp_parallelism=-1", "fsdp=8",
+       "a2a"},
+      {"sparse_matmul=False use_ring_of_experts=False ici_expert_parallelism=1 ici_fsdp_parallelism=-1", "fsdp=8",
+       "dense"},
+      {"sparse_matmul=False use_ring_of_experts=False ici_expert_parallelism=-1 ici_fsdp_parallelism=1", "expert=8",
+       "dense"},
   };
   for (const Mode& mode : modes) {
     SCOPED_TRACE(mode.words);
@@ -167,7 +171,9 @@ TEST(Commands, TheFiveModesOfTheExpertPathsRunAsWritten) {
 
 TEST(Commands, KeysThatSteerATpuAreNotedOnce) {
   const std::vector<std::string> notices = after_base_yml(kFiveModes).loaded.notices;
-  EXPECT_EQ(std::count_if(notices.begin(), notices.end(), [](const std::string& n) { return n.starts_with("without effect"); }), 1);
+  EXPECT_EQ(std::count_if(notices.begin(), notices.end(),
+                          [](const std::string& n) { return n.starts_with("without effect"); }),
+            1);
   EXPECT_THAT(notices, Contains(HasSubstr("sa_block_q")));
 }
 
@@ -199,16 +205,18 @@ TEST(Commands, EpAsCpIsPlannedForHardwareThatIsNotHere) {
 
 TEST(Commands, DispatchRunsWithOneAxisLeftOpen) {
   for (const bool peel : {true, false}) {
-    const Session session = after_base_yml(std::string(kDispatch) + (peel ? "true" : "false") + " ici_fsdp_parallelism=1");
+    const Session session =
+        after_base_yml(std::string(kDispatch) + (peel ? "true" : "false") + " ici_fsdp_parallelism=1");
     EXPECT_EQ(sizes_of(session), "expert=8");
     EXPECT_EQ(strategy_of(session), peel ? "capacity, peeled" : "capacity");
     EXPECT_EQ(session.batch.micro_rows, 88);
-    EXPECT_EQ(activation_lies(session, "decoder/layers/MoeBlock_0/dispatched"), peel ? "[expert, -, -, -]" : "[-, expert, -, -]");
+    EXPECT_EQ(activation_lies(session, "decoder/layers/MoeBlock_0/dispatched"),
+              peel ? "[expert, -, -, -]" : "[-, expert, -, -]");
   }
 }
 
 // A size of -1 that was asked for takes what is left, and the default's own -1 gives way to it.
-TEST(Commands, DISABLED_DispatchRunsAsWritten) {
+TEST(Commands, DispatchRunsAsWritten) {
   for (const bool peel : {true, false}) {
     const Session session = after_base_yml(std::string(kDispatch) + (peel ? "true" : "false"));
     EXPECT_EQ(sizes_of(session), "expert=8");
@@ -223,7 +231,8 @@ TEST(Commands, ExpertsOnFsdpRunsAsWrittenInAllItsForms) {
     EXPECT_EQ(sizes_of(session), "fsdp=4 expert=2");
     EXPECT_EQ(session.mesh.devices(), 8);
     EXPECT_EQ(session.layout.explicit_mode, more.find("explicit") != std::string::npos);
-    EXPECT_EQ(session.layout.moments.size(), session.layout.parameters.size() * (more.find("muon") == std::string::npos ? 2 : 1));
+    EXPECT_EQ(session.layout.moments.size(),
+              session.layout.parameters.size() * (more.find("muon") == std::string::npos ? 2 : 1));
   }
 }
 

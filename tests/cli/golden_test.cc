@@ -33,10 +33,9 @@ std::vector<std::string> case_names() {
 
 std::vector<std::string> request_of(const json& config) {
   const std::string scan = config.value("scan_layers", true) ? "true" : "false";
-  std::vector<std::string> words{"model_name=" + config["model"].get<std::string>(),
-                                 "compile_topology=" + config["topology"].get<std::string>(),
-                                 "compile_topology_num_slices=" + std::to_string(config.value("slices", 1)),
-                                 "scan_layers=" + scan};
+  std::vector<std::string> words{
+      "model_name=" + config["model"].get<std::string>(), "compile_topology=" + config["topology"].get<std::string>(),
+      "compile_topology_num_slices=" + std::to_string(config.value("slices", 1)), "scan_layers=" + scan};
   const std::string rule_set = config.value("custom_mesh_and_rule", "");
   if (!rule_set.empty()) words.push_back("custom_mesh_and_rule=" + rule_set);
   for (const auto& [key, value] : config["overrides"].items()) words.push_back(key + "=" + value.get<std::string>());
@@ -141,7 +140,8 @@ TEST_P(GoldenShardings, LieAsRecorded) {
 
 INSTANTIATE_TEST_SUITE_P(Recorded, GoldenShardings, ::testing::ValuesIn(case_names()), [](const auto& test) {
   std::string name = test.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 });
 
@@ -175,9 +175,7 @@ INSTANTIATE_TEST_SUITE_P(Recorded, GoldenRules,
                            return name;
                          });
 
-TEST(GoldenRuleSets, AreAllTested) {
-  EXPECT_EQ(json::parse(test::read_text(kFolder / "_rules.json")).size(), 7u);
-}
+TEST(GoldenRuleSets, AreAllTested) { EXPECT_EQ(json::parse(test::read_text(kFolder / "_rules.json")).size(), 7u); }
 
 }  // namespace
 }  // namespace moesh::cli

@@ -12,13 +12,13 @@
 namespace moesh::config {
 namespace {
 
+using test::message_of;
+using test::TemporaryFolder;
+using test::Variable;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-using test::message_of;
-using test::TemporaryFolder;
-using test::Variable;
 
 Loaded loaded(const std::string& request) { return load(test::words_of(request)); }
 
@@ -51,7 +51,8 @@ TEST(Load, TakesAValueThatHoldsAnEqualsSign) { EXPECT_EQ(settings_of("run_name=a
 
 TEST(Load, RanksSchemaFilePresetEnvironmentAndCommandLine) {
   const TemporaryFolder folder;
-  const std::string file = folder.write("a.yml", "steps: 5\nlearning_rate: 0.5\nbase_emb_dim: 64\nmodel_name: llama2-7b\nz_loss_multiplier: 0.25\n");
+  const std::string file = folder.write(
+      "a.yml", "steps: 5\nlearning_rate: 0.5\nbase_emb_dim: 64\nmodel_name: llama2-7b\nz_loss_multiplier: 0.25\n");
   const Variable variable("M_LEARNING_RATE", "0.75");
   const Settings settings = settings_of(file + " z_loss_multiplier=0.5");
   EXPECT_EQ(settings.integer("steps"), 5);
@@ -79,7 +80,8 @@ TEST(Load, KnowsWhatIsADefault) {
 TEST(Load, RefusesAValueGivenByTheEnvironmentAndTheCommandLine) {
   const Variable variable("M_STEPS", "7");
   EXPECT_EQ(settings_of("").integer("steps"), 7);
-  EXPECT_EQ(refusal("steps=8"), "the command line: steps is given by M_STEPS and on the command line\n  fix: unset one of them");
+  EXPECT_EQ(refusal("steps=8"),
+            "the command line: steps is given by M_STEPS and on the command line\n  fix: unset one of them");
 }
 
 TEST(Load, ChecksWhatTheEnvironmentSays) {
@@ -88,8 +90,9 @@ TEST(Load, ChecksWhatTheEnvironmentSays) {
 }
 
 TEST(Load, SuggestsTheNearestKeys) {
-  EXPECT_THAT(refusal("ici_fdsp_parallelism=2"),
-              StartsWith("the command line: unknown key 'ici_fdsp_parallelism'\n  fix: did you mean ici_fsdp_parallelism"));
+  EXPECT_THAT(
+      refusal("ici_fdsp_parallelism=2"),
+      StartsWith("the command line: unknown key 'ici_fdsp_parallelism'\n  fix: did you mean ici_fsdp_parallelism"));
   EXPECT_EQ(refusal("xyzzyxyzzyxyzzyxyzzy=2"),
             "the command line: unknown key 'xyzzyxyzzyxyzzyxyzzy'\n  fix: `moesh help keys` lists all keys");
   EXPECT_EQ(refusal("=2"), "the command line: unknown key ''\n  fix: `moesh help keys` lists all keys");
@@ -97,7 +100,7 @@ TEST(Load, SuggestsTheNearestKeys) {
 }
 
 // Looking for near names must not cost a product of two huge lengths: this takes a minute where it does.
-TEST(Load, DISABLED_RefusesAHugeKeyAtOnce) {
+TEST(Load, RefusesAHugeKeyAtOnce) {
   const TemporaryFolder folder;
   EXPECT_LT(refusal(folder.write("a.yml", "? " + std::string(3'000'000, 'x') + "\n: 1\n")).size(), 300u);
 }
@@ -118,23 +121,29 @@ TEST(Load, RefusesKeysThatAskForWhatIsNotDone) {
 
 TEST(Load, NotesKeysWithoutEffectInOneLine) {
   EXPECT_EQ(loaded("dump_hlo=true use_iota_embed=true").notices,
-            (std::vector<std::string>{"without effect here (they steer another compiler, kernel or service): dump_hlo, use_iota_embed"}));
-  const std::vector<std::string> many =
-      loaded("dump_hlo=true use_iota_embed=true shardy=false max_checkify=true enable_nnx=false pure_nnx=false hardware=gpu "
-             "dump_step=3").notices;
+            (std::vector<std::string>{
+                "without effect here (they steer another compiler, kernel or service): dump_hlo, use_iota_embed"}));
+  const std::vector<std::string> many = loaded(
+                                            "dump_hlo=true use_iota_embed=true shardy=false max_checkify=true "
+                                            "enable_nnx=false pure_nnx=false hardware=gpu "
+                                            "dump_step=3")
+                                            .notices;
   ASSERT_EQ(many.size(), 1u);
   EXPECT_THAT(many[0], HasSubstr(" and 2 more"));
   EXPECT_THAT(loaded("dump_hlo=false").notices, IsEmpty()) << "its default";
 }
 
 TEST(Load, TakesOneFile) {
-  EXPECT_EQ(refusal("a.yml b.yml"), "the command line: a second file, 'b.yml', after 'a.yml'\n  fix: name one FILE.yml, then key=value");
-  EXPECT_EQ(refusal("a.yml"), "a.yml: no such file\n  fix: name a YAML file, or leave it out to use the built-in defaults");
+  EXPECT_EQ(refusal("a.yml b.yml"),
+            "the command line: a second file, 'b.yml', after 'a.yml'\n  fix: name one FILE.yml, then key=value");
+  EXPECT_EQ(refusal("a.yml"),
+            "a.yml: no such file\n  fix: name a YAML file, or leave it out to use the built-in defaults");
   EXPECT_EQ(refusal("/tmp"), "/tmp: not a regular file\n  fix: name a YAML file");
 }
 
 TEST(Load, TakesTheBuiltInBaseYmlForOneThatIsNotThere) {
-  for (const char* path : {"base.yml", "configs/base.yml", "src/maxtext/configs/base.yml", "/no/where/configs/base.yml"}) {
+  for (const char* path :
+       {"base.yml", "elsewhere/configs/base.yml", "src/maxtext/configs/base.yml", "/no/where/configs/base.yml"}) {
     const Loaded found = loaded(std::string(path) + " steps=3");
     EXPECT_THAT(found.notices, Contains(std::string(path) + " is not there; the built-in base.yml is used"));
     EXPECT_EQ(found.settings.integer("steps"), 3);
@@ -181,16 +190,19 @@ TEST(Load, RefusesInheritanceThatLeadsNowhereOrInACircle) {
 
 TEST(LoadModel, SuggestsTheNearestModels) {
   EXPECT_EQ(refusal("model_name=mixtral-8x7"),
-            "the command line: unknown model 'mixtral-8x7'\n  fix: did you mean mixtral-8x7b? `moesh help models` lists them; "
+            "the command line: unknown model 'mixtral-8x7'\n  fix: did you mean mixtral-8x7b? `moesh help models` "
+            "lists them; "
             "model_name may also be the path of a YAML file");
   EXPECT_EQ(refusal("model_name=gemma-7b"),
-            "the command line: unknown model 'gemma-7b'\n  fix: `moesh help models` lists them; model_name may also be the path of "
+            "the command line: unknown model 'gemma-7b'\n  fix: `moesh help models` lists them; model_name may also be "
+            "the path of "
             "a YAML file");
   EXPECT_THAT(refusal("model_name="), HasSubstr("unknown model ''"));
 }
 
 TEST(LoadModel, TakesATunedVariantForItsBase) {
-  EXPECT_EQ(settings_of("model_name=llama3-8b-Instruct").integer("base_emb_dim"), settings_of("model_name=llama3-8b").integer("base_emb_dim"));
+  EXPECT_EQ(settings_of("model_name=llama3-8b-Instruct").integer("base_emb_dim"),
+            settings_of("model_name=llama3-8b").integer("base_emb_dim"));
 }
 
 TEST(LoadModel, RefusesAnOverrideThatContradictsThePreset) {
@@ -198,8 +210,10 @@ TEST(LoadModel, RefusesAnOverrideThatContradictsThePreset) {
             "the command line: num_experts=16 contradicts num_experts=8 of the model mixtral-8x7b\n"
             "  fix: add override_model_config=true, or leave the key out");
   EXPECT_EQ(refusal("model_name=mixtral-8x7b num_experts=8"), "no error");
-  EXPECT_EQ(settings_of("model_name=mixtral-8x7b num_experts=16 override_model_config=true").integer("num_experts"), 16);
-  EXPECT_EQ(settings_of("model_name=mixtral-8x7b steps=3").integer("steps"), 3) << "what the preset does not say is free";
+  EXPECT_EQ(settings_of("model_name=mixtral-8x7b num_experts=16 override_model_config=true").integer("num_experts"),
+            16);
+  EXPECT_EQ(settings_of("model_name=mixtral-8x7b steps=3").integer("steps"), 3)
+      << "what the preset does not say is free";
 }
 
 TEST(LoadModel, ReadsAModelFromAFile) {
@@ -233,7 +247,10 @@ TEST(LoadRules, MergesAnOverrideByLabelAndPutsItLast) {
 }
 
 TEST(LoadRules, ReplacesTheListOnRequest) {
-  EXPECT_EQ(settings_of("override_logical_axis_rules=true logical_axis_rules=[[embed,[tensor]]]").rules("logical_axis_rules").size(), 1u);
+  EXPECT_EQ(settings_of("override_logical_axis_rules=true logical_axis_rules=[[embed,[tensor]]]")
+                .rules("logical_axis_rules")
+                .size(),
+            1u);
 }
 
 TEST(LoadRules, ReplacesAxesAndRulesByARuleSet) {
@@ -245,8 +262,8 @@ TEST(LoadRules, ReplacesAxesAndRulesByARuleSet) {
 }
 
 TEST(LoadRules, KnowsEveryRuleSetOfTheDesign) {
-  for (const char* name : {"pure-fsdp", "2d-fsdp", "ep-as-cp", "cp-as-ep", "ep-as-dp", "shard-exp-on-fsdp", "pipeline-large-moe",
-                           "fsdp-as-dp-for-attn", "ep-tp"}) {
+  for (const char* name : {"pure-fsdp", "2d-fsdp", "ep-as-cp", "cp-as-ep", "ep-as-dp", "shard-exp-on-fsdp",
+                           "pipeline-large-moe", "fsdp-as-dp-for-attn", "ep-tp"}) {
     EXPECT_EQ(refusal(std::string("custom_mesh_and_rule=") + name), "no error");
   }
   EXPECT_EQ(builtin_names("rules").size(), 9u);
@@ -265,15 +282,17 @@ TEST(LoadRules, RefusesOtherKeysInARuleSet) {
   const TemporaryFolder folder;
   const std::string file = folder.write("mine.yml", "mesh_axes: [data]\nsteps: 3\n");
   EXPECT_EQ(refusal("custom_mesh_and_rule=" + file),
-            file + ":2: steps has no place in a rule set\n"
-                   "  fix: a rule set holds mesh_axes, data_sharding, context_sharding and logical_axis_rules");
+            file +
+                ":2: steps has no place in a rule set\n"
+                "  fix: a rule set holds mesh_axes, data_sharding, context_sharding and logical_axis_rules");
 }
 
 TEST(LoadRules, SuggestsTheNearestRuleSet) {
-  EXPECT_EQ(refusal("custom_mesh_and_rule=ep-as-pc"),
-            "the command line: unknown rule set 'ep-as-pc', one of 2d-fsdp, cp-as-ep, ep-as-cp, ep-as-dp, ep-tp, "
-            "fsdp-as-dp-for-attn, pipeline-large-moe, pure-fsdp, shard-exp-on-fsdp or the path of a YAML file was expected\n"
-            "  fix: custom_mesh_and_rule=ep-as-cp");
+  EXPECT_EQ(
+      refusal("custom_mesh_and_rule=ep-as-pc"),
+      "the command line: unknown rule set 'ep-as-pc', one of 2d-fsdp, cp-as-ep, ep-as-cp, ep-as-dp, ep-tp, "
+      "fsdp-as-dp-for-attn, pipeline-large-moe, pure-fsdp, shard-exp-on-fsdp or the path of a YAML file was expected\n"
+      "  fix: custom_mesh_and_rule=ep-as-cp");
 }
 
 TEST(LoadRules, InferWhichAxisCarriesTheContext) {
@@ -281,8 +300,9 @@ TEST(LoadRules, InferWhichAxisCarriesTheContext) {
   EXPECT_EQ(settings_of("custom_mesh_and_rule=ep-as-cp").text("context_sharding"), "expert");
   EXPECT_EQ(settings_of("custom_mesh_and_rule=cp-as-ep").text("context_sharding"), "context");
   EXPECT_THAT(loaded("custom_mesh_and_rule=ep-as-cp context_sharding=expert").notices, IsEmpty());
-  EXPECT_THAT(loaded("custom_mesh_and_rule=ep-as-cp context_sharding=context").notices,
-              Contains("context_sharding=context gives way to the rule set ep-as-cp, which lays the context on expert"));
+  EXPECT_THAT(
+      loaded("custom_mesh_and_rule=ep-as-cp context_sharding=context").notices,
+      Contains("context_sharding=context gives way to the rule set ep-as-cp, which lays the context on expert"));
 }
 
 TEST(LoadRules, PutsStagesFirstInAPipeline) {
@@ -298,27 +318,29 @@ struct ReplacedCase {
 
 TEST(Replaced, AnswersTheAttentionOptionUnderEveryRuleSet) {
   const std::string already = "expert_shard_attention_option=";
-  for (const ReplacedCase& c : std::vector<ReplacedCase>{{"tp", "ep-tp", "notice"},
-                                                         {"tp", "", "use custom_mesh_and_rule=ep-tp instead"},
-                                                         {"tp", "ep-as-cp", "use custom_mesh_and_rule=ep-tp instead"},
-                                                         {"context", "ep-as-cp", "notice"},
-                                                         {"context", "", "use custom_mesh_and_rule=ep-as-cp instead"},
-                                                         {"context", "ep-tp", "use custom_mesh_and_rule=ep-as-cp instead"},
-                                                         {"fsdp", "", "notice"},
-                                                         {"fsdp", "ep-tp", "leave both options out: the default rules say it"},
-                                                         {"", "", "nothing"},
-                                                         {"", "ep-tp", "nothing"}}) {
+  for (const ReplacedCase& c :
+       std::vector<ReplacedCase>{{"tp", "ep-tp", "notice"},
+                                 {"tp", "", "use custom_mesh_and_rule=ep-tp instead"},
+                                 {"tp", "ep-as-cp", "use custom_mesh_and_rule=ep-tp instead"},
+                                 {"context", "ep-as-cp", "notice"},
+                                 {"context", "", "use custom_mesh_and_rule=ep-as-cp instead"},
+                                 {"context", "ep-tp", "use custom_mesh_and_rule=ep-as-cp instead"},
+                                 {"fsdp", "", "notice"},
+                                 {"fsdp", "ep-tp", "leave both options out: the default rules say it"},
+                                 {"", "", "nothing"},
+                                 {"", "ep-tp", "nothing"}}) {
     SCOPED_TRACE(c.option + " under " + c.rule_set);
     std::vector<std::string> request{"expert_shard_attention_option=" + c.option};
     if (!c.rule_set.empty()) request.push_back("custom_mesh_and_rule=" + c.rule_set);
     const std::string rules = c.rule_set.empty() ? "the default rules" : "custom_mesh_and_rule=" + c.rule_set;
     if (c.outcome == "notice") {
-      EXPECT_THAT(load(request).notices, Contains(already + c.option + " is deprecated: " + rules + " already says it"));
+      EXPECT_THAT(load(request).notices,
+                  Contains(already + c.option + " is deprecated: " + rules + " already says it"));
     } else if (c.outcome == "nothing") {
       EXPECT_THAT(load(request).notices, IsEmpty());
     } else {
-      EXPECT_EQ(message_of([&] { load(request); }), "the command line: " + already + c.option + " is deprecated, and " + rules +
-                                                        " is in force\n  fix: " + c.outcome);
+      EXPECT_EQ(message_of([&] { load(request); }), "the command line: " + already + c.option + " is deprecated, and " +
+                                                        rules + " is in force\n  fix: " + c.outcome);
     }
   }
 }
@@ -330,7 +352,8 @@ TEST(Replaced, AnswersFlagsByNamingTheirRuleSet) {
   EXPECT_THAT(loaded("shard_exp_on_fsdp=true custom_mesh_and_rule=shard-exp-on-fsdp").notices,
               Contains("shard_exp_on_fsdp=true is deprecated: custom_mesh_and_rule=shard-exp-on-fsdp already says it"));
   EXPECT_THAT(refusal("use_2d_fsdp_sharding=true"), HasSubstr("use custom_mesh_and_rule=2d-fsdp instead"));
-  EXPECT_THAT(loaded("use_2d_fsdp_sharding=true custom_mesh_and_rule=2d-fsdp").notices, Contains(HasSubstr("already says it")));
+  EXPECT_THAT(loaded("use_2d_fsdp_sharding=true custom_mesh_and_rule=2d-fsdp").notices,
+              Contains(HasSubstr("already says it")));
   EXPECT_THAT(loaded("shard_exp_on_fsdp=false use_2d_fsdp_sharding=false").notices, IsEmpty());
 }
 
@@ -342,19 +365,24 @@ TEST(CheckSettings, RefusesTwoCheckpointsToLoad) {
 
 TEST(CheckSettings, RefusesACheckpointThatWouldNotBeRead) {
   EXPECT_EQ(refusal("load_parameters_path=a enable_checkpointing=false"),
-            "the command line: a checkpoint to load is named, but enable_checkpointing is false\n  fix: enable_checkpointing=true");
+            "the command line: a checkpoint to load is named, but enable_checkpointing is false\n  fix: "
+            "enable_checkpointing=true");
 }
 
 TEST(CheckSettings, RefusesAWindowedAttentionWithoutAWindow) {
-  EXPECT_THAT(refusal("attention_type=local_sliding"),
-              HasSubstr("attention_type=local_sliding needs a window, sliding_window_size is 0\n  fix: sliding_window_size=4096"));
+  EXPECT_THAT(
+      refusal("attention_type=local_sliding"),
+      HasSubstr(
+          "attention_type=local_sliding needs a window, sliding_window_size is 0\n  fix: sliding_window_size=4096"));
   EXPECT_EQ(refusal("attention_type=local_sliding sliding_window_size=128"), "no error");
 }
 
 TEST(CheckSettings, RefusesTwoWidthsWhereEveryLayerHasExperts) {
-  const std::string experts = "decoder_block=mixtral num_experts=4 num_experts_per_tok=2 base_mlp_dim=512 base_moe_mlp_dim=";
+  const std::string experts =
+      "decoder_block=mixtral num_experts=4 num_experts_per_tok=2 base_mlp_dim=512 base_moe_mlp_dim=";
   EXPECT_EQ(refusal(experts + "256"),
-            "the command line: base_mlp_dim=512 and base_moe_mlp_dim=256 differ, but every layer has experts\n  fix: base_mlp_dim=256");
+            "the command line: base_mlp_dim=512 and base_moe_mlp_dim=256 differ, but every layer has experts\n  fix: "
+            "base_mlp_dim=256");
   EXPECT_EQ(refusal(experts + "512"), "no error");
   EXPECT_EQ(refusal(experts + "-1"), "no error");
   EXPECT_EQ(refusal("decoder_block=deepseek first_num_dense_layers=1 num_experts=4 base_moe_mlp_dim=256"), "no error");
@@ -373,16 +401,18 @@ TEST(CheckSettings, RefusesRoutingThatDoesNotAddUp) {
 }
 
 TEST(CheckSettings, RefusesAScheduleOfMoreThanItsWhole) {
-  EXPECT_EQ(refusal("lr_schedule_type=wsd warmup_steps_fraction=0.6 wsd_decay_steps_fraction=0.5"),
-            "the command line: warmup_steps_fraction=0.6 and wsd_decay_steps_fraction=0.5 make more than the whole schedule\n"
-            "  fix: let them sum to at most 1");
+  EXPECT_EQ(
+      refusal("lr_schedule_type=wsd warmup_steps_fraction=0.6 wsd_decay_steps_fraction=0.5"),
+      "the command line: warmup_steps_fraction=0.6 and wsd_decay_steps_fraction=0.5 make more than the whole schedule\n"
+      "  fix: let them sum to at most 1");
   EXPECT_EQ(refusal("lr_schedule_type=wsd warmup_steps_fraction=0.5 wsd_decay_steps_fraction=0.5"), "no error");
 }
 
 TEST(Builtin, HasTheFilesOfConfigs) {
   ASSERT_NE(find_builtin("base.yml"), nullptr);
   EXPECT_EQ(find_builtin("nothing.yml"), nullptr);
-  EXPECT_EQ(test::read_text(std::string(MOESH_SOURCE_DIR) + "/configs/base.yml"), std::string(find_builtin("base.yml")->text));
+  EXPECT_EQ(test::read_text(std::string(MOESH_SOURCE_DIR) + "/configs/base.yml"),
+            std::string(find_builtin("base.yml")->text));
   EXPECT_THAT(builtin_names("models"), Contains("mixtral-8x7b"));
   EXPECT_THAT(builtin_names("nothing"), IsEmpty());
 }

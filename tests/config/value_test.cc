@@ -26,10 +26,13 @@ std::string refused(const std::string& key, const std::string& text, const std::
 }
 
 TEST(Value, TakesTheUsualWordsForTrueAndFalse) {
-  for (const char* word : {"true", "True", "TRUE", "yes", "on", "1"}) EXPECT_EQ(read("scan_layers", word), Value(true)) << word;
-  for (const char* word : {"false", "False", "no", "off", "0"}) EXPECT_EQ(read("scan_layers", word), Value(false)) << word;
+  for (const char* word : {"true", "True", "TRUE", "yes", "on", "1"})
+    EXPECT_EQ(read("scan_layers", word), Value(true)) << word;
+  for (const char* word : {"false", "False", "no", "off", "0"})
+    EXPECT_EQ(read("scan_layers", word), Value(false)) << word;
   EXPECT_EQ(read("scan_layers", "'true'"), Value(true));
-  for (const char* word : {"maybe", "2", "t", "truе"}) EXPECT_EQ(refusal("scan_layers", word), refused("scan_layers", word, "true or false"));
+  for (const char* word : {"maybe", "2", "t", "truе"})
+    EXPECT_EQ(refusal("scan_layers", word), refused("scan_layers", word, "true or false"));
 }
 
 TEST(Value, TakesIntegersHoweverTheyAreWritten) {
@@ -51,7 +54,8 @@ TEST(Value, HoldsIntegersToTheirRange) {
   EXPECT_EQ(read("base_num_decoder_layers", "1000000"), Value(std::int64_t{1'000'000}));
   EXPECT_EQ(refusal("base_num_decoder_layers", "1000001"),
             refused("base_num_decoder_layers", "1000001", "an integer from 1 to 1000000"));
-  EXPECT_EQ(refusal("base_num_decoder_layers", "0"), refused("base_num_decoder_layers", "0", "an integer from 1 to 1000000"));
+  EXPECT_EQ(refusal("base_num_decoder_layers", "0"),
+            refused("base_num_decoder_layers", "0", "an integer from 1 to 1000000"));
   EXPECT_EQ(refusal("base_num_decoder_layers", "9223372036854775807"),
             refused("base_num_decoder_layers", "9223372036854775807", "an integer from 1 to 1000000"));
   EXPECT_EQ(refusal("skip_step_interval", "0"), refused("skip_step_interval", "0", "an integer of at least 1"));
@@ -67,7 +71,8 @@ TEST(Value, RefusesWhatIsNoFiniteNumber) {
   for (const char* text : {"nan", "NaN", "inf", "-inf", "infinity", "1e999", "0.5x", "1,5", "fast"}) {
     EXPECT_EQ(refusal("learning_rate", text), refused("learning_rate", text, "a finite number")) << text;
   }
-  EXPECT_EQ(refusal("per_device_batch_size", "0"), refused("per_device_batch_size", "0", "a number from 0.000001 to 1000000"));
+  EXPECT_EQ(refusal("per_device_batch_size", "0"),
+            refused("per_device_batch_size", "0", "a number from 0.000001 to 1000000"));
   EXPECT_EQ(refusal("warmup_steps_fraction", "1.5"), refused("warmup_steps_fraction", "1.5", "a number from 0 to 1"));
 }
 
@@ -99,7 +104,8 @@ TEST(Value, TakesTheWordsOfAChoiceInAnyCase) {
 }
 
 TEST(Value, NamesTheChoicesAndTheNearest) {
-  EXPECT_EQ(refusal("dtype", "float23"), "here: dtype is 'float23', one of bfloat16, float32 was expected\n  fix: dtype=float32");
+  EXPECT_EQ(refusal("dtype", "float23"),
+            "here: dtype is 'float23', one of bfloat16, float32 was expected\n  fix: dtype=float32");
   EXPECT_EQ(refusal("expert_shard_attention_option", "everything"),
             "here: expert_shard_attention_option is 'everything', one of '', fsdp, context, tp was expected");
 }
@@ -107,7 +113,8 @@ TEST(Value, NamesTheChoicesAndTheNearest) {
 TEST(Value, SaysOfAKnownWordThatItIsNotSupported) {
   EXPECT_EQ(refusal("decoder_block", "gemma3"),
             "here: decoder_block=gemma3 is not supported by moesh\n  fix: `moesh help decoder_block` lists what is");
-  EXPECT_EQ(refusal("dtype", "float16"), "here: dtype=float16 is not supported by moesh\n  fix: `moesh help dtype` lists what is");
+  EXPECT_EQ(refusal("dtype", "float16"),
+            "here: dtype=float16 is not supported by moesh\n  fix: `moesh help dtype` lists what is");
 }
 
 TEST(Value, ReadsListsOfWords) {
@@ -118,7 +125,8 @@ TEST(Value, ReadsListsOfWords) {
   EXPECT_EQ(read("mlp_activations", "[]"), words({}));
   EXPECT_EQ(read("mlp_activations", ""), words({}));
   EXPECT_EQ(read("data_sharding", "[[data, fsdp]]"), words({"data", "fsdp"}));
-  EXPECT_EQ(refusal("mlp_activations", "{a: b}"), "here:1: mlp_activations is 'a mapping', a list of words was expected");
+  EXPECT_EQ(refusal("mlp_activations", "{a: b}"),
+            "here:1: mlp_activations is 'a mapping', a list of words was expected");
   EXPECT_EQ(refusal("mlp_activations", "[{a: b}]"), "here:1: mlp_activations holds something that is no word");
 }
 
@@ -139,7 +147,8 @@ TEST(Value, RefusesRulesThatAreNone) {
   EXPECT_EQ(refusal(key, "a"), "here:1: logical_axis_rules is 'a', a list of [label, [axis, ...]] was expected");
   for (const char* rule : {"a", "[a]", "[a, [b], c]", "[[a], b]", "{a: b}"}) {
     EXPECT_EQ(refusal(key, std::string("[") + rule + "]"),
-              "here:1: logical_axis_rules holds an entry that is not [label, [axis, ...]]") << rule;
+              "here:1: logical_axis_rules holds an entry that is not [label, [axis, ...]]")
+        << rule;
   }
   EXPECT_EQ(refusal(key, "[['', [x]]]"), "here:1: logical_axis_rules holds a rule without a label");
   EXPECT_EQ(refusal(key, "[[a, [x, '']]]"), "here:1: rule 'a' names an empty axis");

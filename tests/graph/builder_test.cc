@@ -39,9 +39,13 @@ TEST(Builder, RefusesAnEinsumThatDoesNotFit) {
   Builder builder;
   const Scope scope(builder, "layer");
   const Tensor a = input(builder, {2, 3});
-  EXPECT_EQ(message_of([&] { einsum("y", "bm,mh->bh", a, input(builder, {4, 5})); }),
+  EXPECT_EQ(message_of([&] {
+              einsum("y", "bm,mh->bh", a, input(builder, {4, 5}));
+            }),
             "layer/y: bm,mh->bh does not fit operands of shapes [2, 3] and [4, 5]");
-  EXPECT_EQ(message_of([&] { einsum("y", "bsm,mh->bh", a, input(builder, {3, 5})); }),
+  EXPECT_EQ(message_of([&] {
+              einsum("y", "bsm,mh->bh", a, input(builder, {3, 5}));
+            }),
             "layer/y: bsm,mh->bh does not fit operands of shapes [2, 3] and [3, 5]");
   EXPECT_NE(message_of([&] { einsum("y", "bm,mh->bh", a, input(builder, {3, 5}, DType::bfloat16)); }), "no error");
 }
@@ -49,7 +53,10 @@ TEST(Builder, RefusesAnEinsumThatDoesNotFit) {
 TEST(Builder, RefusesElementwiseWorkOnUnlikeOperands) {
   Builder builder;
   const Tensor a = input(builder, {2, 3});
-  EXPECT_EQ(message_of([&] { add(a, input(builder, {3, 2})); }), "add: add does not fit operands of shapes [2, 3] and [3, 2]");
+  EXPECT_EQ(message_of([&] {
+              add(a, input(builder, {3, 2}));
+            }),
+            "add: add does not fit operands of shapes [2, 3] and [3, 2]");
   EXPECT_NE(message_of([&] { multiply(a, input(builder, {2, 3}, DType::bfloat16)); }), "no error");
   EXPECT_EQ(message_of([&] { add(a, input(builder, {2, 3})); }), "no error");
 }
@@ -57,13 +64,20 @@ TEST(Builder, RefusesElementwiseWorkOnUnlikeOperands) {
 TEST(Builder, RefusesShapesThatDoNotFit) {
   Builder builder;
   const Tensor x = input(builder, {2, 6});
-  EXPECT_EQ(message_of([&] { reshape(x, {3, 5}); }), "reshape: reshape to [3, 5] does not fit operands of shapes [2, 6]");
-  EXPECT_EQ(message_of([&] { broadcast(x, {2, 5}, {0, 1}); }),
+  EXPECT_EQ(message_of([&] {
+              reshape(x, {3, 5});
+            }),
+            "reshape: reshape to [3, 5] does not fit operands of shapes [2, 6]");
+  EXPECT_EQ(message_of([&] {
+              broadcast(x, {2, 5}, {0, 1});
+            }),
             "broadcast: broadcast to [2, 5] does not fit operands of shapes [2, 6]");
   EXPECT_NE(message_of([&] { broadcast(x, {2, 6}, {0}); }), "no error");
   EXPECT_EQ(message_of([&] { slice(x, 1, 4, 3); }), "slice: [4, 7) of dim 1 does not fit operands of shapes [2, 6]");
   EXPECT_NE(message_of([&] { slice(x, 1, -1, 3); }), "no error");
-  EXPECT_EQ(message_of([&] { concat({x, input(builder, {3, 6})}, 1); }),
+  EXPECT_EQ(message_of([&] {
+              concat({x, input(builder, {3, 6})}, 1);
+            }),
             "concat: concat along dim 1 does not fit operands of shapes [2, 6] and [3, 6]");
 }
 
@@ -138,7 +152,8 @@ TEST(Builder, MarksConstraintsBesideAPipeline) {
 TEST(Print, WritesALineAValueAndIndentsBodies) {
   Builder builder;
   const Tensor tokens = builder.input("tokens", {2, 4}, DType::float32, {"batch", ""});
-  Tensor x = constrain("laid", cast(tokens, DType::bfloat16), ConstraintOf{{"batch", ""}, true, {"expert"}, {0}, false});
+  Tensor x =
+      constrain("laid", cast(tokens, DType::bfloat16), ConstraintOf{{"batch", ""}, true, {"expert"}, {0}, false});
   x = cast(x, DType::float32);
   x = repeated(builder, x, layer)[0];
   builder.mark_result(unary(Unary::clamp, scale(x, 0.5), -1, 1));

@@ -48,8 +48,10 @@ TEST(Mesh, NumbersDevicesSliceBySlice) {
 }
 
 TEST(Mesh, TakesDevicesToCoordinatesAndBack) {
-  const std::vector<std::vector<Axis>> meshes{
-      {{"a", 2, 2}, {"b", 3, 1}, {"c", 1, 4}}, {{"a", 1, 1}}, {{"a", 1, 3}, {"b", 5, 2}}, {{"a", 4, 1}, {"b", 1, 1}, {"c", 2, 2}}};
+  const std::vector<std::vector<Axis>> meshes{{{"a", 2, 2}, {"b", 3, 1}, {"c", 1, 4}},
+                                              {{"a", 1, 1}},
+                                              {{"a", 1, 3}, {"b", 5, 2}},
+                                              {{"a", 4, 1}, {"b", 1, 1}, {"c", 2, 2}}};
   for (const std::vector<Axis>& axes : meshes) {
     const Mesh mesh(axes);
     std::vector<std::vector<std::int64_t>> seen;
@@ -78,7 +80,8 @@ TEST(Mesh, FindsAxesByName) {
 TEST(BuildMesh, GivesTheOpenAxisWhatIsLeft) {
   EXPECT_EQ(sizes(built("compile_topology=v6e-8")), "fsdp=1x8");
   EXPECT_EQ(sizes(built("compile_topology=v6e-8 ici_expert_parallelism=2")), "fsdp=1x4 expert=1x2");
-  EXPECT_EQ(sizes(built("compile_topology=v6e-8 ici_expert_parallelism=-1 ici_fsdp_parallelism=2")), "fsdp=1x2 expert=1x4");
+  EXPECT_EQ(sizes(built("compile_topology=v6e-8 ici_expert_parallelism=-1 ici_fsdp_parallelism=2")),
+            "fsdp=1x2 expert=1x4");
   EXPECT_EQ(sizes(built("compile_topology=v6e-8 ici_expert_parallelism=8")), "expert=1x8");
 }
 
@@ -124,11 +127,13 @@ TEST(BuildMesh, NamesEveryFactorOfAProductThatDoesNotFit) {
 
 TEST(BuildMesh, LeavesOneAxisOpenAtMost) {
   EXPECT_EQ(refusal("compile_topology=v6e-8 ici_fsdp_parallelism=-1 ici_expert_parallelism=-1"),
-            "the mesh: 2 axes are -1 (ici_fsdp_parallelism=-1 x ici_expert_parallelism=-1), at most one can take what is left");
+            "the mesh: 2 axes are -1 (ici_fsdp_parallelism=-1 x ici_expert_parallelism=-1), at most one can take what "
+            "is left");
 }
 
 TEST(BuildMesh, RefusesAnEmptyAxis) {
-  EXPECT_EQ(refusal("ici_expert_parallelism=0"), "the command line: ici_expert_parallelism is 0, a size or -1 was expected");
+  EXPECT_EQ(refusal("ici_expert_parallelism=0"),
+            "the command line: ici_expert_parallelism is 0, a size or -1 was expected");
 }
 
 TEST(BuildMesh, RefusesASizeForAnAxisThatTheMeshLacks) {
@@ -140,7 +145,8 @@ TEST(BuildMesh, RefusesASizeForAnAxisThatTheMeshLacks) {
 
 TEST(BuildMesh, RefusesAxesThatAreNone) {
   EXPECT_EQ(refusal("mesh_axes=[]"), "the command line: mesh_axes is empty, at least one axis was expected");
-  EXPECT_EQ(refusal("mesh_axes=[fsdp,data,fsdp]"), "the command line: mesh axis 'fsdp' stands twice\n  fix: name it once");
+  EXPECT_EQ(refusal("mesh_axes=[fsdp,data,fsdp]"),
+            "the command line: mesh axis 'fsdp' stands twice\n  fix: name it once");
   EXPECT_EQ(refusal("mesh_axes=[rows]"),
             "the command line: mesh axis 'rows' is unknown: no key ici_rows_parallelism gives its size\n"
             "  fix: use the axes of configs/base.yml");
@@ -177,7 +183,8 @@ TEST(Target, IsRefusedWhenItIsNoHardware) {
 }
 
 TEST(Target, IsTheHardwareThatIsNamed) {
-  const config::Settings settings = config::load(test::words_of("compile_topology=tpu7x-16 compile_topology_num_slices=2")).settings;
+  const config::Settings settings =
+      config::load(test::words_of("compile_topology=tpu7x-16 compile_topology_num_slices=2")).settings;
   const Topology target = target_of(settings);
   EXPECT_EQ(target.name, "tpu7x-16");
   EXPECT_EQ(target.slices, 2);

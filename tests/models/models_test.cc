@@ -9,14 +9,17 @@
 
 #include "config/builtin.h"
 #include "graph/print.h"
+#include "models/model.h"
 #include "tests/support.h"
 
 namespace moesh::models {
 namespace {
 
-using ::testing::HasSubstr;
 using test::message_of;
 using test::session;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::int64_t parameters_of(const sharding::Layout& layout) {
   std::int64_t count = 0;
@@ -31,13 +34,16 @@ struct KnownTotal {
 
 TEST(Presets, HaveTheKnownNumbersOfParameters) {
   const std::vector<KnownTotal> known{
-      {"llama2-7b", 6.738e9},      {"llama2-13b", 13.016e9},    {"llama2-70b", 68.98e9},        {"llama3-8b", 8.030e9},
-      {"llama3-70b", 70.55e9},     {"llama3-405b", 405.9e9},    {"llama3.1-8b", 8.030e9},       {"llama3.1-70b", 70.55e9},
-      {"llama3.1-405b", 405.9e9},  {"llama3.3-70b", 70.55e9},   {"mistral-7b", 7.242e9},        {"mixtral-8x7b", 46.70e9},
-      {"mixtral-8x22b", 140.6e9},  {"deepseek2-16b", 15.71e9},  {"deepseek2-236b", 235.7e9},    {"deepseek3-671b", 671.0e9},
-      {"kimi-k2-1t", 1026e9},      {"qwen3-0.6b", 0.596e9},     {"qwen3-1.7b", 1.72e9},         {"qwen3-4b", 4.02e9},
-      {"qwen3-8b", 8.19e9},        {"qwen3-14b", 14.77e9},      {"qwen3-32b", 32.76e9},         {"qwen3-30b-a3b", 30.53e9},
-      {"qwen3-235b-a22b", 235.1e9}, {"qwen3-480b-a35b", 480.2e9}, {"gpt-oss-20b", 20.91e9},     {"gpt-oss-120b", 116.8e9},
+      {"llama2-7b", 6.738e9},       {"llama2-13b", 13.016e9},     {"llama2-70b", 68.98e9},
+      {"llama3-8b", 8.030e9},       {"llama3-70b", 70.55e9},      {"llama3-405b", 405.9e9},
+      {"llama3.1-8b", 8.030e9},     {"llama3.1-70b", 70.55e9},    {"llama3.1-405b", 405.9e9},
+      {"llama3.3-70b", 70.55e9},    {"mistral-7b", 7.242e9},      {"mixtral-8x7b", 46.70e9},
+      {"mixtral-8x22b", 140.6e9},   {"deepseek2-16b", 15.71e9},   {"deepseek2-236b", 235.7e9},
+      {"deepseek3-671b", 671.0e9},  {"kimi-k2-1t", 1026e9},       {"qwen3-0.6b", 0.596e9},
+      {"qwen3-1.7b", 1.72e9},       {"qwen3-4b", 4.02e9},         {"qwen3-8b", 8.19e9},
+      {"qwen3-14b", 14.77e9},       {"qwen3-32b", 32.76e9},       {"qwen3-30b-a3b", 30.53e9},
+      {"qwen3-235b-a22b", 235.1e9}, {"qwen3-480b-a35b", 480.2e9}, {"gpt-oss-20b", 20.91e9},
+      {"gpt-oss-120b", 116.8e9},
   };
   for (const KnownTotal& total : known) {
     const double ours = static_cast<double>(parameters_of(session("model_name=" + total.model).layout));
@@ -74,8 +80,10 @@ class Preset : public ::testing::TestWithParam<std::string> {
  protected:
   std::string small() const {
     const config::ModelShape shape = session("model_name=" + GetParam()).shape;
-    return "model_name=" + GetParam() + " override_model_config=true base_num_decoder_layers=4 per_device_batch_size=1 " +
-           "compile_topology=v6e-4 ici_fsdp_parallelism=2 " + (shape.is_moe() ? "ici_expert_parallelism=2 " : "ici_data_parallelism=2 ") +
+    return "model_name=" + GetParam() +
+           " override_model_config=true base_num_decoder_layers=4 per_device_batch_size=1 " +
+           "compile_topology=v6e-4 ici_fsdp_parallelism=2 " +
+           (shape.is_moe() ? "ici_expert_parallelism=2 " : "ici_data_parallelism=2 ") +
            (shape.dense_layers > 0 ? "first_num_dense_layers=1 " : "");
   }
 
@@ -106,25 +114,50 @@ TEST_P(Preset, IsTheSameModelScannedAndUnscannedByEveryStrategy) {
 
 INSTANTIATE_TEST_SUITE_P(All, Preset, ::testing::ValuesIn(config::builtin_names("models")), [](const auto& test) {
   std::string name = test.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 });
 
-TEST(Models, ResultInTheLossAndItsParts) {
-  
-  
-  EXPECT_EQ(session("model_name=mixtral-8x7b load_balance_loss_weight=0.01").graph.results.size(), 3u);
+TEST(Models, NameTheirResults) {
+  const auto names = [](const std::string& request) { return session(request).graph.result_names; };
+  EXPECT_THAT(names("model_name=llama2-7b"), Contains(results::loss));
+  EXPECT_THAT(names("model_name=llama2-7b"), Not(Contains(results::balance_loss)));
+  EXPECT_THAT(names("model_name=mixtral-8x7b"), Not(Contains(results::balance_loss)));
+  EXPECT_THAT(names("model_name=mixtral-8x7b load_balance_loss_weight=0.01"), Contains(results::balance_loss));
 }
 
 TEST(Models, WriteEqualLayersOnce) {
   const auto nodes = [](const std::string& layers) {
-    return graph::count(session("override_model_config=true model_name=deepseek3-671b base_num_decoder_layers=" + layers).graph).nodes;
+    return graph::count(
+               session("override_model_config=true model_name=deepseek3-671b base_num_decoder_layers=" + layers).graph)
+        .nodes;
   };
   EXPECT_EQ(nodes("8"), nodes("61"));
   const auto unscanned = [](const std::string& layers) {
     return graph::count(session("scan_layers=false base_num_decoder_layers=" + layers).graph).nodes;
   };
   EXPECT_LT(unscanned("2"), unscanned("4"));
+}
+
+// The attention nodes of a graph as printed, in order, by the layer's path.
+std::vector<std::string> attentions(const std::string& request) {
+  std::vector<std::string> found;
+  for (const std::string& line : split(graph::to_text(session(request).graph), '\n')) {
+    if (line.find(" = attention ") != std::string::npos) found.push_back(line.substr(line.find("causal")));
+  }
+  return found;
+}
+
+TEST(Models, AlternateWindowedAndFullAttentionInGptOss) {
+  EXPECT_EQ(attentions("model_name=gpt-oss-20b"),
+            (std::vector<std::string>{"causal, window 128  # decoder/layers/layers_0/GptOssAttention/attention_op",
+                                      "causal  # decoder/layers/layers_1/GptOssAttention/attention_op"}));
+  EXPECT_EQ(attentions("model_name=gpt-oss-20b scan_layers=false override_model_config=true base_num_decoder_layers=4"),
+            (std::vector<std::string>{"causal, window 128  # decoder/layers_0/GptOssAttention/attention_op",
+                                      "causal  # decoder/layers_1/GptOssAttention/attention_op",
+                                      "causal, window 128  # decoder/layers_2/GptOssAttention/attention_op",
+                                      "causal  # decoder/layers_3/GptOssAttention/attention_op"}));
 }
 
 TEST(Models, NameParametersAsTheReferenceDoes) {
@@ -152,7 +185,8 @@ TEST(Models, StackLayersOverStages) {
   const cli::Session staged = session(
       "compile_topology=v6e-8 ici_pipeline_parallelism=2 ici_fsdp_parallelism=4 num_layers_per_pipeline_stage=4 "
       "per_device_batch_size=2");
-  const sharding::LaidTensor& kernel = test::tensor_at(staged.layout.parameters, "decoder/pipeline_module/layers/layers_0/mlp/wi_0/kernel");
+  const sharding::LaidTensor& kernel =
+      test::tensor_at(staged.layout.parameters, "decoder/pipeline_module/layers/layers_0/mlp/wi_0/kernel");
   EXPECT_EQ(kernel.labels().front(), "circular_repeats");
   EXPECT_EQ(kernel.shape, (Shape{2, 2, 2048, 7168}));
   EXPECT_EQ(test::lies(staged.layout, kernel), "[-, stage, fsdp, -]");
@@ -168,8 +202,10 @@ TEST(Models, RefuseActivationsThatAreNone) {
 }
 
 TEST(Models, RefuseHeadsThatCannotTurn) {
-  EXPECT_THAT(message_of([] { session("head_dim=65"); }),
-              HasSubstr("self_attention/rope: rotary embedding turns pairs, but the last dim is 65\n  fix: choose an even head_dim"));
+  EXPECT_THAT(
+      message_of([] { session("head_dim=65"); }),
+      HasSubstr(
+          "self_attention/rope: rotary embedding turns pairs, but the last dim is 65\n  fix: choose an even head_dim"));
 }
 
 }  // namespace

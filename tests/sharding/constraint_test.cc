@@ -47,13 +47,13 @@ TEST(Constraint, ResolvesEachDimAsIfTheOthersWereNotThere) {
 }
 
 TEST(Constraint, RefusesAnAxisThatWouldShardTwoDims) {
-  EXPECT_EQ(message_of([] { laid({{"exp", "batch"}, true, {}, {}, false}); }),
+  EXPECT_EQ(message_of([] {
+              laid({{"exp", "batch"}, true, {}, {}, false});
+            }),
             "a/b: axis 'expert' would shard two dims of one value\n  fix: change the rules of one of its labels");
 }
 
-TEST(Constraint, MayHoldAnAxisOfSizeOneTwice) {
-  EXPECT_EQ(laid({{"also", "too"}, true, {}, {}, false}), "[one, one]");
-}
+TEST(Constraint, MayHoldAnAxisOfSizeOneTwice) { EXPECT_EQ(laid({{"also", "too"}, true, {}, {}, false}), "[one, one]"); }
 
 TEST(Constraint, LetsStagesCarryTheBatchBeforeDataBesideAPipeline) {
   EXPECT_EQ(laid({{"batch"}, false, {}, {}, true}), "[(stage, data, fsdp, expert)]");

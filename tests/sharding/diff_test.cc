@@ -55,7 +55,8 @@ TEST(Diff, ShowsWhatAnotherMeshMovesAndCosts) {
   EXPECT_NE(find(moved, "optimizer", "mu/decoder/layers/mlp/wi_0/kernel"), nullptr);
   const std::string text = to_text(moved, 0);
   EXPECT_THAT(text, HasSubstr("decoder/layers/mlp/wi_0/kernel"));
-  EXPECT_THAT(text, HasSubstr("tensors move. Parameters and optimizer state on a device: 9.41 GiB -> 18.8 GiB (+9.41 GiB).\n"));
+  EXPECT_THAT(
+      text, HasSubstr("tensors move. Parameters and optimizer state on a device: 9.41 GiB -> 18.8 GiB (+9.41 GiB).\n"));
 }
 
 TEST(Diff, ShowsWhatAppearsAndWhatGoes) {

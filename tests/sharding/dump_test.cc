@@ -45,7 +45,9 @@ TEST(Dump, KeepsAxesOfSizeOneForParametersAndDropsThemElsewhere) {
 }
 
 TEST(Dump, ListsTheMomentsThatLieElsewhereThanTheirParameters) {
-  const json dump = dump_of("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4 shard_optimizer_over_data=true");
+  const json dump = dump_of(
+      "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4 "
+      "shard_optimizer_over_data=true");
   ASSERT_TRUE(dump["optimizer"].is_array());
   for (const json& entry : dump["optimizer"]) {
     const std::string path = entry["path"];
@@ -54,7 +56,9 @@ TEST(Dump, ListsTheMomentsThatLieElsewhereThanTheirParameters) {
 }
 
 TEST(Dump, LeavesOutTheLabelsOfAConstraintThatTheyDoNotExplain) {
-  const std::string capacity = "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 sparse_matmul=false capacity_factor=1.25 ";
+  const std::string capacity =
+      "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 sparse_matmul=false "
+      "capacity_factor=1.25 ";
   const auto dispatched = [&](const std::string& more) {
     const json dump = dump_of(capacity + more);
     for (const json& a : dump["activations"]) {
@@ -62,12 +66,14 @@ TEST(Dump, LeavesOutTheLabelsOfAConstraintThatTheyDoNotExplain) {
     }
     return json();
   };
-  EXPECT_EQ(dispatched("")["logical"], json({"activation_exp", "activation_batch_moe", nullptr, "activation_embed_moe"}));
+  EXPECT_EQ(dispatched("")["logical"],
+            json({"activation_exp", "activation_batch_moe", nullptr, "activation_embed_moe"}));
   EXPECT_TRUE(dispatched("moe_dispatch_no_expert_sharding=true")["logical"].is_null());
 }
 
 TEST(Dump, WritesExtraMembersFirst) {
-  const auto dump = nlohmann::ordered_json::parse(to_json(test::session("model_name=llama2-7b").layout, {{"source", "\"here\""}}));
+  const auto dump =
+      nlohmann::ordered_json::parse(to_json(test::session("model_name=llama2-7b").layout, {{"source", "\"here\""}}));
   EXPECT_EQ(dump.begin().key(), "source");
   EXPECT_EQ(dump["source"], "here");
 }

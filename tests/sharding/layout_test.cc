@@ -88,21 +88,30 @@ std::string rule_at(const std::string& label) {
 }
 
 TEST(CheckEven, RefusesAParameterOfAModelAndLeavesActivationsUneven) {
-  const std::string heads = "compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8 base_num_query_heads=4 "
-                            "base_num_kv_heads=4";
-  EXPECT_EQ(message_of([&] { test::session(heads); }),
-            "decoder/layers/self_attention/query/kernel: dim 2 ('q_heads', size 4) does not divide over tensor=8 = 8 shards "
-            "(rule at " + rule_at("q_heads") + ")\n"
-            "  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
-  const cli::Session rows = test::session("compile_topology=v6e-8 ici_context_parallelism=8 ici_fsdp_parallelism=1 "
-                                          "max_target_length=2048 logical_axis_rules=[[activation_length,[context]]]");
+  const std::string heads =
+      "compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8 base_num_query_heads=4 "
+      "base_num_kv_heads=4";
+  EXPECT_EQ(
+      message_of([&] { test::session(heads); }),
+      "decoder/layers/self_attention/query/kernel: dim 2 ('q_heads', size 4) does not divide over tensor=8 = 8 shards "
+      "(rule at " +
+          rule_at("q_heads") +
+          ")\n"
+          "  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
+  const cli::Session rows = test::session(
+      "compile_topology=v6e-8 ici_context_parallelism=8 ici_fsdp_parallelism=1 "
+      "max_target_length=2048 logical_axis_rules=[[activation_length,[context]]]");
   EXPECT_FALSE(rows.layout.activations.empty());
 }
 
 TEST(CheckEven, RefusesAnInputThatDoesNotDivide) {
-  EXPECT_EQ(message_of([] { test::session("compile_topology=v6e-8 max_target_length=2047 ici_context_parallelism=8 ici_fsdp_parallelism=1"); }),
-            "inputs: dim 1 ('activation_norm_length', size 2047) does not divide over context=8 = 8 shards (rule at " +
-                rule_at("activation_norm_length") + ")\n  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
+  EXPECT_EQ(
+      message_of([] {
+        test::session("compile_topology=v6e-8 max_target_length=2047 ici_context_parallelism=8 ici_fsdp_parallelism=1");
+      }),
+      "inputs: dim 1 ('activation_norm_length', size 2047) does not divide over context=8 = 8 shards (rule at " +
+          rule_at("activation_norm_length") +
+          ")\n  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
 }
 
 TEST(Component, IsReadOffThePath) {

@@ -13,10 +13,10 @@
 namespace moesh::sharding {
 namespace {
 
+using test::rule;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using test::rule;
 
 std::vector<Finding> only(std::vector<Finding> findings, const std::string& check) {
   std::erase_if(findings, [&](const Finding& f) { return f.check != check; });
@@ -54,7 +54,8 @@ Layout made(const mesh::Mesh& mesh, const std::vector<config::AxisRule>& rules, 
 }
 
 const std::string kCapacity =
-    "model_name=mixtral-8x7b sparse_matmul=false capacity_factor=1.25 per_device_batch_size=11 compile_topology=mi355x-8 ";
+    "model_name=mixtral-8x7b sparse_matmul=false capacity_factor=1.25 per_device_batch_size=11 "
+    "compile_topology=mi355x-8 ";
 const std::string kAllExpert = "ici_expert_parallelism=-1 ici_fsdp_parallelism=1 ";
 const std::string kMixed = "ici_expert_parallelism=4 ici_fsdp_parallelism=2 ";
 
@@ -64,8 +65,9 @@ TEST(LintCompetingDims, FlagsTheCapacityPathWithTheFlagAsTheFix) {
     ASSERT_THAT(findings, SizeIs(1)) << mesh;
     EXPECT_EQ(findings[0].severity, Severity::warning);
     EXPECT_EQ(findings[0].fix, "moe_dispatch_no_expert_sharding=true");
-    EXPECT_THAT(findings[0].what, HasSubstr("dims activation_batch_moe and activation_exp of one value both claim axis expert; "
-                                            "activation_batch_moe wins"));
+    EXPECT_THAT(findings[0].what,
+                HasSubstr("dims activation_batch_moe and activation_exp of one value both claim axis expert; "
+                          "activation_batch_moe wins"));
     EXPECT_THAT(findings[0].where, HasSubstr("decoder/layers/MoeBlock_0/dispatched"));
     EXPECT_THAT(findings[0].cost, HasSubstr("expert parallelism becomes a gather of every expert's weights"));
   }
@@ -82,13 +84,15 @@ TEST(LintCompetingDims, SaysNothingWhereTheExpertAxisIsOne) {
 }
 
 TEST(LintCompetingDims, SaysNothingOfTheSparsePaths) {
-  EXPECT_THAT(found("model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4", "competing-dims"), IsEmpty());
+  EXPECT_THAT(found("model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4", "competing-dims"),
+              IsEmpty());
 }
 
 TEST(LintCompetingDims, ProposesAnotherOrderForOtherLabels) {
   const std::vector<config::AxisRule> rules{rule("batch", {"x"}, "r.yml:1"), rule("activation_wide", {"x"}, "r.yml:2"),
                                             rule("wide", {"x"}, "r.yml:3")};
-  const Layout layout = made(test::mesh_of({{"x", 2}}), rules, {{"w", {"", "wide"}, {8, 8}}}, {{"h", {"batch", "activation_wide"}, {8, 8}}});
+  const Layout layout = made(test::mesh_of({{"x", 2}}), rules, {{"w", {"", "wide"}, {8, 8}}},
+                             {{"h", {"batch", "activation_wide"}, {8, 8}}});
   const std::vector<Finding> findings = only(lint(layout, {8}), "competing-dims");
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].fix, "move the rule of activation_wide before that of batch, or drop x from it");
@@ -120,7 +124,8 @@ TEST(LintIdleRule, OnlyRemarksOnRulesThatComeWithMoesh) {
 }
 
 TEST(LintIdleRule, SaysNothingWhenEveryRuleActs) {
-  const Layout layout = made(test::mesh_of({{"x", 2}}), {rule("batch", {"x"}), rule("a", {"x"})}, {{"w", {"a"}, {8}}}, {{"h", {"batch"}, {8}}});
+  const Layout layout = made(test::mesh_of({{"x", 2}}), {rule("batch", {"x"}), rule("a", {"x"})}, {{"w", {"a"}, {8}}},
+                             {{"h", {"batch"}, {8}}});
   EXPECT_THAT(only(lint(layout, {8}), "idle-rule"), IsEmpty());
 }
 
@@ -135,15 +140,16 @@ TEST(LintUnruledLabel, NamesLabelsWithoutARule) {
 }
 
 TEST(LintUnruledLabel, SaysNothingWhenAllHaveOne) {
-  const Layout layout = made(test::mesh_of({{"x", 2}}), {rule("batch", {"x"}), rule("a", {})}, {{"w", {"a", ""}, {8, 8}}}, {});
+  const Layout layout =
+      made(test::mesh_of({{"x", 2}}), {rule("batch", {"x"}), rule("a", {})}, {{"w", {"a", ""}, {8, 8}}}, {});
   EXPECT_THAT(only(lint(layout, {8}), "unruled-label"), IsEmpty());
 }
 
 TEST(LintAxes, FlagsAnAxisThatShardsNothing) {
-  const std::vector<Finding> findings =
-      found("model_name=llama2-7b compile_topology=v6e-8 ici_expert_parallelism=2 override_logical_axis_rules=true "
-            "logical_axis_rules=[[embed,[fsdp]],[activation_batch,[fsdp]]]",
-            "unused-axis");
+  const std::vector<Finding> findings = found(
+      "model_name=llama2-7b compile_topology=v6e-8 ici_expert_parallelism=2 override_logical_axis_rules=true "
+      "logical_axis_rules=[[embed,[fsdp]],[activation_batch,[fsdp]]]",
+      "unused-axis");
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].what, "axis expert shards nothing");
   EXPECT_EQ(findings[0].where, "mesh axis expert=2");
@@ -159,8 +165,8 @@ TEST(LintAxes, FlagsAnAxisThatShardsWeightsOnly) {
 }
 
 TEST(LintAxes, RemarksOnAnAxisThatReplicatesAllParameters) {
-  const std::vector<Finding> findings =
-      found("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4", "replicating-axis");
+  const std::vector<Finding> findings = found(
+      "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4", "replicating-axis");
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].severity, Severity::info);
   EXPECT_EQ(findings[0].what, "axis data replicates all parameters (plain data parallelism)");
@@ -169,7 +175,9 @@ TEST(LintAxes, RemarksOnAnAxisThatReplicatesAllParameters) {
 
 TEST(LintAxes, SaysNothingOfAxesThatShardBoth) {
   for (const char* check : {"unused-axis", "weights-only-axis", "replicating-axis"}) {
-    EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8 ici_tensor_parallelism=2 ici_fsdp_parallelism=4", check), IsEmpty());
+    EXPECT_THAT(
+        found("model_name=llama2-7b compile_topology=v6e-8 ici_tensor_parallelism=2 ici_fsdp_parallelism=4", check),
+        IsEmpty());
   }
 }
 
@@ -184,7 +192,9 @@ TEST(LintReplicated, FlagsALargeTensorThatIsWholeEverywhere) {
 
 TEST(LintReplicated, SaysNothingOfSmallTensorsNorOfPlainDataParallelism) {
   EXPECT_THAT(found("model_name=mixtral-8x7b compile_topology=v6e-8", "replicated"), IsEmpty());
-  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1", "replicated"), IsEmpty());
+  EXPECT_THAT(
+      found("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1", "replicated"),
+      IsEmpty());
 }
 
 TEST(LintBlockedByOne, FlagsARuleThatLostToAnAxisOfSizeOne) {
@@ -229,7 +239,8 @@ TEST(LintSmallBatch, IsAnErrorWhenTheBatchDoesNotDivide) {
 }
 
 TEST(LintSmallBatch, WarnsOfAPassSmallerThanItsShards) {
-  const std::vector<Finding> findings = found("model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=0.5", "small-batch");
+  const std::vector<Finding> findings =
+      found("model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=0.5", "small-batch");
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].severity, Severity::warning);
   EXPECT_EQ(findings[0].what, "a pass of 4 rows is smaller than the 8 shards of its batch");
@@ -237,25 +248,29 @@ TEST(LintSmallBatch, WarnsOfAPassSmallerThanItsShards) {
 }
 
 TEST(LintSmallBatch, SaysNothingWhenTheLengthIsShardedInstead) {
-  EXPECT_THAT(found("model_name=mixtral-8x7b compile_topology=v6e-8 per_device_batch_size=0.5 custom_mesh_and_rule=ep-as-cp "
-                    "ici_expert_parallelism=2",
-                    "small-batch"),
-              IsEmpty());
+  EXPECT_THAT(
+      found("model_name=mixtral-8x7b compile_topology=v6e-8 per_device_batch_size=0.5 custom_mesh_and_rule=ep-as-cp "
+            "ici_expert_parallelism=2",
+            "small-batch"),
+      IsEmpty());
 }
 
 TEST(Lint, PutsErrorsFirst) {
-  const cli::Session session = cli::open_session(
-      test::words_of("compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8 base_num_query_heads=4 base_num_kv_heads=4 "
-                     "logical_axis_rules=[[mpl,[tensor]]]"),
-      cli::Evenness::reported);
+  const cli::Session session =
+      cli::open_session(test::words_of("compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8 "
+                                       "base_num_query_heads=4 base_num_kv_heads=4 "
+                                       "logical_axis_rules=[[mpl,[tensor]]]"),
+                        cli::Evenness::reported);
   const std::vector<Finding> findings = lint(session.layout, {session.batch.micro_rows});
   ASSERT_TRUE(has_errors(findings));
-  EXPECT_TRUE(std::is_sorted(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) { return a.severity < b.severity; }));
+  EXPECT_TRUE(std::is_sorted(findings.begin(), findings.end(),
+                             [](const Finding& a, const Finding& b) { return a.severity < b.severity; }));
 }
 
 TEST(Lint, PrintsWhatWhereCostAndFix) {
-  const std::vector<Finding> findings{{Severity::warning, "a-check", "what it is", "where it is", "what it costs", "what to do"},
-                                      {Severity::info, "another", "w", "x", "y", ""}};
+  const std::vector<Finding> findings{
+      {Severity::warning, "a-check", "what it is", "where it is", "what it costs", "what to do"},
+      {Severity::info, "another", "w", "x", "y", ""}};
   EXPECT_EQ(to_text(findings),
             "warning: what it is [a-check]\n  where: where it is\n  cost:  what it costs\n  fix:   what to do\n"
             "info: w [another]\n  where: x\n  cost:  y\n"

@@ -13,7 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kMixtral = "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 ici_fsdp_parallelism=2";
+const std::string kMixtral =
+    "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 ici_fsdp_parallelism=2";
 
 std::string report_of(const ReportOptions& options) { return report(test::session(kMixtral).layout, options); }
 
@@ -49,7 +50,8 @@ TEST(Report, FiltersByPathOrByWholeLabel) {
 
 TEST(Report, FitsTheWidth) {
   const std::string text = report_of({"", true, 120});
-  for (const std::string& line : split(text.substr(0, text.find(" parameters. On")), '\n')) EXPECT_LE(display_width(line), 120) << line;
+  for (const std::string& line : split(text.substr(0, text.find(" parameters. On")), '\n'))
+    EXPECT_LE(display_width(line), 120) << line;
 }
 
 TEST(Report, SpellsLabels) { EXPECT_EQ(words_of({"a", "", "b"}), "a, -, b"); }

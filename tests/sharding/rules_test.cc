@@ -42,7 +42,8 @@ TEST(Rules, ARuleIsTakenWholeOrPassedOverWhole) {
 }
 
 TEST(Rules, ALaterRuleOfTheSameLabelIsTheFallback) {
-  const std::vector<AxisRule> rules{rule("mlp", {"one", "tensor"}), rule("embed", {"fsdp", "one"}), rule("embed", {"fsdp"})};
+  const std::vector<AxisRule> rules{rule("mlp", {"one", "tensor"}), rule("embed", {"fsdp", "one"}),
+                                    rule("embed", {"fsdp"})};
   EXPECT_EQ(spec({"embed", "mlp"}, rules), "[fsdp, (one, tensor)]");
   EXPECT_EQ(spec({"embed"}, rules), "[(fsdp, one)]");
 }
@@ -71,13 +72,16 @@ TEST(Rules, ADimThatNoRuleReachesIsReplicated) {
 TEST(Rules, AxesKeepTheOrderOfTheRule) { EXPECT_EQ(spec({"a"}, {rule("a", {"tensor", "data"})}), "[(tensor, data)]"); }
 
 TEST(Rules, ALabelOnTwoDimsIsRefused) {
-  EXPECT_EQ(message_of([] { resolve({"x", "a", "", "", "a"}, {}, small_mesh(), "decoder/w"); }),
+  EXPECT_EQ(message_of([] {
+              resolve({"x", "a", "", "", "a"}, {}, small_mesh(), "decoder/w");
+            }),
             "decoder/w: label 'a' stands on dims 1 and 4, a label names one dim");
 }
 
 TEST(Rules, TheStepsTellWhatBecameOfEachRule) {
-  const std::vector<AxisRule> rules{rule("other", {"data"}), rule("b", {"tensor", "fsdp"}), rule("a", {"fsdp"}),
-                                    rule("b", {"data"}),     rule("a", {}),                 rule("c", {"nowhere"})};
+  const std::vector<AxisRule> rules{rule("other", {"data"}), rule("b", {"tensor", "fsdp"}),
+                                    rule("a", {"fsdp"}),     rule("b", {"data"}),
+                                    rule("a", {}),           rule("c", {"nowhere"})};
   const Resolution found = resolve({"a", "b", "c"}, rules, small_mesh());
   ASSERT_EQ(found.steps.size(), 5u);
   EXPECT_EQ(found.steps[0].rule, 1u);
@@ -148,7 +152,8 @@ TEST(Rules, AgreeWithANaiveOracleOn100000RandomCases) {
     std::set<std::string> in_mesh;
     for (const auto& [axis, size] : sizes) in_mesh.insert(axis);
     Labels labels = random.some(kLabels, 5);
-    if (random.below(4) == 0) labels.insert(labels.begin() + static_cast<std::ptrdiff_t>(random.below(labels.size() + 1)), 2, "");
+    if (random.below(4) == 0)
+      labels.insert(labels.begin() + static_cast<std::ptrdiff_t>(random.below(labels.size() + 1)), 2, "");
     std::vector<AxisRule> rules;
     for (std::size_t r = random.below(12); r > 0; --r) {
       rules.push_back(rule(random.below(20) == 0 ? "" : kLabels[random.below(kLabels.size())], random.some(kAxes, 4)));

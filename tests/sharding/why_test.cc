@@ -12,9 +12,9 @@
 namespace moesh::sharding {
 namespace {
 
+using test::rule;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using test::rule;
 
 Layout layout_with(const Labels& labels, const Shape& shape, const std::vector<config::AxisRule>& rules) {
   Layout layout{test::mesh_of({{"data", 2}, {"fsdp", 4}, {"one", 1}, {"expert", 2}}), "", rules, false, {}, {}, {}, {}};
@@ -58,7 +58,8 @@ TEST(Why, SaysWhichAxesAreOfSizeOneAndWhichAreNotInTheMesh) {
 
 TEST(Why, SaysThatARuleSettledADimWithoutAxes) {
   EXPECT_THAT(why_of({"a"}, {8}, {rule("a", {})}), HasSubstr("a -> nothing  settles dim 0 (a): replicated\n"));
-  EXPECT_THAT(why_of({"a"}, {8}, {rule("a", {"gone"})}), HasSubstr("settles dim 0 (a): replicated; not in the mesh: gone\n"));
+  EXPECT_THAT(why_of({"a"}, {8}, {rule("a", {"gone"})}),
+              HasSubstr("settles dim 0 (a): replicated; not in the mesh: gone\n"));
 }
 
 TEST(Why, SaysByWhomAnAxisWasTaken) {
@@ -85,11 +86,13 @@ TEST(Why, NamesLabelsWithoutARule) {
 TEST(Why, SaysWhatItCosts) {
   EXPECT_THAT(why_of({"a"}, {1024}, {rule("a", {"fsdp"})}),
               HasSubstr("It costs 1.00 KiB on each of 16 devices (4.00 KiB whole); each shard stands on 4 devices.\n"));
-  EXPECT_THAT(why_of({"a"}, {1024}, {rule("a", {"fsdp", "data", "expert"})}), HasSubstr("each shard stands on 1 device.\n"));
+  EXPECT_THAT(why_of({"a"}, {1024}, {rule("a", {"fsdp", "data", "expert"})}),
+              HasSubstr("each shard stands on 1 device.\n"));
 }
 
 const std::string kCapacity =
-    "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 ici_fsdp_parallelism=2 sparse_matmul=false "
+    "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 ici_fsdp_parallelism=2 "
+    "sparse_matmul=false "
     "capacity_factor=1.25 ";
 
 std::string why_activation(const std::string& request, const std::string& path) {
@@ -100,7 +103,10 @@ std::string why_activation(const std::string& request, const std::string& path) 
 TEST(Why, SaysThatTheBatchTookTheExpertAxisBecauseItsRuleStandsFirst) {
   const std::string text = why_activation(kCapacity, "decoder/layers/MoeBlock_0/dispatched");
   EXPECT_THAT(text, HasSubstr("lies as [-, (fsdp, expert), -, -]\n"));
-  EXPECT_THAT(text, HasSubstr("activation_batch_moe -> data, fsdp, fsdp_transpose, expert  takes dim 1 (activation_batch_moe): 8 shards"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "activation_batch_moe -> data, fsdp, fsdp_transpose, expert  takes dim 1 (activation_batch_moe): 8 shards"));
   EXPECT_THAT(text, HasSubstr("passed over whole: axis expert is taken by dim 1 (activation_batch_moe)\n"));
 }
 
@@ -112,16 +118,20 @@ TEST(Why, SaysWhatMakesAnActivationAndWhoUsesItInAnotherLayout) {
 }
 
 TEST(Why, SaysWhatWasPeeledOff) {
-  const std::string text = why_activation(kCapacity + "moe_dispatch_no_expert_sharding=true", "decoder/layers/MoeBlock_0/dispatched");
+  const std::string text =
+      why_activation(kCapacity + "moe_dispatch_no_expert_sharding=true", "decoder/layers/MoeBlock_0/dispatched");
   EXPECT_THAT(text, HasSubstr("lies as [expert, fsdp, -, -]\n"));
-  EXPECT_THAT(text, HasSubstr("Each dim was resolved alone, so two may claim one axis.\nThen expert is peeled off dim 1.\n"));
-  const std::string sparse = why_activation("model_name=mixtral-8x7b compile_topology=v6e-8", "decoder/layers/MoeBlock_0/w0_kernel");
+  EXPECT_THAT(text,
+              HasSubstr("Each dim was resolved alone, so two may claim one axis.\nThen expert is peeled off dim 1.\n"));
+  const std::string sparse =
+      why_activation("model_name=mixtral-8x7b compile_topology=v6e-8", "decoder/layers/MoeBlock_0/w0_kernel");
   EXPECT_THAT(sparse, HasSubstr("Then fsdp is peeled off all dims.\n"));
 }
 
 TEST(Why, SaysThatStagesCarryTheBatchBesideAPipeline) {
   const std::string text = why_activation(
-      "model_name=deepseek3-test compile_topology=v6e-8 custom_mesh_and_rule=pipeline-large-moe ici_pipeline_parallelism=2 "
+      "model_name=deepseek3-test compile_topology=v6e-8 custom_mesh_and_rule=pipeline-large-moe "
+      "ici_pipeline_parallelism=2 "
       "ici_fsdp_parallelism=-1 per_device_batch_size=4 num_layers_per_pipeline_stage=29",
       "decoder/dense_layers/inputs");
   EXPECT_THAT(text, HasSubstr("Beside the pipeline: stage carries the batch, before data.\n"));

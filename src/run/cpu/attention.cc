@@ -10,9 +10,7 @@
 namespace moesh::run::cpu {
 namespace {
 
-using Offsets = std::vector<std::int64_t>;
-
-const Offsets kOnly{0};
+const OffsetList kOnly{0};
 
 // What a thread needs for one block, kept from block to block.
 template <typename T>
@@ -44,13 +42,13 @@ void attend_block(Isa isa, const AttentionScores<T>& scores, const AttentionBloc
   const BlockMemory<T> memory(shape, false, false);
   scores.exponentials(isa, block, memory.scores, nullptr, memory.rows);
   const std::int64_t count = scores.rows_of(block);
-  const Offsets keys = steps(block.keys, 1), dims = steps(shape.value_dim, 1);
-  const Offsets score_rows = steps(count, block.keys), out_rows = steps(count, shape.value_dim);
-  const Offsets value_rows = scores.key_rows(block, shape.value_dim);
+  const OffsetList keys = steps(block.keys, 1), dims = steps(shape.value_dim, 1);
+  const OffsetList score_rows = steps(count, block.keys), out_rows = steps(count, shape.value_dim);
+  const OffsetList value_rows = scores.key_rows(block, shape.value_dim);
   multiply<W, T, W>(nullptr, isa, {memory.scores, kOnly, score_rows, keys},
                     {value + scores.key_at(block, shape.value_dim), kOnly, value_rows, dims},
                     {memory.out, kOnly, out_rows, dims});
-  const Offsets result_rows = scores.query_rows(block, shape.value_dim);
+  const OffsetList result_rows = scores.query_rows(block, shape.value_dim);
   for (std::int64_t i = 0; i < count; ++i) {
     const W sum = memory.rows[i].sum;
     const W share = sum > 0 ? 1 / sum : W(0);
@@ -120,27 +118,27 @@ class AttentionGradient {
     scores_.exponentials(isa_, block, memory.scores, memory.slopes, memory.rows);
     const std::int64_t count = scores_.rows_of(block);
     divide(block, memory);
-    const Offsets keys = steps(block.keys, 1), dims = steps(shape_.dim, 1), value_dims = steps(shape_.value_dim, 1);
-    const Offsets score_rows = steps(count, block.keys);
-    const Offsets dout_rows = scores_.query_rows(block, shape_.value_dim);
-    const Offsets query_rows = scores_.query_rows(block, shape_.dim);
+    const OffsetList keys = steps(block.keys, 1), dims = steps(shape_.dim, 1), value_dims = steps(shape_.value_dim, 1);
+    const OffsetList score_rows = steps(count, block.keys);
+    const OffsetList dout_rows = scores_.query_rows(block, shape_.value_dim);
+    const OffsetList query_rows = scores_.query_rows(block, shape_.dim);
     const T* dout = dout_ + scores_.query_at(block, shape_.value_dim);
     // Gradients of the keys and values of this head lie dense, [T][D] and [T][V].
-    const Offsets dvalue_rows = steps(block.keys, shape_.value_dim), dkey_rows = steps(block.keys, shape_.dim);
+    const OffsetList dvalue_rows = steps(block.keys, shape_.value_dim), dkey_rows = steps(block.keys, shape_.dim);
     multiply<W, T, W>(nullptr, isa_, {memory.scores, kOnly, keys, score_rows}, {dout, kOnly, dout_rows, value_dims},
-                      {dvalue + block.first_key * shape_.value_dim, kOnly, dvalue_rows, value_dims}, true);
-    const Offsets value_rows = scores_.key_rows(block, shape_.value_dim);
+                      {dvalue + block.first_key * shape_.value_dim, kOnly, dvalue_rows, value_dims}, {.add = true});
+    const OffsetList value_rows = scores_.key_rows(block, shape_.value_dim);
     multiply<T, T, W>(nullptr, isa_, {dout, kOnly, dout_rows, value_dims},
                       {value_ + scores_.key_at(block, shape_.value_dim), kOnly, value_dims, value_rows},
                       {memory.dscores, kOnly, score_rows, keys});
     through_softmax(block, memory, dsinks);
-    const Offsets key_rows = scores_.key_rows(block, shape_.dim);
-    const Offsets out_rows = steps(count, shape_.dim);
+    const OffsetList key_rows = scores_.key_rows(block, shape_.dim);
+    const OffsetList out_rows = steps(count, shape_.dim);
     multiply<W, T, W>(nullptr, isa_, {memory.dscores, kOnly, score_rows, keys},
                       {key_ + scores_.key_at(block, shape_.dim), kOnly, key_rows, dims}, {memory.out, kOnly, out_rows, dims});
     multiply<W, T, W>(nullptr, isa_, {memory.dscores, kOnly, keys, score_rows},
                       {query_ + scores_.query_at(block, shape_.dim), kOnly, query_rows, dims},
-                      {dkey + block.first_key * shape_.dim, kOnly, dkey_rows, dims}, true);
+                      {dkey + block.first_key * shape_.dim, kOnly, dkey_rows, dims}, {.add = true});
     T* dquery = dquery_ + scores_.query_at(block, shape_.dim);
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t j = 0; j < shape_.dim; ++j) {

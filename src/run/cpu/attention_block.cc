@@ -85,8 +85,8 @@ void AttentionScores<T>::find_keys(AttentionBlock& block) const {
 }
 
 template <typename T>
-std::vector<std::int64_t> AttentionScores<T>::query_rows(const AttentionBlock& block, std::int64_t width) const {
-  std::vector<std::int64_t> offsets;
+OffsetList AttentionScores<T>::query_rows(const AttentionBlock& block, std::int64_t width) const {
+  OffsetList offsets;
   for (std::int64_t i = 0; i < block.queries; ++i) {
     for (std::int64_t head = 0; head < shape_.sharing; ++head) offsets.push_back((i * shape_.heads + head) * width);
   }
@@ -95,12 +95,12 @@ std::vector<std::int64_t> AttentionScores<T>::query_rows(const AttentionBlock& b
 
 template <typename T>
 void AttentionScores<T>::exponentials(Isa isa, const AttentionBlock& block, W* scores, W* slopes, Row* rows) const {
-  const std::vector<std::int64_t> only{0};
-  const std::vector<std::int64_t> dims = steps(shape_.dim, 1);
-  const std::vector<std::int64_t> query_at_row = query_rows(block, shape_.dim);
-  const std::vector<std::int64_t> key_at_row = key_rows(block, shape_.dim);
-  const std::vector<std::int64_t> score_rows = steps(rows_of(block), block.keys);
-  const std::vector<std::int64_t> score_columns = steps(block.keys, 1);
+  const OffsetList only{0};
+  const OffsetList dims = steps(shape_.dim, 1);
+  const OffsetList query_at_row = query_rows(block, shape_.dim);
+  const OffsetList key_at_row = key_rows(block, shape_.dim);
+  const OffsetList score_rows = steps(rows_of(block), block.keys);
+  const OffsetList score_columns = steps(block.keys, 1);
   multiply<T, T, W>(nullptr, isa, {query_ + query_at(block, shape_.dim), only, query_at_row, dims},
                     {key_ + key_at(block, shape_.dim), only, dims, key_at_row}, {scores, only, score_rows, score_columns});
   for (std::int64_t i = 0; i < rows_of(block); ++i) {

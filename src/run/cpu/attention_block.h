@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <numeric>
 #include <span>
-#include <vector>
 
 #include "run/cpu/gemm.h"
 #include "run/cpu/scratch.h"
@@ -39,13 +37,6 @@ struct AttentionBlock {
   std::int64_t keys = 0;
 };
 
-// 0, step, 2 step, ...
-inline std::vector<std::int64_t> steps(std::int64_t count, std::int64_t step) {
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] = static_cast<std::int64_t>(i) * step;
-  return offsets;
-}
-
 template <typename T>
 class AttentionScores {
  public:
@@ -65,8 +56,8 @@ class AttentionScores {
   std::int64_t key_at(const AttentionBlock& block, std::int64_t width) const {
     return ((block.row * shape_.keys + block.first_key) * shape_.key_heads + block.key_head) * width;
   }
-  std::vector<std::int64_t> query_rows(const AttentionBlock& block, std::int64_t width) const;
-  std::vector<std::int64_t> key_rows(const AttentionBlock& block, std::int64_t width) const {
+  OffsetList query_rows(const AttentionBlock& block, std::int64_t width) const;
+  OffsetList key_rows(const AttentionBlock& block, std::int64_t width) const {
     return steps(block.keys, shape_.key_heads * width);
   }
 

@@ -11,8 +11,6 @@
 namespace moesh::run::cpu {
 namespace {
 
-using Offsets = std::vector<std::int64_t>;
-
 struct Term {
   std::string letters;
   const View* view;
@@ -51,12 +49,12 @@ std::string letters_of(const Term& from, const Term& in, const Term& but_not) {
 }
 
 // Where the elements numbered by these letters lie in a term, the last letter running fastest.
-Offsets offsets_of(const std::string& letters, const Term& term) {
-  Offsets offsets{0};
+OffsetList offsets_of(const std::string& letters, const Term& term) {
+  OffsetList offsets{0};
   for (const char letter : letters) {
     const std::int64_t size = term.size(letter);
     const std::int64_t stride = term.stride(letter);
-    Offsets finer;
+    OffsetList finer;
     finer.reserve(offsets.size() * static_cast<std::size_t>(size));
     for (const std::int64_t offset : offsets) {
       for (std::int64_t i = 0; i < size; ++i) finer.push_back(offset + i * stride);
@@ -80,9 +78,9 @@ void multiply_terms(const KernelCall& call, const Terms& terms) {
   }
   const std::string rows = letters_of(c, a, b);
   const std::string columns = letters_of(c, b, a);
-  const Offsets a_batch = offsets_of(batch, a), a_rows = offsets_of(rows, a), a_depth = offsets_of(depth, a);
-  const Offsets b_batch = offsets_of(batch, b), b_depth = offsets_of(depth, b), b_columns = offsets_of(columns, b);
-  const Offsets c_batch = offsets_of(batch, c), c_rows = offsets_of(rows, c), c_columns = offsets_of(columns, c);
+  const OffsetList a_batch = offsets_of(batch, a), a_rows = offsets_of(rows, a), a_depth = offsets_of(depth, a);
+  const OffsetList b_batch = offsets_of(batch, b), b_depth = offsets_of(depth, b), b_columns = offsets_of(columns, b);
+  const OffsetList c_batch = offsets_of(batch, c), c_rows = offsets_of(rows, c), c_columns = offsets_of(columns, c);
   multiply<T, T, R>(&call.workers, chosen_isa(), {a.view->as<const T>(), a_batch, a_rows, a_depth},
                  {b.view->as<const T>(), b_batch, b_depth, b_columns}, {c.view->as<R>(), c_batch, c_rows, c_columns});
 }

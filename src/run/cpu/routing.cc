@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/random.h"
 #include "run/cpu/kernels.h"
 #include "run/cpu/simd.h"
 
@@ -31,12 +32,6 @@ void choose_largest(const W* values, std::int64_t count, std::int64_t k, std::ve
   }
 }
 
-std::uint64_t hash_of(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
-
 // Chooses the experts of one token after the other.
 template <typename W>
 class Chooser {
@@ -45,21 +40,17 @@ class Chooser {
 
   template <typename T>
   void choose(std::int64_t token, const T* choosing, std::int32_t* ids) {
-    if (of_.random) return choose_randomly(token, ids);
     for (std::size_t e = 0; e < scores_.size(); ++e) scores_[e] = load(choosing[e]);
     if (of_.groups > 0) leave_chosen_groups();
+    if (of_.random) draw(token);
     choose_largest(scores_.data(), experts_, of_.k, taken_, ids);
   }
 
  private:
-  // k different experts, each set of them as likely as any other (Floyd's way), from the token's number.
-  void choose_randomly(std::int64_t token, std::int32_t* ids) const {
-    for (std::int64_t choice = 0; choice < of_.k; ++choice) {
-      const std::int64_t limit = experts_ - of_.k + choice;
-      const auto counter = static_cast<std::uint64_t>(token * of_.k + choice);
-      const auto drawn = static_cast<std::int32_t>(hash_of(counter * 0x9E3779B97F4A7C15u + 1) % static_cast<std::uint64_t>(limit + 1));
-      const bool seen = std::find(ids, ids + choice, drawn) != ids + choice;
-      ids[choice] = seen ? static_cast<std::int32_t>(limit) : drawn;
+  // The same for every run, and unlike for every token.
+  void draw(std::int64_t token) {
+    for (std::size_t e = 0; e < scores_.size(); ++e) {
+      scores_[e] = random_uniform(random_key(0), static_cast<std::uint64_t>(token * experts_) + e);
     }
   }
 
@@ -88,11 +79,10 @@ class Chooser {
   std::vector<char> taken_;
 };
 
-// From the chosen scores to weights, in place; each step is rounded to the type. Random routing takes the scores as they are.
+// From the chosen scores to weights, in place; each step is rounded to the type.
 template <typename T>
 void weigh(const TopKOf& of, std::vector<Wide<T>>& weights) {
   using W = Wide<T>;
-  if (of.random) return;
   if (of.weights == TopKOf::Weights::softmax_of_chosen) {
     const W largest = *std::max_element(weights.begin(), weights.end());
     W sum = 0;
@@ -113,7 +103,6 @@ void weigh(const TopKOf& of, std::vector<Wide<T>>& weights) {
 // Gradients of the chosen scores from those of the weights, in place.
 template <typename W>
 void weigh_back(const TopKOf& of, const std::vector<W>& scores, std::vector<W>& d) {
-  if (of.random) return;
   const std::size_t k = scores.size();
   std::vector<W> before(scores);  // what normalising divided
   if (of.weights == TopKOf::Weights::softmax_of_chosen) {
@@ -225,24 +214,24 @@ void for_slots(const View& ids_BSK, std::int64_t row, std::int64_t experts, std:
   }
 }
 
-template <typename T>
-void slot_mask_of(const KernelCall& call) {
+// The mask's type and the weights' may differ.
+template <typename T, typename V>
+void slot_mask_of(const KernelCall& call, const V* weights) {
   const View& mask_BSEC = call.results[0];
   const std::int64_t size = mask_BSEC.size(1) * mask_BSEC.size(2) * mask_BSEC.size(3);
   const std::int64_t choices = call.operands[0].size(1) * call.operands[0].size(2);
-  const T* weights = call.operands.size() > 1 ? call.operands[1].as<T>() : nullptr;
   call.workers.parallel(mask_BSEC.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       T* mask = mask_BSEC.as<T>() + row * size;
-      std::fill_n(mask, size, store<T>(Wide<T>(0)));
+      std::fill_n(mask, size, store<T>(0.0f));
       for_slots(call.operands[0], row, mask_BSEC.size(2), mask_BSEC.size(3), [&](std::int64_t choice, std::int64_t place) {
-        mask[place] = weights == nullptr ? store<T>(Wide<T>(1)) : weights[row * choices + choice];
+        mask[place] = weights == nullptr ? store<T>(1.0f) : store<T>(load(weights[row * choices + choice]));
       });
     }
   });
 }
 
-template <typename T>
+template <typename T, typename V>
 void slot_mask_grad_of(const KernelCall& call) {
   const View& dmask_BSEC = call.operands[1];
   const std::int64_t size = dmask_BSEC.size(1) * dmask_BSEC.size(2) * dmask_BSEC.size(3);
@@ -250,10 +239,10 @@ void slot_mask_grad_of(const KernelCall& call) {
   call.workers.parallel(dmask_BSEC.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const T* dmask = dmask_BSEC.as<T>() + row * size;
-      T* dweights = call.results[0].as<T>() + row * choices;
-      std::fill_n(dweights, choices, store<T>(Wide<T>(0)));
+      V* dweights = call.results[0].as<V>() + row * choices;
+      std::fill_n(dweights, choices, store<V>(0.0f));
       for_slots(call.operands[0], row, dmask_BSEC.size(2), dmask_BSEC.size(3),
-                [&](std::int64_t choice, std::int64_t place) { dweights[choice] = dmask[place]; });
+                [&](std::int64_t choice, std::int64_t place) { dweights[choice] = store<V>(load(dmask[place])); });
     }
   });
 }
@@ -351,11 +340,16 @@ void spread_grad(const KernelCall& call) {
 }
 
 void slot_mask(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { slot_mask_of<T>(call); });
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    if (call.operands.size() == 1) return slot_mask_of<T, T>(call, nullptr);
+    for_floating(call.operands[1].dtype, [&]<typename V>() { slot_mask_of<T, V>(call, call.operands[1].as<V>()); });
+  });
 }
 
 void slot_mask_grad(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { slot_mask_grad_of<T>(call); });
+  for_floating(call.operands[1].dtype, [&]<typename T>() {
+    for_floating(call.results[0].dtype, [&]<typename V>() { slot_mask_grad_of<T, V>(call); });
+  });
 }
 
 void balance_loss(const KernelCall& call) {

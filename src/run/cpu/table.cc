@@ -29,6 +29,10 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::slot_mask: return cpu::slot_mask;
     case Op::balance_loss: return cpu::balance_loss;
     case Op::expert_load: return cpu::expert_load;
+    case Op::group_rows: return cpu::group_rows;
+    case Op::grouped_matmul: return cpu::grouped_matmul;
+    case Op::grouped_bias: return cpu::grouped_bias;
+    case Op::ungroup_rows: return cpu::ungroup_rows;
     case Op::unary_grad: return cpu::unary_grad;
     case Op::softmax_grad: return cpu::softmax_grad;
     case Op::rms_norm_grad: return cpu::rms_norm_grad;
@@ -39,6 +43,10 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::spread_grad: return cpu::spread_grad;
     case Op::slot_mask_grad: return cpu::slot_mask_grad;
     case Op::balance_loss_grad: return cpu::balance_loss_grad;
+    case Op::group_rows_grad: return cpu::group_rows_grad;
+    case Op::grouped_outer: return cpu::grouped_outer;
+    case Op::grouped_sum: return cpu::grouped_sum;
+    case Op::ungroup_rows_grad: return cpu::ungroup_rows_grad;
     case Op::sum_squares: return cpu::sum_squares;
     case Op::adam_update: return cpu::adam_update;
     case Op::sgd_update: return cpu::sgd_update;

@@ -1,0 +1,122 @@
+// What fuzzing and hostile command lines found: each case goes through the function that it broke, and ends in an error
+// or in a result.
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "config/pipeline.h"
+#include "fuzz/targets.h"
+
+namespace moesh::fuzz {
+namespace {
+
+std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+template <typename Target>
+void run_cases(const std::string& folder, Target target) {
+  std::set<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(MOESH_SOURCE_DIR "/tests/fuzz_regressions/" + folder)) {
+    paths.insert(entry.path());
+  }
+  for (const std::filesystem::path& path : paths) {
+    SCOPED_TRACE(path.string());
+    EXPECT_NO_THROW(target(bytes_of(path)));
+  }
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+TEST(FuzzRegressions, YamlEndsInATreeOrAnError) { run_cases("yaml", fuzz_yaml); }
+TEST(FuzzRegressions, CommandLinesEndInALayoutOrAnError) { run_cases("overrides", fuzz_overrides); }
+TEST(FuzzRegressions, RuleFilesEndInALayoutOrAnError) { run_cases("rules", fuzz_rules); }
+TEST(FuzzRegressions, HardwareFilesEndInAMachineOrAnError) { run_cases("hardware", fuzz_hardware); }
+
+// The graph of a layer that is not stacked stands for itself, so their number must end before memory does.
+TEST(FuzzRegressions, LayersThatAreWrittenOutOneByOneAreBounded) {
+  const auto shape_of = [](const std::vector<std::string>& words) { config::model_shape(config::load(words).settings); };
+  const std::string layers = "base_num_decoder_layers=1000000";
+  EXPECT_NO_THROW(shape_of({layers}));
+  EXPECT_THROW(shape_of({layers, "scan_layers=false"}), Error);
+  EXPECT_THROW(shape_of({layers, "inhomogeneous_layer_cycle_interval=1000000", "decoder_block=gpt_oss", "num_experts=4",
+                         "num_experts_per_tok=2"}),
+               Error);
+}
+
+TEST(FuzzRegressions, LayersOfAStageThatAreWrittenOutOneByOneAreBounded) {
+  const auto shape_of = [](const std::vector<std::string>& words) {
+    config::pipeline_shape(config::load(words).settings, 1'000'000, 8);
+  };
+  EXPECT_NO_THROW(shape_of({"ici_pipeline_parallelism=8"}));
+  EXPECT_THROW(shape_of({"ici_pipeline_parallelism=8", "num_layers_per_pipeline_stage=125000"}), Error);
+}
+
+TEST(FuzzRegressions, BoundsSayWhichIsTooLarge) {
+  const auto message = [](const std::string& text) {
+    try {
+      config::load({text});
+    } catch (const Error& e) { return std::string(e.what()); }
+    return std::string();
+  };
+  std::string axes;
+  for (int i = 0; i < 65; ++i) axes += "a" + std::to_string(i) + ",";
+  EXPECT_NE(message("logical_axis_rules=[[embed, [" + axes + "]]]").find("rule 'embed' names 65 axes, at most 64 are held"), std::string::npos);
+  const auto refused = [](const std::vector<std::string>& words) {
+    try {
+      const config::Settings settings = config::load(words).settings;
+      config::model_shape(settings);
+      config::pipeline_shape(settings, 1'000'000, 8);
+    } catch (const Error& e) { return std::string(e.what()); }
+    return std::string();
+  };
+  EXPECT_NE(refused({"base_num_decoder_layers=5000", "inhomogeneous_layer_cycle_interval=5000"}).find("a cycle of 5000 layers, at most 4096 are written out"), std::string::npos);
+  EXPECT_NE(refused({"ici_pipeline_parallelism=8", "num_layers_per_pipeline_stage=5000"}).find("5000 layers of a stage one by one, at most 4096 are written out"), std::string::npos);
+}
+
+// Each anchor keeps a copy of all below it, so anchors within anchors multiply.
+TEST(FuzzRegressions, CopiesKeptForAnchorsCountAgainstTheLimit) {
+  const std::string text = repeated("&a [", 100) + repeated("x, ", 500) + "x" + repeated("]", 100);
+  EXPECT_NO_THROW(config::parse_yaml(repeated("[", 100) + repeated("x, ", 500) + "x" + repeated("]", 100), "nested"));
+  EXPECT_THROW(config::parse_yaml(text, "nested", {100'000, 2000}), Error);
+}
+
+TEST(FuzzRegressions, TextThatAliasesRepeatCountsAgainstTheLimitOfBytes) {
+  const std::string text = "- &a " + std::string(50'000, 'x') + "\n" + repeated("- *a\n", 20);
+  EXPECT_THROW(config::parse_yaml(text, "aliases", {100'000, 2000}), Error);
+}
+
+TEST(FuzzRegressions, AMegabyteOfAKeyIsRefusedAtOnce) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(config::nearest_keys(std::string(1'000'000, 'k')).size(), 0u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(FuzzRegressions, ARuleOfManyAxesIsRefusedAtOnce) {
+  std::string axes;
+  for (int i = 0; i < 100'000; ++i) axes += "a" + std::to_string(i) + ",";
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(config::load({"logical_axis_rules=[[embed, [" + axes + "]]]"}), Error);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(FuzzRegressions, ThousandsOfOverridesOfOneKeyCostNoMoreThanTheirReading) {
+  std::vector<std::string> words;
+  for (int i = 0; i < 10'000; ++i) words.push_back("logical_axis_rules=[[a" + std::to_string(i) + ", [fsdp]]]");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_NO_THROW(config::load(words));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+}  // namespace
+}  // namespace moesh::fuzz

@@ -1,0 +1,123 @@
+// From a graph and a mesh to the layout of its parameters, constraints, input and optimizer state.
+#include <algorithm>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support.h"
+
+namespace moesh::partition {
+namespace {
+
+using test::lies;
+using test::session;
+using test::tensor_at;
+using ::testing::HasSubstr;
+
+const std::string kCapacity =
+    "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 sparse_matmul=false capacity_factor=1.25 ";
+
+TEST(LayOut, SortsParametersByPath) {
+  const sharding::Layout layout = session("model_name=mixtral-8x7b").layout;
+  EXPECT_TRUE(std::is_sorted(layout.parameters.begin(), layout.parameters.end(),
+                             [](const auto& a, const auto& b) { return a.path < b.path; }));
+}
+
+TEST(LayOut, CountsHowOftenAStepMakesAnActivation) {
+  const sharding::Layout layout = session("model_name=mixtral-8x7b").layout;
+  EXPECT_EQ(tensor_at(layout.activations, "decoder/layers/inputs").iterations, 32);
+  EXPECT_EQ(tensor_at(layout.activations, "embedded").iterations, 1);
+  EXPECT_EQ(tensor_at(layout.parameters, "token_embedder/embedding").iterations, 1);
+}
+
+TEST(LayOut, LinksActivationsToTheirNeighboursBothWays) {
+  const sharding::Layout layout = session(kCapacity).layout;
+  for (std::size_t i = 0; i < layout.activations.size(); ++i) {
+    for (const int source : layout.activations[i].sources) {
+      const auto& users = layout.activations[static_cast<std::size_t>(source)].users;
+      EXPECT_NE(std::find(users.begin(), users.end(), static_cast<int>(i)), users.end()) << layout.activations[i].path;
+    }
+    EXPECT_FALSE(layout.activations[i].made_by.empty());
+  }
+}
+
+TEST(LayOut, FollowsTheFlagOnlyWhereTheExpertAxisIsLargerThanOne) {
+  for (const std::string mesh : {"ici_expert_parallelism=1", "ici_expert_parallelism=1 ici_tensor_parallelism=2"}) {
+    const cli::Session off = session(kCapacity + mesh);
+    const cli::Session on = session(kCapacity + mesh + " moe_dispatch_no_expert_sharding=true");
+    ASSERT_EQ(off.layout.activations.size(), on.layout.activations.size());
+    for (std::size_t i = 0; i < off.layout.activations.size(); ++i) {
+      EXPECT_EQ(lies(off.layout, off.layout.activations[i]), lies(on.layout, on.layout.activations[i]))
+          << off.layout.activations[i].path;
+    }
+  }
+}
+
+TEST(LayOut, PeelsTheDispatchAndLeavesMasksAndTheLastProjection) {
+  const sharding::Layout layout = session(kCapacity + "moe_dispatch_no_expert_sharding=true").layout;
+  const auto at = [&](const std::string& name) {
+    return lies(layout, tensor_at(layout.activations, "decoder/layers/MoeBlock_0/" + name));
+  };
+  EXPECT_EQ(at("dispatched"), "[expert, fsdp, -, -]");
+  EXPECT_EQ(at("hidden_0"), "[expert, fsdp, -, -]");
+  EXPECT_EQ(at("intermediate"), "[-, (fsdp, expert), -, -]");
+  EXPECT_EQ(at("dispatch_mask"), "[(fsdp, expert), -, -, -]");
+}
+
+TEST(LayOut, StripsFsdpOffTheKernelsOfTheSparsePath) {
+  const sharding::Layout layout =
+      session("model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4").layout;
+  EXPECT_EQ(lies(layout, tensor_at(layout.activations, "decoder/layers/MoeBlock_0/w0_kernel")), "[expert, -, -]");
+  EXPECT_EQ(lies(layout, tensor_at(layout.parameters, "decoder/layers/MoeBlock_0/wi_0")), "[expert, -, fsdp, -]");
+}
+
+TEST(LayOut, GivesEachOptimizerItsMoments) {
+  const auto moments = [](const std::string& request) {
+    return session("model_name=llama2-7b " + request).layout.moments;
+  };
+  const std::size_t parameters = session("model_name=llama2-7b").layout.parameters.size();
+  EXPECT_EQ(moments("opt_type=adamw").size(), 2 * parameters);
+  EXPECT_EQ(moments("opt_type=sgd").size(), 0u);
+  for (const sharding::LaidTensor& moment : moments("mu_dtype=bfloat16")) {
+    EXPECT_EQ(moment.dtype, moment.path.starts_with("mu/") ? DType::bfloat16 : DType::float32) << moment.path;
+  }
+}
+
+TEST(LayOut, SpreadsMomentsOverDataOnRequest) {
+  const cli::Session zero1 = session(
+      "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4 "
+      "shard_optimizer_over_data=true");
+  const sharding::Layout& layout = zero1.layout;
+  EXPECT_EQ(lies(layout, tensor_at(layout.parameters, "decoder/layers/mlp/wo/kernel")), "[-, -, fsdp]");
+  EXPECT_EQ(lies(layout, tensor_at(layout.moments, "mu/decoder/layers/mlp/wo/kernel")), "[-, data, fsdp]")
+      << "dim 0 has tensor";
+}
+
+TEST(LayOut, ReportsUnevenDimsWhenTheyAreNotAnError) {
+  const std::string odd =
+      "compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8 base_num_query_heads=4 "
+      "base_num_kv_heads=4";
+  EXPECT_THAT(test::message_of([&] { session(odd); }), HasSubstr("does not divide over tensor=8 = 8 shards"));
+  EXPECT_EQ(test::message_of([&] { cli::open_session(test::words_of(odd), Evenness::reported); }), "no error");
+}
+
+TEST(LayOut, RefusesARegionWhoseTokensDoNotDivide) {
+  EXPECT_THAT(
+      test::message_of([] { session("model_name=mixtral-8x7b compile_topology=v6e-8 per_device_batch_size=0.5"); }),
+      HasSubstr("decoder/layers/MoeBlock_0/inputs: dim 0 ('activation_batch', size 4) does not divide over fsdp=8 = 8 "
+                "shards"));
+}
+
+TEST(LayOut, HasTheHeadlineOfItsSession) {
+  EXPECT_EQ(cli::headline(session("model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4")),
+            "mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules");
+  EXPECT_EQ(
+      cli::headline(session("compile_topology=v6e-8 compile_topology_num_slices=2 custom_mesh_and_rule=ep-as-dp")),
+      "default on v6e-8: 16 devices as data=2 (2 slices x 1) x fsdp=8, ep-as-dp rules");
+  EXPECT_EQ(cli::headline(session("ici_fsdp_parallelism=1")),
+            "default on cpu-1: 1 device as one device, default rules");
+}
+
+}  // namespace
+}  // namespace moesh::partition

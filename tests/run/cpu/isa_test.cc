@@ -1,0 +1,61 @@
+#include "tests/run/cpu/kernel_support.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "run/cpu/simd.h"
+#include "tests/support.h"
+
+namespace moesh::run::test {
+namespace {
+
+using moesh::test::message_of;
+
+TEST(Isa, IsTheOneThatIsAskedFor) {
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    EXPECT_EQ(cpu::chosen_isa(), isa);
+  }
+}
+
+TEST(Isa, IsTheBestOfTheMachineWhenNothingIsAskedFor) { EXPECT_EQ(cpu::chosen_isa(), isas_here().back()); }
+
+TEST(Isa, RefusesANameItDoesNotKnow) {
+  ::setenv("MOESH_ISA", "mmx", 1);
+  const std::string message = message_of([] { cpu::chosen_isa(); });
+  ::unsetenv("MOESH_ISA");
+  EXPECT_NE(message.find("'mmx' names no instructions"), std::string::npos) << message;
+  EXPECT_NE(message.find("one of portable, avx2, avx512"), std::string::npos) << message;
+}
+
+TEST(Simd, ExponentialsAreRightToTwoUnitsInTheLastPlace) {
+  double worst = 0;
+  for (float x = -87.3f; x < 88.7f; x += 0.0137f) {
+    const double exact = std::exp(static_cast<double>(x));
+    worst = std::max(worst, std::abs(static_cast<double>(cpu::exp_of(x)) - exact) / exact);
+  }
+  EXPECT_LT(worst, 2 * 1.2e-7);
+}
+
+TEST(Simd, ExponentialsEndInZeroInfinityAndNaN) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(cpu::exp_of(-infinity), 0.0f);
+  EXPECT_EQ(cpu::exp_of(-1e30f), 0.0f);
+  EXPECT_EQ(cpu::exp_of(infinity), infinity);
+  EXPECT_EQ(cpu::exp_of(1e30f), infinity);
+  EXPECT_EQ(cpu::exp_of(0.0f), 1.0f);
+  EXPECT_TRUE(std::isnan(cpu::exp_of(std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_TRUE(std::isfinite(cpu::exp_of(88.72f)));
+}
+
+TEST(Table, HasAKernelForEveryOpThatHasAPlainOne) {
+  EXPECT_EQ(find_cpu_kernel(Op::constraint), nullptr);
+  for (int op = 0; op <= static_cast<int>(Op::sgd_update); ++op) {
+    const Op of = static_cast<Op>(op);
+    EXPECT_TRUE(find_cpu_kernel(of) != nullptr || plain::find_kernel(of) == nullptr) << name_of(of);
+  }
+}
+
+}  // namespace
+}  // namespace moesh::run::test
