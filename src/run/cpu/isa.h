@@ -6,8 +6,8 @@
 
 namespace moesh::run::cpu {
 
-// Each has all that stands before it. avx512_bf16 multiplies pairs of bfloat16; only where that is faster than float32.
-enum class Isa : std::uint8_t { portable, avx2, avx512, avx512_bf16 };
+// Each has all that stands before it.
+enum class Isa : std::uint8_t { portable, avx2, avx512 };
 
 std::string_view name_of(Isa isa);
 bool machine_has(Isa isa);
