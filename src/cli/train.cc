@@ -19,12 +19,8 @@ int run(const Arguments& arguments) {
     refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", arguments.words().front()), "the command line");
   }
   const Session session = open_session(arguments.request());
-  if (session.mesh.devices() > 1) {
-    refuse(fmt::format("a mesh of {} devices; training runs on one device so far", session.mesh.devices()), "the mesh",
-           "compile_topology=cpu-1; `moesh shardings` tells of any mesh");
-  }
   run::Workers workers(0);
-  return train::train({session.loaded.settings, session.shape, session.graph, session.batch, session.mesh.devices(),
+  return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target}, session.mesh.devices(),
                        headline(session)},
                       workers);
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/core.h>
@@ -18,11 +19,24 @@ constexpr std::string_view kExamples[] = {"verify tests/golden/models/llama"};
 
 std::string number(double value) { return std::isnan(value) ? "not a number" : fmt::format("{:.2e}", value); }
 
-// The run's own request, on as many devices as it had, then what the user changes.
+bool any_starts_with(const std::vector<std::string>& words, std::initializer_list<std::string_view> starts) {
+  return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+    return std::any_of(starts.begin(), starts.end(), [&](std::string_view start) { return word.starts_with(start); });
+  });
+}
+
+// The run's own request with what the user changes: on as many devices as it had, unless the changes say otherwise, and on
+// its own batch however many share it.
 Session session_of(const train::ReferenceRun& run, const std::vector<std::string>& changes) {
   std::vector<std::string> request = run.request;
-  request.push_back(fmt::format("compile_topology=cpu-{}", run.devices));
+  if (!any_starts_with(changes, {"compile_topology=", "ici_", "dcn_"})) {
+    request.push_back(fmt::format("compile_topology=cpu-{}", run.devices));
+  }
   request.insert(request.end(), changes.begin(), changes.end());
+  Session session = open_session(request);
+  if (session.mesh.devices() == run.devices || any_starts_with(changes, {"per_device_batch_size="})) return session;
+  const double rows = session.loaded.settings.real("per_device_batch_size") * static_cast<double>(run.devices);
+  request.push_back(fmt::format("per_device_batch_size={}", rows / static_cast<double>(session.mesh.devices())));
   return open_session(request);
 }
 
@@ -46,11 +60,8 @@ int run(const Arguments& arguments) {
   for (const std::string& path : arguments.words()) {
     const train::ReferenceRun recorded = train::read_reference_run(path);
     const Session session = session_of(recorded, arguments.request());
-    if (session.mesh.devices() > 1) {
-      refuse(fmt::format("a mesh of {} devices; runs are held against one device so far", session.mesh.devices()), path);
-    }
     const std::vector<train::Verdict> verdicts =
-        train::verify(recorded, session.graph, session.loaded.settings, workers);
+        train::verify(recorded, session.graph, session.loaded.settings, {session.layout, session.target}, workers);
     write(json, path, verdicts);
     for (const train::Verdict& v : verdicts) {
       all_pass = all_pass && v.passes();

@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "base/shape.h"
 #include "sharding/constraint.h"
+#include "sharding/spec.h"
 
 namespace moesh::graph {
 
@@ -52,6 +53,10 @@ enum class Op : std::uint8_t {
   stage_state,     // rows regrouped for the stages of a pipeline
   repeat,          // a body run once a layer
   region,          // a body on local shapes with its collectives spelled out
+  reshard,         // the operand in another layout; only the partitioner adds it
+  vocab_scores,    // logits[B, S, V], targets: the targets' logits [B, S], and of each shard of the vocabulary the logarithm
+                   // of its summed exponentials [B, S, shards]
+  cross_entropy_of_scores,  // the results of vocab_scores, segments: as cross_entropy
 
   // Gradients that are ops of their own. The last operand is the cotangent.
   unary_grad,          // x, dy: dx
@@ -59,7 +64,7 @@ enum class Op : std::uint8_t {
   rms_norm_grad,       // x, scale, dy: dx, dscale
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
   embed_grad,          // tokens, dy: dtable
-  cross_entropy_grad,  // logits, targets, segments, dsum: dlogits
+  cross_entropy_grad,  // logits, targets, segments, dsum [, vocab_scores' logarithms]: dlogits
   top_k_grad,          // scores that the weights came from, ids, dweights: dscores
   spread_grad,         // ids, dspread: dweights
   slot_mask_grad,      // ids, dmask: dweights
@@ -179,6 +184,7 @@ struct SlotMaskOf {
 struct BalanceLossOf {
   std::int64_t experts = 1;
   double weight = 0;
+  std::int64_t rows = 1;  // of the batch, over which the loss is a mean
 };
 using ConstraintOf = sharding::Constraint;
 struct StageStateOf {
@@ -213,6 +219,15 @@ struct RegionOf {
   std::shared_ptr<const Graph> body;  // its inputs and results are the local shards of the region's, in order
 };
 
+// One collective, or a slice, on the way from one layout to another.
+struct ReshardOf {
+  enum class Kind : std::uint8_t { slice, all_gather, all_to_all, reduce_scatter, all_reduce, permute };
+  Kind kind = Kind::slice;
+  sharding::AxisList axes;  // in which the devices of a group differ
+  int from = -1;            // the dim that the axes leave
+  int to = -1;              // the dim that they come to
+};
+
 // Adam's moments and update. Scalars: learning rate, and the step's number from 1 on.
 struct AdamOf {
   double beta1 = 0.9;
@@ -230,7 +245,7 @@ struct SgdOf {
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
                  SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf, TopKOf, SpreadOf, SlotMaskOf, BalanceLossOf,
-                 ConstraintOf, StageStateOf, RepeatOf, RegionOf, GroupedMatmulOf>;
+                 ConstraintOf, StageStateOf, RepeatOf, RegionOf, GroupedMatmulOf, ReshardOf>;
 
 struct Node {
   Op op = Op::input;
@@ -245,6 +260,7 @@ struct Value {
   Shape shape;
   DType dtype = DType::float32;
   NodeId producer = -1;
+  sharding::Spec spec = {};  // once partitioned; no dims: whole on every device
 };
 
 struct Graph {
@@ -268,5 +284,6 @@ std::string_view name_of(Op op);
 std::string_view name_of(Unary function);
 std::string_view name_of(Binary function);
 std::string_view name_of(Reduction function);
+std::string_view name_of(ReshardOf::Kind kind);  // "all-gather"
 
 }  // namespace moesh::graph

@@ -51,6 +51,9 @@ std::string_view name_of(Op op) {
     case Op::stage_state: return "stage_state";
     case Op::repeat: return "repeat";
     case Op::region: return "region";
+    case Op::reshard: return "reshard";
+    case Op::vocab_scores: return "vocab_scores";
+    case Op::cross_entropy_of_scores: return "cross_entropy_of_scores";
     case Op::unary_grad: return "unary_grad";
     case Op::softmax_grad: return "softmax_grad";
     case Op::rms_norm_grad: return "rms_norm_grad";
@@ -103,6 +106,18 @@ std::string_view name_of(Reduction function) {
     case Reduction::sum: return "sum";
   }
   return "?";
+}
+
+std::string_view name_of(ReshardOf::Kind kind) {
+  switch (kind) {
+    case ReshardOf::Kind::slice: return "slice";
+    case ReshardOf::Kind::all_gather: return "all-gather";
+    case ReshardOf::Kind::all_to_all: return "all-to-all";
+    case ReshardOf::Kind::reduce_scatter: return "reduce-scatter";
+    case ReshardOf::Kind::all_reduce: return "all-reduce";
+    case ReshardOf::Kind::permute: return "permute";
+  }
+  return "";
 }
 
 }  // namespace moesh::graph

@@ -76,6 +76,7 @@ struct Describe {
     }
     return text;
   }
+  std::string operator()(const ReshardOf& of) const { return std::string(name_of(of.kind)); }
   std::string operator()(const StageStateOf& of) const { return fmt::format("{} stages", of.stages); }
   std::string operator()(const RepeatOf& of) const { return fmt::format("x {} {}", of.count(), words(of.labels)); }
   std::string operator()(const RegionOf& of) const {

@@ -65,12 +65,34 @@ Array slice_of(const Array& stacked, const graph::RepeatOf& of, int position, st
   return slice;
 }
 
+Placed slice_of(const Placed& stacked, const graph::RepeatOf& of, int position, std::int64_t iteration, Pool& pool) {
+  Placed slice{slice_shape(stacked.shape, of.sizes, position), stacked.spec, {}};
+  if (!slice.spec.dims.empty()) {
+    const auto first = slice.spec.dims.begin() + position;
+    slice.spec.dims.erase(first, first + static_cast<std::ptrdiff_t>(of.sizes.size()));
+  }
+  for (const Array& shard : stacked.shards) slice.shards.push_back(slice_of(shard, of, position, iteration, pool));
+  return slice;
+}
+
 void put_slice(const Array& slice, const Array& stacked, const graph::RepeatOf& of, int position, std::int64_t iteration) {
   const Stacked layout(stacked.view, of.sizes, position);
   for (std::int64_t row = 0; row < layout.outer; ++row) {
     std::memcpy(layout.block(stacked.view, row, iteration), slice.as<std::byte>() + row * layout.inner_bytes,
                 static_cast<std::size_t>(layout.inner_bytes));
   }
+}
+
+Shape sizes(const std::vector<Range>& block) {
+  Shape shape;
+  for (const Range& range : block) shape.push_back(range.size());
+  return shape;
+}
+
+Shape begins(const std::vector<Range>& block) {
+  Shape shape;
+  for (const Range& range : block) shape.push_back(range.begin);
+  return shape;
 }
 
 }  // namespace
@@ -92,61 +114,98 @@ const std::vector<std::vector<ValueId>>& Executor::last_uses(const Graph& graph)
   return entry->second;
 }
 
-std::vector<Array> Executor::run(const Graph& graph, std::vector<Array> feeds) {
+std::vector<Placed> Executor::run(const Graph& graph, std::vector<Placed> feeds) {
   const auto& dying = last_uses(graph);
   Values values(graph.values.size());
   std::size_t fed = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (is_root(node)) {
-      assert(feeds[fed].view.shape == graph.value(node.results.front()).shape);
+      assert(feeds[fed].shape == graph.value(node.results.front()).shape);
       values[static_cast<std::size_t>(node.results.front())] = std::move(feeds[fed++]);
     } else {
       run_node(graph, node, values);
     }
     for (const ValueId id : dying[i]) values[static_cast<std::size_t>(id)] = {};
   }
-  std::vector<Array> results;
+  std::vector<Placed> results;
   for (const ValueId id : graph.results) results.push_back(values[static_cast<std::size_t>(id)]);
   return results;
 }
 
+std::vector<Array> Executor::run(const Graph& graph, std::vector<Array> feeds) {
+  std::vector<Placed> placed;
+  for (Array& feed : feeds) placed.push_back({feed.view.shape, {}, {std::move(feed)}});
+  std::vector<Array> results;
+  for (Placed& made : run(graph, std::move(placed))) results.push_back(std::move(made.shards.front()));
+  return results;
+}
+
 void Executor::run_node(const Graph& graph, const Node& node, Values& values) {
-  const auto operand = [&](std::size_t i) -> Array& { return values[static_cast<std::size_t>(node.operands[i])]; };
-  const auto result = [&](std::size_t i) -> Array& { return values[static_cast<std::size_t>(node.results[i])]; };
+  const auto operand = [&](std::size_t i) -> Placed& { return values[static_cast<std::size_t>(node.operands[i])]; };
+  const auto result = [&](std::size_t i) -> Placed& { return values[static_cast<std::size_t>(node.results[i])]; };
   switch (node.op) {
     case Op::constraint: result(0) = operand(0); break;
-    case Op::reshape: result(0) = reshaped(operand(0), graph.value(node.results[0]).shape); break;
+    case Op::reshard: result(0) = reshard(operand(0), graph.value(node.results[0]).spec, mesh_, *pool_, workers_); break;
     case Op::repeat: run_repeat(graph, node, values); break;
     case Op::region: run_region(node, values); break;
     case Op::stage_state: fail("pipeline stages are laid out but not run yet", node.path, "ici_pipeline_parallelism=1");
-    default: run_kernel(graph, node, values);
+    default: run_op(graph, node, values);
   }
   if (!watch_) return;
-  std::vector<Array> made;
+  std::vector<Placed> made;
   for (std::size_t i = 0; i < node.results.size(); ++i) made.push_back(result(i));
   watch_(node, made);
 }
 
-void Executor::run_kernel(const Graph& graph, const Node& node, Values& values) {
+// Once for each coordinate along the axes over which an operand's or a result's shards differ: elsewhere devices would do
+// the same again.
+void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
   Kernel kernel = find_cpu_kernel(node.op);
   if (kernel == nullptr) kernel = plain::find_kernel(node.op);
-  if (kernel == nullptr) fail(fmt::format("{} cannot be run yet", name_of(node.op)), node.path);
-  std::vector<View> operands;
-  std::vector<View> results;
-  for (const ValueId id : node.operands) operands.push_back(values[static_cast<std::size_t>(id)].view);
-  for (const ValueId id : node.results) {
-    Array& made = values[static_cast<std::size_t>(id)];
-    made = pool_->allocate(graph.value(id).shape, graph.value(id).dtype);
-    results.push_back(made.view);
+  if (kernel == nullptr && node.op != Op::reshape) fail(fmt::format("{} cannot be run yet", name_of(node.op)), node.path);
+  std::vector<const Placed*> operands;
+  std::vector<ShardAxes> operand_axes;
+  for (const ValueId id : node.operands) {
+    operands.push_back(&values[static_cast<std::size_t>(id)]);
+    operand_axes.emplace_back(operands.back()->spec, mesh_);
   }
-  kernel({node.attributes, operands, results, workers_});
+  std::vector<Placed> results;
+  for (const ValueId id : node.results) results.push_back({graph.value(id).shape, graph.value(id).spec, {}});
+  const ShardAxes all(results.front().spec, mesh_);
+  for (std::size_t index = 0; index < all.count(); ++index) {
+    const Coordinates at = all.coordinates(index);
+    std::vector<Array> shards;
+    std::vector<Shape> origins;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      shards.push_back(operands[i]->shards[operand_axes[i].index(at)]);
+      if (all.count() > 1) origins.push_back(begins(block_of(operands[i]->shape, operands[i]->spec, mesh_, at)));
+    }
+    std::vector<Array> made;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Shape shape = sizes(block_of(results[i].shape, results[i].spec, mesh_, at));
+      made.push_back(node.op == Op::reshape ? reshaped(shards[0], shape)
+                                            : pool_->allocate(shape, graph.value(node.results[i]).dtype));
+    }
+    if (node.op != Op::reshape) run_kernel(kernel, node, shards, made, origins);
+    for (std::size_t i = 0; i < results.size(); ++i) results[i].shards.push_back(std::move(made[i]));
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) values[static_cast<std::size_t>(node.results[i])] = std::move(results[i]);
+}
+
+void Executor::run_kernel(Kernel kernel, const Node& node, const std::vector<Array>& operands, const std::vector<Array>& results,
+                          const std::vector<Shape>& origins) {
+  std::vector<View> in;
+  std::vector<View> out;
+  for (const Array& operand : operands) in.push_back(operand.view);
+  for (const Array& result : results) out.push_back(result.view);
+  kernel({node.attributes, in, out, workers_, origins});
 }
 
 void Executor::run_region(const Node& node, Values& values) {
-  std::vector<Array> feeds;
+  std::vector<Placed> feeds;
   for (const ValueId id : node.operands) feeds.push_back(values[static_cast<std::size_t>(id)]);
-  const std::vector<Array> made = run(*graph::body_of(node), std::move(feeds));
+  const std::vector<Placed> made = run(*graph::body_of(node), std::move(feeds));
   for (std::size_t i = 0; i < made.size(); ++i) values[static_cast<std::size_t>(node.results[i])] = made[i];
 }
 
@@ -154,24 +213,23 @@ void Executor::run_repeat(const Graph& graph, const Node& node, Values& values) 
   const auto& of = std::get<graph::RepeatOf>(node.attributes);
   const auto carried_count = static_cast<std::size_t>(of.carried);
   const auto shared_end = carried_count + static_cast<std::size_t>(of.shared);
-  std::vector<Array> carried;
+  std::vector<Placed> carried;
   for (std::size_t i = 0; i < carried_count; ++i) carried.push_back(values[static_cast<std::size_t>(node.operands[i])]);
-  std::vector<Array> stacked;
-  for (std::size_t i = carried_count; i < node.results.size(); ++i) {
-    const graph::Value& value = graph.value(node.results[i]);
-    stacked.push_back(pool_->allocate(value.shape, value.dtype));
-  }
+  std::vector<Placed> stacked;
+  for (std::size_t i = carried_count; i < node.results.size(); ++i) stacked.push_back(empty(graph.value(node.results[i])));
   for (std::int64_t step = 0; step < of.count(); ++step) {
     const std::int64_t iteration = of.reverse ? of.count() - 1 - step : step;
-    std::vector<Array> feeds = carried;
+    std::vector<Placed> feeds = std::move(carried);
     for (std::size_t i = carried_count; i < node.operands.size(); ++i) {
-      const Array& operand = values[static_cast<std::size_t>(node.operands[i])];
+      const Placed& operand = values[static_cast<std::size_t>(node.operands[i])];
       feeds.push_back(i < shared_end ? operand : slice_of(operand, of, of.slices[i - shared_end], iteration, *pool_));
     }
-    carried.clear();
-    std::vector<Array> made = run(*of.body, std::move(feeds));
+    std::vector<Placed> made = run(*of.body, std::move(feeds));
     for (std::size_t i = 0; i < stacked.size(); ++i) {
-      put_slice(made[carried_count + i], stacked[i], of, of.stacks[i], iteration);
+      const Placed& slice = made[carried_count + i];
+      for (std::size_t s = 0; s < slice.shards.size(); ++s) {
+        put_slice(slice.shards[s], stacked[i].shards[s], of, of.stacks[i], iteration);
+      }
     }
     made.resize(carried_count);
     carried = std::move(made);
@@ -180,6 +238,15 @@ void Executor::run_repeat(const Graph& graph, const Node& node, Values& values) 
   for (std::size_t i = 0; i < stacked.size(); ++i) {
     values[static_cast<std::size_t>(node.results[carried_count + i])] = stacked[i];
   }
+}
+
+Placed Executor::empty(const graph::Value& value) {
+  Placed made{value.shape, value.spec, {}};
+  const ShardAxes axes(value.spec, mesh_);
+  for (std::size_t i = 0; i < axes.count(); ++i) {
+    made.shards.push_back(pool_->allocate(sizes(block_of(value.shape, value.spec, mesh_, axes.coordinates(i))), value.dtype));
+  }
+  return made;
 }
 
 }  // namespace moesh::run

@@ -1,4 +1,4 @@
-// Runs a graph node by node on the buffers of one device.
+// Runs a graph node by node, each for all devices of this process.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "run/array.h"
+#include "mesh/mesh.h"
+#include "run/placed.h"
 #include "run/workers.h"
 
 namespace moesh::run {
@@ -15,27 +16,37 @@ namespace moesh::run {
 class Executor {
  public:
   // Called with each node's results as they are made, e.g. to find the first that is not finite.
-  using Watch = std::function<void(const graph::Node&, const std::vector<Array>&)>;
+  using Watch = std::function<void(const graph::Node&, const std::vector<Placed>&)>;
 
-  Executor(Workers& workers, std::shared_ptr<Pool> pool) : workers_(workers), pool_(std::move(pool)) {}
+  // A graph that was not partitioned runs on a mesh of one device.
+  Executor(Workers& workers, std::shared_ptr<Pool> pool, mesh::Mesh mesh = mesh::Mesh({}))
+      : workers_(workers), pool_(std::move(pool)), mesh_(std::move(mesh)) {}
 
   void set_watch(Watch watch) { watch_ = std::move(watch); }
   Pool& pool() { return *pool_; }
 
   // `feeds`: a value for each input and parameter node, in the graph's order. Returns the graph's results.
+  std::vector<Placed> run(const graph::Graph& graph, std::vector<Placed> feeds);
+  // The same on one device.
   std::vector<Array> run(const graph::Graph& graph, std::vector<Array> feeds);
 
+  const mesh::Mesh& mesh() const { return mesh_; }
+
  private:
-  using Values = std::vector<Array>;
+  using Values = std::vector<Placed>;
 
   void run_node(const graph::Graph& graph, const graph::Node& node, Values& values);
-  void run_kernel(const graph::Graph& graph, const graph::Node& node, Values& values);
+  void run_op(const graph::Graph& graph, const graph::Node& node, Values& values);
+  void run_kernel(Kernel kernel, const graph::Node& node, const std::vector<Array>& operands, const std::vector<Array>& results,
+                  const std::vector<Shape>& origins);
+  Placed empty(const graph::Value& value);
   void run_region(const graph::Node& node, Values& values);
   void run_repeat(const graph::Graph& graph, const graph::Node& node, Values& values);
   const std::vector<std::vector<graph::ValueId>>& last_uses(const graph::Graph& graph);
 
   Workers& workers_;
   std::shared_ptr<Pool> pool_;
+  mesh::Mesh mesh_;
   Watch watch_;
   std::map<const graph::Graph*, std::vector<std::vector<graph::ValueId>>> last_uses_;
 };

@@ -30,6 +30,8 @@ struct KernelCall {
   std::span<const View> operands;
   std::span<const View> results;  // may not overlap operands
   Workers& workers;
+  // Where the operands' shards begin in their values; empty when all are whole.
+  std::span<const Shape> origins = {};
 };
 
 using Kernel = void (*)(const KernelCall&);

@@ -185,7 +185,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   const std::int64_t tokens = request.batch.rows_to_train * length;
   const ModelSize size = model_size(request.model, request.shape, tokens, length);
   const auto source = open_source(settings, request.batch.rows_to_load);
-  Trainer trainer(request.model, settings, workers);
+  Trainer trainer(request.model, settings, request.where, workers);
   check_memory(trainer, request);
   initialize(trainer, request, workers);
   MetricsFile metrics_file(settings);

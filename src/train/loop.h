@@ -6,6 +6,7 @@
 #include "config/model_shape.h"
 #include "graph/graph.h"
 #include "run/workers.h"
+#include "train/trainer.h"
 
 namespace moesh::train {
 
@@ -14,6 +15,7 @@ struct TrainRequest {
   const config::ModelShape& shape;
   const graph::Graph& model;
   config::BatchSizes batch;
+  Where where;
   std::int64_t devices = 1;
   std::string headline;
 };

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -9,11 +10,14 @@
 #include "base/bfloat16.h"
 #include "base/error.h"
 #include "models/model.h"
+#include "train/partition_step.h"
 
 namespace moesh::train {
 namespace {
 
 using run::Array;
+using run::Placed;
+using sharding::Spec;
 
 Array zeros(run::Pool& pool, const Shape& shape, DType dtype) {
   Array made = pool.allocate(shape, dtype);
@@ -27,7 +31,15 @@ Array floats(run::Pool& pool, const std::vector<double>& values, Shape shape) {
   return made;
 }
 
-double scalar(const Array& array) { return static_cast<double>(array.as<float>()[0]); }
+double scalar(const Placed& value) { return static_cast<double>(value.shards.front().as<float>()[0]); }
+
+// A value that all devices have.
+Placed everywhere(Array value) {
+  Placed placed{value.view.shape, {}, {}};
+  placed.spec.dims.resize(placed.shape.size());
+  placed.shards.push_back(std::move(value));
+  return placed;
+}
 
 // Rows index, index + count, ...: the microbatch that the reference takes.
 Array microbatch(const Array& rows, std::int64_t index, std::int64_t count, run::Pool& pool) {
@@ -53,10 +65,16 @@ bool is_finite(const Array& array) {
   return true;
 }
 
-void add_into(const Array& sum, const Array& other) {
-  auto* a = sum.as<float>();
-  const auto* b = other.as<float>();
-  for (std::int64_t i = 0; i < sum.view.count(); ++i) a[i] += b[i];
+bool is_finite(const Placed& value) {
+  return std::all_of(value.shards.begin(), value.shards.end(), [](const Array& shard) { return is_finite(shard); });
+}
+
+void add_into(const Placed& sum, const Placed& other) {
+  for (std::size_t s = 0; s < sum.shards.size(); ++s) {
+    auto* a = sum.shards[s].as<float>();
+    const auto* b = other.shards[s].as<float>();
+    for (std::int64_t i = 0; i < sum.shards[s].view.count(); ++i) a[i] += b[i];
+  }
 }
 
 // Muon's momentum and gradient as Nesterov mixes them, each with its bias correction.
@@ -67,15 +85,50 @@ std::vector<double> muon_mixing(double beta, std::int64_t step) {
 
 }  // namespace
 
+Trainer::Trainer(const graph::Graph& model, const config::Settings& settings, const Where& where, run::Workers& workers)
+    : settings_(settings),
+      workers_(workers),
+      pool_(run::Pool::create()),
+      executor_(workers, pool_, where.layout.mesh),
+      model_results_(model.results.size()),
+      parameters_(trained_parameters(model, settings)),
+      gradient_graph_(gradient_graph(model, settings)),
+      update_graph_(update_graph(parameters_, settings)) {
+  if (where.layout.mesh.devices() > 1) partition(where);
+  start_from_zeros();
+}
+
 Trainer::Trainer(const graph::Graph& model, const config::Settings& settings, run::Workers& workers)
     : settings_(settings),
+      workers_(workers),
       pool_(run::Pool::create()),
       executor_(workers, pool_),
       model_results_(model.results.size()),
       parameters_(trained_parameters(model, settings)),
       gradient_graph_(gradient_graph(model, settings)),
       update_graph_(update_graph(parameters_, settings)) {
+  start_from_zeros();
+}
+
+void Trainer::start_from_zeros() {
   for (const Trained& trained : parameters_) set_parameter(trained.path, zeros(*pool_, trained.shape, trained.dtype));
+}
+
+void Trainer::partition(const Where& where) {
+  const StepPrograms programs = partition_step(gradient_graph_, update_graph_, parameters_, model_results_, where.layout, where.target);
+  gradient_graph_ = programs.gradients;
+  update_graph_ = programs.update;
+}
+
+Placed Trainer::place_as(const graph::Graph& graph, const std::string& path, const Array& value) {
+  for (const graph::Node& node : graph.nodes) {
+    if ((node.op == graph::Op::input || node.op == graph::Op::parameter) && node.path == path) {
+      Spec spec = graph.value(node.results.front()).spec;
+      spec.dims.resize(value.view.shape.size());
+      return run::place(value, spec, executor_.mesh(), *pool_);
+    }
+  }
+  return everywhere(value);
 }
 
 void Trainer::set_parameter(const std::string& path, Array value) {
@@ -85,19 +138,24 @@ void Trainer::set_parameter(const std::string& path, Array value) {
       refuse(fmt::format("shape {}, {} was expected", to_string(value.view.shape), to_string(trained.shape)), path);
     }
     State& state = state_[path];
-    state.parameter = std::move(value);
+    state.parameter = place_as(update_graph_, path, value);
     state.moments.clear();
-    if (trained.moments > 0) state.moments.push_back(zeros(*pool_, trained.shape, trained.mu_dtype));
-    if (trained.moments > 1) state.moments.push_back(zeros(*pool_, trained.shape, trained.dtype));
+    const auto add_moment = [&](const char* name, DType dtype) {
+      state.moments.push_back(place_as(update_graph_, name + path, zeros(*pool_, trained.shape, dtype)));
+    };
+    if (trained.moments > 0) add_moment("mu/", trained.mu_dtype);
+    if (trained.moments > 1) add_moment("nu/", trained.dtype);
     return;
   }
   refuse("the model has no such parameter", path);
 }
 
-std::vector<Array> Trainer::run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count) {
-  std::vector<Array> feeds;
+std::vector<Placed> Trainer::run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count) {
+  std::vector<Placed> feeds;
   for (const graph::Node& node : gradient_graph_.nodes) {
-    if (node.op == graph::Op::input) feeds.push_back(microbatch(batch.at(node.path), index, count, *pool_));
+    if (node.op == graph::Op::input) {
+      feeds.push_back(place_as(gradient_graph_, node.path, microbatch(batch.at(node.path), index, count, *pool_)));
+    }
     if (node.op == graph::Op::parameter) feeds.push_back(state_.at(node.path).parameter);
   }
   return executor_.run(gradient_graph_, std::move(feeds));
@@ -108,22 +166,24 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
   Gradients sum;
   double entropy = 0;
   for (std::int64_t index = 0; index < count; ++index) {
-    std::vector<Array> made = run_microbatch(batch, index, count);
+    std::vector<Placed> made = run_microbatch(batch, index, count);
     const auto result = [&](const char* name) {
       const int at = find_result(gradient_graph_, name);
-      return at < 0 ? Array{} : made[static_cast<std::size_t>(at)];
+      return at < 0 ? Placed{} : made[static_cast<std::size_t>(at)];
     };
     namespace results = models::results;
     entropy += scalar(result(results::entropy_sum));
     sum.metrics.total_weights += scalar(result(results::positions));
-    if (const Array balance = result(results::balance_loss)) sum.metrics.balance_loss += scalar(balance);
+    if (const Placed balance = result(results::balance_loss)) sum.metrics.balance_loss += scalar(balance);
     sum.logits = result(results::logits);
     sum.load = result(results::expert_load);
     made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(model_results_));
     if (index == 0) {
       sum.gradients = std::move(made);
       if (count > 1) {
-        for (Array& gradient : sum.gradients) gradient = copy_of(gradient, *pool_);
+        for (Placed& gradient : sum.gradients) {
+          for (Array& shard : gradient.shards) shard = copy_of(shard, *pool_);
+        }
       }
     } else {
       for (std::size_t i = 0; i < made.size(); ++i) add_into(sum.gradients[i], made[i]);
@@ -140,9 +200,9 @@ std::string Trainer::first_not_finite(const Batch& batch) {
   for (const Trained& trained : parameters_) {
     if (found.empty() && !is_finite(state_.at(trained.path).parameter)) found = "the parameter " + trained.path;
   }
-  executor_.set_watch([&](const graph::Node& node, const std::vector<Array>& made) {
-    for (const Array& array : made) {
-      if (found.empty() && !is_finite(array)) found = fmt::format("made by {} at {}", name_of(node.op), node.path);
+  executor_.set_watch([&](const graph::Node& node, const std::vector<Placed>& made) {
+    for (const Placed& value : made) {
+      if (found.empty() && !is_finite(value)) found = fmt::format("made by {} at {}", name_of(node.op), node.path);
     }
   });
   if (found.empty()) run_microbatch(batch, 0, settings_.integer("gradient_accumulation_steps"));
@@ -156,16 +216,17 @@ StepMetrics Trainer::update(const Gradients& gradients) {
   metrics.learning_rate = learning_rate(settings_, steps_done_);
   const std::int64_t count = settings_.integer("gradient_accumulation_steps");
   const double factor = count > 1 ? 1 / gradients.metrics.total_weights : 1;
-  std::vector<Array> feeds{floats(*pool_, {metrics.learning_rate, static_cast<double>(steps_done_ + 1)}, {2}),
-                           floats(*pool_, {factor}, {}),
-                           floats(*pool_, muon_mixing(settings_.real("muon_beta"), steps_done_ + 1), {2})};
+  std::vector<Placed> feeds{
+      everywhere(floats(*pool_, {metrics.learning_rate, static_cast<double>(steps_done_ + 1)}, {2})),
+      everywhere(floats(*pool_, {factor}, {})),
+      everywhere(floats(*pool_, muon_mixing(settings_.real("muon_beta"), steps_done_ + 1), {2}))};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const State& state = state_.at(parameters_[i].path);
     feeds.push_back(state.parameter);
     feeds.push_back(gradients.gradients[i]);
     feeds.insert(feeds.end(), state.moments.begin(), state.moments.end());
   }
-  const std::vector<Array> made = executor_.run(update_graph_, std::move(feeds));
+  const std::vector<Placed> made = executor_.run(update_graph_, std::move(feeds));
   metrics.raw_grad_norm = std::sqrt(scalar(made[0]));
   metrics.grad_norm = std::sqrt(scalar(made[1]));
   metrics.param_norm = std::sqrt(scalar(made[2]));
@@ -173,7 +234,7 @@ StepMetrics Trainer::update(const Gradients& gradients) {
   for (const Trained& trained : parameters_) {
     State& state = state_.at(trained.path);
     state.parameter = made[next++];
-    for (Array& moment : state.moments) moment = made[next++];
+    for (Placed& moment : state.moments) moment = made[next++];
   }
   if (gradients.load) balance_biases(gradients.load);
   ++steps_done_;
@@ -181,23 +242,25 @@ StepMetrics Trainer::update(const Gradients& gradients) {
 }
 
 // Each expert's bias moves by the rate towards the mean load of its layer.
-void Trainer::balance_biases(const Array& load) {
+void Trainer::balance_biases(const Placed& load) {
   const auto rate = static_cast<float>(settings_.real("routed_bias_update_rate"));
-  const std::int64_t experts = load.view.shape.back();
+  const Array loads = whole(load);
+  const std::int64_t experts = loads.view.shape.back();
   std::int64_t layer = 0;
   for (const Trained& trained : parameters_) {
     if (!trained.path.ends_with("/gate/bias")) continue;
     State& state = state_.at(trained.path);
-    state.parameter = copy_of(state.parameter, *pool_);
-    const std::int64_t layers = state.parameter.view.count() / experts;
+    const Array bias = copy_of(whole(state.parameter), *pool_);
+    const std::int64_t layers = bias.view.count() / experts;
     for (std::int64_t l = 0; l < layers; ++l, ++layer) {
-      const float* row = load.as<float>() + layer * experts;
+      const float* row = loads.as<float>() + layer * experts;
       const float mean = std::accumulate(row, row + experts, 0.0f) / static_cast<float>(experts);
       for (std::int64_t e = 0; e < experts; ++e) {
         const float sign = row[e] < mean ? 1.0f : row[e] > mean ? -1.0f : 0.0f;
-        state.parameter.as<float>()[e * layers + l] += rate * sign;
+        bias.as<float>()[e * layers + l] += rate * sign;
       }
     }
+    state.parameter = place_as(update_graph_, trained.path, bias);
   }
 }
 

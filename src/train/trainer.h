@@ -9,7 +9,10 @@
 
 #include "config/settings.h"
 #include "graph/graph.h"
+#include "mesh/topology.h"
+#include "partition/partition.h"
 #include "run/executor.h"
+#include "sharding/layout.h"
 #include "train/step.h"
 
 namespace moesh::train {
@@ -29,19 +32,27 @@ struct StepMetrics {
   double param_norm = 0;    // after the update
 };
 
+// The devices that train, and how the model lies on them.
+struct Where {
+  const sharding::Layout& layout;
+  const mesh::Topology& target;
+};
+
 class Trainer {
  public:
+  Trainer(const graph::Graph& model, const config::Settings& settings, const Where& where, run::Workers& workers);
+  // On one device.
   Trainer(const graph::Graph& model, const config::Settings& settings, run::Workers& workers);
 
   const std::vector<Trained>& parameters() const { return parameters_; }
-  const run::Array& parameter(const std::string& path) const { return state_.at(path).parameter; }
+  run::Array parameter(const std::string& path) { return whole(state_.at(path).parameter); }
   void set_parameter(const std::string& path, run::Array value);  // refuses another shape; clears its moments
 
   struct Gradients {
     StepMetrics metrics;
-    run::Array logits;  // of the last microbatch
-    run::Array load;    // [MoE layers, E], where the router's bias follows it
-    std::vector<run::Array> gradients;  // in the order of parameters(), before clipping
+    run::Placed logits;  // of the last microbatch
+    run::Placed load;    // [MoE layers, E], where the router's bias follows it
+    std::vector<run::Placed> gradients;  // in the order of parameters(), before clipping
   };
   Gradients gradients(const Batch& batch);
   StepMetrics update(const Gradients& gradients);
@@ -51,16 +62,24 @@ class Trainer {
   std::int64_t steps_done() const { return steps_done_; }
 
   run::Pool& pool() { return *pool_; }
+  run::Array whole(const run::Placed& value) { return run::gathered(value, executor_.mesh(), *pool_, workers_); }
+  const graph::Graph& gradient_program() const { return gradient_graph_; }
+  const graph::Graph& update_program() const { return update_graph_; }
 
  private:
   struct State {
-    run::Array parameter;
-    std::vector<run::Array> moments;
+    run::Placed parameter;
+    std::vector<run::Placed> moments;
   };
-  void balance_biases(const run::Array& load);
-  std::vector<run::Array> run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count);
+  void partition(const Where& where);
+  void start_from_zeros();
+  // Laid out as the first input or parameter of that name is in a graph.
+  run::Placed place_as(const graph::Graph& graph, const std::string& path, const run::Array& value);
+  void balance_biases(const run::Placed& load);
+  std::vector<run::Placed> run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count);
 
   config::Settings settings_;
+  run::Workers& workers_;
   std::shared_ptr<run::Pool> pool_;
   run::Executor executor_;
   std::size_t model_results_;

@@ -96,9 +96,9 @@ Verdict compare_all(const std::string& quantity, double tolerance, const Trainer
 }  // namespace
 
 std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, const config::Settings& settings,
-                            run::Workers& workers) {
+                            const Where& where, run::Workers& workers) {
   const Tolerances tolerances = tolerances_of(settings);
-  Trainer trainer(model, settings, workers);
+  Trainer trainer(model, settings, where, workers);
   for (const Trained& trained : trainer.parameters()) {
     trainer.set_parameter(trained.path, array_of(run.parameters.at(dotted(trained.path)), trainer.pool()));
   }
@@ -109,16 +109,16 @@ std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, 
   for (const RecordedStep& recorded : run.curve) {
     const Trainer::Gradients made = trainer.gradients(batch);
     loss.see(std::abs(made.metrics.loss - recorded.loss) / std::abs(recorded.loss), fmt::format("step {}", recorded.step));
-    if (recorded.step == 0 && has_tensors && made.logits.view.shape == run.expect->at("logits").shape) {
+    if (recorded.step == 0 && has_tensors && made.logits.shape == run.expect->at("logits").shape) {
       Worst logits("logits", tolerances.logits);
-      logits.see(relative_distance(values_of(made.logits), run.expect->at("logits").values()), "step 0");
+      logits.see(relative_distance(values_of(trainer.whole(made.logits)), run.expect->at("logits").values()), "step 0");
       verdicts.push_back(logits.verdict());
     }
     if (recorded.step == 0 && run.expect && run.expect->has("grad." + dotted(trainer.parameters().front().path))) {
       const std::int64_t steps = settings.integer("gradient_accumulation_steps");
       const double factor = steps > 1 ? 1 / made.metrics.total_weights : 1;
       verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, *run.expect, "grad.", [&](std::size_t i) {
-        Array scaled = copy_of(made.gradients[i], trainer.pool());
+        Array scaled = copy_of(trainer.whole(made.gradients[i]), trainer.pool());
         for (std::int64_t k = 0; k < scaled.view.count(); ++k) scaled.as<float>()[k] *= static_cast<float>(factor);
         return scaled;
       }));

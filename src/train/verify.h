@@ -19,6 +19,6 @@ struct Verdict {
 };
 
 std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, const config::Settings& settings,
-                            run::Workers& workers);
+                            const Where& where, run::Workers& workers);
 
 }  // namespace moesh::train

@@ -78,7 +78,7 @@ Tensor balance_loss(Builder& builder, const Context& context, const Scores& scor
   const double weight = context.settings.real("load_balance_loss_weight");
   if (weight <= 0) return {};
   return builder.add_one(graph::Op::balance_loss, "balance_loss", {scores.choosing, routed.ids},
-                         graph::BalanceLossOf{context.model.moe.experts, weight}, {}, DType::float32);
+                         graph::BalanceLossOf{context.model.moe.experts, weight, scores.choosing.size(0)}, {}, DType::float32);
 }
 
 }  // namespace moesh::nn

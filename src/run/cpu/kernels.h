@@ -40,6 +40,8 @@ void embed(const KernelCall& call);
 void embed_grad(const KernelCall& call);
 void cross_entropy(const KernelCall& call);
 void cross_entropy_grad(const KernelCall& call);
+void vocab_scores(const KernelCall& call);
+void cross_entropy_of_scores(const KernelCall& call);
 
 // routing.cc
 void top_k(const KernelCall& call);

@@ -269,8 +269,9 @@ void softmax_of_token(const T* scores, std::vector<Wide<T>>& shares) {
 }
 
 // What the mean over rows and experts, times experts squared and the weight, makes of density times probability.
-double balance_factor(const KernelCall& call, std::int64_t rows, std::int64_t experts) {
-  return std::get<graph::BalanceLossOf>(call.attributes).weight * static_cast<double>(experts) / static_cast<double>(rows);
+double balance_factor(const KernelCall& call) {
+  const auto& of = std::get<graph::BalanceLossOf>(call.attributes);
+  return of.weight * static_cast<double>(of.experts) / static_cast<double>(of.rows);
 }
 
 template <typename T>
@@ -292,7 +293,7 @@ void balance_loss_of(const KernelCall& call) {
   });
   double sum = 0;
   for (const double loss : losses) sum += loss;
-  const double value = sum * balance_factor(call, rows, experts);
+  const double value = sum * balance_factor(call);
   for_floating(call.results[0].dtype, [&]<typename R>() { *call.results[0].as<R>() = store<R>(value); });
 }
 
@@ -303,7 +304,7 @@ void balance_loss_grad_of(const KernelCall& call) {
   const std::int64_t rows = scores_BSE.size(0), length = scores_BSE.size(1), experts = scores_BSE.size(2);
   double dloss = 0;
   for_floating(call.operands[2].dtype, [&]<typename R>() { dloss = static_cast<double>(load(*call.operands[2].as<R>())); });
-  const W factor = static_cast<W>(dloss * balance_factor(call, rows, experts) / static_cast<double>(length));
+  const W factor = static_cast<W>(dloss * balance_factor(call) / static_cast<double>(length));
   call.workers.parallel(rows, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<W> shares(static_cast<std::size_t>(experts));
     for (std::int64_t row = begin; row < end; ++row) {

@@ -24,6 +24,8 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::attention: return cpu::attention;
     case Op::embed: return cpu::embed;
     case Op::cross_entropy: return cpu::cross_entropy;
+    case Op::vocab_scores: return cpu::vocab_scores;
+    case Op::cross_entropy_of_scores: return cpu::cross_entropy_of_scores;
     case Op::top_k: return cpu::top_k;
     case Op::spread: return cpu::spread;
     case Op::slot_mask: return cpu::slot_mask;
@@ -56,6 +58,7 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::constraint:
     case Op::stage_state:
     case Op::repeat:
+    case Op::reshard:
     case Op::region: return nullptr;
   }
   return nullptr;

@@ -166,6 +166,79 @@ void cross_entropy_of(const KernelCall& call) {
   store_scalar(call.results[1], static_cast<double>(count));
 }
 
+// The normaliser of all pieces of a row, from their logarithms.
+template <typename W>
+W log_of_all(const W* logs, std::int64_t pieces) {
+  const W largest = *std::max_element(logs, logs + pieces);
+  W sum = 0;
+  for (std::int64_t i = 0; i < pieces; ++i) sum += std::exp(logs[i] - largest);
+  return largest + std::log(sum);
+}
+
+template <typename T>
+void vocab_scores_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const View& logits = call.operands[0];
+  const std::int64_t vocabulary = logits.shape.back();
+  const std::int64_t pieces = call.results[1].shape.back();
+  const std::int64_t width = vocabulary / pieces;
+  const std::int64_t origin = call.origins.empty() ? 0 : call.origins[0].back();
+  const Isa isa = chosen_isa();
+  call.workers.parallel(call.operands[1].count(), 1 + kGrain / vocabulary, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* row = logits.as<T>() + i * vocabulary;
+      const std::int64_t target = call.operands[1].as<std::int32_t>()[i] - origin;
+      call.results[0].as<W>()[i] = target >= 0 && target < vocabulary ? load(row[target]) : W(0);
+      for (std::int64_t piece = 0; piece < pieces; ++piece) {
+        call.results[1].as<W>()[i * pieces + piece] = normaliser_of(isa, row + piece * width, width).log();
+      }
+    }
+  });
+}
+
+template <typename W>
+void cross_entropy_of_scores_of(const KernelCall& call) {
+  const double z_loss = std::get<CrossEntropyOf>(call.attributes).z_loss;
+  const std::int64_t pieces = call.operands[1].shape.back();
+  double sum = 0;
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
+    if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
+    const auto log = static_cast<double>(log_of_all(call.operands[1].as<W>() + i * pieces, pieces));
+    sum += log - static_cast<double>(call.operands[0].as<W>()[i]) + z_loss * log * log;
+    ++count;
+  }
+  store_scalar(call.results[0], sum);
+  store_scalar(call.results[1], static_cast<double>(count));
+}
+
+// Of a piece of the vocabulary, given the logarithms of all of them.
+template <typename T>
+void cross_entropy_grad_of_piece(const KernelCall& call) {
+  using W = Wide<T>;
+  const auto dsum = static_cast<W>(load_scalar(call.operands[3]));
+  const auto z_loss = static_cast<W>(std::get<CrossEntropyOf>(call.attributes).z_loss);
+  const std::int64_t vocabulary = call.operands[0].shape.back();
+  const std::int64_t pieces = call.operands[4].shape.back();
+  const std::int64_t origin = call.origins.empty() ? 0 : call.origins[0].back();
+  const Isa isa = chosen_isa();
+  call.workers.parallel(call.operands[1].count(), 1 + kGrain / vocabulary, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* __restrict logits = call.operands[0].as<T>() + i * vocabulary;
+      T* __restrict dlogits = call.results[0].as<T>() + i * vocabulary;
+      const W weight = call.operands[2].as<std::int32_t>()[i] == 0 ? 0 : dsum;
+      const W log = log_of_all(call.operands[4].as<W>() + i * pieces, pieces);
+      const W slope = 1 + 2 * z_loss * log;
+      vectorised(isa, [&]() MOESH_LOOP {
+        for (std::int64_t v = 0; v < vocabulary; ++v) dlogits[v] = store<T>(weight * (slope * exp_of(load(logits[v]) - log)));
+      });
+      const std::int64_t target = call.operands[1].as<std::int32_t>()[i] - origin;
+      if (target < 0 || target >= vocabulary) continue;
+      dlogits[target] = store<T>(weight * (slope * exp_of(load(logits[target]) - log) - 1));
+    }
+  });
+}
+
 template <typename T>
 void cross_entropy_grad_at(const Positions<T>& of, std::int64_t position, Wide<T> dsum, T* __restrict dlogits) {
   using W = Wide<T>;
@@ -218,7 +291,19 @@ void cross_entropy(const KernelCall& call) {
 }
 
 void cross_entropy_grad(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { cross_entropy_grad_of<T>(call); });
+  const bool in_pieces = call.operands.size() == 5;
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    in_pieces ? cross_entropy_grad_of_piece<T>(call) : cross_entropy_grad_of<T>(call);
+  });
+}
+
+void vocab_scores(const KernelCall& call) {
+  for_floating(call.operands[0].dtype, [&]<typename T>() { vocab_scores_of<T>(call); });
+}
+
+void cross_entropy_of_scores(const KernelCall& call) {
+  if (call.operands[0].dtype == DType::float64) return cross_entropy_of_scores_of<double>(call);
+  cross_entropy_of_scores_of<float>(call);
 }
 
 }  // namespace moesh::run::cpu

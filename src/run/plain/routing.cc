@@ -253,7 +253,7 @@ Balance balance_of(const KernelCall& call, std::int64_t b) {
 
 double balance_factor(const KernelCall& call) {
   const auto& of = std::get<graph::BalanceLossOf>(call.attributes);
-  return static_cast<double>(of.experts) * of.weight / static_cast<double>(call.operands[0].size(0));
+  return static_cast<double>(of.experts) * of.weight / static_cast<double>(of.rows);
 }
 
 void balance_loss(const KernelCall& call) {

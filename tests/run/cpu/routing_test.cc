@@ -127,7 +127,7 @@ TEST(SlotMask, GivesSlotsByTokenAndDropsWhatDoesNotFit) {
 }
 
 TEST(BalanceLoss, AndItsGradientAreThePlainOnes) {
-  const BalanceLossOf of{16, 0.02};
+  const BalanceLossOf of{16, 0.02, 2};
   for (const DType dtype : floating_types()) {
     const Tensor scores = noise(dtype, {2, 30, 16}, 1, -3, 3);
     hold_to_plain({Op::balance_loss, of, {scores, chosen_ids()}, {Tensor(DType::float32, {})}}, 1e-6);
@@ -138,12 +138,12 @@ TEST(BalanceLoss, AndItsGradientAreThePlainOnes) {
 TEST(BalanceLoss, GradientIsItsSlope) {
   const Tensor scores = noise(DType::float64, {2, 30, 16}, 1, -3, 3);
   const Tensor dloss = filled(DType::float64, {}, 1.5);
-  hold_to_differences({Op::balance_loss, BalanceLossOf{16, 0.02}, {scores, chosen_ids()}, {Tensor(DType::float64, {})}}, {dloss}, Op::balance_loss_grad, {scores, chosen_ids(), dloss}, {0});
+  hold_to_differences({Op::balance_loss, BalanceLossOf{16, 0.02, 2}, {scores, chosen_ids()}, {Tensor(DType::float64, {})}}, {dloss}, Op::balance_loss_grad, {scores, chosen_ids(), dloss}, {0});
 }
 
 // Equal scores: density sums to k over the experts, probability is 1/E, so the loss is k times the weight.
 TEST(BalanceLoss, OfEqualScoresIsTheExpertsATokenTimesTheWeight) {
-  const Tensor made = run({Op::balance_loss, BalanceLossOf{16, 0.01}, {filled(DType::float32, {2, 30, 16}, 1), chosen_ids()}, {Tensor(DType::float32, {})}})[0];
+  const Tensor made = run({Op::balance_loss, BalanceLossOf{16, 0.01, 2}, {filled(DType::float32, {2, 30, 16}, 1), chosen_ids()}, {Tensor(DType::float32, {})}})[0];
   EXPECT_FLOAT_EQ(static_cast<float>(made.at(0)), 0.04f);
 }
 

@@ -1,0 +1,47 @@
+// The choice at one op: which factor each mesh axis goes to.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "partition/factors.h"
+#include "partition/price.h"
+#include "partition/wants.h"
+
+namespace moesh::partition {
+
+// What a choice knows about a value: what it is, and the layouts that it exists in, the one it was made in first.
+struct Candidate {
+  Shape shape;
+  DType dtype = DType::float32;
+  graph::ValueId id = -1;  // equal ids are one value
+  std::vector<sharding::Spec> versions;
+};
+
+struct Question {
+  const graph::Node& node;
+  OpFactors factors;
+  std::vector<Candidate> operands;
+  std::vector<Shape> result_shapes;
+  std::vector<DType> result_dtypes;
+  std::vector<Want> wants;  // of the results
+};
+
+struct Answer {
+  std::vector<sharding::Spec> operands;
+  std::vector<sharding::Spec> results;
+  double seconds = 0;
+};
+
+struct Answers {
+  Answer best;
+  std::optional<Answer> runner_up;
+};
+
+Answers choose(const Question& question, const Prices& prices, const mesh::Mesh& mesh);
+
+// The cheapest of a value's versions to start from; -1 where none can become `to`.
+int cheapest_version(const Candidate& value, const sharding::Spec& to, const Prices& prices, double* seconds);
+
+}  // namespace moesh::partition

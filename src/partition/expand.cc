@@ -1,0 +1,170 @@
+#include "partition/expand.h"
+
+#include <map>
+#include <numeric>
+
+#include "graph/builder.h"
+
+namespace moesh::partition {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Op;
+using graph::Tensor;
+using graph::Unary;
+using graph::ValueId;
+using sharding::Spec;
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+
+std::vector<int> first_dims(int count) {
+  std::vector<int> dims(static_cast<std::size_t>(count));
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+Tensor wide(Tensor x) { return x.dtype() == DType::bfloat16 ? graph::cast(x, DType::float32) : x; }
+
+Tensor along_rows(Tensor per_row, const Shape& shape) {
+  return graph::broadcast(per_row, shape, first_dims(per_row.rank()));
+}
+
+Tensor along_last(Tensor vector, const Shape& shape) {
+  return graph::broadcast(vector, shape, {static_cast<int>(shape.size()) - 1});
+}
+
+Tensor row_sum(Tensor x) { return graph::reduce(graph::Reduction::sum, x, {x.rank() - 1}); }
+
+Tensor inverse_rms(Tensor x, double epsilon) {
+  const Tensor mean = graph::scale(row_sum(graph::multiply(x, x)), 1 / static_cast<double>(x.shape().back()));
+  return graph::unary(Unary::rsqrt, graph::unary(Unary::offset, mean, epsilon));
+}
+
+// The normalised value is rounded to the type before the scale is applied, as the op does.
+std::vector<Tensor> rms_norm(const std::vector<Tensor>& operands, double epsilon) {
+  const Tensor x = wide(operands[0]);
+  const Tensor normed = graph::multiply(x, along_rows(inverse_rms(x, epsilon), x.shape()));
+  return {graph::multiply(graph::cast(normed, operands[0].dtype()), along_last(operands[1], x.shape()))};
+}
+
+std::vector<Tensor> rms_norm_grad(const std::vector<Tensor>& operands, double epsilon) {
+  const Tensor x = wide(operands[0]);
+  const Tensor dy = wide(operands[2]);
+  const Tensor inverse = inverse_rms(x, epsilon);
+  const Tensor scaled = graph::multiply(dy, along_last(wide(operands[1]), x.shape()));
+  const Tensor cube = graph::multiply(graph::multiply(inverse, inverse), inverse);
+  const Tensor pull = graph::scale(graph::multiply(row_sum(graph::multiply(scaled, x)), cube),
+                                   1 / static_cast<double>(x.shape().back()));
+  const Tensor dx = graph::binary(graph::Binary::subtract, graph::multiply(scaled, along_rows(inverse, x.shape())),
+                                  graph::multiply(x, along_rows(pull, x.shape())));
+  const Tensor normed = graph::multiply(x, along_rows(inverse, x.shape()));
+  const Tensor dscale = graph::reduce(graph::Reduction::sum, graph::multiply(dy, normed), first_dims(x.rank() - 1));
+  return {graph::cast(dx, operands[0].dtype()), graph::cast(dscale, operands[1].dtype())};
+}
+
+class Expansion {
+ public:
+  Expansion(const Graph& graph, const std::vector<Want>& results, const PartitionRequest& request)
+      : graph_(graph), request_(request), wants_(find_wants(graph, results, request)), tensors_(graph.values.size()) {}
+
+  Graph run() {
+    for (const Node& node : graph_.nodes) {
+      builder_.set_path(node.path);
+      const std::vector<Tensor> made = make(node);
+      for (std::size_t i = 0; i < made.size(); ++i) tensors_[at(node.results[i])] = made[i];
+    }
+    for (const ValueId id : graph_.results) builder_.mark_result(tensors_[at(id)]);
+    Graph expanded = builder_.take();
+    expanded.result_names = graph_.result_names;
+    return expanded;
+  }
+
+ private:
+  // The axes of a value's last dim, as far as is known.
+  sharding::AxisList last_axes(ValueId id) const {
+    const Node& producer = graph_.producer_of(id);
+    if (producer.op == Op::constraint) return spec_of(producer, request_).dims.back();
+    return wants_[at(id)] ? wants_[at(id)]->dims.back() : sharding::AxisList{};
+  }
+
+  std::vector<Tensor> operands_of(const Node& node) const {
+    std::vector<Tensor> operands;
+    for (const ValueId id : node.operands) operands.push_back(tensors_[at(id)]);
+    return operands;
+  }
+
+  std::vector<Tensor> copy(const Node& node, const std::vector<Tensor>& operands, graph::Attributes attributes) {
+    std::vector<std::pair<Shape, DType>> results;
+    for (const ValueId id : node.results) results.emplace_back(graph_.value(id).shape, graph_.value(id).dtype);
+    return builder_.add(node.op, "", operands, std::move(attributes), results);
+  }
+
+  std::vector<Tensor> make(const Node& node) {
+    const std::vector<Tensor> operands = operands_of(node);
+    switch (node.op) {
+      case Op::attention:
+      case Op::attention_grad: return copy(node, with_keys_tokens(node, operands), node.attributes);
+      case Op::rms_norm:
+      case Op::rms_norm_grad: {
+        if (last_axes(node.operands[0]).empty()) break;
+        const double epsilon = std::get<graph::RmsNormOf>(node.attributes).epsilon;
+        return node.op == Op::rms_norm ? rms_norm(operands, epsilon) : rms_norm_grad(operands, epsilon);
+      }
+      case Op::cross_entropy: {
+        if (last_axes(node.operands[0]).empty()) break;
+        const std::vector<Tensor> scores = scores_of(node, operands);
+        return builder_.add(Op::cross_entropy_of_scores, "", {scores[0], scores[1], operands[2]}, node.attributes,
+                            {{{}, DType::float32}, {{}, DType::float32}});
+      }
+      case Op::cross_entropy_grad: {
+        if (last_axes(node.operands[0]).empty()) break;
+        std::vector<Tensor> all = operands;
+        all.push_back(scores_of(node, operands)[1]);
+        return copy(node, all, node.attributes);
+      }
+      case Op::repeat: {
+        graph::RepeatOf of = std::get<graph::RepeatOf>(node.attributes);
+        of.body = std::make_shared<const Graph>(expand(*of.body, carried_wants(node, request_), request_));
+        return copy(node, operands, std::move(of));
+      }
+      default: break;
+    }
+    return copy(node, operands, node.attributes);
+  }
+
+  // query, key, value, positions, segments, and behind them the same two for the keys.
+  static std::vector<Tensor> with_keys_tokens(const Node& node, std::vector<Tensor> operands) {
+    const std::size_t forward = operands.size() - (node.op == Op::attention_grad ? 1 : 0);
+    if (forward < 7) operands.insert(operands.begin() + 5, {operands[3], operands[4]});
+    return operands;
+  }
+
+  // Once for the loss and its gradient.
+  std::vector<Tensor> scores_of(const Node& node, const std::vector<Tensor>& operands) {
+    std::vector<Tensor>& made = scores_[node.operands[0]];
+    if (!made.empty()) return made;
+    const Tensor logits = operands[0];
+    const DType dtype = logits.dtype() == DType::float64 ? DType::float64 : DType::float32;
+    const std::int64_t pieces = sharding::shards(last_axes(node.operands[0]), request_.mesh);
+    const Shape tokens{logits.size(0), logits.size(1)};
+    made = builder_.add(Op::vocab_scores, "scores", {logits, operands[1]}, {},
+                        {{tokens, dtype}, {{tokens[0], tokens[1], pieces}, dtype}});
+    return made;
+  }
+
+  const Graph& graph_;
+  const PartitionRequest& request_;
+  std::vector<Want> wants_;
+  std::vector<Tensor> tensors_;
+  std::map<ValueId, std::vector<Tensor>> scores_;
+  graph::Builder builder_;
+};
+
+}  // namespace
+
+Graph expand(const Graph& graph, const std::vector<Want>& results, const PartitionRequest& request) {
+  return Expansion(graph, results, request).run();
+}
+
+}  // namespace moesh::partition

@@ -1,0 +1,13 @@
+// Ops written out where a layout needs their parts: norms and losses over a dim that is spread over devices.
+#pragma once
+
+#include "graph/graph.h"
+#include "partition/wants.h"
+
+namespace moesh::partition {
+
+// Attention is told of the queries' and the keys' tokens apart. A norm of rows that lie in pieces becomes its sums and products;
+// a loss over a spread vocabulary first takes each piece's share.
+graph::Graph expand(const graph::Graph& graph, const std::vector<Want>& results, const PartitionRequest& request);
+
+}  // namespace moesh::partition

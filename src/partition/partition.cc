@@ -1,0 +1,322 @@
+#include "partition/partition.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "graph/rewrite.h"
+#include "partition/assignment.h"
+#include "partition/expand.h"
+#include "partition/reshard.h"
+
+namespace moesh::partition {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::Op;
+using graph::ValueId;
+using sharding::AxisIndex;
+using sharding::AxisList;
+using sharding::Spec;
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+
+Spec whole(const Spec& spec) {
+  Spec made = spec;
+  made.partial.clear();
+  return made;
+}
+
+// Shared by a graph and the bodies below it.
+struct Work {
+  const PartitionRequest& request;
+  Prices prices;
+  std::vector<Choice> choices;
+  std::map<std::string, Answers> answered;  // layers that are written out ask the same again
+};
+
+class Walk {
+ public:
+  Walk(const Graph& in, Work& work) : in_(in), work_(work), versions_(in.values.size()), trained_(in.values.size()) {}
+
+  // `trained`: which of the roots are parameters, or slices of them.
+  Graph run(const std::vector<Spec>& roots, const std::vector<Want>& results, const std::vector<bool>& trained = {}) {
+    wants_ = find_wants(in_, results, work_.request);
+    std::size_t root = 0;
+    for (const Node& node : in_.nodes) {
+      if (node.op == Op::input || node.op == Op::parameter) {
+        trained_[at(node.results[0])] = node.op == Op::parameter || (root < trained.size() && trained[root]);
+        add_root(node, roots.at(root++));
+      } else {
+        place(node);
+      }
+    }
+    for (std::size_t i = 0; i < in_.results.size(); ++i) {
+      const ValueId id = in_.results[i];
+      Spec goal = whole(wants_[at(id)] ? *wants_[at(id)] : made(id));
+      if (i < results.size() && results[i]) goal = *results[i];
+      out_.results.push_back(version(id, goal));
+    }
+    out_.result_names = in_.result_names;
+    return graph::without_dead_nodes(out_);
+  }
+
+ private:
+  const mesh::Mesh& mesh() const { return work_.request.mesh; }
+  const graph::Value& value(ValueId id) const { return in_.value(id); }
+  const Spec& spec_of_version(ValueId version) const { return out_.value(version).spec; }
+  // The layout that a value was made in.
+  const Spec& made(ValueId id) const { return spec_of_version(versions_[at(id)].front()); }
+
+  ValueId add_value(Shape shape, DType dtype, Spec spec) {
+    out_.values.push_back({std::move(shape), dtype, static_cast<NodeId>(out_.nodes.size()), std::move(spec)});
+    return static_cast<ValueId>(out_.values.size() - 1);
+  }
+
+  void add_root(const Node& node, const Spec& spec) {
+    const graph::Value& root = value(node.results[0]);
+    const ValueId id = add_value(root.shape, root.dtype, spec);
+    Node copy = node;
+    copy.results = {id};
+    out_.nodes.push_back(std::move(copy));
+    versions_[at(node.results[0])] = {id};
+  }
+
+  Candidate candidate(ValueId id) const {
+    Candidate made{value(id).shape, value(id).dtype, id, {}};
+    for (const ValueId version : versions_[at(id)]) made.versions.push_back(spec_of_version(version));
+    return made;
+  }
+
+  // The value in a layout: as it exists already, or by collectives from the version that is cheapest to start from.
+  ValueId version(ValueId id, const Spec& goal) {
+    double seconds = 0;
+    const int from = cheapest_version(candidate(id), goal, work_.prices, &seconds);
+    if (from < 0) fail("a layout that no collective leads to", path_, "report this as a fault");
+    ValueId at_version = versions_[at(id)][static_cast<std::size_t>(from)];
+    for (const ReshardStep& step : reshard_steps(spec_of_version(at_version), goal, mesh())) {
+      const ValueId next = add_value(value(id).shape, value(id).dtype, step.result);
+      out_.nodes.push_back({Op::reshard, path_, "", {at_version}, {next}, step.how});
+      versions_[at(id)].push_back(next);
+      at_version = next;
+    }
+    return at_version;
+  }
+
+  void place(const Node& node) {
+    path_ = node.path;
+    switch (node.op) {
+      case Op::constraint: {
+        // The layouts that its operand exists in still count: they are the same numbers.
+        const ValueId laid = version(node.operands[0], spec_of(node, work_.request));
+        std::vector<ValueId> all{laid};
+        for (const ValueId other : versions_[at(node.operands[0])]) {
+          if (other != laid) all.push_back(other);
+        }
+        versions_[at(node.results[0])] = std::move(all);
+        return;
+      }
+      case Op::repeat: return place_repeat(node);
+      case Op::region:
+      case Op::stage_state:
+        refuse(fmt::format("{} on a mesh of {} devices", node.op == Op::region ? "sparse experts" : "a pipeline", mesh().devices()),
+               node.path, node.op == Op::region ? "sparse_matmul=false; sparse experts run on one device so far"
+                                                : "ici_pipeline_parallelism=1; pipelines are laid out but not run");
+      default: return place_op(node);
+    }
+  }
+
+  void place_op(const Node& node) {
+    Question question{node, factors_of(in_, node), {}, {}, {}, {}};
+    for (const ValueId id : node.operands) question.operands.push_back(candidate(id));
+    for (const ValueId id : node.results) {
+      question.result_shapes.push_back(value(id).shape);
+      question.result_dtypes.push_back(value(id).dtype);
+      question.wants.push_back(wants_[at(id)]);
+    }
+    if (work_.request.explicit_mode) check_agreement(question);
+    const Answers& answers = answer(question);
+    if (answers.best.results.size() != node.results.size()) fail("no layout is possible", node.path, "report this as a fault");
+    note(question, answers);
+    Node copy = node;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) copy.operands[i] = version(node.operands[i], answers.best.operands[i]);
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      copy.results[i] = add_value(value(node.results[i]).shape, value(node.results[i]).dtype, answers.best.results[i]);
+      versions_[at(node.results[i])] = {copy.results[i]};
+    }
+    out_.nodes.push_back(std::move(copy));
+  }
+
+  const Answers& answer(const Question& question) {
+    const auto [entry, is_new] = work_.answered.try_emplace(key_of(question));
+    if (is_new) entry->second = choose(question, work_.prices, mesh());
+    return entry->second;
+  }
+
+  // All that an answer depends on, as bytes.
+  static std::string key_of(const Question& question) {
+    std::string key = fmt::format("{}", static_cast<int>(question.node.op));
+    if (const auto* einsum = std::get_if<graph::EinsumOf>(&question.node.attributes)) key += einsum->equation;
+    const auto add_spec = [&](const Spec& spec) {
+      for (const AxisList& axes : spec.dims) key.append(axes.begin(), axes.end()).push_back('\xfe');
+      key.append(spec.partial.begin(), spec.partial.end()).push_back('\xfd');
+    };
+    const auto add_dims = [&](const std::vector<int>& dims) {
+      for (const int dim : dims) key.push_back(static_cast<char>(dim));
+      key.push_back('\xfc');
+    };
+    for (const Factor& factor : question.factors.factors) key += fmt::format(",{}{}", factor.size, factor.even ? "e" : "");
+    for (std::size_t i = 0; i < question.operands.size(); ++i) {
+      const Candidate& operand = question.operands[i];
+      add_dims(question.factors.operands[i]);
+      key.push_back(question.factors.linear[i] ? 'l' : '-');
+      // Which operands are one value matters, not which value they are.
+      for (std::size_t k = 0; k < i; ++k) key.push_back(question.operands[k].id == operand.id ? '=' : '.');
+      key += fmt::format("{}{}", static_cast<int>(operand.dtype), moesh::to_string(operand.shape));
+      for (const Spec& version : operand.versions) add_spec(version);
+    }
+    for (std::size_t i = 0; i < question.wants.size(); ++i) {
+      add_dims(question.factors.results[i]);
+      key += fmt::format("{}{}", static_cast<int>(question.result_dtypes[i]), moesh::to_string(question.result_shapes[i]));
+      if (question.wants[i]) add_spec(*question.wants[i]);
+    }
+    key += question.factors.linear_together ? "+" : "";
+    return key;
+  }
+
+  std::string words(const Answer& answer) const {
+    std::vector<std::string> operands;
+    std::vector<std::string> results;
+    for (const Spec& spec : answer.operands) operands.push_back(sharding::to_string(spec, mesh()));
+    for (const Spec& spec : answer.results) results.push_back(sharding::to_string(spec, mesh()));
+    return join(operands, ", ") + " -> " + join(results, ", ");
+  }
+
+  void note(const Question& question, const Answers& answers) {
+    if (!answers.runner_up || question.node.op != Op::einsum) return;
+    work_.choices.push_back({question.node.path, std::get<graph::EinsumOf>(question.node.attributes).equation, words(answers.best),
+                             answers.best.seconds, words(*answers.runner_up), answers.runner_up->seconds});
+  }
+
+  // Explicit mode: an axis shards one index of the op at most, and an index is sharded by the same axes everywhere. Parameters
+  // are gathered where they are used, in whatever layout they rest.
+  void check_agreement(const Question& question) const {
+    const OpFactors& factors = question.factors;
+    for (std::size_t i = 0; i < question.operands.size(); ++i) {
+      for (std::size_t k = 0; k < i; ++k) {
+        if (is_parameter(question.operands[i].id) || is_parameter(question.operands[k].id)) continue;
+        if (agree(factors, question, i, k)) continue;
+        refuse(fmt::format("shard_mode=explicit: the operands of {} do not agree: {} and {}", name_of(question.node.op),
+                           sharding::to_string(question.operands[k].versions[0], mesh()),
+                           sharding::to_string(question.operands[i].versions[0], mesh())),
+               question.node.path, "change the rules of one operand's labels, or shard_mode=auto");
+      }
+    }
+  }
+
+  bool agree(const OpFactors& factors, const Question& question, std::size_t i, std::size_t k) const {
+    const Spec& a = question.operands[i].versions[0];
+    const Spec& b = question.operands[k].versions[0];
+    for (std::size_t d = 0; d < a.dims.size(); ++d) {
+      for (std::size_t e = 0; e < b.dims.size(); ++e) {
+        const int f = factors.operands[i][d];
+        const int g = factors.operands[k][e];
+        if (f == g && f != kWhole && a.dims[d] != b.dims[e]) return false;
+        if (f == g) continue;
+        for (const AxisIndex axis : a.dims[d]) {
+          if (std::find(b.dims[e].begin(), b.dims[e].end(), axis) != b.dims[e].end()) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // A parameter, an iteration's slice of one, or its like in another type or shape.
+  bool is_parameter(ValueId id) const {
+    const Node& node = in_.producer_of(id);
+    switch (node.op) {
+      case Op::parameter:
+      case Op::input: return trained_[at(id)];
+      case Op::cast:
+      case Op::reshape:
+      case Op::transpose:
+      case Op::broadcast:
+      case Op::slice:
+      case Op::constraint: return is_parameter(node.operands[0]);
+      default: return false;
+    }
+  }
+
+  void place_repeat(const Node& node);
+
+  const Graph& in_;
+  Work& work_;
+  Graph out_;
+  std::vector<Want> wants_;
+  std::vector<std::vector<ValueId>> versions_;  // of each value, in the order they came to be
+  std::vector<bool> trained_;
+  std::string path_;
+};
+
+// The carried values lie alike before and after an iteration; what is stacked lies as an iteration makes it, or as is wanted
+// outside.
+void Walk::place_repeat(const Node& node) {
+  const auto& of = std::get<graph::RepeatOf>(node.attributes);
+  const std::size_t stacked_dims = of.sizes.size();
+  const auto carried = static_cast<std::size_t>(of.carried);
+  const std::size_t sliced_from = carried + static_cast<std::size_t>(of.shared);
+  const std::vector<Want> carried_as = carried_wants(node, work_.request);
+  Node copy = node;
+  std::vector<Spec> roots;
+  std::vector<Want> results;
+  std::vector<bool> trained;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    trained.push_back(is_parameter(node.operands[i]));
+    Spec spec = whole(made(node.operands[i]));
+    if (i < carried && carried_as[i]) spec = *carried_as[i];
+    if (i < carried) results.emplace_back(spec);
+    if (i >= sliced_from) {
+      const int position = of.slices[i - sliced_from];
+      for (std::size_t k = 0; k < stacked_dims; ++k) spec.dims[static_cast<std::size_t>(position) + k].clear();
+      roots.push_back(without_dims(spec, position, stacked_dims));
+    } else {
+      roots.push_back(spec);
+    }
+    copy.operands[i] = version(node.operands[i], spec);
+  }
+  for (std::size_t i = carried; i < node.results.size(); ++i) {
+    const Want& wanted = wants_[at(node.results[i])];
+    results.push_back(wanted ? Want(without_dims(*wanted, of.stacks[i - carried], stacked_dims)) : std::nullopt);
+  }
+  auto body = std::make_shared<Graph>(Walk(*of.body, work_).run(roots, results, trained));
+  for (std::size_t i = 0; i < node.results.size(); ++i) {
+    Spec spec = body->value(body->results[i]).spec;
+    if (i >= carried) spec = with_dims(spec, of.stacks[i - carried], stacked_dims);
+    copy.results[i] = add_value(value(node.results[i]).shape, value(node.results[i]).dtype, spec);
+    versions_[at(node.results[i])] = {copy.results[i]};
+  }
+  auto& made = std::get<graph::RepeatOf>(copy.attributes);
+  made.body = std::move(body);
+  made.saved.clear();
+  out_.nodes.push_back(std::move(copy));
+}
+
+}  // namespace
+
+Partitioned partition(const Graph& graph, const std::vector<Spec>& roots, const std::vector<Want>& results,
+                      const PartitionRequest& request) {
+  Work work{request, Prices(request.mesh, request.target), {}, {}};
+  const Graph expanded = expand(graph, results, request);
+  Partitioned made;
+  made.graph = Walk(expanded, work).run(roots, results);
+  made.choices = std::move(work.choices);
+  return made;
+}
+
+}  // namespace moesh::partition

@@ -1,0 +1,186 @@
+#include "partition/reshard.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace moesh::partition {
+namespace {
+
+using graph::ReshardOf;
+using sharding::AxisIndex;
+using sharding::AxisList;
+using sharding::Spec;
+using Kind = ReshardOf::Kind;
+
+bool holds(const AxisList& axes, AxisIndex axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
+
+bool all_within(const AxisList& axes, const AxisList& others) {
+  return std::all_of(axes.begin(), axes.end(), [&](AxisIndex axis) { return holds(others, axis); });
+}
+
+// The dim that an axis shards, or -1.
+int dim_of(const Spec& spec, AxisIndex axis) {
+  for (std::size_t dim = 0; dim < spec.dims.size(); ++dim) {
+    if (holds(spec.dims[dim], axis)) return static_cast<int>(dim);
+  }
+  return -1;
+}
+
+class Way {
+ public:
+  Way(Spec from, const Spec& to, const mesh::Mesh& mesh) : now_(std::move(from)), to_(to), mesh_(mesh) {
+    assert(now_.dims.size() == to.dims.size());
+  }
+
+  std::vector<ReshardStep> find() {
+    for (std::size_t i = 0; i < now_.dims.size(); ++i) put_leaving_last(i);
+    while (now_ != to_) {
+      const bool moved = arrive(Kind::slice) || arrive(Kind::reduce_scatter) || exchange() || reduce() || reorder() ||
+                         gather(true) || gather(false);
+      assert(moved && "no way between two layouts");
+      if (!moved) break;
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  AxisList& now(std::size_t dim) { return now_.dims[dim]; }
+  const AxisList& to(std::size_t dim) const { return to_.dims[dim]; }
+
+  void add(Kind kind, AxisList axes, int from, int to) { steps_.push_back({{kind, std::move(axes), from, to}, now_}); }
+
+  // A shard is cut from, and joined along, the last axes of its dim only. So those that leave are put there, in one permute.
+  void put_leaving_last(std::size_t dim) {
+    AxisList ordered;
+    for (const AxisIndex axis : to(dim)) {
+      if (holds(now(dim), axis)) ordered.push_back(axis);
+    }
+    const std::size_t staying = ordered.size();
+    for (const AxisIndex axis : now(dim)) {
+      if (!holds(ordered, axis)) ordered.push_back(axis);
+    }
+    const bool in_the_way = !std::equal(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(staying), now(dim).begin());
+    // When nothing leaves, the order can wait: the axes that are still to come may need it changed again.
+    if (!in_the_way || staying == ordered.size()) return;
+    AxisList axes = now(dim);
+    now(dim) = ordered;
+    add(Kind::permute, std::move(axes), static_cast<int>(dim), static_cast<int>(dim));
+  }
+
+  bool is_free(AxisIndex axis) const { return dim_of(now_, axis) < 0 && !holds(now_.partial, axis); }
+
+  // Axes that come to a dim from nowhere, or from a partial sum.
+  bool arrive(Kind kind) {
+    for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
+      if (!all_within(now(dim), to(dim))) continue;
+      AxisList axes;
+      for (const AxisIndex axis : to(dim)) {
+        if (kind == Kind::slice ? is_free(axis) : holds(now_.partial, axis) && !holds(to_.partial, axis)) axes.push_back(axis);
+      }
+      if (axes.empty()) continue;
+      for (const AxisIndex axis : axes) {
+        now(dim).push_back(axis);
+        std::erase(now_.partial, axis);
+      }
+      add(kind, std::move(axes), -1, static_cast<int>(dim));
+      return true;
+    }
+    return false;
+  }
+
+  // The last axes of one dim that belong to another.
+  bool exchange() {
+    for (std::size_t from = 0; from < now_.dims.size(); ++from) {
+      for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
+        if (dim == from || !all_within(now(dim), to(dim))) continue;
+        AxisList axes;
+        while (!now(from).empty() && holds(to(dim), now(from).back())) {
+          axes.insert(axes.begin(), now(from).back());
+          now(from).pop_back();
+        }
+        if (axes.empty()) continue;
+        now(dim).insert(now(dim).end(), axes.begin(), axes.end());
+        add(Kind::all_to_all, std::move(axes), static_cast<int>(from), static_cast<int>(dim));
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool reduce() {
+    AxisList axes;
+    for (const AxisIndex axis : now_.partial) {
+      if (!holds(to_.partial, axis) && dim_of(to_, axis) < 0) axes.push_back(axis);
+    }
+    if (axes.empty()) return false;
+    for (const AxisIndex axis : axes) std::erase(now_.partial, axis);
+    add(Kind::all_reduce, std::move(axes), -1, -1);
+    return true;
+  }
+
+  // As many shards along every dim: each device's goes whole to another.
+  bool reorder() {
+    if (now_.partial != to_.partial || now_.dims == to_.dims) return false;
+    for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
+      if (sharding::shards(now(dim), mesh_) != sharding::shards(to(dim), mesh_)) return false;
+    }
+    AxisList axes;
+    for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
+      if (now(dim) == to(dim)) continue;
+      for (const AxisList* list : {&std::as_const(now_.dims[dim]), &to_.dims[dim]}) {
+        for (const AxisIndex axis : *list) {
+          if (!holds(axes, axis)) axes.push_back(axis);
+        }
+      }
+    }
+    now_.dims = to_.dims;
+    add(Kind::permute, std::move(axes), -1, -1);
+    return true;
+  }
+
+  // The last axes of a dim: those that no dim wants or, where dims wait for each other, any that stands wrong.
+  bool gather(bool only_unwanted) {
+    for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
+      AxisList axes;
+      while (!now(dim).empty()) {
+        const AxisIndex last = now(dim).back();
+        if (only_unwanted ? dim_of(to_, last) >= 0 : holds(to(dim), last)) break;
+        axes.insert(axes.begin(), last);
+        now(dim).pop_back();
+      }
+      if (axes.empty()) continue;
+      add(Kind::all_gather, std::move(axes), static_cast<int>(dim), -1);
+      return true;
+    }
+    return false;
+  }
+
+  Spec now_;
+  const Spec& to_;
+  const mesh::Mesh& mesh_;
+  std::vector<ReshardStep> steps_;
+};
+
+AxisList sorted(AxisList axes) {
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+}  // namespace
+
+std::vector<ReshardStep> reshard_steps(const Spec& from, const Spec& to, const mesh::Mesh& mesh) {
+  Spec start = from;
+  Spec goal = to;
+  start.partial = sorted(start.partial);
+  goal.partial = sorted(goal.partial);
+  return Way(std::move(start), goal, mesh).find();
+}
+
+AxisList distinct_axes(const Spec& spec) {
+  AxisList axes = spec.partial;
+  for (const AxisList& dim : spec.dims) axes.insert(axes.end(), dim.begin(), dim.end());
+  return sorted(std::move(axes));
+}
+
+}  // namespace moesh::partition

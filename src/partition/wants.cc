@@ -1,0 +1,131 @@
+#include "partition/wants.h"
+
+#include <algorithm>
+
+#include "graph/rewrite.h"
+#include "partition/factors.h"
+
+namespace moesh::partition {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Op;
+using graph::ValueId;
+using sharding::Spec;
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+
+// Ops whose operands' dims go on in the result, so that what is wanted of it is wanted of them.
+bool keeps_dims(const Node& node) {
+  switch (node.op) {
+    case Op::unary:
+    case Op::binary:
+    case Op::cast:
+    case Op::broadcast:
+    case Op::reshape:
+    case Op::transpose:
+    case Op::slice:
+    case Op::concat:
+    case Op::pad:
+    case Op::softmax:
+    case Op::rms_norm:
+    case Op::rope:
+    case Op::unary_grad:
+    case Op::softmax_grad:
+    case Op::rms_norm_grad: return true;
+    default: return false;
+  }
+}
+
+class Finder {
+ public:
+  Finder(const Graph& graph, const PartitionRequest& request)
+      : graph_(graph), request_(request), wants_(graph.values.size()), firm_(graph.values.size()) {}
+
+  std::vector<Want> find(const std::vector<Want>& results) {
+    for (std::size_t i = 0; i < graph_.results.size(); ++i) {
+      if (i < results.size() && results[i]) ask(graph_.results[i], *results[i], true);
+    }
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) visit(graph_.nodes[i]);
+    return std::move(wants_);
+  }
+
+ private:
+  // What is asked of a value itself is firm; of what flows to it, the nearest consumer's wish stays.
+  void ask(ValueId id, Spec spec, bool firm) {
+    if (firm_[at(id)] && !firm) return;
+    wants_[at(id)] = std::move(spec);
+    firm_[at(id)] = firm;
+  }
+
+  void visit(const Node& node) {
+    if (node.op == Op::constraint) return ask(node.operands[0], spec_of(node, request_), true);
+    if (node.op == Op::repeat) {
+      const std::vector<Want> carried = carried_wants(node, request_);
+      for (std::size_t i = 0; i < carried.size(); ++i) {
+        if (carried[i]) ask(node.operands[i], *carried[i], false);
+      }
+      return;
+    }
+    if (!keeps_dims(node) || !wants_[at(node.results[0])]) return;
+    const Spec& wanted = *wants_[at(node.results[0])];
+    const OpFactors factors = factors_of(graph_, node);
+    for (std::size_t i = 0; i < node.operands.size(); ++i) pass_on(factors, wanted, i, node.operands[i]);
+  }
+
+  void pass_on(const OpFactors& factors, const Spec& wanted, std::size_t operand, ValueId id) {
+    Spec spec;
+    for (const int factor : factors.operands[operand]) {
+      sharding::AxisList axes;
+      const auto& dims = factors.results[0];
+      const auto dim = std::find(dims.begin(), dims.end(), factor);
+      if (factor != kWhole && dim != dims.end()) axes = wanted.dims[static_cast<std::size_t>(dim - dims.begin())];
+      spec.dims.push_back(std::move(axes));
+    }
+    ask(id, std::move(spec), false);
+  }
+
+  const Graph& graph_;
+  const PartitionRequest& request_;
+  std::vector<Want> wants_;
+  std::vector<bool> firm_;
+};
+
+}  // namespace
+
+Spec spec_of(const Node& constraint, const PartitionRequest& request) {
+  const auto& of = std::get<graph::ConstraintOf>(constraint.attributes);
+  return sharding::without_size_one(sharding::lay(of, request.rules, request.mesh, constraint.path), request.mesh);
+}
+
+std::vector<Want> find_wants(const Graph& graph, const std::vector<Want>& results, const PartitionRequest& request) {
+  return Finder(graph, request).find(results);
+}
+
+std::vector<Want> carried_wants(const Node& repeat, const PartitionRequest& request) {
+  const auto& of = std::get<graph::RepeatOf>(repeat.attributes);
+  const Graph& body = *of.body;
+  const std::vector<Want> inside = find_wants(body, {}, request);
+  const std::vector<ValueId> inputs = graph::inputs_of(body);
+  std::vector<Want> wants;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(of.carried); ++i) {
+    const Node& last = body.producer_of(body.results[i]);
+    wants.push_back(last.op == Op::constraint ? Want(spec_of(last, request)) : inside[at(inputs[i])]);
+  }
+  return wants;
+}
+
+Spec without_dims(const Spec& spec, int position, std::size_t count) {
+  Spec made = spec;
+  made.dims.erase(made.dims.begin() + position, made.dims.begin() + position + static_cast<std::ptrdiff_t>(count));
+  return made;
+}
+
+Spec with_dims(const Spec& spec, int position, std::size_t count) {
+  Spec made = spec;
+  made.dims.insert(made.dims.begin() + position, count, {});
+  return made;
+}
+
+}  // namespace moesh::partition

@@ -1,0 +1,247 @@
+#include "run/placed.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "run/cpu/element.h"
+
+namespace moesh::run {
+namespace {
+
+using sharding::AxisIndex;
+using sharding::AxisList;
+using sharding::Spec;
+
+AxisList distinct(const Spec& spec) {
+  AxisList axes = spec.partial;
+  for (const AxisList& dim : spec.dims) axes.insert(axes.end(), dim.begin(), dim.end());
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+bool holds(const AxisList& axes, AxisIndex axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
+
+std::int64_t block_index(const AxisList& axes, const mesh::Mesh& mesh, const Coordinates& at) {
+  std::int64_t index = 0;
+  for (const AxisIndex axis : axes) index = index * mesh.axis(axis).size() + at[axis];
+  return index;
+}
+
+Shape shape_of(const std::vector<Range>& block) {
+  Shape shape;
+  for (const Range& range : block) shape.push_back(range.size());
+  return shape;
+}
+
+// A block of a value, dense.
+class Block {
+ public:
+  explicit Block(const std::vector<Range>& holder) {
+    std::int64_t pitch = 1;
+    pitches_.resize(holder.size());
+    for (std::size_t dim = holder.size(); dim-- > 0;) {
+      pitches_[dim] = pitch;
+      pitch *= holder[dim].size();
+      begins_.insert(begins_.begin(), holder[dim].begin);
+    }
+  }
+
+  // Offset of an element by its place in the whole.
+  std::int64_t offset(const std::vector<std::int64_t>& place) const {
+    std::int64_t offset = 0;
+    for (std::size_t dim = 0; dim < place.size(); ++dim) offset += (place[dim] - begins_[dim]) * pitches_[dim];
+    return offset;
+  }
+
+ private:
+  std::vector<std::int64_t> pitches_;
+  std::vector<std::int64_t> begins_;
+};
+
+// Calls visit(offset in a, offset in b, elements) for the runs of `part` that are contiguous in both holders.
+template <typename Visit>
+void for_each_run(const std::vector<Range>& a, const std::vector<Range>& b, const std::vector<Range>& part, const Visit& visit) {
+  const std::size_t rank = part.size();
+  for (const Range& range : part) {
+    if (range.size() <= 0) return;
+  }
+  // The last dims that are whole in both make one run with the dim before them.
+  std::size_t joined = rank;
+  std::int64_t run = 1;
+  while (joined > 0) {
+    --joined;
+    run *= part[joined].size();
+    const bool goes_on = a[joined].size() == part[joined].size() && b[joined].size() == part[joined].size();
+    if (!goes_on) break;
+  }
+  const Block of_a(a);
+  const Block of_b(b);
+  std::vector<std::int64_t> place;
+  for (const Range& range : part) place.push_back(range.begin);
+  while (true) {
+    visit(of_a.offset(place), of_b.offset(place), run);
+    std::size_t dim = joined;
+    while (dim > 0) {
+      --dim;
+      if (++place[dim] < part[dim].end) break;
+      place[dim] = part[dim].begin;
+      if (dim == 0) return;
+    }
+    if (joined == 0) return;
+  }
+}
+
+std::vector<Range> overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
+  std::vector<Range> both;
+  for (std::size_t dim = 0; dim < a.size(); ++dim) both.push_back({std::max(a[dim].begin, b[dim].begin), std::min(a[dim].end, b[dim].end)});
+  return both;
+}
+
+// The old shards that a new one is put together from: those that agree with it along partial axes that stay, for each sum one
+// at every coordinate along the partial axes that go.
+class Sources {
+ public:
+  Sources(const Placed& value, const Spec& to, const mesh::Mesh& mesh) : from_(value.spec, mesh) {
+    for (const AxisIndex axis : value.spec.partial) (holds(to.partial, axis) ? kept_ : summed_).push_back(axis);
+    for (std::size_t i = 0; i < from_.count(); ++i) {
+      all_.push_back({from_.coordinates(i), block_of(value.shape, value.spec, mesh, from_.coordinates(i))});
+    }
+  }
+
+  struct Shard {
+    Coordinates at;
+    std::vector<Range> block;
+  };
+
+  const std::vector<Shard>& all() const { return all_; }
+  bool feeds(const Shard& shard, const Coordinates& at) const {
+    return std::all_of(kept_.begin(), kept_.end(), [&](AxisIndex axis) { return shard.at[axis] == at[axis]; });
+  }
+  bool sums() const { return !summed_.empty(); }
+
+ private:
+  ShardAxes from_;
+  AxisList kept_, summed_;
+  std::vector<Shard> all_;
+};
+
+void copy_part(const Array& from, const std::vector<Range>& from_block, const Array& to, const std::vector<Range>& to_block) {
+  const std::int64_t size = size_of(from.view.dtype);
+  for_each_run(to_block, from_block, overlap(to_block, from_block), [&](std::int64_t t, std::int64_t f, std::int64_t run) {
+    std::memcpy(to.as<std::byte>() + t * size, from.as<std::byte>() + f * size, static_cast<std::size_t>(run * size));
+  });
+}
+
+template <typename T>
+void add_part(const Array& from, const std::vector<Range>& from_block, cpu::Wide<T>* sum, const std::vector<Range>& to_block) {
+  for_each_run(to_block, from_block, overlap(to_block, from_block), [&](std::int64_t t, std::int64_t f, std::int64_t run) {
+    const T* in = from.as<T>() + f;
+    for (std::int64_t i = 0; i < run; ++i) sum[t + i] += cpu::load(in[i]);
+  });
+}
+
+}  // namespace
+
+ShardAxes::ShardAxes(AxisList axes, const mesh::Mesh& mesh) : axes_(std::move(axes)), mesh_(&mesh) {
+  for (const AxisIndex axis : axes_) count_ *= static_cast<std::size_t>(mesh.axis(axis).size());
+}
+
+ShardAxes::ShardAxes(const Spec& spec, const mesh::Mesh& mesh) : ShardAxes(distinct(spec), mesh) {}
+
+Coordinates ShardAxes::coordinates(std::size_t index) const {
+  Coordinates at(mesh_->axes().size(), 0);
+  for (std::size_t i = axes_.size(); i-- > 0;) {
+    const auto size = static_cast<std::size_t>(mesh_->axis(axes_[i]).size());
+    at[axes_[i]] = static_cast<std::int64_t>(index % size);
+    index /= size;
+  }
+  return at;
+}
+
+std::size_t ShardAxes::index(const Coordinates& coordinates) const {
+  std::size_t index = 0;
+  for (const AxisIndex axis : axes_) {
+    index = index * static_cast<std::size_t>(mesh_->axis(axis).size()) + static_cast<std::size_t>(coordinates[axis]);
+  }
+  return index;
+}
+
+std::vector<Range> block_of(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh, const Coordinates& at) {
+  std::vector<Range> block;
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    if (dim >= spec.dims.size() || spec.dims[dim].empty()) {
+      block.push_back({0, shape[dim]});
+      continue;
+    }
+    const std::int64_t count = sharding::shards(spec.dims[dim], mesh);
+    const std::int64_t size = (shape[dim] + count - 1) / count;
+    const std::int64_t begin = std::min(shape[dim], size * block_index(spec.dims[dim], mesh, at));
+    block.push_back({begin, std::min(shape[dim], begin + size)});
+  }
+  return block;
+}
+
+std::int64_t Placed::bytes() const {
+  std::int64_t sum = 0;
+  for (const Array& shard : shards) sum += shard.bytes();
+  return sum;
+}
+
+Placed place(const Array& whole, const Spec& spec, const mesh::Mesh& mesh, Pool& pool) {
+  const Shape& shape = whole.view.shape;
+  const ShardAxes axes(spec, mesh);
+  Placed placed{shape, spec, {}};
+  const std::vector<Range> all = block_of(shape, {}, mesh, {});
+  for (std::size_t i = 0; i < axes.count(); ++i) {
+    const std::vector<Range> block = block_of(shape, spec, mesh, axes.coordinates(i));
+    if (shape_of(block) == shape) {
+      placed.shards.push_back(whole);
+      continue;
+    }
+    placed.shards.push_back(pool.allocate(shape_of(block), whole.view.dtype));
+    copy_part(whole, all, placed.shards.back(), block);
+  }
+  return placed;
+}
+
+Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers& workers) {
+  Spec whole;
+  whole.dims.resize(value.shape.size());
+  return reshard(value, whole, mesh, pool, workers).shards.front();
+}
+
+Placed reshard(const Placed& value, const Spec& to, const mesh::Mesh& mesh, Pool& pool, Workers& workers) {
+  const Sources sources(value, to, mesh);
+  const ShardAxes axes(to, mesh);
+  const DType dtype = value.shards.front().view.dtype;
+  Placed made{value.shape, to, {}};
+  std::vector<std::vector<Range>> blocks;
+  for (std::size_t i = 0; i < axes.count(); ++i) {
+    blocks.push_back(block_of(value.shape, to, mesh, axes.coordinates(i)));
+    made.shards.push_back(pool.allocate(shape_of(blocks.back()), dtype));
+  }
+  workers.parallel(static_cast<std::int64_t>(axes.count()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const Coordinates at = axes.coordinates(i);
+      const Array& shard = made.shards[i];
+      const auto each = [&](const auto& visit) {
+        for (std::size_t s = 0; s < sources.all().size(); ++s) {
+          if (sources.feeds(sources.all()[s], at)) visit(value.shards[s], sources.all()[s].block);
+        }
+      };
+      if (!sources.sums()) {
+        each([&](const Array& from, const std::vector<Range>& block) { copy_part(from, block, shard, blocks[i]); });
+        continue;
+      }
+      cpu::for_floating(dtype, [&]<typename T>() {
+        std::vector<cpu::Wide<T>> sum(static_cast<std::size_t>(shard.view.count()), 0);
+        each([&](const Array& from, const std::vector<Range>& block) { add_part<T>(from, block, sum.data(), blocks[i]); });
+        for (std::size_t k = 0; k < sum.size(); ++k) shard.as<T>()[k] = cpu::store<T>(sum[k]);
+      });
+    }
+  });
+  return made;
+}
+
+}  // namespace moesh::run
