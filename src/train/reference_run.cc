@@ -1,6 +1,7 @@
 #include "train/reference_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <sys/stat.h>
@@ -24,7 +25,7 @@ bool is_file(const std::string& path) {
 
 Json read_json(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!is_file(path) || !file) refuse("no such file", path, "name the folder of a recorded run");
+  if (!is_file(path) || !file) refuse("no such file", path, "name the folder of a recorded run, or a layout's .json");
   if (file.tellg() > kMostJson) refuse("too large for the description of a run", path);
   file.seekg(0);
   std::ostringstream text;
@@ -51,8 +52,7 @@ T member(const Json& object, const char* key, const std::string& where) {
   }
 }
 
-std::vector<RecordedStep> read_curve(const std::string& path) {
-  const Json json = read_json(path);
+std::vector<RecordedStep> curve_of(const Json& json, const std::string& path) {
   if (!json.is_array() || json.empty()) refuse("a list of steps was expected", path);
   std::vector<RecordedStep> curve;
   for (const Json& entry : json) {
@@ -68,6 +68,71 @@ std::string parent_of(const std::string& folder) {
   return slash == std::string::npos ? "." : folder.substr(0, slash);
 }
 
+std::string name_of(const std::string& path) {
+  const std::size_t slash = path.find_last_of('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+void add_words(const Json& set, std::vector<std::string>& request) {
+  for (const auto& [key, value] : set.items()) request.push_back(key + "=" + word_of(value));
+}
+
+ReferenceRun read_folder(const std::string& folder) {
+  const std::string config_path = folder + "/config.json";
+  const Json config = read_json(config_path);
+  ReferenceRun run;
+  run.name = name_of(folder);
+  run.request.push_back("model_name=" + member<std::string>(config, "model_name", config_path));
+  add_words(member<Json>(config, "set", config_path), run.request);
+  run.devices = member<std::int64_t>(config, "devices", config_path);
+  const bool own = is_file(folder + "/params.safetensors");
+  const std::string from = own ? folder : parent_of(folder) + "/" + member<std::string>(config, "params_from", config_path);
+  run.parameters = read_safetensors(from + "/params.safetensors");
+  run.batch = read_safetensors(folder + "/batch.safetensors");
+  if (is_file(folder + "/expect.safetensors")) run.expect = read_safetensors(folder + "/expect.safetensors");
+  run.curve = curve_of(read_json(folder + "/curve.json"), folder + "/curve.json");
+  return run;
+}
+
+// The curve that a layout has to follow: its own, another layout's, or that of one device.
+std::vector<RecordedStep> expected_curve(const Json& layout, const std::string& path, const std::string& models) {
+  const auto expect = member<std::string>(layout, "expect", path);
+  if (expect == "recorded curve") {
+    if (!layout.contains("curve_from")) return curve_of(member<Json>(layout, "curve", path), path);
+    const std::string other = parent_of(path) + "/" + member<std::string>(layout, "curve_from", path) + ".json";
+    return curve_of(member<Json>(read_json(other), "curve", other), other);
+  }
+  if (expect != "one device") refuse(fmt::format("'expect' is '{}', 'recorded curve' or 'one device' was expected", expect), path);
+  const Json with = member<Json>(layout, "compared_with", path);
+  if (with.is_object()) return curve_of(member<Json>(with, "curve", path), path);
+  const std::string curve = models + "/" + member<std::string>(layout, "compared_with", path) + "/curve.json";
+  return curve_of(read_json(curve), curve);
+}
+
+bool follow_each_other(const std::vector<RecordedStep>& a, const std::vector<RecordedStep>& b) {
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (!(std::abs(a[i].loss - b[i].loss) <= 1e-5 * std::abs(b[i].loss))) return false;
+  }
+  return true;
+}
+
+// A layout of a recorded model, which lies in models/ beside the layout's own folder.
+ReferenceRun read_layout(const std::string& path) {
+  const Json layout = read_json(path);
+  const std::string models = parent_of(parent_of(path)) + "/models";
+  ReferenceRun run = read_folder(models + "/" + member<std::string>(layout, "model", path));
+  run.name = name_of(path.substr(0, path.size() - std::string(".json").size()));
+  add_words(member<Json>(layout, "set", path), run.request);
+  run.devices = member<std::int64_t>(layout, "devices", path);
+  run.is_layout = true;
+  if (layout.contains("batch")) run.batch = read_safetensors(parent_of(path) + "/" + member<std::string>(layout, "batch", path));
+  std::vector<RecordedStep> curve = expected_curve(layout, path, models);
+  // Where the layout is to change nothing, the model's tensors hold too.
+  if (layout.contains("batch") || !follow_each_other(curve, run.curve)) run.expect.reset();
+  run.curve = std::move(curve);
+  return run;
+}
+
 }  // namespace
 
 std::string dotted(std::string path) {
@@ -76,23 +141,9 @@ std::string dotted(std::string path) {
 }
 
 ReferenceRun read_reference_run(const std::string& given) {
-  std::string folder = given;
-  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
-  const std::string config_path = folder + "/config.json";
-  const Json config = read_json(config_path);
-  ReferenceRun run;
-  run.name = folder.substr(folder.find_last_of('/') + 1);
-  run.request.push_back("model_name=" + member<std::string>(config, "model_name", config_path));
-  const Json set = member<Json>(config, "set", config_path);
-  for (const auto& [key, value] : set.items()) run.request.push_back(key + "=" + word_of(value));
-  run.devices = member<std::int64_t>(config, "devices", config_path);
-  const bool own = is_file(folder + "/params.safetensors");
-  const std::string from = own ? folder : parent_of(folder) + "/" + member<std::string>(config, "params_from", config_path);
-  run.parameters = read_safetensors(from + "/params.safetensors");
-  run.batch = read_safetensors(folder + "/batch.safetensors");
-  if (is_file(folder + "/expect.safetensors")) run.expect = read_safetensors(folder + "/expect.safetensors");
-  run.curve = read_curve(folder + "/curve.json");
-  return run;
+  std::string path = given;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path.ends_with(".json") ? read_layout(path) : read_folder(path);
 }
 
 }  // namespace moesh::train

@@ -22,6 +22,7 @@ struct ReferenceRun {
   std::string name;
   std::vector<std::string> request;  // key=value, as `moesh` takes them
   std::int64_t devices = 1;
+  bool is_layout = false;  // its mesh is part of the request
   TensorFile parameters;
   TensorFile batch;
   std::optional<TensorFile> expect;  // absent for runs of which only the curve was kept
@@ -29,7 +30,7 @@ struct ReferenceRun {
 };
 
 // The folder of a run: config.json, batch.safetensors, curve.json, and params.safetensors or the run that config.json
-// names, which stands beside it.
+// names, which stands beside it. Or a layout's .json: a model case, found in models/ beside the file's folder, on a mesh.
 ReferenceRun read_reference_run(const std::string& folder);
 
 // "decoder.layers.mlp" for "decoder/layers/mlp", as runs spell paths.

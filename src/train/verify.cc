@@ -53,6 +53,10 @@ double relative_distance(const std::vector<double>& a, const std::vector<double>
   return std::sqrt(distance / std::max(norm, 1e-30));
 }
 
+double relative(double made, double recorded) {
+  return made == recorded ? 0 : std::abs(made - recorded) / std::max(std::abs(recorded), 1e-30);
+}
+
 // Keeps the worst of what it is told; a NaN is worse than anything.
 class Worst {
  public:
@@ -104,11 +108,14 @@ std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, 
   }
   const Batch batch = batch_of(run, trainer.pool());
   Worst loss("loss", tolerances.loss);
+  Worst balance("balance loss", tolerances.logits);
+  Worst norms("gradient norms", tolerances.gradients);
+  Worst sizes("parameter norms", tolerances.parameters);
   std::vector<Verdict> verdicts;
   const bool has_tensors = run.expect && run.expect->has("logits");
   for (const RecordedStep& recorded : run.curve) {
     const Trainer::Gradients made = trainer.gradients(batch);
-    loss.see(std::abs(made.metrics.loss - recorded.loss) / std::abs(recorded.loss), fmt::format("step {}", recorded.step));
+    loss.see(relative(made.metrics.loss, recorded.loss), fmt::format("step {}", recorded.step));
     if (recorded.step == 0 && has_tensors && made.logits.shape == run.expect->at("logits").shape) {
       Worst logits("logits", tolerances.logits);
       logits.see(relative_distance(values_of(trainer.whole(made.logits)), run.expect->at("logits").values()), "step 0");
@@ -123,14 +130,18 @@ std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, 
         return scaled;
       }));
     }
-    trainer.update(made);
+    const StepMetrics updated = trainer.update(made);
+    const std::string step = fmt::format("step {}", recorded.step);
+    balance.see(relative(made.metrics.balance_loss, recorded.balance_loss), step);
+    norms.see(relative(updated.raw_grad_norm, recorded.raw_grad_norm), step);
+    sizes.see(relative(updated.param_norm, recorded.param_norm), step);
     const std::string prefix = fmt::format("step{}.", trainer.steps_done());
     if (!run.expect || !run.expect->has(prefix + dotted(trainer.parameters().front().path))) continue;
     verdicts.push_back(compare_all(fmt::format("parameters after {} steps", trainer.steps_done()), tolerances.parameters,
                                    trainer, *run.expect, prefix,
                                    [&](std::size_t i) { return trainer.parameter(trainer.parameters()[i].path); }));
   }
-  verdicts.insert(verdicts.begin(), loss.verdict());
+  verdicts.insert(verdicts.begin(), {loss.verdict(), balance.verdict(), norms.verdict(), sizes.verdict()});
   return verdicts;
 }
 
