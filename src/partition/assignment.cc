@@ -56,6 +56,7 @@ class Choosing {
     for (std::size_t i = 0; i < q_.wants.size(); ++i) {
       if (q_.wants[i]) references_.push_back(by_factor(q_.factors.results[i], *q_.wants[i]));
     }
+    for (std::size_t i = 0; i < q_.operands.size(); ++i) references_.push_back(by_factor(q_.factors.operands[i], q_.operands[i].lies));
     for (std::size_t i = 0; i < q_.operands.size(); ++i) {
       for (const Spec& version : q_.operands[i].versions) {
         references_.push_back(by_factor(q_.factors.operands[i], version));
@@ -95,7 +96,7 @@ class Choosing {
   int carrier(AxisIndex axis) const {
     int found = -1;
     for (std::size_t i = 0; i < q_.operands.size(); ++i) {
-      if (!is_partial(q_.operands[i], axis)) continue;
+      if (q_.operands[i].asked || !is_partial(q_.operands[i], axis)) continue;
       if (found >= 0 || !q_.factors.linear[i]) return -1;
       found = static_cast<int>(i);
     }
@@ -186,7 +187,7 @@ class Choosing {
       bytes += static_cast<double>(operand_bytes(operand.shape, operand.dtype, answer.operands[i], mesh_));
       if (paid_before(i, answer)) continue;
       double moved = 0;
-      if (cheapest_version(operand, answer.operands[i], prices_, &moved) < 0) return kNever;
+      if (!cheapest_version(operand, answer.operands[i], prices_, &moved)) return kNever;
       seconds += moved;
     }
     for (std::size_t i = 0; i < answer.results.size(); ++i) {
@@ -230,20 +231,19 @@ class Choosing {
 
 }  // namespace
 
-int cheapest_version(const Candidate& value, const Spec& to, const Prices& prices, double* seconds) {
-  int best = -1;
+std::optional<Spec> cheapest_version(const Candidate& value, const Spec& to, const Prices& prices, double* seconds) {
+  const Spec* best = nullptr;
   *seconds = kNever;
-  for (std::size_t i = 0; i < value.versions.size(); ++i) {
-    const Spec& from = value.versions[i];
+  for (const Spec& from : value.versions) {
     const bool possible = std::all_of(to.partial.begin(), to.partial.end(), [&](AxisIndex a) { return holds(from.partial, a); });
     if (!possible) continue;
     const double price = prices.reshard(value.shape, value.dtype, from, to);
     if (price < *seconds) {
       *seconds = price;
-      best = static_cast<int>(i);
+      best = &from;
     }
   }
-  return best;
+  return best == nullptr ? std::nullopt : std::optional<Spec>(*best);
 }
 
 Answers choose(const Question& question, const Prices& prices, const mesh::Mesh& mesh) {

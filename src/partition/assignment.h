@@ -11,12 +11,14 @@
 
 namespace moesh::partition {
 
-// What a choice knows about a value: what it is, and the layouts that it exists in, the one it was made in first.
+// What a choice knows about a value.
 struct Candidate {
   Shape shape;
   DType dtype = DType::float32;
-  graph::ValueId id = -1;  // equal ids are one value
-  std::vector<sharding::Spec> versions;
+  std::size_t id = 0;                    // equal ids are the same numbers
+  sharding::Spec lies;                   // as it was made, or as a constraint asks
+  std::vector<sharding::Spec> versions;  // the layouts that it exists in
+  bool asked = false;                    // `lies` is asked for, and so far only the partial sum exists
 };
 
 struct Question {
@@ -41,7 +43,7 @@ struct Answers {
 
 Answers choose(const Question& question, const Prices& prices, const mesh::Mesh& mesh);
 
-// The cheapest of a value's versions to start from; -1 where none can become `to`.
-int cheapest_version(const Candidate& value, const sharding::Spec& to, const Prices& prices, double* seconds);
+// The cheapest of a value's versions to start from; nothing where none can become `to`.
+std::optional<sharding::Spec> cheapest_version(const Candidate& value, const sharding::Spec& to, const Prices& prices, double* seconds);
 
 }  // namespace moesh::partition

@@ -43,7 +43,7 @@ struct Work {
 
 class Walk {
  public:
-  Walk(const Graph& in, Work& work) : in_(in), work_(work), versions_(in.values.size()), trained_(in.values.size()) {}
+  Walk(const Graph& in, Work& work) : in_(in), work_(work), numbers_(in.values.size()), made_(in.values.size()), asked_(in.values.size()), trained_(in.values.size()) {}
 
   // `trained`: which of the roots are parameters, or slices of them.
   Graph run(const std::vector<Spec>& roots, const std::vector<Want>& results, const std::vector<bool>& trained = {}) {
@@ -72,7 +72,16 @@ class Walk {
   const graph::Value& value(ValueId id) const { return in_.value(id); }
   const Spec& spec_of_version(ValueId version) const { return out_.value(version).spec; }
   // The layout that a value was made in.
-  const Spec& made(ValueId id) const { return spec_of_version(versions_[at(id)].front()); }
+  const Spec& made(ValueId id) const { return asked_[at(id)] ? *asked_[at(id)] : spec_of_version(made_[at(id)]); }
+  std::vector<ValueId>& versions(ValueId id) { return versions_[numbers_[at(id)]]; }
+  const std::vector<ValueId>& versions(ValueId id) const { return versions_[numbers_[at(id)]]; }
+
+  // New numbers, in a first layout.
+  void start(ValueId id, ValueId version) {
+    numbers_[at(id)] = versions_.size();
+    versions_.push_back({version});
+    made_[at(id)] = version;
+  }
 
   ValueId add_value(Shape shape, DType dtype, Spec spec) {
     out_.values.push_back({std::move(shape), dtype, static_cast<NodeId>(out_.nodes.size()), std::move(spec)});
@@ -85,25 +94,26 @@ class Walk {
     Node copy = node;
     copy.results = {id};
     out_.nodes.push_back(std::move(copy));
-    versions_[at(node.results[0])] = {id};
+    start(node.results[0], id);
   }
 
   Candidate candidate(ValueId id) const {
-    Candidate made{value(id).shape, value(id).dtype, id, {}};
-    for (const ValueId version : versions_[at(id)]) made.versions.push_back(spec_of_version(version));
+    Candidate made{value(id).shape, value(id).dtype, numbers_[at(id)], this->made(id), {}, false};
+    for (const ValueId version : versions(id)) made.versions.push_back(spec_of_version(version));
+    made.asked = std::find(made.versions.begin(), made.versions.end(), made.lies) == made.versions.end();
     return made;
   }
 
   // The value in a layout: as it exists already, or by collectives from the version that is cheapest to start from.
   ValueId version(ValueId id, const Spec& goal) {
     double seconds = 0;
-    const int from = cheapest_version(candidate(id), goal, work_.prices, &seconds);
-    if (from < 0) fail("a layout that no collective leads to", path_, "report this as a fault");
-    ValueId at_version = versions_[at(id)][static_cast<std::size_t>(from)];
+    const std::optional<Spec> from = cheapest_version(candidate(id), goal, work_.prices, &seconds);
+    if (!from) fail("a layout that no collective leads to", path_, "report this as a fault");
+    ValueId at_version = *std::find_if(versions(id).begin(), versions(id).end(), [&](ValueId v) { return spec_of_version(v) == *from; });
     for (const ReshardStep& step : reshard_steps(spec_of_version(at_version), goal, mesh())) {
       const ValueId next = add_value(value(id).shape, value(id).dtype, step.result);
       out_.nodes.push_back({Op::reshard, path_, "", {at_version}, {next}, step.how});
-      versions_[at(id)].push_back(next);
+      versions(id).push_back(next);
       at_version = next;
     }
     return at_version;
@@ -112,16 +122,7 @@ class Walk {
   void place(const Node& node) {
     path_ = node.path;
     switch (node.op) {
-      case Op::constraint: {
-        // The layouts that its operand exists in still count: they are the same numbers.
-        const ValueId laid = version(node.operands[0], spec_of(node, work_.request));
-        std::vector<ValueId> all{laid};
-        for (const ValueId other : versions_[at(node.operands[0])]) {
-          if (other != laid) all.push_back(other);
-        }
-        versions_[at(node.results[0])] = std::move(all);
-        return;
-      }
+      case Op::constraint: return place_constraint(node);
       case Op::repeat: return place_repeat(node);
       case Op::region:
       case Op::stage_state:
@@ -132,13 +133,33 @@ class Walk {
     }
   }
 
+  // The same numbers as its operand, so the layouts that either exists in serve both. A partial sum waits until somebody reads
+  // it: an addition may take it as it is, and another constraint may ask for something else.
+  void place_constraint(const Node& node) {
+    const ValueId operand = node.operands[0];
+    const ValueId result = node.results[0];
+    const Spec goal = spec_of(node, work_.request);
+    numbers_[at(result)] = numbers_[at(operand)];
+    made_[at(result)] = made_[at(operand)];
+    if (spec_of_version(made_[at(operand)]).partial.empty()) {
+      made_[at(result)] = version(operand, goal);
+    } else {
+      asked_[at(result)] = goal;
+    }
+  }
+
   void place_op(const Node& node) {
     Question question{node, factors_of(in_, node), {}, {}, {}, {}};
+    question.factors.anywhere = question.factors.anywhere && work_.request.free_products;
     for (const ValueId id : node.operands) question.operands.push_back(candidate(id));
     for (const ValueId id : node.results) {
       question.result_shapes.push_back(value(id).shape);
       question.result_dtypes.push_back(value(id).dtype);
       question.wants.push_back(wants_[at(id)]);
+    }
+    // A sum of what constraints ask to lie alike lies like that.
+    if (question.factors.linear_together && !question.wants[0] && question.operands[0].asked) {
+      question.wants[0] = question.operands[0].lies;
     }
     if (work_.request.explicit_mode) check_agreement(question);
     const Answers& answers = answer(question);
@@ -148,7 +169,7 @@ class Walk {
     for (std::size_t i = 0; i < node.operands.size(); ++i) copy.operands[i] = version(node.operands[i], answers.best.operands[i]);
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       copy.results[i] = add_value(value(node.results[i]).shape, value(node.results[i]).dtype, answers.best.results[i]);
-      versions_[at(node.results[i])] = {copy.results[i]};
+      start(node.results[i], copy.results[i]);
     }
     out_.nodes.push_back(std::move(copy));
   }
@@ -179,6 +200,7 @@ class Walk {
       // Which operands are one value matters, not which value they are.
       for (std::size_t k = 0; k < i; ++k) key.push_back(question.operands[k].id == operand.id ? '=' : '.');
       key += fmt::format("{}{}", static_cast<int>(operand.dtype), moesh::to_string(operand.shape));
+      add_spec(operand.lies);
       for (const Spec& version : operand.versions) add_spec(version);
     }
     for (std::size_t i = 0; i < question.wants.size(); ++i) {
@@ -210,19 +232,19 @@ class Walk {
     const OpFactors& factors = question.factors;
     for (std::size_t i = 0; i < question.operands.size(); ++i) {
       for (std::size_t k = 0; k < i; ++k) {
-        if (is_parameter(question.operands[i].id) || is_parameter(question.operands[k].id)) continue;
+        if (is_parameter(question.node.operands[i]) || is_parameter(question.node.operands[k])) continue;
         if (agree(factors, question, i, k)) continue;
         refuse(fmt::format("shard_mode=explicit: the operands of {} do not agree: {} and {}", name_of(question.node.op),
-                           sharding::to_string(question.operands[k].versions[0], mesh()),
-                           sharding::to_string(question.operands[i].versions[0], mesh())),
+                           sharding::to_string(question.operands[k].lies, mesh()),
+                           sharding::to_string(question.operands[i].lies, mesh())),
                question.node.path, "change the rules of one operand's labels, or shard_mode=auto");
       }
     }
   }
 
   bool agree(const OpFactors& factors, const Question& question, std::size_t i, std::size_t k) const {
-    const Spec& a = question.operands[i].versions[0];
-    const Spec& b = question.operands[k].versions[0];
+    const Spec& a = question.operands[i].lies;
+    const Spec& b = question.operands[k].lies;
     for (std::size_t d = 0; d < a.dims.size(); ++d) {
       for (std::size_t e = 0; e < b.dims.size(); ++e) {
         const int f = factors.operands[i][d];
@@ -259,7 +281,10 @@ class Walk {
   Work& work_;
   Graph out_;
   std::vector<Want> wants_;
-  std::vector<std::vector<ValueId>> versions_;  // of each value, in the order they came to be
+  std::vector<std::size_t> numbers_;            // by value: constraints give a value's numbers another name
+  std::vector<std::vector<ValueId>> versions_;  // by numbers: the layouts they exist in
+  std::vector<ValueId> made_;                   // by value: the version it was made in
+  std::vector<Want> asked_;                     // by value: what a constraint asks of a partial sum
   std::vector<bool> trained_;
   std::string path_;
 };
@@ -299,7 +324,7 @@ void Walk::place_repeat(const Node& node) {
     Spec spec = body->value(body->results[i]).spec;
     if (i >= carried) spec = with_dims(spec, of.stacks[i - carried], stacked_dims);
     copy.results[i] = add_value(value(node.results[i]).shape, value(node.results[i]).dtype, spec);
-    versions_[at(node.results[i])] = {copy.results[i]};
+    start(node.results[i], copy.results[i]);
   }
   auto& made = std::get<graph::RepeatOf>(copy.attributes);
   made.body = std::move(body);

@@ -17,6 +17,8 @@ struct PartitionRequest {
   const mesh::Topology& target;  // whose figures price the choices
   const std::vector<config::AxisRule>& rules;
   bool explicit_mode = false;    // operands must agree already
+  // Products may lie where none of their operands does and nothing asks them to: for graphs without constraints of their own.
+  bool free_products = false;
 };
 
 // What was chosen for an op, and the next best.

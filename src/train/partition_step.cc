@@ -51,7 +51,7 @@ class Places {
 StepPrograms partition_step(const Graph& gradients, const Graph& update, const std::vector<Trained>& parameters,
                             std::size_t model_results, const sharding::Layout& layout, const mesh::Topology& target) {
   const Places places(layout);
-  const partition::PartitionRequest request{layout.mesh, target, layout.rules, layout.explicit_mode};
+  const partition::PartitionRequest request{layout.mesh, target, layout.rules, layout.explicit_mode, false};
   std::vector<std::optional<Spec>> gradient_results(model_results);
   std::vector<std::optional<Spec>> update_results(3, Spec{});
   for (const Trained& trained : parameters) {
@@ -62,7 +62,9 @@ StepPrograms partition_step(const Graph& gradients, const Graph& update, const s
     if (trained.moments > 1) update_results.emplace_back(places.of("nu/" + trained.path, rank));
   }
   partition::Partitioned forward = partition::partition(gradients, places.of_roots(gradients), gradient_results, request);
-  partition::Partitioned learn = partition::partition(update, places.of_roots(update), update_results, request);
+  partition::PartitionRequest free = request;
+  free.free_products = true;
+  partition::Partitioned learn = partition::partition(update, places.of_roots(update), update_results, free);
   StepPrograms programs{std::move(forward.graph), std::move(learn.graph), std::move(forward.choices)};
   programs.choices.insert(programs.choices.end(), learn.choices.begin(), learn.choices.end());
   return programs;

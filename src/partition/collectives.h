@@ -1,0 +1,29 @@
+// What a partitioned graph sends: the list that plans, tables and explanations are made from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "mesh/mesh.h"
+
+namespace moesh::partition {
+
+struct Collective {
+  std::string path;
+  graph::ReshardOf::Kind kind = graph::ReshardOf::Kind::all_gather;
+  sharding::AxisList axes;
+  Shape shape;                  // of the whole value
+  std::int64_t group = 1;       // devices that take part together
+  std::int64_t runs = 1;        // in a step
+  std::int64_t operand_bytes = 0;  // that a device hands in, a run
+  double wire_bytes = 0;           // of these, what leaves the device, a run
+
+  double total_wire_bytes() const { return wire_bytes * static_cast<double>(runs); }
+};
+
+// Bodies of repeats count as often as they run. Slices are not listed: they send nothing.
+std::vector<Collective> collectives_of(const graph::Graph& graph, const mesh::Mesh& mesh);
+
+}  // namespace moesh::partition
