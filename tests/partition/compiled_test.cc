@@ -1,0 +1,146 @@
+// Our collectives beside those of the reference's compiler, case by case: what a device sends in a training step.
+#include <filesystem>
+#include <map>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/table.h"
+#include "partition/collectives.h"
+#include "partition/price.h"
+#include "tests/support.h"
+#include "train/partition_step.h"
+
+namespace moesh::partition {
+namespace {
+
+using Json = nlohmann::json;
+using graph::ReshardOf;
+
+const std::filesystem::path kFolder = std::filesystem::path(MOESH_SOURCE_DIR) / "tests/golden/compiled";
+
+// By kind and the axes that the devices of a group differ in.
+struct Total {
+  std::int64_t runs = 0;
+  double bytes = 0;
+};
+using Totals = std::map<std::string, Total>;
+
+double sum(const Totals& totals) {
+  double bytes = 0;
+  for (const auto& [key, total] : totals) bytes += total.bytes;
+  return bytes;
+}
+
+std::string word(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+cli::Session session_of(const Json& config) {
+  std::vector<std::string> request{"model_name=" + word(config["model"]), "compile_topology=" + word(config["topology"]),
+                                   "max_target_length=" + word(config["sequence"]), "remat_policy=" + word(config["remat"])};
+  for (const auto& [key, value] : config["overrides"].items()) request.push_back(key + "=" + word(value));
+  return cli::open_session(request);
+}
+
+Totals ours(const cli::Session& session) {
+  const auto& settings = session.loaded.settings;
+  const std::vector<train::Trained> parameters = train::trained_parameters(session.graph, settings);
+  const train::StepPrograms step = train::partition_step(
+      train::gradient_graph(session.graph, settings), train::update_graph(parameters, settings), parameters,
+      session.graph.results.size(), session.layout, session.target);
+  Totals totals;
+  for (const graph::Graph* graph : {&step.gradients, &step.update}) {
+    for (const Collective& collective : collectives_of(*graph, session.mesh)) {
+      std::vector<std::string> axes;
+      for (const sharding::AxisIndex axis : collective.axes) axes.push_back(session.mesh.axis(axis).name);
+      std::sort(axes.begin(), axes.end());
+      Total& total = totals[std::string(name_of(collective.kind)) + " " + join(axes, "+")];
+      total.runs += collective.runs;
+      total.bytes += collective.total_wire_bytes();
+    }
+  }
+  return totals;
+}
+
+// The compiler's permutes are rings that gather or reduce while they multiply: what they are handed is what they send.
+Totals theirs(const Json& golden) {
+  const std::map<std::string, ReshardOf::Kind> kinds{{"all-gather", ReshardOf::Kind::all_gather},
+                                                     {"reduce-scatter", ReshardOf::Kind::reduce_scatter},
+                                                     {"all-reduce", ReshardOf::Kind::all_reduce},
+                                                     {"all-to-all", ReshardOf::Kind::all_to_all},
+                                                     {"collective-permute", ReshardOf::Kind::permute}};
+  Totals totals;
+  for (const Json& entry : golden["collectives"]["list"]) {
+    std::vector<std::string> axes = split(entry["axes"].get<std::string>(), '+');
+    std::sort(axes.begin(), axes.end());
+    const std::string kind = entry["kind"];
+    Total& total = totals[(kind == "collective-permute" ? "permute" : kind) + " " + join(axes, "+")];
+    total.runs += entry["count"].get<std::int64_t>();
+    const std::int64_t group = entry["group"].is_null() ? 1 : entry["group"].get<std::int64_t>();
+    total.bytes += wire_bytes(kinds.at(kind), entry["total_operand_bytes"].get<double>(), group);
+  }
+  return totals;
+}
+
+std::string gigabytes(double bytes) { return bytes < 1e6 ? "" : fmt::format("{:.2f}", bytes / 1e9); }
+
+void add_rows(Table& table, const std::string& name, const Totals& mine, const Totals& other) {
+  Totals keys = mine;
+  keys.insert(other.begin(), other.end());
+  table.add({name, "all", "", gigabytes(sum(mine)), "", gigabytes(sum(other))});
+  for (const auto& [key, unused] : keys) {
+    const auto find = [&](const Totals& totals) { return totals.contains(key) ? totals.at(key) : Total{}; };
+    const Total a = find(mine);
+    const Total b = find(other);
+    if (a.bytes < 1e7 && b.bytes < 1e7) continue;
+    table.add({"", key, a.runs == 0 ? "" : std::to_string(a.runs), gigabytes(a.bytes), b.runs == 0 ? "" : std::to_string(b.runs),
+               gigabytes(b.bytes)});
+  }
+}
+
+Json read(const std::string& name) { return Json::parse(test::read_text(kFolder / (name + ".json"))); }
+
+std::vector<std::string> cases() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(Compiled, SendsNoMoreThanTheReferencesCompiler) {
+  Table table({{"case", false, true, true}, {"collective", false, false}, {"runs", true, false}, {"GB sent", true, false},
+               {"theirs: runs", true, false}, {"GB sent", true, false}});
+  ASSERT_EQ(cases().size(), 14u);
+  for (const std::string& name : cases()) {
+    const Json golden = read(name);
+    const Totals mine = ours(session_of(golden["config"]));
+    const Totals other = theirs(golden);
+    EXPECT_LE(sum(mine), sum(other)) << name;
+    add_rows(table, name, mine, other);
+  }
+  const std::string text = table.text(200) + "\n";
+  const auto pinned = kFolder / "table.txt";
+  if (std::getenv("MOESH_UPDATE_GOLDEN") != nullptr) std::ofstream(pinned) << text;
+  EXPECT_EQ(text, test::read_text(pinned)) << "MOESH_UPDATE_GOLDEN=1 writes the table anew";
+}
+
+// Mixtral's capacity path: two rules give one axis to two dims. As they stand the batch wins it and every expert's weights are
+// gathered; peeled off the batch it stays with the experts, and tokens travel instead.
+TEST(Compiled, TheDispatchFlagTurnsGathersIntoAllToAlls) {
+  for (const std::string layout : {"fsdp2-ep4", "ep8"}) {
+    const Totals off = ours(session_of(read("mixtral-L2__v5p-16__" + layout + "-capacity")["config"]));
+    const Totals on = ours(session_of(read("mixtral-L2__v5p-16__" + layout + "-capacity-noexp")["config"]));
+    const auto bytes = [](const Totals& totals, const std::string& key) { return totals.contains(key) ? totals.at(key).bytes : 0; };
+    EXPECT_LT(bytes(off, "all-to-all expert"), 0.5e9) << layout;
+    EXPECT_GT(bytes(off, "all-gather expert"), 8e9) << layout;
+    EXPECT_GT(bytes(off, "reduce-scatter expert"), 4e9) << layout;
+    EXPECT_GT(bytes(on, "all-to-all expert"), 4e9) << layout;
+    EXPECT_LT(bytes(on, "all-gather expert"), 1e9) << layout;
+    EXPECT_GE(on.at("all-to-all expert").runs, 12) << layout;  // six a layer
+    EXPECT_LT(sum(on), 0.5 * sum(off)) << layout;
+  }
+}
+
+}  // namespace
+}  // namespace moesh::partition
