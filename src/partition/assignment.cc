@@ -66,6 +66,8 @@ class Choosing {
 
   // Where an axis may go: where it is wanted or lies already and, in products, wherever it fits.
   std::vector<int> places_of(AxisIndex axis) const {
+    if (q_.agreed && (*q_.agreed)[axis] != kNone) return {(*q_.agreed)[axis]};
+    if (q_.agreed) return may_carry(axis) ? std::vector<int>{kCarry, kNone} : std::vector<int>{kNone};
     std::vector<int> places;
     const auto add = [&](int place) {
       if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);

@@ -19,6 +19,7 @@ struct Candidate {
   sharding::Spec lies;                   // as it was made, or as a constraint asks
   std::vector<sharding::Spec> versions;  // the layouts that it exists in
   bool asked = false;                    // `lies` is asked for, and so far only the partial sum exists
+  bool is_parameter = false;             // or its like in another type or shape
 };
 
 struct Question {
@@ -28,6 +29,7 @@ struct Question {
   std::vector<Shape> result_shapes;
   std::vector<DType> result_dtypes;
   std::vector<Want> wants;  // of the results
+  std::optional<std::vector<int>> agreed;  // by axis, the factor it goes to: there is no choice
 };
 
 struct Answer {

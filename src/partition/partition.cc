@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "graph/rewrite.h"
+#include "partition/agreement.h"
 #include "partition/assignment.h"
 #include "partition/expand.h"
 #include "partition/reshard.h"
@@ -43,11 +44,14 @@ struct Work {
 
 class Walk {
  public:
-  Walk(const Graph& in, Work& work) : in_(in), work_(work), numbers_(in.values.size()), made_(in.values.size()), asked_(in.values.size()), trained_(in.values.size()) {}
+  Walk(const Graph& in, Work& work) : in_(in), work_(work), numbers_(in.values.size()), made_(in.values.size()), asked_(in.values.size()), constrained_(in.values.size()), trained_(in.values.size()) {}
 
   // `trained`: which of the roots are parameters, or slices of them.
   Graph run(const std::vector<Spec>& roots, const std::vector<Want>& results, const std::vector<bool>& trained = {}) {
     wants_ = find_wants(in_, results, work_.request);
+    for (const Node& node : in_.nodes) {
+      if (node.op == Op::constraint) constrained_[at(node.operands[0])] = true;
+    }
     std::size_t root = 0;
     for (const Node& node : in_.nodes) {
       if (node.op == Op::input || node.op == Op::parameter) {
@@ -98,7 +102,7 @@ class Walk {
   }
 
   Candidate candidate(ValueId id) const {
-    Candidate made{value(id).shape, value(id).dtype, numbers_[at(id)], this->made(id), {}, false};
+    Candidate made{value(id).shape, value(id).dtype, numbers_[at(id)], this->made(id), {}, false, trained_[at(id)]};
     for (const ValueId version : versions(id)) made.versions.push_back(spec_of_version(version));
     made.asked = std::find(made.versions.begin(), made.versions.end(), made.lies) == made.versions.end();
     return made;
@@ -121,6 +125,7 @@ class Walk {
 
   void place(const Node& node) {
     path_ = node.path;
+    if (keeps_parameters(node.op)) trained_[at(node.results[0])] = trained_[at(node.operands[0])];
     switch (node.op) {
       case Op::constraint: return place_constraint(node);
       case Op::repeat: return place_repeat(node);
@@ -131,6 +136,10 @@ class Walk {
                                                 : "ici_pipeline_parallelism=1; pipelines are laid out but not run");
       default: return place_op(node);
     }
+  }
+
+  static bool keeps_parameters(Op op) {
+    return op == Op::cast || op == Op::reshape || op == Op::transpose || op == Op::broadcast || op == Op::constraint;
   }
 
   // The same numbers as its operand, so the layouts that either exists in serve both. A partial sum waits until somebody reads
@@ -149,7 +158,7 @@ class Walk {
   }
 
   void place_op(const Node& node) {
-    Question question{node, factors_of(in_, node), {}, {}, {}, {}};
+    Question question{node, factors_of(in_, node), {}, {}, {}, {}, {}};
     question.factors.anywhere = question.factors.anywhere && work_.request.free_products;
     for (const ValueId id : node.operands) question.operands.push_back(candidate(id));
     for (const ValueId id : node.results) {
@@ -161,7 +170,7 @@ class Walk {
     if (question.factors.linear_together && !question.wants[0] && question.operands[0].asked) {
       question.wants[0] = question.operands[0].lies;
     }
-    if (work_.request.explicit_mode) check_agreement(question);
+    if (work_.request.explicit_mode && !is_told(node)) question.agreed = agreed_places(question, mesh());
     const Answers& answers = answer(question);
     if (answers.best.results.size() != node.results.size()) fail("no layout is possible", node.path, "report this as a fault");
     note(question, answers);
@@ -172,6 +181,12 @@ class Walk {
       start(node.results[i], copy.results[i]);
     }
     out_.nodes.push_back(std::move(copy));
+  }
+
+  // A constraint on the result says where it lies; cotangents lie as what they belong to.
+  bool is_told(const Node& node) const {
+    const bool backward = node.path.find('\'') != std::string::npos;
+    return backward || constrained_[at(node.results[0])];
   }
 
   const Answers& answer(const Question& question) {
@@ -197,6 +212,7 @@ class Walk {
       const Candidate& operand = question.operands[i];
       add_dims(question.factors.operands[i]);
       key.push_back(question.factors.linear[i] ? 'l' : '-');
+      key.push_back(operand.is_parameter ? 'p' : '-');
       // Which operands are one value matters, not which value they are.
       for (std::size_t k = 0; k < i; ++k) key.push_back(question.operands[k].id == operand.id ? '=' : '.');
       key += fmt::format("{}{}", static_cast<int>(operand.dtype), moesh::to_string(operand.shape));
@@ -209,6 +225,7 @@ class Walk {
       if (question.wants[i]) add_spec(*question.wants[i]);
     }
     key += question.factors.linear_together ? "+" : "";
+    key += question.agreed ? "!" : "";
     return key;
   }
 
@@ -226,55 +243,6 @@ class Walk {
                              answers.best.seconds, words(*answers.runner_up), answers.runner_up->seconds});
   }
 
-  // Explicit mode: an axis shards one index of the op at most, and an index is sharded by the same axes everywhere. Parameters
-  // are gathered where they are used, in whatever layout they rest.
-  void check_agreement(const Question& question) const {
-    const OpFactors& factors = question.factors;
-    for (std::size_t i = 0; i < question.operands.size(); ++i) {
-      for (std::size_t k = 0; k < i; ++k) {
-        if (is_parameter(question.node.operands[i]) || is_parameter(question.node.operands[k])) continue;
-        if (agree(factors, question, i, k)) continue;
-        refuse(fmt::format("shard_mode=explicit: the operands of {} do not agree: {} and {}", name_of(question.node.op),
-                           sharding::to_string(question.operands[k].lies, mesh()),
-                           sharding::to_string(question.operands[i].lies, mesh())),
-               question.node.path, "change the rules of one operand's labels, or shard_mode=auto");
-      }
-    }
-  }
-
-  bool agree(const OpFactors& factors, const Question& question, std::size_t i, std::size_t k) const {
-    const Spec& a = question.operands[i].lies;
-    const Spec& b = question.operands[k].lies;
-    for (std::size_t d = 0; d < a.dims.size(); ++d) {
-      for (std::size_t e = 0; e < b.dims.size(); ++e) {
-        const int f = factors.operands[i][d];
-        const int g = factors.operands[k][e];
-        if (f == g && f != kWhole && a.dims[d] != b.dims[e]) return false;
-        if (f == g) continue;
-        for (const AxisIndex axis : a.dims[d]) {
-          if (std::find(b.dims[e].begin(), b.dims[e].end(), axis) != b.dims[e].end()) return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  // A parameter, an iteration's slice of one, or its like in another type or shape.
-  bool is_parameter(ValueId id) const {
-    const Node& node = in_.producer_of(id);
-    switch (node.op) {
-      case Op::parameter:
-      case Op::input: return trained_[at(id)];
-      case Op::cast:
-      case Op::reshape:
-      case Op::transpose:
-      case Op::broadcast:
-      case Op::slice:
-      case Op::constraint: return is_parameter(node.operands[0]);
-      default: return false;
-    }
-  }
-
   void place_repeat(const Node& node);
 
   const Graph& in_;
@@ -285,7 +253,8 @@ class Walk {
   std::vector<std::vector<ValueId>> versions_;  // by numbers: the layouts they exist in
   std::vector<ValueId> made_;                   // by value: the version it was made in
   std::vector<Want> asked_;                     // by value: what a constraint asks of a partial sum
-  std::vector<bool> trained_;
+  std::vector<bool> constrained_;               // by value: whether a constraint follows
+  std::vector<bool> trained_;                   // by value: whether it is a parameter
   std::string path_;
 };
 
@@ -302,7 +271,7 @@ void Walk::place_repeat(const Node& node) {
   std::vector<Want> results;
   std::vector<bool> trained;
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
-    trained.push_back(is_parameter(node.operands[i]));
+    trained.push_back(trained_[at(node.operands[i])]);
     Spec spec = whole(made(node.operands[i]));
     if (i < carried && carried_as[i]) spec = *carried_as[i];
     if (i < carried) results.emplace_back(spec);

@@ -63,6 +63,7 @@ StepPrograms partition_step(const Graph& gradients, const Graph& update, const s
   }
   partition::Partitioned forward = partition::partition(gradients, places.of_roots(gradients), gradient_results, request);
   partition::PartitionRequest free = request;
+  free.explicit_mode = false;
   free.free_products = true;
   partition::Partitioned learn = partition::partition(update, places.of_roots(update), update_results, free);
   StepPrograms programs{std::move(forward.graph), std::move(learn.graph), std::move(forward.choices)};
