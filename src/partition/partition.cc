@@ -1,6 +1,7 @@
 #include "partition/partition.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <memory>
 
@@ -112,7 +113,7 @@ class Walk {
   ValueId version(ValueId id, const Spec& goal) {
     double seconds = 0;
     const std::optional<Spec> from = cheapest_version(candidate(id), goal, work_.prices, &seconds);
-    if (!from) fail("a layout that no collective leads to", path_, "report this as a fault");
+    assert(from && "a layout that no collective leads to");
     ValueId at_version = *std::find_if(versions(id).begin(), versions(id).end(), [&](ValueId v) { return spec_of_version(v) == *from; });
     for (const ReshardStep& step : reshard_steps(spec_of_version(at_version), goal, mesh())) {
       const ValueId next = add_value(value(id).shape, value(id).dtype, step.result);
@@ -131,9 +132,9 @@ class Walk {
       case Op::repeat: return place_repeat(node);
       case Op::region:
       case Op::stage_state:
-        refuse(fmt::format("{} on a mesh of {} devices", node.op == Op::region ? "sparse experts" : "a pipeline", mesh().devices()),
-               node.path, node.op == Op::region ? "sparse_matmul=false; sparse experts run on one device so far"
-                                                : "ici_pipeline_parallelism=1; pipelines are laid out but not run");
+        refuse(fmt::format("{} run on one device so far, this mesh has {}",
+                           node.op == Op::region ? "sparse experts" : "the stages of a pipeline", mesh().devices()),
+               node.path, node.op == Op::region ? "sparse_matmul=false" : "ici_pipeline_parallelism=1");
       default: return place_op(node);
     }
   }
@@ -172,7 +173,7 @@ class Walk {
     }
     if (work_.request.explicit_mode && !is_told(node)) question.agreed = agreed_places(question, mesh());
     const Answers& answers = answer(question);
-    if (answers.best.results.size() != node.results.size()) fail("no layout is possible", node.path, "report this as a fault");
+    assert(answers.best.results.size() == node.results.size() && "whole operands are always possible");
     note(question, answers);
     Node copy = node;
     for (std::size_t i = 0; i < node.operands.size(); ++i) copy.operands[i] = version(node.operands[i], answers.best.operands[i]);

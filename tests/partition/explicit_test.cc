@@ -1,0 +1,117 @@
+// shard_mode=explicit takes the layouts that the operands have, and names the op whose operands disagree.
+#include <gtest/gtest.h>
+
+#include "graph/builder.h"
+#include "partition/partition.h"
+#include "tests/support.h"
+#include "train/partition_step.h"
+
+namespace moesh::partition {
+namespace {
+
+using graph::Builder;
+using graph::Tensor;
+using sharding::Spec;
+using test::message_of;
+
+const mesh::Mesh& two_axes() {
+  static const mesh::Mesh mesh({{"x", 2, 1}, {"y", 2, 1}});
+  return mesh;
+}
+
+const std::vector<config::AxisRule> kRules{{"rows", {"x"}, ""}, {"columns", {"y"}, ""}, {"wide", {"x"}, ""}};
+
+// What partitioning says of what `build` makes of x[8, 8] and w[8, 8], a parameter, with x and w laid out so.
+template <typename Build>
+std::string message(const Spec& x_spec, const Spec& w_spec, Build build) {
+  Builder builder;
+  const Tensor x = builder.input("x", {8, 8}, DType::float32, {"", ""});
+  const Tensor w = builder.parameter("w", {8, 8}, DType::float32, {{"", ""}, {}});
+  builder.mark_result(build(builder, x, w));
+  const graph::Graph graph = builder.take();
+  const PartitionRequest request{two_axes(), mesh::find_topology("cpu-4", 1), kRules, true, false};
+  return message_of([&] { partition(graph, {x_spec, w_spec}, {std::nullopt}, request); });
+}
+
+Tensor laid(Tensor x, const char* a, const char* b) { return graph::constrain("laid", x, Labels{a, b}); }
+
+TEST(Explicit, AddsWhatLiesAlike) {
+  EXPECT_EQ(message({{{0}, {}}, {}}, {{{}, {}}, {}},
+                    [](Builder&, Tensor x, Tensor) { return graph::add(laid(x, "rows", ""), laid(x, "rows", "")); }),
+            "no error");
+}
+
+TEST(Explicit, AWholeOperandAgreesWithAll) {
+  EXPECT_EQ(message({{{0}, {}}, {}}, {{{}, {}}, {}},
+                    [](Builder&, Tensor x, Tensor) { return graph::add(laid(x, "rows", ""), laid(x, "", "")); }),
+            "no error");
+}
+
+TEST(Explicit, NamesTheOpAndTheTwoSpecs) {
+  const std::string said = message({{{0}, {}}, {}}, {{{}, {}}, {}}, [](Builder&, Tensor x, Tensor) {
+    return graph::add(laid(x, "rows", ""), laid(x, "columns", ""));
+  });
+  EXPECT_NE(said.find("shard_mode=explicit: the operands of binary do not agree: [8, 8] as [x, -] and [8, 8] as [y, -]"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("shard_mode=auto"), std::string::npos) << said;
+}
+
+TEST(Explicit, OneAxisCannotShardTwoIndicesOfAProduct) {
+  const std::string said = message({{{0}, {}}, {}}, {{{}, {}}, {}}, [](Builder&, Tensor x, Tensor) {
+    return graph::einsum("outer", "ab,cb->ac", laid(x, "rows", ""), laid(x, "wide", ""));
+  });
+  EXPECT_NE(said.find("the operands of einsum do not agree: [8, 8] as [x, -] and [8, 8] as [x, -]"), std::string::npos) << said;
+}
+
+TEST(Explicit, AConstraintOnTheResultSettlesIt) {
+  EXPECT_EQ(message({{{0}, {}}, {}}, {{{}, {}}, {}},
+                    [](Builder&, Tensor x, Tensor) {
+                      return laid(graph::einsum("outer", "ab,cb->ac", laid(x, "rows", ""), laid(x, "wide", "")), "rows", "");
+                    }),
+            "no error");
+}
+
+TEST(Explicit, ParametersAreGatheredWhereActivationsUseTheirAxes) {
+  EXPECT_EQ(message({{{0}, {}}, {}}, {{{}, {0}}, {}},
+                    [](Builder&, Tensor x, Tensor w) { return graph::einsum("up", "ab,bc->ac", x, w); }),
+            "no error");
+}
+
+train::StepPrograms step_of(const std::vector<std::string>& request) {
+  const cli::Session session = cli::open_session(request);
+  const auto& settings = session.loaded.settings;
+  const std::vector<train::Trained> parameters = train::trained_parameters(session.graph, settings);
+  return train::partition_step(train::gradient_graph(session.graph, settings), train::update_graph(parameters, settings),
+                               parameters, session.graph.results.size(), session.layout, session.target);
+}
+
+TEST(Explicit, AcceptsTheRuleSets) {
+  for (const std::string rules : {"", "pure-fsdp", "shard-exp-on-fsdp", "2d-fsdp", "ep-as-dp", "ep-as-cp", "cp-as-ep", "ep-tp",
+                                  "fsdp-as-dp-for-attn"}) {
+    for (const std::string model : {"mixtral-8x7b", "deepseek2-16b"}) {
+      std::vector<std::string> request{"model_name=" + model, "compile_topology=cpu-8", "sparse_matmul=false",
+                                       "shard_mode=explicit", "ici_fsdp_parallelism=-1"};
+      if (!rules.empty()) request.push_back("custom_mesh_and_rule=" + rules);
+      if (rules != "pure-fsdp") request.push_back("ici_expert_parallelism=2");
+      EXPECT_EQ(message_of([&] { step_of(request); }), "no error") << rules << " " << model;
+    }
+  }
+}
+
+TEST(Partition, SaysWhatRunsOnOneDeviceOnly) {
+  EXPECT_NE(message_of([] { step_of({"model_name=mixtral-8x7b", "compile_topology=cpu-8"}); })
+                .find("sparse experts run on one device so far, this mesh has 8"),
+            std::string::npos);
+  Builder builder;
+  const Tensor rows = builder.input("rows", {8, 8}, DType::float32, {"", ""});
+  const Tensor order = builder.input("order", {8}, DType::int32, {""});
+  builder.mark_result(builder.add_one(graph::Op::group_rows_grad, "back", {order, rows}, {}, {8, 8}, DType::float32));
+  const graph::Graph graph = builder.take();
+  const PartitionRequest request{two_axes(), mesh::find_topology("cpu-4", 1), kRules, false, false};
+  const std::string said = message_of([&] { partition(graph, {{{{}, {}}, {}}, {{{}}, {}}}, {std::nullopt}, request); });
+  EXPECT_NE(said.find("group_rows_grad cannot be spread over devices yet"), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace moesh::partition
