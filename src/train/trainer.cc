@@ -44,6 +44,14 @@ Array microbatch(const Array& rows, std::int64_t index, std::int64_t count, run:
   return made;
 }
 
+// What the graph would read beyond its end, or as numbers of another type, is refused.
+Array checked_feed(Array rows, const graph::Value& expected, const std::string& name) {
+  if (rows.view.shape == expected.shape && rows.view.dtype == expected.dtype) return rows;
+  refuse(fmt::format("{} {} in a pass, the model takes {} {}", name_of(rows.view.dtype), to_string(rows.view.shape),
+                     name_of(expected.dtype), to_string(expected.shape)),
+         name, "the batch and the sizes that are set belong together");
+}
+
 bool is_finite(const Array& array) {
   if (!array || !is_floating(array.view.dtype)) return true;
   for (std::int64_t i = 0; i < array.view.count(); ++i) {
@@ -84,6 +92,9 @@ void Trainer::set_parameter(const std::string& path, Array value) {
     if (trained.shape != value.view.shape) {
       refuse(fmt::format("shape {}, {} was expected", to_string(value.view.shape), to_string(trained.shape)), path);
     }
+    if (trained.dtype != value.view.dtype) {
+      refuse(fmt::format("values of {}, {} was expected", name_of(value.view.dtype), name_of(trained.dtype)), path);
+    }
     State& state = state_[path];
     state.parameter = std::move(value);
     state.moments.clear();
@@ -97,7 +108,10 @@ void Trainer::set_parameter(const std::string& path, Array value) {
 std::vector<Array> Trainer::run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count) {
   std::vector<Array> feeds;
   for (const graph::Node& node : gradient_graph_.nodes) {
-    if (node.op == graph::Op::input) feeds.push_back(microbatch(batch.at(node.path), index, count, *pool_));
+    if (node.op == graph::Op::input) {
+      feeds.push_back(checked_feed(microbatch(batch.at(node.path), index, count, *pool_),
+                                   gradient_graph_.value(node.results.front()), node.path));
+    }
     if (node.op == graph::Op::parameter) feeds.push_back(state_.at(node.path).parameter);
   }
   return executor_.run(gradient_graph_, std::move(feeds));

@@ -178,6 +178,28 @@ TEST(VerifyRefuses, AModelThatIsNotTheRecordedOne) {
   EXPECT_THAT(refusal(deeper), HasSubstr("no tensor 'decoder.logits_dense.kernel'"));
 }
 
+// The batch of another shape, and parameters of another type, would be read beyond their end.
+TEST(VerifyRefuses, SizesAndTypesThatAreNotTheRecordedOnes) {
+  const std::string path = (test::kRecordedRuns / "llama").string();
+  const auto refused = [&](const std::string& change) {
+    const Outcome outcome = outcome_of({"verify", path, change});
+    EXPECT_EQ(outcome.code, 2) << change;
+    return outcome.err;
+  };
+  EXPECT_THAT(refused("per_device_batch_size=16"),
+              HasSubstr("inputs: int32 [8, 32] in a pass, the model takes int32 [16, 32]"));
+  EXPECT_THAT(refused("per_device_batch_size=4"), HasSubstr(" in a pass, the model takes "));
+  EXPECT_THAT(refused("max_target_length=64"), HasSubstr(" in a pass, the model takes "));
+  EXPECT_THAT(refused("gradient_accumulation_steps=2"), HasSubstr(" in a pass, the model takes "));
+  EXPECT_THAT(refused("weight_dtype=bfloat16"), HasSubstr(": values of float32, bfloat16 was expected"));
+}
+
+TEST(VerifyRefuses, ABatchOfAnotherType) {
+  const RunCopy copy("llama");
+  copy.change_tensors("batch.safetensors", [](SafetensorsParts& parts) { parts.header["inputs"]["dtype"] = "F32"; });
+  EXPECT_THAT(refusal(copy), HasSubstr("inputs: float32 [8, 32] in a pass, the model takes int32 [8, 32]"));
+}
+
 TEST(VerifyRefuses, ARequestWithoutARun) {
   const Outcome outcome = outcome_of({"verify"});
   EXPECT_EQ(outcome.code, 2);
