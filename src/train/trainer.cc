@@ -159,7 +159,8 @@ std::string Trainer::first_not_finite(const Batch& batch) {
       if (found.empty() && !is_finite(array)) found = fmt::format("made by {} at {}", name_of(node.op), node.path);
     }
   });
-  if (found.empty()) run_microbatch(batch, 0, settings_.integer("gradient_accumulation_steps"));
+  const std::int64_t count = settings_.integer("gradient_accumulation_steps");
+  for (std::int64_t index = 0; index < count && found.empty(); ++index) run_microbatch(batch, index, count);
   executor_.set_watch({});
   return found.empty() ? "not found when the step is run again" : found;
 }
