@@ -61,6 +61,22 @@ TEST(Accumulation, GivesTheGradientOfTheWholeBatch) {
   }
 }
 
+// Microbatch m takes the rows m, m + 2, ... of the batch; the logits are those of the last one.
+TEST(Accumulation, TakesEveryOtherRow) {
+  Training whole(kTinyModel + "per_device_batch_size=4");
+  Training parts(kTinyModel + "per_device_batch_size=2 gradient_accumulation_steps=2");
+  const Batch batch = whole.batch();
+  const Numbers all = numbers_of(whole.trainer.gradients(batch).logits);
+  const Numbers last = numbers_of(parts.trainer.gradients(batch).logits);
+  const std::size_t row = 7 * 23;
+  ASSERT_EQ(all.size(), 4 * row);
+  ASSERT_EQ(last.size(), 2 * row);
+  for (std::size_t i = 0; i < row; ++i) {
+    EXPECT_EQ(last[i], all[row + i]);
+    EXPECT_EQ(last[row + i], all[3 * row + i]);
+  }
+}
+
 TEST(Accumulation, TrainsAsTheWholeBatchDoes) {
   Training whole(kTinyModel + "per_device_batch_size=4 learning_rate=0.01");
   Training parts(kTinyModel + "per_device_batch_size=2 gradient_accumulation_steps=2 learning_rate=0.01");

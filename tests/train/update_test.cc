@@ -320,17 +320,34 @@ TEST(Update, AtARateOfZeroMovesNothing) {
   EXPECT_EQ(parameters_of(training), before);
 }
 
-TEST(Update, BeginsAnewWithAParameterThatIsSet) {
-  Training training(kConstantRate + "adam_weight_decay=0");
+// Its moments are those of its first gradient at the second step: 0.1 g of 1 - 0.9^2, 0.05 g^2 of 1 - 0.95^2.
+TEST(Update, ForgetsTheMomentsOfAParameterThatIsSet) {
+  Training training(kConstantRate + "adam_weight_decay=0 gradient_clipping_threshold=0");
   const std::string path = "decoder/decoder_norm/scale";
-  const std::vector<Numbers> gradients = random_gradients(training, 1);
-  update(training, gradients);
+  const std::vector<Numbers> first = random_gradients(training, 1);
+  const std::vector<Numbers> second = random_gradients(training, 50);
+  update(training, first);
   training.trainer.set_parameter(path, training.array({12}, Numbers(12, 1)));
   EXPECT_EQ(training.parameter(path), Numbers(12, 1));
+  update(training, second);
+  const std::vector<std::string> paths = training.paths();
+  const Numbers& gradient =
+      second[static_cast<std::size_t>(std::find(paths.begin(), paths.end(), path) - paths.begin())];
+  const double step = kRate * (0.1 / 0.19) / std::sqrt(0.05 / 0.0975);
+  const Numbers made = training.parameter(path);
+  for (std::size_t i = 0; i < made.size(); ++i) EXPECT_NEAR(made[i], gradient[i] > 0 ? 1 - step : 1 + step, 1e-6);
+}
+
+TEST(Update, RefusesParametersThatTheModelLacksOrHasInAnotherShape) {
+  Training training(kConstantRate);
+  const std::string path = "decoder/decoder_norm/scale";
   EXPECT_EQ(test::message_of([&] { training.trainer.set_parameter(path, training.array({3}, Numbers(3, 1))); }),
             path + ": shape [3], [12] was expected");
   EXPECT_EQ(test::message_of([&] { training.trainer.set_parameter("nothing", training.array({3}, Numbers(3, 1))); }),
             "nothing: the model has no such parameter");
+  const run::Array narrow = training.trainer.pool().allocate({12}, DType::bfloat16);
+  EXPECT_EQ(test::message_of([&] { training.trainer.set_parameter(path, narrow); }),
+            path + ": values of bfloat16, float32 was expected");
 }
 
 // The first moment in bfloat16 has 8 bits.
