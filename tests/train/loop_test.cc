@@ -184,8 +184,8 @@ TEST(Train, EndsWhereTheLossIsNoNumberAndNamesTheFirstTensor) {
   const std::string path = folder.path() + "/m.jsonl";
   const Outcome outcome = train_with(kDiverging + "adam_weight_decay=1 metrics_file=" + path);
   EXPECT_EQ(outcome.code, 1) << outcome.out;
-  const std::regex report(R"(moesh: error: training: the loss of step \d+ is -?(nan|inf); )"
-                          R"(the first value that is not finite is (made by \w+ at|the parameter) \S+\n)");
+  const std::regex report(R"(moesh: error: training: the loss of step \d+ is -?(nan|inf))"
+                          R"(; the first value that is not finite is (made by \w+ at|the parameter) \S+\n)");
   EXPECT_TRUE(std::regex_search(outcome.err, report)) << outcome.err;
   for (const json& of : metrics_in(path)) EXPECT_TRUE(of["loss"].is_number());
 }
