@@ -41,6 +41,35 @@ inline std::vector<Numbers> run_graph(const Graph& graph, const std::vector<Numb
   return made;
 }
 
+// The same with the plain kernels alone. Bodies of repeats are not run.
+inline std::vector<Numbers> run_plainly(const Graph& graph, const std::vector<Numbers>& feeds) {
+  run::Workers workers(1);
+  std::vector<Numbers> values;
+  for (const Value& value : graph.values) values.emplace_back(value.dtype, value.shape);
+  const auto at = [&](ValueId id) -> Numbers& { return values[static_cast<std::size_t>(id)]; };
+  std::size_t fed = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.op == Op::input || node.op == Op::parameter) {
+      at(node.results[0]) = feeds[fed++];
+    } else if (node.op == Op::constraint || node.op == Op::reshape) {
+      at(node.results[0]).bytes = at(node.operands[0]).bytes;
+    } else if (node.op == Op::region) {
+      std::vector<Numbers> operands;
+      for (const ValueId id : node.operands) operands.push_back(at(id));
+      const std::vector<Numbers> made = run_plainly(*body_of(node), operands);
+      for (std::size_t i = 0; i < made.size(); ++i) at(node.results[i]) = made[i];
+    } else {
+      std::vector<run::View> operands, results;
+      for (const ValueId id : node.operands) operands.push_back(at(id).view());
+      for (const ValueId id : node.results) results.push_back(at(id).view());
+      run::plain::find_kernel(node.op)({node.attributes, operands, results, workers});
+    }
+  }
+  std::vector<Numbers> results;
+  for (const ValueId id : graph.results) results.push_back(at(id));
+  return results;
+}
+
 // An input of the graph like the value.
 inline Tensor input_like(Builder& builder, const std::string& name, const Numbers& value) {
   return builder.input(name, value.shape, value.dtype, Labels(value.shape.size()));
