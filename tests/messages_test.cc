@@ -140,13 +140,9 @@ std::vector<std::filesystem::path> files_under(const std::filesystem::path& fold
 }
 
 // What issues build that are still open: the messages are quoted before they end, and these leave the list.
-const std::vector<std::string> kUnderConstruction{"src/plan/",
-                                                  "src/run/",
-                                                  "src/train/",
-                                                  "src/decode/",
-                                                  "src/cli/train.cc",
-                                                  "src/cli/verify.cc",
-                                                  "src/graph/gradients.cc"};
+const std::vector<std::string> kUnderConstruction{"src/plan/",           "src/run/",    "src/train/trainer.cc",
+                                                  "src/train/verify.cc", "src/decode/", "src/cli/train.cc",
+                                                  "src/cli/verify.cc"};
 
 bool is_under_construction(const std::filesystem::path& file) {
   const std::string name = file.lexically_relative(kRoot).string();

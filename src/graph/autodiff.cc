@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <map>
+#include <numeric>
 
 #include "graph/rewrite.h"
 
@@ -105,12 +106,13 @@ class Backward {
 // The backward body: the layer's forward pass again, less what is saved, then its own backward pass.
 struct BackwardBody {
   Graph graph;
-  std::vector<bool> stacked_given;    // which stacked results have a cotangent
+  std::vector<bool> stacked_given;     // which stacked results have a cotangent
+  std::vector<std::size_t> shared;     // which shared operands get a gradient, a part from each iteration
   std::vector<std::size_t> gradients;  // which sliced operands get one
 };
 
 BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const std::vector<bool>& stacked_given) {
-  BackwardBody result{{}, stacked_given, {}};
+  BackwardBody result{{}, stacked_given, {}, {}};
   Builder b;
   const std::vector<ValueId> inputs = inputs_of(body);
   const auto input_like = [&](const char* name, ValueId id) {
@@ -146,6 +148,12 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
   for (std::size_t i = 0; i < parts.stacked; ++i) seed(parts.carried + i, stacked_cotangents[i]);
   backward.walk(end);
   for (std::size_t i = 0; i < parts.carried; ++i) b.mark_result(backward.cotangent_or_zeros(known[inputs[i]]));
+  for (std::size_t i = 0; i < parts.shared; ++i) {
+    const Tensor shared = known[inputs[parts.carried + i]];
+    if (!is_floating(shared.dtype())) continue;
+    result.shared.push_back(i);
+    b.mark_result(backward.cotangent_or_zeros(shared));
+  }
   for (std::size_t i = 0; i < parts.sliced; ++i) {
     const Tensor slice = known[inputs[parts.carried + parts.shared + i]];
     if (!is_floating(slice.dtype())) continue;
@@ -183,6 +191,11 @@ std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vec
     operands.push_back(given[parts.carried + i]);
     of.slices.push_back(parts.of.stacks[i]);
   }
+  for (const std::size_t index : body.shared) {
+    const Tensor shared = builder_.tensor(node.operands[parts.carried + index]);
+    of.stacks.push_back(0);
+    results.emplace_back(stacked_at(shared.shape(), parts.of.sizes, 0), shared.dtype());
+  }
   for (const std::size_t sliced : body.gradients) {
     const Tensor stacked = builder_.tensor(node.operands[parts.carried + parts.shared + sliced]);
     of.stacks.push_back(parts.of.slices[sliced]);
@@ -191,10 +204,14 @@ std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vec
   of.body = std::make_shared<const Graph>(std::move(body.graph));
   const std::vector<Tensor> made = builder_.add(Op::repeat, "", operands, of, results);
   std::vector<Tensor> cotangents(node.operands.size());
-  for (std::size_t i = 0; i < parts.carried; ++i) cotangents[i] = made[i];
-  for (std::size_t i = 0; i < body.gradients.size(); ++i) {
-    cotangents[parts.carried + parts.shared + body.gradients[i]] = made[parts.carried + i];
+  std::size_t next = 0;
+  for (; next < parts.carried; ++next) cotangents[next] = made[next];
+  std::vector<int> iterations(parts.of.sizes.size());
+  std::iota(iterations.begin(), iterations.end(), 0);
+  for (const std::size_t i : body.shared) {
+    cotangents[parts.carried + i] = reduce(Reduction::sum, made[next++], iterations);
   }
+  for (const std::size_t i : body.gradients) cotangents[parts.carried + parts.shared + i] = made[next++];
   return cotangents;
 }
 
@@ -247,7 +264,7 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
 Node with_saves(const Graph& graph, const Node& node, const Remat& remat, std::vector<Value>& added) {
   Node saving = node;
   auto& of = std::get<RepeatOf>(saving.attributes);
-  auto body = std::make_shared<Graph>(*of.body);
+  auto body = std::make_shared<Graph>(with_saved_values(*of.body, remat));
   of.saved = saved_values(*body, of.carried, remat);
   for (const ValueId id : of.saved) {
     body->results.push_back(id);
@@ -260,6 +277,7 @@ Node with_saves(const Graph& graph, const Node& node, const Remat& remat, std::v
 
 }  // namespace
 
+// Repeats within a repeat's body included.
 Graph with_saved_values(const Graph& graph, const Remat& remat) {
   Graph saving = graph;
   for (Node& node : saving.nodes) {

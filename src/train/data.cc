@@ -65,6 +65,7 @@ std::string read_file(const std::string& path) {
   struct stat status {};
   if (path.empty()) refuse("dataset_path is empty", "dataset_path", "name a file");
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) refuse("no such file", path, "check dataset_path");
+  if (status.st_size == 0) refuse("the file is empty", path, "name a file with something in it");
   if (status.st_size > kMostBytes) {
     refuse(fmt::format("a file of {}, at most {} are read whole", human_bytes(static_cast<double>(status.st_size)),
                        human_bytes(static_cast<double>(kMostBytes))),
@@ -74,7 +75,6 @@ std::string read_file(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   if (!file || !text) fail("the file cannot be read", path);
-  if (text.str().empty()) refuse("the file is empty", path, "name a file with something in it");
   return text.str();
 }
 

@@ -60,10 +60,10 @@ std::int64_t available_bytes() {
 }
 
 // Parameters, gradients, moments and the logits with their gradient: what must fit at least.
-void check_memory(const Trainer& trainer, const TrainRequest& request) {
+void check_memory(const TrainRequest& request) {
   std::int64_t needed = 2 * 4 * request.batch.micro_rows * request.settings.integer("max_target_length") *
                         request.shape.vocab_size;
-  for (const Trained& t : trainer.parameters()) {
+  for (const Trained& t : trained_parameters(request.model, request.settings)) {
     const std::int64_t count = elements(t.shape);
     needed += count * (2 * size_of(t.dtype) + 4) + (t.moments > 0 ? count * size_of(t.mu_dtype) : 0) +
               (t.moments > 1 ? count * 4 : 0);
@@ -73,6 +73,16 @@ void check_memory(const Trainer& trainer, const TrainRequest& request) {
   refuse(fmt::format("at least {} of memory are needed, {} are free", human_bytes(static_cast<double>(needed)),
                      human_bytes(static_cast<double>(available))),
          "the machine", "a smaller model, a smaller per_device_batch_size or a shorter max_target_length");
+}
+
+std::int64_t steps_to_train(const config::Settings& settings) {
+  const std::int64_t steps = settings.integer("steps");
+  const std::int64_t of_schedule = settings.integer("learning_rate_schedule_steps");
+  if (steps < 0 && of_schedule < 0) {
+    refuse("steps=-1 stands for learning_rate_schedule_steps, which is -1 too", settings.origin("steps").where,
+           "give one of them");
+  }
+  return steps < 0 ? of_schedule : steps;
 }
 
 std::string run_folder(const config::Settings& settings) {
@@ -184,17 +194,16 @@ int train(const TrainRequest& request, run::Workers& workers) {
   const std::int64_t length = settings.integer("max_target_length");
   const std::int64_t tokens = request.batch.rows_to_train * length;
   const ModelSize size = model_size(request.model, request.shape, tokens, length);
+  const std::int64_t steps = steps_to_train(settings);
   const auto source = open_source(settings, request.batch.rows_to_load);
+  check_memory(request);
   Trainer trainer(request.model, settings, request.where, workers);
-  check_memory(trainer, request);
   initialize(trainer, request, workers);
   MetricsFile metrics_file(settings);
   fmt::print("{}\n{} parameters, {} active; {} rows of {} tokens a step from {}\n\n", request.headline,
              human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
              request.batch.rows_to_train, length, source->describe());
   const InterruptGuard guard;
-  const std::int64_t steps = settings.integer("steps") > 0 ? settings.integer("steps")
-                                                           : settings.integer("learning_rate_schedule_steps");
   Progress progress("step", steps);
   double first_loss = 0;
   double last_loss = 0;

@@ -85,7 +85,7 @@ MuonDims muon_dims(const std::string& path, const Shape& shape) {
 }
 
 Tensor muon_direction(Tensor momentum, const MuonDims& dims, const config::Settings& settings) {
-  const Shape& shape = momentum.shape();
+  const Shape shape = momentum.shape();  // a copy: adding nodes moves the graph's own
   std::vector<int> order = others(shape, dims);
   const std::int64_t in = product(shape, dims.in);
   const std::int64_t out = product(shape, dims.out);

@@ -56,6 +56,14 @@ Array microbatch(const Array& rows, std::int64_t index, std::int64_t count, run:
   return made;
 }
 
+// What the graph would read beyond its end, or as numbers of another type, is refused.
+Array checked_feed(Array rows, const graph::Value& expected, const std::string& name) {
+  if (rows.view.shape == expected.shape && rows.view.dtype == expected.dtype) return rows;
+  refuse(fmt::format("{} {} in a pass, the model takes {} {}", name_of(rows.view.dtype), to_string(rows.view.shape),
+                     name_of(expected.dtype), to_string(expected.shape)),
+         name, "the batch and the sizes that are set belong together");
+}
+
 bool is_finite(const Array& array) {
   if (!array || !is_floating(array.view.dtype)) return true;
   for (std::int64_t i = 0; i < array.view.count(); ++i) {
@@ -137,6 +145,9 @@ void Trainer::set_parameter(const std::string& path, Array value) {
     if (trained.shape != value.view.shape) {
       refuse(fmt::format("shape {}, {} was expected", to_string(value.view.shape), to_string(trained.shape)), path);
     }
+    if (trained.dtype != value.view.dtype) {
+      refuse(fmt::format("values of {}, {} was expected", name_of(value.view.dtype), name_of(trained.dtype)), path);
+    }
     State& state = state_[path];
     state.parameter = place_as(update_graph_, path, value);
     state.moments.clear();
@@ -154,7 +165,9 @@ std::vector<Placed> Trainer::run_microbatch(const Batch& batch, std::int64_t ind
   std::vector<Placed> feeds;
   for (const graph::Node& node : gradient_graph_.nodes) {
     if (node.op == graph::Op::input) {
-      feeds.push_back(place_as(gradient_graph_, node.path, microbatch(batch.at(node.path), index, count, *pool_)));
+      const Array rows = checked_feed(microbatch(batch.at(node.path), index, count, *pool_),
+                                      gradient_graph_.value(node.results.front()), node.path);
+      feeds.push_back(place_as(gradient_graph_, node.path, rows));
     }
     if (node.op == graph::Op::parameter) feeds.push_back(state_.at(node.path).parameter);
   }
@@ -205,7 +218,8 @@ std::string Trainer::first_not_finite(const Batch& batch) {
       if (found.empty() && !is_finite(value)) found = fmt::format("made by {} at {}", name_of(node.op), node.path);
     }
   });
-  if (found.empty()) run_microbatch(batch, 0, settings_.integer("gradient_accumulation_steps"));
+  const std::int64_t count = settings_.integer("gradient_accumulation_steps");
+  for (std::int64_t index = 0; index < count && found.empty(); ++index) run_microbatch(batch, index, count);
   executor_.set_watch({});
   return found.empty() ? "not found when the step is run again" : found;
 }

@@ -45,7 +45,7 @@ class Trainer {
   Trainer(const graph::Graph& model, const config::Settings& settings, run::Workers& workers);
 
   const std::vector<Trained>& parameters() const { return parameters_; }
-  run::Array parameter(const std::string& path) { return whole(state_.at(path).parameter); }
+  run::Array parameter(const std::string& path) const { return whole(state_.at(path).parameter); }
   void set_parameter(const std::string& path, run::Array value);  // refuses another shape; clears its moments
 
   struct Gradients {
@@ -62,7 +62,7 @@ class Trainer {
   std::int64_t steps_done() const { return steps_done_; }
 
   run::Pool& pool() { return *pool_; }
-  run::Array whole(const run::Placed& value) { return run::gathered(value, executor_.mesh(), *pool_, workers_); }
+  run::Array whole(const run::Placed& value) const { return run::gathered(value, executor_.mesh(), *pool_, workers_); }
   const graph::Graph& gradient_program() const { return gradient_graph_; }
   const graph::Graph& update_program() const { return update_graph_; }
 

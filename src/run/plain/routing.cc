@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "run/cpu/element.h"
 #include "run/plain/plain.h"
+#include "run/plain/scalar.h"
 
 namespace moesh::run::plain {
 namespace {
@@ -263,7 +264,7 @@ void balance_loss(const KernelCall& call) {
       const Balance balance = balance_of<T>(call, b);
       sum += std::inner_product(balance.density.begin(), balance.density.end(), balance.probability.begin(), 0.0);
     }
-    call.results[0].as<float>()[0] = static_cast<float>(sum * balance_factor(call));
+    store_scalar(call.results[0], sum * balance_factor(call));
   });
 }
 
@@ -272,7 +273,7 @@ void balance_loss_grad(const KernelCall& call) {
   const View& scores = call.operands[0];
   const std::int64_t experts = scores.shape.back();
   const std::int64_t length = scores.size(1);
-  const double factor = balance_factor(call) * static_cast<double>(call.operands[2].as<float>()[0]) / static_cast<double>(length);
+  const double factor = balance_factor(call) * load_scalar(call.operands[2]) / static_cast<double>(length);
   for_floating(scores.dtype, [&]<typename T>() {
     for (std::int64_t b = 0; b < scores.size(0); ++b) {
       const Balance balance = balance_of<T>(call, b);
@@ -290,8 +291,13 @@ void balance_loss_grad(const KernelCall& call) {
 
 void expert_load(const KernelCall& call) {
   const View& out = call.results[0];
-  std::fill_n(out.as<float>(), out.count(), 0.0f);
-  for (std::int64_t i = 0; i < call.operands[0].count(); ++i) out.as<float>()[call.operands[0].as<std::int32_t>()[i]] += 1;
+  for_floating(out.dtype, [&]<typename T>() {
+    std::vector<double> tokens_per_expert(static_cast<std::size_t>(out.count()), 0);
+    for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
+      ++tokens_per_expert[static_cast<std::size_t>(call.operands[0].as<std::int32_t>()[i])];
+    }
+    for (std::size_t e = 0; e < tokens_per_expert.size(); ++e) out.as<T>()[e] = store<T>(tokens_per_expert[e]);
+  });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "run/cpu/element.h"
 #include "run/plain/plain.h"
+#include "run/plain/scalar.h"
 
 namespace moesh::run::plain {
 namespace {
@@ -71,8 +72,8 @@ void cross_entropy(const KernelCall& call) {
       sum += normaliser - static_cast<double>(load(row[target])) + z_loss * normaliser * normaliser;
       count += 1;
     }
-    call.results[0].as<float>()[0] = static_cast<float>(sum);
-    call.results[1].as<float>()[0] = static_cast<float>(count);
+    store_scalar(call.results[0], sum);
+    store_scalar(call.results[1], count);
   });
 }
 
@@ -80,7 +81,7 @@ void cross_entropy_grad(const KernelCall& call) {
   const double z_loss = std::get<graph::CrossEntropyOf>(call.attributes).z_loss;
   const View& logits = call.operands[0];
   const std::int64_t width = logits.shape.back();
-  const double dsum = static_cast<double>(call.operands[3].as<float>()[0]);
+  const double dsum = load_scalar(call.operands[3]);
   for_floating(logits.dtype, [&]<typename T>() {
     for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
       const T* row = logits.as<T>() + i * width;

@@ -1,0 +1,221 @@
+// The gradient of every op is the slope that differences of the graph show, in float64 and through all of the
+// machinery.
+#include <algorithm>
+#include <set>
+
+#include "tests/graph/gradient_cases.h"
+#include "tests/support.h"
+
+namespace moesh::graph::test {
+namespace {
+
+using moesh::test::message_of;
+
+const GradientCases& all_cases() {
+  static const GradientCases all = [] {
+    GradientCases joined;
+    for (const GradientCases& some : {elementwise_cases(), shape_cases(), layer_cases(), expert_cases()}) {
+      joined.insert(joined.end(), some.begin(), some.end());
+    }
+    return joined;
+  }();
+  return all;
+}
+
+struct Problem {
+  Graph graph;
+  ValueId loss;
+  std::vector<Numbers> feeds;
+};
+
+// The case's outputs as one number.
+Problem problem_of(const GradientCase& of) {
+  Builder builder;
+  Problem made{{}, -1, of.operands};
+  Tensors operands;
+  for (const Numbers& operand : of.operands) {
+    operands.push_back(input_like(builder, fmt::format("operand{}", operands.size()), operand));
+  }
+  made.loss = weighted_sum(builder, of.build(builder, operands), made.feeds).id;
+  made.graph = builder.take();
+  return made;
+}
+
+// All unit directions of a small operand, a few random ones of a large one.
+std::vector<std::vector<double>> directions(const Numbers& operand) {
+  constexpr std::int64_t kSmall = 150;
+  constexpr unsigned kRandom = 6;
+  const auto count = static_cast<std::size_t>(operand.count());
+  std::vector<std::vector<double>> all;
+  for (std::size_t i = 0; operand.count() <= kSmall && i < count; ++i) {
+    all.emplace_back(count, 0.0);
+    all.back()[i] = 1;
+  }
+  for (unsigned seed = 0; operand.count() > kSmall && seed < kRandom; ++seed) {
+    const Numbers random = random_numbers(operand.shape, 500 + seed);
+    all.emplace_back(count);
+    for (std::size_t i = 0; i < count; ++i) all.back()[i] = random.at(static_cast<std::int64_t>(i));
+  }
+  return all;
+}
+
+double along(const Numbers& gradient, const std::vector<double>& direction) {
+  double sum = 0;
+  for (std::size_t i = 0; i < direction.size(); ++i) sum += gradient.at(static_cast<std::int64_t>(i)) * direction[i];
+  return sum;
+}
+
+class Gradient : public ::testing::TestWithParam<GradientCase> {};
+
+TEST_P(Gradient, IsTheSlope) {
+  // Differences over 1e-5 are off by 1e-10 from rounding and by some 1e-9 from the third derivative.
+  constexpr double kTolerance = 1e-7;
+  const GradientCase& of = GetParam();
+  const Problem problem = problem_of(of);
+  const Differentiated made = differentiate(problem.graph, problem.loss, {});
+  const std::vector<Numbers> results = run_graph(made.backward, problem.feeds);
+  EXPECT_EQ(results[0].bytes, run_graph(made.forward, problem.feeds)[0].bytes);
+  for (std::size_t i = 0; i < made.of.size() && made.of[i] < of.operands.size(); ++i) {
+    const std::size_t feed = made.of[i];
+    const Numbers& gradient = results[i + 1];
+    ASSERT_EQ(gradient.shape, problem.feeds[feed].shape);
+    ASSERT_EQ(gradient.dtype, DType::float64);
+    double largest = 0;
+    for (const std::vector<double>& direction : directions(problem.feeds[feed])) {
+      const double expected = slope(made.forward, problem.feeds, feed, direction, of.step);
+      largest = std::max(largest, std::abs(expected));
+      EXPECT_NEAR(along(gradient, direction), expected, kTolerance * (1 + std::abs(expected))) << "operand " << feed;
+    }
+    if (of.flat.contains(feed)) {
+      EXPECT_LT(largest, kTolerance) << "operand " << feed;
+    } else {
+      EXPECT_GT(largest, 0.01) << "operand " << feed << " moves nothing: the case tests nothing";
+    }
+  }
+}
+
+// Both sets of kernels make it, up to the order in which they sum.
+TEST_P(Gradient, IsTheSameByThePlainKernels) {
+  const Problem problem = problem_of(GetParam());
+  const Graph backward = differentiate(problem.graph, problem.loss, {}).backward;
+  const std::vector<Numbers> ours = run_graph(backward, problem.feeds);
+  const std::vector<Numbers> plain = run_plainly(backward, problem.feeds);
+  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_LT(run::test::distance(ours[i], plain[i]), 1e-12) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Gradient, ::testing::ValuesIn(all_cases()),
+                         [](const auto& test) { return test.param.name(); });
+
+// Ops without one: what makes values from nothing, counts, gradients themselves, and learning.
+const std::set<Op>& without_gradient() {
+  static const std::set<Op> ops{
+      Op::input,           Op::parameter,          Op::fill,          Op::expert_load,       Op::stage_state,
+      Op::unary_grad,      Op::softmax_grad,       Op::rms_norm_grad, Op::attention_grad,    Op::embed_grad,
+      Op::top_k_grad,      Op::cross_entropy_grad, Op::spread_grad,   Op::slot_mask_grad,    Op::balance_loss_grad,
+      Op::group_rows_grad, Op::grouped_outer,      Op::grouped_sum,   Op::ungroup_rows_grad, Op::sum_squares,
+      Op::adam_update,     Op::sgd_update,
+      // Made after the backward pass is.
+      Op::reshard,         Op::vocab_scores,       Op::cross_entropy_of_scores,
+  };
+  return ops;
+}
+
+// Its gradient is held to the unrolled layers' one, in repeat_test.cc.
+bool is_tested_elsewhere(Op op) { return op == Op::repeat; }
+
+std::vector<Op> all_ops() {
+  std::vector<Op> ops;
+  for (int i = 0; name_of(static_cast<Op>(i)) != "?"; ++i) ops.push_back(static_cast<Op>(i));
+  return ops;
+}
+
+TEST(Gradients, OfEveryOpAreTestedOrKnownToBeNone) {
+  EXPECT_GT(all_ops().size(), 45u);
+  for (const Op op : all_ops()) {
+    const bool tested =
+        std::any_of(all_cases().begin(), all_cases().end(), [&](const GradientCase& c) { return c.op == op; });
+    EXPECT_EQ(static_cast<int>(tested) + static_cast<int>(without_gradient().contains(op)) +
+                  static_cast<int>(is_tested_elsewhere(op)),
+              1)
+        << name_of(op) << " belongs in a case of gradient_cases.h or in without_gradient()";
+  }
+}
+
+TEST(Gradients, AreTestedOnGraphsThatHoldTheOp) {
+  for (const GradientCase& c : all_cases()) {
+    if (c.name() == "unary_identity") continue;  // adds no node
+    const Graph graph = problem_of(c).graph;
+    EXPECT_TRUE(std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op == c.op; }))
+        << c.name();
+  }
+}
+
+TEST(Gradients, OfEveryFunctionAreTested) {
+  const auto has = [](Op op, std::string_view function) {
+    return std::any_of(all_cases().begin(), all_cases().end(),
+                       [&](const GradientCase& c) { return c.op == op && c.variant == function; });
+  };
+  for (int i = 0; name_of(static_cast<Unary>(i)) != "?"; ++i)
+    EXPECT_TRUE(has(Op::unary, name_of(static_cast<Unary>(i)))) << i;
+  for (int i = 0; name_of(static_cast<Binary>(i)) != "?"; ++i)
+    EXPECT_TRUE(has(Op::binary, name_of(static_cast<Binary>(i)))) << i;
+  EXPECT_EQ(name_of(static_cast<Reduction>(1)), "?") << "a reduction without a gradient test";
+}
+
+Tensor scalar_of(Tensor x) { return reduce(Reduction::sum, x, {0}); }
+
+TEST(Gradients, OfAnOpWithoutOneAreRefusedByItsName) {
+  for (const Op op : without_gradient()) {
+    if (op == Op::input || op == Op::parameter || op == Op::fill || op == Op::expert_load) continue;
+    Builder builder;
+    const Tensor x = builder.input("x", {3}, DType::float32, {""});
+    const Tensor y = builder.add_one(op, "y", {x}, {}, {3}, DType::float32);
+    EXPECT_EQ(message_of([&] { gradients(scalar_of(y), {x}); }),
+              "y: " + std::string(name_of(op)) + " has no gradient yet");
+  }
+}
+
+TEST(Gradients, AreZerosForWhatTheScalarDoesNotDependOn) {
+  Builder builder;
+  const Tensor x = builder.input("x", {3}, DType::float64, {""});
+  const Tensor apart = builder.input("apart", {2, 5}, DType::float64, {"", ""});
+  const Tensors made = gradients(scalar_of(x), {x, apart});
+  for (const Tensor& gradient : made) builder.mark_result(gradient);
+  const std::vector<Numbers> results = run_graph(builder.graph(), {random_numbers({3}, 1), random_numbers({2, 5}, 2)});
+  EXPECT_EQ(results[0].bytes, filled(DType::float64, {3}, 1).bytes);
+  EXPECT_EQ(results[1].bytes, filled(DType::float64, {2, 5}, 0).bytes);
+}
+
+TEST(Gradients, StopAtCountsAndIds) {
+  Builder builder;
+  const Tensor x = builder.input("x", {3}, DType::float64, {""});
+  const Tensor ids = builder.input("ids", {3}, DType::int32, {""});
+  const Tensor load = builder.add_one(Op::expert_load, "load", {ids}, {}, {3}, DType::float64);
+  const Tensor y = multiply(multiply(x, load), cast(ids, DType::float64));
+  builder.mark_result(gradients(scalar_of(y), {x})[0]);
+  const std::vector<Numbers> results =
+      run_graph(builder.graph(), {random_numbers({3}, 1), values(DType::int32, {3}, {2, 0, 2})});
+  EXPECT_EQ(results[0].bytes, values(DType::float64, {3}, {2, 0, 4}).bytes);
+}
+
+// The gradient of a value that was narrowed is narrow on its way and wide where it ends.
+TEST(Gradients, HaveTheTypeOfWhatTheyBelongTo) {
+  Builder builder;
+  const Tensor wide = builder.input("wide", {3}, DType::float32, {""});
+  const Tensor narrow = builder.input("narrow", {3}, DType::bfloat16, {""});
+  const Tensor y = cast(multiply(cast(wide, DType::bfloat16), narrow), DType::float32);
+  const Tensors made = gradients(scalar_of(y), {wide, narrow});
+  EXPECT_EQ(made[0].dtype(), DType::float32);
+  EXPECT_EQ(made[1].dtype(), DType::bfloat16);
+}
+
+TEST(Gradients, BearThePathOfWhatTheyBelongTo) {
+  Builder builder;
+  const Tensor x = builder.input("x", {3}, DType::float64, {""});
+  const Scope scope(builder, "layer");
+  gradients(scalar_of(unary(Unary::silu, x)), {x});
+  EXPECT_EQ(builder.graph().nodes.back().path, "layer/silu'");
+}
+
+}  // namespace
+}  // namespace moesh::graph::test

@@ -1,0 +1,191 @@
+// Gradients of routing and of the experts' products.
+#include <algorithm>
+
+#include "tests/graph/gradient_cases.h"
+
+namespace moesh::graph::test {
+namespace {
+
+using Weights = TopKOf::Weights;
+
+constexpr std::int64_t kExperts = 7;
+
+// Two scores apart: the first choose, the second weigh.
+GradientCase top_k_case(const std::string& variant, const TopKOf& of, bool apart = false,
+                        std::int64_t experts = kExperts) {
+  GradientCase made{Op::top_k, variant, {random_numbers({2, 5, experts}, 1, 0.05, 1)}, {}};
+  if (apart) {
+    made.operands.push_back(random_numbers({2, 5, experts}, 2, 0.05, 1));
+    made.flat = {0};
+  }
+  made.build = [=](Builder& b, const Tensors& in) {
+    const Shape shape{2, 5, of.k};
+    return Tensors{b.add(Op::top_k, "route", in, of, {{shape, DType::float64}, {shape, DType::int32}})[0]};
+  };
+  if (of.k == 1 && (of.normalize || of.weights == Weights::softmax_of_chosen))
+    made.flat.insert(made.operands.size() - 1);
+  return made;
+}
+
+GradientCases top_k_cases() {
+  const TopKOf grouped{.k = 3, .weights = Weights::chosen, .groups = 4, .chosen_groups = 2};
+  TopKOf deepseek3 = grouped;
+  deepseek3.normalize = true;
+  deepseek3.normalize_epsilon = 1e-20;
+  deepseek3.scale = 2.5;
+  return {
+      top_k_case("softmax", {.k = 3}),
+      top_k_case("softmax_of_one", {.k = 1}),
+      top_k_case("softmax_of_all", {.k = kExperts}),
+      top_k_case("softmax_normalised", {.k = 3, .normalize = true}),
+      top_k_case("softmax_normalised_scaled", {.k = 3, .normalize = true, .normalize_epsilon = 0.2, .scale = 3}),
+      top_k_case("chosen", {.k = 2, .weights = Weights::chosen}),
+      top_k_case("chosen_scaled", {.k = 3, .weights = Weights::chosen, .scale = 16}),
+      top_k_case("chosen_normalised",
+                 {.k = 3, .weights = Weights::chosen, .normalize = true, .normalize_epsilon = 0.5}),
+      top_k_case("chosen_by_others", {.k = 3, .weights = Weights::chosen}, true),
+      top_k_case("softmax_chosen_by_others", {.k = 2}, true),
+      top_k_case("groups", grouped, false, 12),
+      top_k_case("groups_of_one_term",
+                 {.k = 2, .weights = Weights::chosen, .groups = 3, .chosen_groups = 2, .group_score_terms = 1}, false,
+                 9),
+      top_k_case("groups_normalised_chosen_by_others", deepseek3, true, 12),
+      top_k_case("random", {.k = 3, .random = true}),
+  };
+}
+
+// Ids of `k` different experts a token; only `experts` of them are ever chosen, from `first` on.
+Numbers chosen(const Shape& tokens, std::int64_t k, std::int64_t first, std::int64_t experts) {
+  Shape shape = tokens;
+  shape.push_back(k);
+  Numbers ids(DType::int32, shape);
+  const Numbers random = draws({ids.count() / k}, 5, 1000);
+  for (std::int64_t i = 0; i < ids.count(); ++i) {
+    ids.set(i, static_cast<double>(first + (static_cast<std::int64_t>(random.at(i / k)) + i % k * 2) % experts));
+  }
+  return ids;
+}
+
+GradientCase slot_mask_case(const std::string& variant, std::int64_t capacity) {
+  return {Op::slot_mask,
+          variant,
+          {chosen({2, 5}, 2, 0, 5), random_numbers({2, 5, 2}, 1)},
+          [=](Builder& b, const Tensors& in) {
+            return Tensors{b.add_one(Op::slot_mask, "combine", in, SlotMaskOf{kExperts, capacity},
+                                     {2, 5, kExperts, capacity}, DType::float64)};
+          }};
+}
+
+// Dispatch and combine as a layer with slots has them: the mask without weights has no gradient, what it multiplies
+// has.
+GradientCase slots_case() {
+  return {Op::slot_mask,
+          "in_a_layer",
+          {chosen({2, 5}, 2, 0, 5), random_numbers({2, 5, 2}, 1), random_numbers({2, 5, 3}, 2)},
+          [](Builder& b, const Tensors& in) {
+            const Shape shape{2, 5, kExperts, 2};
+            const SlotMaskOf of{kExperts, 2};
+            const Tensor dispatch = b.add_one(Op::slot_mask, "dispatch", {in[0]}, of, shape, DType::float64);
+            const Tensor combine = b.add_one(Op::slot_mask, "combine", {in[0], in[1]}, of, shape, DType::float64);
+            const Tensor sent = unary(Unary::silu, einsum("dispatch", "bsm,bsec->ebcm", in[2], dispatch));
+            return Tensors{einsum("combine", "ebcm,bsec->bsm", sent, combine)};
+          }};
+}
+
+// Experts 0, 3 and 6 have no rows.
+Numbers sizes() { return values(DType::int32, {kExperts}, {0, 3, 1, 0, 5, 2, 0}); }
+constexpr std::int64_t kRows = 11;
+
+GradientCase grouped_matmul_case(const std::string& variant, bool transpose, std::int64_t in_size,
+                                 std::int64_t out_size, const Numbers& rows_per_expert) {
+  const Shape weights = transpose ? Shape{kExperts, out_size, in_size} : Shape{kExperts, in_size, out_size};
+  return {Op::grouped_matmul,
+          variant,
+          {random_numbers({kRows, in_size}, 1), random_numbers(weights, 2), rows_per_expert},
+          [=](Builder& b, const Tensors& in) {
+            return Tensors{
+                b.add_one(Op::grouped_matmul, "wi", in, GroupedMatmulOf{transpose}, {kRows, out_size}, DType::float64)};
+          }};
+}
+
+GradientCase group_rows_case(const std::string& variant, std::int64_t tokens, std::int64_t k) {
+  return {Op::group_rows,
+          variant,
+          {random_numbers({tokens, 3}, 1), chosen({tokens}, k, 1, 5)},
+          [=](Builder& b, const Tensors& in) {
+            return Tensors{b.add(
+                Op::group_rows, "group", in, {},
+                {{{tokens * k, 3}, DType::float64}, {{tokens * k}, DType::int32}, {{kExperts}, DType::int32}})[0]};
+          }};
+}
+
+// From tokens to experts, through their products, and back.
+GradientCase experts_case() {
+  return {
+      Op::ungroup_rows,
+      "in_a_layer",
+      {random_numbers({5, 3}, 1), chosen({5}, 2, 1, 5), random_numbers({5, 2}, 2), random_numbers({kExperts, 3, 2}, 3),
+       random_numbers({kExperts, 2}, 4)},
+      [](Builder& b, const Tensors& in) {
+        const Tensors grouped = b.add(Op::group_rows, "group", {in[0], in[1]}, {},
+                                      {{{10, 3}, DType::float64}, {{10}, DType::int32}, {{kExperts}, DType::int32}});
+        Tensor rows = b.add_one(Op::grouped_matmul, "wi", {grouped[0], in[3], grouped[2]}, GroupedMatmulOf{}, {10, 2},
+                                DType::float64);
+        rows = unary(Unary::silu,
+                     b.add_one(Op::grouped_bias, "wi", {rows, in[4], grouped[2]}, {}, {10, 2}, DType::float64));
+        return Tensors{b.add_one(Op::ungroup_rows, "combine", {rows, in[2], grouped[1]}, {}, {5, 2}, DType::float64)};
+      }};
+}
+
+Numbers shuffled(std::int64_t count) {
+  Numbers order(DType::int32, {count});
+  for (std::int64_t i = 0; i < count; ++i) order.set(i, static_cast<double>((i * 7 + 3) % count));
+  return order;
+}
+
+}  // namespace
+
+GradientCases expert_cases() {
+  GradientCases all = top_k_cases();
+  const GradientCases more{
+      {Op::spread,
+       "",
+       {random_numbers({2, 5, 3}, 1), chosen({2, 5}, 3, 0, 7)},
+       [](Builder& b, const Tensors& in) {
+         return Tensors{b.add_one(Op::spread, "weights", in, SpreadOf{kExperts}, {2, 5, kExperts}, DType::float64)};
+       }},
+      slot_mask_case("one_slot", 1),
+      slot_mask_case("some_dropped", 2),
+      slot_mask_case("slots_for_all", 10),
+      slots_case(),
+      {Op::balance_loss,
+       "",
+       {random_numbers({3, 5, kExperts}, 1, -2, 2), chosen({3, 5}, 2, 0, 5)},
+       [](Builder& b, const Tensors& in) {
+         return Tensors{b.add_one(Op::balance_loss, "balance", in, BalanceLossOf{kExperts, 0.7}, {}, DType::float64)};
+       }},
+      group_rows_case("one_choice", 5, 1),
+      group_rows_case("three_choices", 7, 3),
+      grouped_matmul_case("", false, 3, 5, sizes()),
+      grouped_matmul_case("transposed", true, 5, 1, sizes()),
+      grouped_matmul_case("one_expert_has_all", false, 3, 2,
+                          values(DType::int32, {kExperts}, {0, 0, kRows, 0, 0, 0, 0})),
+      {Op::grouped_bias,
+       "",
+       {random_numbers({kRows, 5}, 1), random_numbers({kExperts, 5}, 2), sizes()},
+       [](Builder& b, const Tensors& in) {
+         return Tensors{b.add_one(Op::grouped_bias, "bias", in, {}, {kRows, 5}, DType::float64)};
+       }},
+      {Op::ungroup_rows,
+       "",
+       {random_numbers({10, 3}, 1), random_numbers({5, 2}, 2), shuffled(10)},
+       [](Builder& b, const Tensors& in) {
+         return Tensors{b.add_one(Op::ungroup_rows, "combine", in, {}, {5, 3}, DType::float64)};
+       }},
+      experts_case(),
+  };
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace moesh::graph::test

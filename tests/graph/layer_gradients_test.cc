@@ -1,0 +1,153 @@
+// Gradients of norms, rotations, attention, and the ends of a model.
+#include "tests/graph/gradient_cases.h"
+
+namespace moesh::graph::test {
+namespace {
+
+GradientCase rms_norm_case(const std::string& variant, const Shape& shape, double epsilon) {
+  return {Op::rms_norm,
+          variant,
+          {random_numbers(shape, 1), random_numbers({shape.back()}, 2, 0.5, 1.5)},
+          [=](Builder& b, const Tensors& in) {
+            return Tensors{b.add_one(Op::rms_norm, "norm", in, RmsNormOf{epsilon}, shape, DType::float64)};
+          }};
+}
+
+GradientCase rope_case(const std::string& variant, const RopeOf& of, std::int64_t dim = 6) {
+  const Shape shape{2, 5, 3, dim};
+  return {Op::rope, variant, {random_numbers(shape, 1), draws({2, 5}, 2, 40)}, [=](Builder& b, const Tensors& in) {
+            return Tensors{b.add_one(Op::rope, "rope", in, of, shape, DType::float64)};
+          }};
+}
+
+GradientCases rope_cases() {
+  using Kind = RopeOf::Kind;
+  return {
+      rope_case("halves", {}),
+      rope_case("pairs", {.interleave = true}),
+      rope_case("one_pair", {}, 2),
+      rope_case("back", {.inverse = true}),
+      rope_case("pairs_back", {.interleave = true, .inverse = true}),
+      rope_case("scaled", {.min_timescale = 2, .max_timescale = 500, .linear_scaling = 4}),
+      rope_case("llama3", {.kind = Kind::llama3, .max_timescale = 500000}, 10),
+      rope_case("yarn", {.kind = Kind::yarn, .factor = 40}, 10),
+      rope_case("yarn_pairs_scaled", {.kind = Kind::yarn, .interleave = true, .factor = 40, .attention_scaling = true},
+                10),
+      rope_case("yarn_ramp_unrounded",
+                {.kind = Kind::yarn, .factor = 32, .original_max_positions = 64, .truncate = false}, 14),
+  };
+}
+
+struct AttentionSizes {
+  std::int64_t rows = 2, length = 5, heads = 3, key_heads = 3, dim = 4, value_dim = 4;
+};
+
+Numbers positions(std::int64_t rows, std::int64_t length) {
+  Numbers made(DType::int32, {rows, length});
+  for (std::int64_t i = 0; i < made.count(); ++i) made.set(i, static_cast<double>(i % length));
+  return made;
+}
+
+GradientCase attention_case(const std::string& variant, const AttentionOf& of, const AttentionSizes& s,
+                            bool sinks = false) {
+  GradientCase made{Op::attention, variant, {}, {}};
+  made.operands = {random_numbers({s.rows, s.length, s.heads, s.dim}, 1, -2, 2),
+                   random_numbers({s.rows, s.length, s.key_heads, s.dim}, 2, -2, 2),
+                   random_numbers({s.rows, s.length, s.key_heads, s.value_dim}, 3), positions(s.rows, s.length),
+                   filled(DType::int32, {s.rows, s.length}, 1)};
+  if (sinks) made.operands.push_back(random_numbers({s.heads}, 4));
+  if (s.length == 1 || of.window == 1) made.flat = {0, 1};  // a probability of one, whatever the score
+  made.build = [=](Builder& b, const Tensors& in) {
+    return Tensors{
+        b.add_one(Op::attention, "attention", in, of, {s.rows, s.length, s.heads, s.value_dim}, DType::float64)};
+  };
+  return made;
+}
+
+// Two documents a row, the second with positions from 0 on, and padding behind.
+GradientCase packed(GradientCase of) {
+  const std::int64_t length = of.operands[3].shape[1];
+  for (std::int64_t i = 0; i < of.operands[3].count(); ++i) {
+    const std::int64_t s = i % length;
+    const std::int64_t second = 2 + i / length;
+    const bool padding = s >= length - 1;
+    of.operands[4].set(i, padding ? 0 : s < second ? 1 : 2);
+    of.operands[3].set(i, padding ? 0 : static_cast<double>(s < second ? s : s - second));
+  }
+  return of;
+}
+
+GradientCases attention_cases() {
+  const AttentionSizes grouped{2, 7, 6, 2, 3, 3};
+  return {
+      attention_case("plain", {}, {}),
+      attention_case("scaled", {.score_scale = 0.5}, {}),
+      attention_case("one_position", {}, {2, 1, 3, 3, 4, 4}),
+      attention_case("grouped_heads", {}, grouped),
+      attention_case("one_key_head", {}, {1, 5, 5, 1, 3, 3}),
+      attention_case("narrow_values", {.score_scale = 0.3}, {1, 5, 3, 3, 5, 3}),
+      attention_case("window", {.window = 3}, {1, 7, 1, 1, 3, 3}),
+      attention_case("window_of_one", {.window = 1}, {1, 3, 1, 1, 3, 3}),
+      attention_case("soft_cap", {.soft_cap = 2}, {}),
+      attention_case("sinks", {}, {}, true),
+      packed(attention_case("packed", {}, {2, 7, 1, 1, 3, 3})),
+      packed(attention_case("everything", {.window = 2, .score_scale = 0.7, .soft_cap = 3}, grouped, true)),
+      // Longer than a block of the kernels.
+      attention_case("long", {.window = 50, .soft_cap = 5}, {1, 131, 2, 1, 3, 3}, true),
+  };
+}
+
+GradientCase embed_case(const std::string& variant, const Shape& tokens) {
+  return {Op::embed, variant, {random_numbers({7, 3}, 1), draws(tokens, 2, 6)}, [=](Builder& b, const Tensors& in) {
+            return Tensors{b.add_one(Op::embed, "embed", in, {}, {tokens[0], tokens[1], 3}, DType::float64)};
+          }};
+}
+
+// A position in three does not count.
+Numbers segments(const Shape& shape) {
+  Numbers made(DType::int32, shape);
+  for (std::int64_t i = 0; i < made.count(); ++i) made.set(i, static_cast<double>(i % 3));
+  return made;
+}
+
+GradientCase cross_entropy_case(const std::string& variant, double z_loss, bool mean) {
+  return {
+      Op::cross_entropy,
+      variant,
+      {random_numbers({2, 5, 7}, 1, -3, 3), draws({2, 5}, 2, 7), segments({2, 5})},
+      [=](Builder& b, const Tensors& in) {
+        const Tensors made =
+            b.add(Op::cross_entropy, "loss", in, CrossEntropyOf{z_loss}, {{{}, DType::float64}, {{}, DType::float64}});
+        return mean ? Tensors{binary(Binary::divide, made[0], unary(Unary::offset, made[1], 1e-8))} : Tensors{made[0]};
+      }};
+}
+
+}  // namespace
+
+GradientCases layer_cases() {
+  GradientCases all{
+      {Op::softmax,
+       "",
+       {random_numbers({3, 7}, 1, -3, 3)},
+       [](Builder&, const Tensors& in) { return Tensors{softmax(in[0])}; }},
+      {Op::softmax,
+       "of_one",
+       {random_numbers({3, 1}, 1)},
+       [](Builder&, const Tensors& in) { return Tensors{softmax(in[0])}; },
+       1e-5,
+       {0}},
+      rms_norm_case("rows", {3, 5, 7}, 1e-5),
+      rms_norm_case("one_row", {1, 33}, 1e-5),
+      rms_norm_case("width_one", {5, 1}, 0.3),
+      rms_norm_case("large_epsilon", {3, 5}, 0.5),
+      embed_case("row", {1, 9}),
+      embed_case("rows", {3, 5}),
+      cross_entropy_case("sum", 0, false),
+      cross_entropy_case("mean", 0, true),
+      cross_entropy_case("z_loss", 0.1, true),
+  };
+  for (const GradientCases& more : {rope_cases(), attention_cases()}) all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace moesh::graph::test

@@ -1,0 +1,129 @@
+// What parameters start from: the spread that is asked for, the same on every run and for any number of threads.
+#include <algorithm>
+#include <cmath>
+
+#include "base/bfloat16.h"
+#include "tests/train/trainer_support.h"
+
+namespace moesh::train {
+namespace {
+
+using graph::Initializer;
+using test::numbers_of;
+
+std::vector<double> draw(const Initializer& of, const Shape& shape, std::int64_t seed = 0,
+                         const std::string& path = "w", int threads = 2) {
+  const auto pool = run::Pool::create();
+  run::Workers workers(threads);
+  return numbers_of(initial_value(path, shape, DType::float32, of, seed, *pool, workers));
+}
+
+struct Moments {
+  double mean = 0, deviation = 0, largest = 0;
+};
+
+Moments moments(const std::vector<double>& values) {
+  Moments m;
+  for (const double x : values) m.mean += x / static_cast<double>(values.size());
+  for (const double x : values) m.deviation += (x - m.mean) * (x - m.mean) / static_cast<double>(values.size());
+  m.deviation = std::sqrt(m.deviation);
+  for (const double x : values) m.largest = std::max(m.largest, std::abs(x));
+  return m;
+}
+
+constexpr std::int64_t kDraws = 200000;  // means are off by 0.002 deviations, deviations by 0.0016 of themselves
+
+TEST(Initialize, ZerosAndOnesAreThat) {
+  const std::vector<double> zeros = draw({Initializer::Kind::zeros}, {3, 5});
+  const std::vector<double> ones = draw({Initializer::Kind::ones}, {3, 5});
+  EXPECT_TRUE(std::all_of(zeros.begin(), zeros.end(), [](double x) { return x == 0; }));
+  EXPECT_TRUE(std::all_of(ones.begin(), ones.end(), [](double x) { return x == 1; }));
+}
+
+TEST(Initialize, NormalHasADeviationOfOneAndTails) {
+  const Moments m = moments(draw({Initializer::Kind::normal}, {kDraws}));
+  EXPECT_NEAR(m.mean, 0, 0.01);
+  EXPECT_NEAR(m.deviation, 1, 0.01);
+  EXPECT_GT(m.largest, 3.5);
+  EXPECT_LT(m.largest, 7);
+}
+
+// Cut at two deviations of what is drawn, which is widened so that the deviation is 1 / sqrt(inputs).
+TEST(Initialize, FanInHasTheInverseRootOfTheInputsAsDeviation) {
+  for (const std::int64_t inputs : {1, 64, 1000}) {
+    const double expected = 1 / std::sqrt(static_cast<double>(inputs));
+    const Moments m = moments(draw({Initializer::Kind::fan_in, inputs}, {kDraws}));
+    EXPECT_NEAR(m.mean / expected, 0, 0.01);
+    EXPECT_NEAR(m.deviation / expected, 1, 0.01);
+    EXPECT_LE(m.largest / expected, 2 / 0.8796 + 1e-3);
+    EXPECT_GT(m.largest / expected, 2 / 0.8796 - 0.01);
+  }
+}
+
+TEST(Initialize, DividesFurtherWhereThatIsAsked) {
+  const std::vector<double> whole = draw({Initializer::Kind::fan_in, 9}, {100});
+  const std::vector<double> divided = draw({Initializer::Kind::fan_in, 9, 4}, {100});
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(divided[i], whole[i] / 4, 1e-7);
+}
+
+TEST(Initialize, IsTheSameForAnyNumberOfThreads) {
+  const Initializer of{Initializer::Kind::fan_in, 5};
+  const std::vector<double> one = draw(of, {kDraws}, 3, "w", 1);
+  EXPECT_EQ(one, draw(of, {kDraws}, 3, "w", 2));
+  EXPECT_EQ(one, draw(of, {kDraws}, 3, "w", 3));
+}
+
+TEST(Initialize, DependsOnTheSeedAndThePath) {
+  const Initializer of{Initializer::Kind::normal};
+  const std::vector<double> here = draw(of, {50}, 0, "decoder/a");
+  EXPECT_EQ(here, draw(of, {50}, 0, "decoder/a"));
+  EXPECT_NE(here, draw(of, {50}, 1, "decoder/a"));
+  EXPECT_NE(here, draw(of, {50}, 0, "decoder/b"));
+}
+
+// An element depends on its index alone, so a shape that begins alike begins with the same numbers.
+TEST(Initialize, OfAnElementDependsOnItsIndexAlone) {
+  const Initializer of{Initializer::Kind::normal};
+  const std::vector<double> few = draw(of, {3, 7});
+  const std::vector<double> many = draw(of, {30, 7});
+  EXPECT_TRUE(std::equal(few.begin(), few.end(), many.begin()));
+}
+
+TEST(Initialize, InBfloat16IsTheRoundedFloat32) {
+  const auto pool = run::Pool::create();
+  run::Workers workers(1);
+  const Initializer of{Initializer::Kind::fan_in, 3};
+  const std::vector<double> wide = draw(of, {100});
+  const run::Array narrow = initial_value("w", {100}, DType::bfloat16, of, 0, *pool, workers);
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    EXPECT_EQ(static_cast<float>(narrow.as<bfloat16>()[i]), static_cast<float>(bfloat16(static_cast<float>(wide[i]))));
+  }
+}
+
+// The deviations that the reference's own initialisation had: experts count their own dim as inputs, the query's kernel
+// is divided by the root of the head's size where scores are not scaled.
+TEST(Initialize, GivesAModelTheDeviationsOfTheReference) {
+  const std::int64_t width = 48, experts = 6, hidden = 40, head = 24;
+  const test::Training made(
+      test::kTinyMixtral +
+      "base_emb_dim=48 base_mlp_dim=40 base_moe_mlp_dim=40 num_experts=6 head_dim=24 vocab_size=300");
+  const auto check = [&](const std::string& path, double expected) {
+    const std::vector<double> values = made.parameter(path);
+    // Three deviations of an estimated deviation.
+    EXPECT_NEAR(moments(values).deviation / expected, 1, 3 / std::sqrt(2.0 * static_cast<double>(values.size())))
+        << path;
+  };
+  const auto root = [](std::int64_t n) { return std::sqrt(static_cast<double>(n)); };
+  check("token_embedder/embedding", 1);
+  check("decoder/logits_dense/kernel", 1 / root(width));
+  check("decoder/layers/MoeBlock_0/gate/kernel", 1 / root(width));
+  check("decoder/layers/MoeBlock_0/wi_0", 1 / root(experts * hidden));
+  check("decoder/layers/MoeBlock_0/wi_1", 1 / root(experts * hidden));
+  check("decoder/layers/MoeBlock_0/wo", 1 / root(experts * width));
+  check("decoder/layers/self_attention/query/kernel", 1 / root(width * head));
+  check("decoder/layers/self_attention/key/kernel", 1 / root(width));
+  EXPECT_EQ(made.parameter("decoder/decoder_norm/scale"), std::vector<double>(48, 1));
+}
+
+}  // namespace
+}  // namespace moesh::train

@@ -1,0 +1,258 @@
+// `moesh train` as a whole: what it prints, what it writes, and how it ends.
+#include <cmath>
+#include <cstdlib>
+#include <regex>
+#include <sys/wait.h>
+
+#include <gmock/gmock.h>
+
+#include "tests/train/train_support.h"
+#include "tests/train/trainer_support.h"
+#include "train/loop.h"
+
+namespace moesh::train {
+namespace {
+
+using nlohmann::json;
+using test::kTinyMixtral;
+using test::kTinyModel;
+using test::Outcome;
+using test::TemporaryFolder;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
+
+Outcome train_with(const std::string& request) { return test::outcome_of(test::words_of("train " + request)); }
+
+std::vector<json> metrics_in(const std::string& path) {
+  std::vector<json> all;
+  std::vector<std::string> lines = split(test::read_text(path), '\n');
+  EXPECT_EQ(lines.back(), "") << "a last line that is not whole";
+  lines.pop_back();
+  for (const std::string& line : lines) all.push_back(json::parse(line));
+  return all;
+}
+
+TEST(Train, WritesTheMetricsOfEveryStep) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/deep/er/m.jsonl";
+  const Outcome outcome =
+      train_with(kTinyMixtral + "steps=5 learning_rate=0.02 load_balance_loss_weight=0.1 metrics_file=" + path);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::vector<json> metrics = metrics_in(path);
+  ASSERT_EQ(metrics.size(), 5u);
+  const config::Settings settings = config::load(test::words_of("steps=5 learning_rate=0.02")).settings;
+  for (std::size_t step = 0; step < metrics.size(); ++step) {
+    const json& of = metrics[step];
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : of.items()) keys.push_back(key);
+    EXPECT_THAT(keys, UnorderedElementsAre("step", "seconds", "learning_rate", "loss", "lm_loss", "moe_lb_loss",
+                                           "total_weights", "raw_grad_norm", "grad_norm", "param_norm"));
+    EXPECT_EQ(of["step"], step);
+    EXPECT_EQ(of["learning_rate"].get<double>(), learning_rate(settings, static_cast<std::int64_t>(step)));
+    EXPECT_EQ(of["total_weights"], 14);
+    EXPECT_GT(of["seconds"].get<double>(), 0);
+    EXPECT_NEAR(of["loss"].get<double>(), of["lm_loss"].get<double>() + of["moe_lb_loss"].get<double>(), 1e-6);
+    EXPECT_NEAR(of["grad_norm"].get<double>(), std::min(1.0, of["raw_grad_norm"].get<double>()), 1e-5);
+  }
+  EXPECT_LT(metrics[4]["loss"].get<double>(), metrics[0]["loss"].get<double>());
+}
+
+TEST(Train, PrintsTheReferencesLineForEveryStep) {
+  const TemporaryFolder folder;
+  const std::string number = R"(\d+\.\d{3})";
+  const std::string line = "completed step: \\d+, seconds: " + number + ", TFLOP/s/device: " + number +
+                           ", Tokens/s/device: " + number + ", total_weights: 14, loss: " + number +
+                           ", lm_loss: " + number + ", perplexity: " + number;
+  const auto lines_of = [&](const std::string& request, const std::string& expected) {
+    const Outcome outcome = train_with(request + "steps=3 metrics_file=" + folder.path() + "/m.jsonl");
+    int found = 0;
+    for (const std::string& printed : split(outcome.out, '\n'))
+      found += std::regex_match(printed, std::regex(expected)) ? 1 : 0;
+    return found;
+  };
+  EXPECT_EQ(lines_of(kTinyModel, line), 3);
+  EXPECT_EQ(lines_of(kTinyMixtral, line + R"(, moe_lb_loss: \d+\.\d{6})"), 3);
+}
+
+TEST(Train, SaysWhatItTrainsAndWhatCameOut) {
+  const TemporaryFolder folder;
+  const Outcome outcome = train_with(kTinyModel + "steps=2 metrics_file=" + folder.path() + "/m.jsonl");
+  EXPECT_THAT(outcome.out, HasSubstr("default on cpu-1: 1 device as one device, default rules\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("2 rows of 7 tokens a step from synthetic tokens, one fixed batch\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n2 steps in "));
+  EXPECT_THAT(outcome.out, HasSubstr("Metrics: " + folder.path() + "/m.jsonl\n"));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Train, WritesIntoTheFolderOfTheRun) {
+  const TemporaryFolder folder;
+  train_with(kTinyModel + "steps=1 run_name=mine base_output_directory=" + folder.path());
+  EXPECT_EQ(metrics_in(folder.path() + "/mine/metrics.jsonl").size(), 1u);
+  train_with(kTinyModel + "steps=1 base_output_directory=" + folder.path());
+  int folders = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_TRUE(name == "mine" || std::regex_match(name, std::regex(R"(default_\d{4}-\d\d-\d\d-\d\d-\d\d)"))) << name;
+    ++folders;
+  }
+  EXPECT_EQ(folders, 2);
+}
+
+TEST(Train, SaysThatARemoteFolderCannotBeWritten) {
+  const TemporaryFolder folder;
+  const auto here = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const Outcome outcome = train_with(kTinyModel + "steps=1 run_name=a base_output_directory=gs://bucket/runs");
+  std::filesystem::current_path(here);
+  EXPECT_THAT(outcome.err, HasSubstr("gs://bucket/runs cannot be written from here; moesh_output is used"));
+  EXPECT_EQ(metrics_in(folder.path() + "/moesh_output/a/metrics.jsonl").size(), 1u);
+}
+
+TEST(Train, FailsWhenItsMetricsCannotBeWritten) {
+  const Outcome outcome = train_with(kTinyModel + "steps=1 metrics_file=/proc/none/m.jsonl");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("/proc/none/m.jsonl: the file cannot be written"));
+  const Outcome full = train_with(kTinyModel + "steps=1 metrics_file=/dev/full");
+  EXPECT_EQ(full.code, 1);
+  EXPECT_THAT(full.err, HasSubstr("/dev/full: the metrics could not be written"));
+}
+
+double last_loss(const std::string& request) {
+  const TemporaryFolder folder;
+  const Outcome outcome = train_with(request + " metrics_file=" + folder.path() + "/m.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return metrics_in(folder.path() + "/m.jsonl").back()["loss"];
+}
+
+TEST(Train, GivesTheSameLossesEveryTimeAndOthersForAnotherSeed) {
+  const double loss = last_loss(kTinyMixtral + "steps=4 learning_rate=0.01");
+  EXPECT_EQ(loss, last_loss(kTinyMixtral + "steps=4 learning_rate=0.01"));
+  EXPECT_NE(loss, last_loss(kTinyMixtral + "steps=4 learning_rate=0.01 init_weights_seed=1"));
+}
+
+TEST(Train, LearnsAText) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "the cat sat on the mat. ";
+  const std::string path = folder.write("a.txt", text);
+  const double loss =
+      last_loss(kTinyModel + "vocab_size=128 dataset_type=text dataset_path=" + path + " steps=150 learning_rate=0.02");
+  EXPECT_LT(loss, 1);
+}
+
+TEST(Train, RefusesDataThatTheModelDoesNotFit) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      train_with(kTinyModel + "dataset_type=text dataset_path=" + folder.write("a.txt", "some text") +
+                 " metrics_file=" + folder.path() + "/m.jsonl");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("token 115 in row 0, the vocabulary has 23"));
+  EXPECT_EQ(train_with(kTinyModel + "dataset_type=tfds").code, 2);
+}
+
+TEST(Train, TakesTheStepsOfTheScheduleWhereNoneAreGiven) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.jsonl";
+  train_with(kTinyModel + "steps=-1 learning_rate_schedule_steps=3 metrics_file=" + path);
+  EXPECT_EQ(metrics_in(path).size(), 3u);
+  EXPECT_EQ(train_with(kTinyModel + "steps=0 learning_rate_schedule_steps=3 metrics_file=" + path).code, 0);
+  EXPECT_EQ(test::read_text(path), "") << "no step at all";
+  const Outcome neither = train_with(kTinyModel + "steps=-1");
+  EXPECT_EQ(neither.code, 2);
+  EXPECT_THAT(neither.err, HasSubstr("steps=-1 stands for learning_rate_schedule_steps, which is -1 too"));
+}
+
+// Refused before anything of that size is allocated.
+TEST(Train, RefusesAModelThatTheMachineCannotHold) {
+  const Outcome outcome =
+      train_with("model_name=llama3-405b compile_topology=cpu-1 dataset_type=synthetic per_device_batch_size=1");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr(" of memory are needed, "));
+}
+
+TEST(Train, RefusesSeveralDevices) {
+  const Outcome outcome = train_with(kTinyModel + "compile_topology=cpu-8 per_device_batch_size=1");
+  EXPECT_EQ(outcome.code, 2);
+}
+
+// A rate of a million makes parameters of a million, whose products leave float32.
+const std::string kDiverging = kTinyModel + "steps=30 learning_rate=1000000 warmup_steps_fraction=0 ";
+
+TEST(Train, EndsWhereTheLossIsNoNumberAndNamesTheFirstTensor) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.jsonl";
+  const Outcome outcome = train_with(kDiverging + "adam_weight_decay=1 metrics_file=" + path);
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  const std::regex report(R"(moesh: error: training: the loss of step \d+ is -?(nan|inf))"
+                          R"(; the first value that is not finite is (made by \w+ at|the parameter) \S+\n)");
+  EXPECT_TRUE(std::regex_search(outcome.err, report)) << outcome.err;
+  for (const json& of : metrics_in(path)) EXPECT_TRUE(of["loss"].is_number());
+}
+
+TEST(Train, GoesOnWithoutANumberWhereThatIsAsked) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.jsonl";
+  const Outcome outcome = train_with(
+      kDiverging + "adam_weight_decay=1 abort_on_nan_loss=false abort_on_inf_loss=false metrics_file=" + path);
+  EXPECT_EQ(outcome.code, 0);
+  const std::vector<json> metrics = metrics_in(path);
+  ASSERT_EQ(metrics.size(), 30u);
+  EXPECT_TRUE(metrics.back()["loss"].is_null());
+}
+
+// A run that would take hours, interrupted once it has written something.
+TEST(Train, EndsAfterTheStepOnAnInterrupt) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.jsonl";
+  const std::string command = fmt::format(
+      "{} train {} steps=1000000000 metrics_file={} >{}/out 2>&1 & pid=$!; for i in $(seq 400); do [ -s {} ] || sleep "
+      "0.05; done; "
+      "kill -INT $pid; wait $pid",
+      MOESH_BINARY, kTinyModel, path, folder.path(), path);
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  const std::string out = test::read_text(folder.path() + "/out");
+  EXPECT_THAT(out, HasSubstr("interrupted: "));
+  EXPECT_THAT(out, HasSubstr(fmt::format("interrupted: {} steps in ", metrics_in(path).size())));
+}
+
+double billions(std::int64_t parameters) { return static_cast<double>(parameters) / 1e9; }
+
+ModelSize size_of_model(const std::string& request, std::int64_t tokens = 1, std::int64_t length = 0) {
+  const cli::Session session = test::session(request);
+  return model_size(session.graph, session.shape, tokens, length);
+}
+
+// Those in use count the tables of the vocabulary too, which the models' own descriptions mostly leave out.
+TEST(ModelSize, IsTheKnownNumberOfParametersAndOfThoseInUse) {
+  const auto check = [](const std::string& model, double all, double active) {
+    const ModelSize size = size_of_model("model_name=" + model);
+    EXPECT_NEAR(billions(size.parameters) / all, 1, 0.01) << model;
+    EXPECT_NEAR(billions(size.active) / active, 1, 0.02) << model;
+  };
+  check("llama2-7b", 6.74, 6.74);
+  check("mixtral-8x7b", 46.7, 12.9);
+  check("qwen3-30b-a3b", 30.5, 3.35);
+  check("qwen3-235b-a22b", 235.1, 22.2);
+  check("deepseek2-16b", 15.7, 2.66);
+  check("deepseek3-671b", 671.0, 37.6);
+  check("gpt-oss-20b", 20.9, 4.19);
+}
+
+// Six operations for each parameter that a token is multiplied with, and attention over half of the row: 4 times 2
+// times heads, dims and positions for a layer, halved, and as much again twice on the way back.
+TEST(ModelSize, CountsTheOperationsOfAStep) {
+  const std::string request = kTinyModel + "max_target_length=8 ";
+  const ModelSize size = size_of_model(request, 100, 8);
+  const double table = 23 * 12;
+  const double multiplied = static_cast<double>(size.parameters) - table;
+  const double attention = 2 * 2 * (6 + 6) * 0.5 * 8;  // layers, heads, dims of keys and values, positions seen
+  EXPECT_DOUBLE_EQ(size.step_flops, 6.0 * 100 * (multiplied + attention));
+  const ModelSize tied = size_of_model(request + "logits_via_embedding=true", 100, 8);
+  EXPECT_EQ(tied.parameters, size.parameters - 23 * 12);
+  EXPECT_DOUBLE_EQ(tied.step_flops, size.step_flops) << "the one table is multiplied with at the end";
+}
+
+}  // namespace
+}  // namespace moesh::train

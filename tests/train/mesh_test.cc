@@ -1,0 +1,155 @@
+// Recorded runs on meshes: the same numbers whatever the layout, the same bits whatever the threads.
+#include <algorithm>
+
+#include <gmock/gmock.h>
+
+#include "tests/train/train_support.h"
+#include "tests/train/trainer_support.h"
+
+namespace moesh::train {
+namespace {
+
+using test::Outcome;
+using test::outcome_of;
+using ::testing::HasSubstr;
+
+const std::filesystem::path kLayouts = std::filesystem::path(MOESH_SOURCE_DIR) / "tests/golden/layouts";
+
+std::vector<std::string> words(const std::string& line) {
+  std::vector<std::string> all;
+  for (const std::string& word : split(line, ' ')) {
+    if (!word.empty()) all.push_back(word);
+  }
+  return all;
+}
+
+void hold(const std::string& run, const std::string& changes) {
+  std::vector<std::string> line{"verify", (test::kRecordedRuns / run).string()};
+  for (const std::string& word : words(changes)) line.push_back(word);
+  const Outcome outcome = outcome_of(line);
+  EXPECT_EQ(outcome.code, 0) << run << " " << changes << "\n" << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("all as recorded.")) << run << " " << changes;
+}
+
+// Every axis alone and in mixes, two, four and eight devices.
+constexpr const char* kMeshes[] = {
+    "ici_fsdp_parallelism=2",
+    "ici_fsdp_parallelism=8",
+    "ici_fsdp_parallelism=1 ici_data_parallelism=4",
+    "ici_fsdp_parallelism=1 ici_tensor_parallelism=2",
+    "ici_fsdp_parallelism=1 ici_context_parallelism=4",
+    "ici_fsdp_parallelism=2 ici_data_parallelism=2 ici_tensor_parallelism=2",
+    "ici_fsdp_parallelism=2 ici_context_parallelism=2 ici_tensor_parallelism=2",
+    "ici_fsdp_parallelism=2 ici_fsdp_transpose_parallelism=2 ici_tensor_sequence_parallelism=2",
+};
+constexpr const char* kExpertMeshes[] = {
+    "ici_fsdp_parallelism=1 ici_expert_parallelism=2",
+    "ici_fsdp_parallelism=2 ici_expert_parallelism=4",
+    "ici_fsdp_parallelism=2 ici_expert_parallelism=2 ici_tensor_parallelism=2",
+    "ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=ep-as-cp",
+    "ici_fsdp_parallelism=2 ici_context_parallelism=2 ici_expert_parallelism=2 custom_mesh_and_rule=cp-as-ep",
+    "ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=ep-as-dp",
+    "ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=ep-tp",
+    "ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=shard-exp-on-fsdp",
+    "ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=fsdp-as-dp-for-attn",
+    "ici_fsdp_parallelism=8 custom_mesh_and_rule=pure-fsdp",
+    "ici_fsdp_parallelism=4 ici_fsdp_transpose_parallelism=2 custom_mesh_and_rule=2d-fsdp",
+};
+
+std::string identifier(std::string name) {
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+  return name;
+}
+
+class MeshSlow : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MeshSlow, IsAsRecorded) {
+  for (const char* mesh : kMeshes) hold(GetParam(), mesh);
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, MeshSlow,
+                         ::testing::Values("llama", "llama-tied", "llama-muon-rms", "mixtral", "mixtral-cap1.0",
+                                           "deepseek3-muon", "gptoss"),
+                         [](const auto& test) { return identifier(test.param); });
+
+class ExpertMeshSlow : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ExpertMeshSlow, IsAsRecorded) {
+  for (const char* mesh : kExpertMeshes) hold(GetParam(), mesh);
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, ExpertMeshSlow, ::testing::Values("mixtral", "mixtral-cap1.0", "deepseek3-muon", "gptoss"),
+                         [](const auto& test) { return identifier(test.param); });
+
+class MixedMeshSlow : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MixedMeshSlow, IsAsRecorded) {
+  hold(GetParam(), "ici_fsdp_parallelism=2 ici_expert_parallelism=2 ici_context_parallelism=2");
+  hold(GetParam(), "ici_fsdp_parallelism=2 ici_expert_parallelism=2 ici_tensor_parallelism=2");
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, MixedMeshSlow,
+                         ::testing::Values("deepseek2", "deepseek3", "deepseek3-bf16", "deepseek3-biasupdate", "deepseek3-lb",
+                                           "deepseek3-padded", "gptoss-clamp", "mixtral-bf16", "mixtral-cap1.25",
+                                           "mixtral-ga2", "mixtral-lb", "mixtral-lb-ga2", "mixtral-packed",
+                                           "mixtral-unscanned", "qwen3moe"),
+                         [](const auto& test) { return identifier(test.param); });
+
+TEST(LayoutsSlow, AreAsRecorded) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kLayouts)) {
+    const Outcome outcome = outcome_of({"verify", entry.path().string()});
+    EXPECT_EQ(outcome.code, 0) << entry.path() << "\n" << outcome.out << outcome.err;
+    ++count;
+  }
+  EXPECT_EQ(count, 8);
+}
+
+TEST(Mesh, ALayoutThatIsTamperedWithIsNoticed) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() + "/layouts");
+  std::filesystem::create_directory_symlink(test::kRecordedRuns, folder.path() + "/models");
+  auto layout = nlohmann::json::parse(test::read_text(kLayouts / "mixtral-dense-fsdp8.json"));
+  const auto written = [&] { return folder.write("layouts/changed.json", layout.dump()); };
+  EXPECT_EQ(outcome_of({"verify", written()}).code, 0);
+  auto changed = layout;
+  changed["curve"][3]["raw_grad_norm"] = changed["curve"][3]["raw_grad_norm"].get<double>() * 1.001;
+  std::swap(layout, changed);
+  const Outcome off = outcome_of({"verify", written()});
+  EXPECT_EQ(off.code, 1);
+  EXPECT_THAT(off.out, HasSubstr("gradient norms"));
+  EXPECT_THAT(off.out, HasSubstr("OFF  step 3"));
+  layout["expect"] = "something else";
+  const Outcome refused = outcome_of({"verify", written()});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("'expect' is 'something else', 'recorded curve' or 'one device' was expected"));
+}
+
+std::vector<double> all_numbers(const std::string& request, int threads) {
+  test::Training training(request, threads);
+  std::vector<double> all;
+  for (int step = 0; step < 3; ++step) {
+    const StepMetrics metrics = training.trainer.step(training.batch());
+    all.insert(all.end(), {metrics.loss, metrics.raw_grad_norm, metrics.param_norm});
+  }
+  for (const std::string& path : training.paths()) {
+    const std::vector<double> numbers = training.parameter(path);
+    all.insert(all.end(), numbers.begin(), numbers.end());
+  }
+  return all;
+}
+
+TEST(Mesh, GivesTheSameBitsWhateverTheThreadsAndAgain) {
+  const std::string request = test::kTinyMixtral +
+                              "compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_tensor_parallelism=2 ici_context_parallelism=2 "
+                              "sparse_matmul=false capacity_factor=1.5 max_target_length=8 vocab_size=24 "
+                              "base_num_kv_heads=2 per_device_batch_size=1 num_experts=4";
+  const std::vector<double> once = all_numbers(request, 1);
+  EXPECT_EQ(once, all_numbers(request, 1));
+  EXPECT_EQ(once, all_numbers(request, 2));
+  EXPECT_EQ(once, all_numbers(request, 5));
+}
+
+}  // namespace
+}  // namespace moesh::train

@@ -1,0 +1,83 @@
+// Recorded runs: what a folder says, and what it has to hold.
+#include <gmock/gmock.h>
+
+#include "tests/train/train_support.h"
+#include "train/reference_run.h"
+
+namespace moesh::train {
+namespace {
+
+using nlohmann::json;
+using test::message_of;
+using test::RunCopy;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+TEST(ReferenceRun, IsWhatItsFolderSays) {
+  const ReferenceRun run = read_reference_run((test::kRecordedRuns / "mixtral-ga2").string() + "//");
+  EXPECT_EQ(run.name, "mixtral-ga2");
+  EXPECT_EQ(run.request.front(), "model_name=mixtral-8x7b");
+  EXPECT_THAT(run.request, Contains("gradient_accumulation_steps=2"));
+  EXPECT_THAT(run.request, Contains("sparse_matmul=false"));
+  EXPECT_THAT(run.request, Contains("jax_cache_dir="));
+  EXPECT_EQ(run.devices, 1);
+  ASSERT_EQ(run.curve.size(), 20u);
+  EXPECT_EQ(run.curve[19].step, 19);
+  EXPECT_NEAR(run.curve[0].loss, 6.104, 0.001);
+  EXPECT_GT(run.curve[0].raw_grad_norm, 0);
+  EXPECT_TRUE(run.batch.has("inputs"));
+  EXPECT_FALSE(run.expect.has_value());
+}
+
+TEST(ReferenceRun, TakesParametersFromItselfOrFromTheRunItNames) {
+  EXPECT_THAT(read_reference_run((test::kRecordedRuns / "mixtral-lb").string()).parameters.path,
+              HasSubstr("/mixtral/params"));
+  EXPECT_THAT(read_reference_run((test::kRecordedRuns / "llama").string()).parameters.path, HasSubstr("/llama/params"));
+}
+
+TEST(ReferenceRun, SpellsPathsWithDots) { EXPECT_EQ(dotted("decoder/layers/wo"), "decoder.layers.wo"); }
+
+template <typename Change>
+std::string refusal(const std::string& file, Change change) {
+  const RunCopy copy("mixtral-sparse");
+  copy.change_json(file, change);
+  return message_of([&] { read_reference_run(copy.path()); });
+}
+
+TEST(ReferenceRun, IsRefusedWithoutWhatDescribesIt) {
+  EXPECT_THAT(refusal("config.json", [](json& config) { config.erase("model_name"); }),
+              HasSubstr("config.json: 'model_name' is missing"));
+  EXPECT_THAT(refusal("config.json", [](json& config) { config.erase("devices"); }), HasSubstr("'devices' is missing"));
+  EXPECT_THAT(refusal("config.json", [](json& config) { config["devices"] = "one"; }),
+              HasSubstr("'devices' is \"one\", which is not of the type expected"));
+  EXPECT_THAT(refusal("config.json", [](json& config) { config = json::array(); }),
+              HasSubstr("'model_name' is missing"));
+  EXPECT_THAT(refusal("curve.json", [](json& curve) { curve = json::array(); }),
+              HasSubstr("a list of steps was expected"));
+  EXPECT_THAT(refusal("curve.json", [](json& curve) { curve = json::object(); }),
+              HasSubstr("a list of steps was expected"));
+  EXPECT_THAT(refusal("curve.json", [](json& curve) { curve[3].erase("loss"); }),
+              HasSubstr("curve.json: 'loss' is missing"));
+}
+
+TEST(ReferenceRun, IsRefusedWhenAFileIsMissingOrNotJson) {
+  const test::TemporaryFolder folder;
+  EXPECT_THAT(message_of([&] { read_reference_run(folder.path()); }), HasSubstr("/config.json: no such file"));
+  folder.write("config.json", "{");
+  EXPECT_THAT(message_of([&] { read_reference_run(folder.path()); }), HasSubstr("/config.json: not readable as JSON"));
+  const RunCopy copy("mixtral-sparse");
+  std::filesystem::remove(copy.path() + "/params.safetensors");
+  EXPECT_THAT(message_of([&] { read_reference_run(copy.path()); }),
+              HasSubstr("/mixtral/params.safetensors: the file cannot be opened"));
+}
+
+// A file with a hole takes no room.
+TEST(ReferenceRun, IsRefusedWhenItsDescriptionIsHuge) {
+  const test::TemporaryFolder folder;
+  std::filesystem::resize_file(folder.write("config.json", "{}"), (64u << 20) + 1);
+  EXPECT_THAT(message_of([&] { read_reference_run(folder.path()); }),
+              HasSubstr("too large for the description of a run"));
+}
+
+}  // namespace
+}  // namespace moesh::train

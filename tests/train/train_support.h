@@ -1,0 +1,101 @@
+// What tests of training need: commands run in process, files of tensors made and changed, recorded runs copied.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "tests/support.h"
+
+namespace moesh::test {
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+inline Outcome outcome_of(const std::vector<std::string>& words) {
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const int code = cli::run(words);
+  std::fflush(stdout);
+  std::fflush(stderr);
+  return {code, ::testing::internal::GetCapturedStdout(), ::testing::internal::GetCapturedStderr()};
+}
+
+inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// A safetensors file of that header and data.
+inline std::string safetensors(const std::string& header, const std::string& data) {
+  const std::uint64_t length = header.size();
+  std::string bytes(sizeof length, '\0');
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + header + data;
+}
+
+// The parts of one, to change and put together again.
+struct SafetensorsParts {
+  nlohmann::json header;
+  std::string data;
+
+  explicit SafetensorsParts(const std::string& bytes) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof length);
+    header = nlohmann::json::parse(bytes.substr(sizeof length, length));
+    data = bytes.substr(sizeof length + length);
+  }
+  float* floats(const std::string& tensor) {
+    return reinterpret_cast<float*>(data.data() + header.at(tensor)["data_offsets"][0].get<std::size_t>());
+  }
+  std::size_t count(const std::string& tensor) const {
+    const nlohmann::json& offsets = header.at(tensor)["data_offsets"];
+    return (offsets[1].get<std::size_t>() - offsets[0].get<std::size_t>()) / sizeof(float);
+  }
+  std::string bytes() const { return safetensors(header.dump(), data); }
+};
+
+inline const std::filesystem::path kRecordedRuns = std::filesystem::path(MOESH_SOURCE_DIR) / "tests/golden/models";
+
+// A copy of a recorded run that may be changed; it has its own parameters.
+class RunCopy {
+ public:
+  explicit RunCopy(const std::string& name) : path_(std::filesystem::path(folder_.path()) / name) {
+    std::filesystem::copy(kRecordedRuns / name, path_);
+    const auto config = nlohmann::json::parse(read_text(path_ / "config.json"));
+    const auto from = kRecordedRuns / config["params_from"].get<std::string>() / "params.safetensors";
+    if (!std::filesystem::exists(path_ / "params.safetensors"))
+      std::filesystem::copy(from, path_ / "params.safetensors");
+  }
+
+  std::string path() const { return path_.string(); }
+
+  template <typename Change>
+  void change_tensors(const std::string& file, Change change) const {
+    SafetensorsParts parts(read_text(path_ / file));
+    change(parts);
+    write_file(path_ / file, parts.bytes());
+  }
+
+  template <typename Change>
+  void change_json(const std::string& file, Change change) const {
+    auto json = nlohmann::json::parse(read_text(path_ / file));
+    change(json);
+    write_file(path_ / file, json.dump());
+  }
+
+ private:
+  TemporaryFolder folder_;
+  std::filesystem::path path_;
+};
+
+}  // namespace moesh::test

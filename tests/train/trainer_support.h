@@ -1,0 +1,83 @@
+// A small model in training, as its command line asks for it.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cli/session.h"
+#include "tests/support.h"
+#include "train/data.h"
+#include "train/initialize.h"
+#include "train/trainer.h"
+
+namespace moesh::test {
+
+// Two layers of a dense model; keys that follow win.
+inline const std::string kTinyModel =
+    "compile_topology=cpu-1 dtype=float32 base_num_decoder_layers=2 base_emb_dim=12 base_num_query_heads=2 "
+    "base_num_kv_heads=1 head_dim=6 base_mlp_dim=20 vocab_size=23 per_device_batch_size=2 max_target_length=7 "
+    "dataset_type=synthetic steps=20 ";
+
+// The same with experts; every layer has them.
+inline const std::string kTinyMixtral =
+    kTinyModel +
+    "model_name=mixtral-8x7b override_model_config=true base_moe_mlp_dim=20 num_experts=5 num_experts_per_tok=2 ";
+
+inline std::vector<double> numbers_of(const run::Array& array) {
+  return {array.as<float>(), array.as<float>() + array.view.count()};
+}
+
+// Of a value that one device has.
+inline std::vector<double> numbers_of(const run::Placed& value) { return numbers_of(value.shards.front()); }
+
+class Training {
+ public:
+  explicit Training(const std::string& request, int threads = 2)
+      : session(test::session(request)), workers(threads), trainer(session.graph, session.loaded.settings,
+                                                                                {session.layout, session.target}, workers) {
+    for (const graph::Node& node : session.graph.nodes) {
+      if (node.op != graph::Op::parameter) continue;
+      const graph::Value& value = session.graph.value(node.results.front());
+      const auto& of = std::get<graph::ParameterOf>(node.attributes);
+      trainer.set_parameter(node.path,
+                            train::initial_value(node.path, value.shape, value.dtype, of.initializer,
+                                                 settings().integer("init_weights_seed"), trainer.pool(), workers));
+    }
+  }
+
+  const config::Settings& settings() const { return session.loaded.settings; }
+
+  train::Batch batch(std::int64_t step = 0) {
+    const config::BatchSizes& sizes = session.batch;
+    return train::make_batch(*train::open_source(settings(), sizes.rows_to_load), step, sizes.rows_to_load,
+                             sizes.rows_to_train, settings().integer("max_target_length"), session.shape.vocab_size,
+                             trainer.pool());
+  }
+
+  std::vector<std::string> paths() const {
+    std::vector<std::string> all;
+    for (const train::Trained& trained : trainer.parameters()) all.push_back(trained.path);
+    return all;
+  }
+
+  std::vector<double> parameter(const std::string& path) const { return numbers_of(trainer.parameter(path)); }
+
+  run::Array array(const Shape& shape, const std::vector<double>& values) {
+    run::Array made = trainer.pool().allocate(shape, DType::float32);
+    for (std::size_t i = 0; i < values.size(); ++i) made.as<float>()[i] = static_cast<float>(values[i]);
+    return made;
+  }
+
+  run::Placed placed(const Shape& shape, const std::vector<double>& values) {
+    sharding::Spec whole;
+    whole.dims.resize(shape.size());
+    return {shape, whole, {array(shape, values)}};
+  }
+
+  cli::Session session;
+  run::Workers workers;
+  train::Trainer trainer;
+};
+
+}  // namespace moesh::test

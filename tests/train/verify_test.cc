@@ -1,0 +1,213 @@
+// The engine is held to every recorded run, and a change of any recorded number is noticed.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+
+#include "tests/train/train_support.h"
+
+namespace moesh::train {
+namespace {
+
+using nlohmann::json;
+using test::Outcome;
+using test::outcome_of;
+using test::RunCopy;
+using test::SafetensorsParts;
+using ::testing::HasSubstr;
+
+std::vector<std::string> run_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(test::kRecordedRuns)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class Verify : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Verify, GivesWhatWasRecorded) {
+  const Outcome outcome = outcome_of({"verify", (test::kRecordedRuns / GetParam()).string()});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("all as recorded."));
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, Verify, ::testing::ValuesIn(run_names()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+  return name;
+});
+
+// The runs without `expect` hold the losses alone, so the others have to be there.
+TEST(VerifyRuns, HoldGradientsLogitsAndParameters) {
+  std::set<std::string> quantities;
+  for (const char* name : {"llama", "llama-tied"}) {
+    const Outcome outcome = outcome_of({"verify", (test::kRecordedRuns / name).string(), "--json"});
+    for (const json& verdict : json::parse(outcome.out)) quantities.insert(verdict["quantity"]);
+  }
+  EXPECT_EQ(quantities, (std::set<std::string>{"balance loss", "gradient norms", "gradients", "logits", "loss", "parameter norms",
+                                               "parameters after 10 steps"}));
+  EXPECT_GE(run_names().size(), 23u);
+}
+
+// What was found off: the quantity and where.
+using Found = std::vector<std::pair<std::string, std::string>>;
+
+Found found_off(const RunCopy& copy) {
+  const Outcome outcome = outcome_of({"verify", copy.path(), "--json"});
+  EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
+  Found off;
+  for (const json& verdict : json::parse(outcome.out)) {
+    if (!verdict["passes"].get<bool>()) off.emplace_back(verdict["quantity"], verdict["worst"]);
+  }
+  return off;
+}
+
+// Moves the tensor by that part of its own size.
+auto moved_by(const std::string& tensor, double part) {
+  return [=](SafetensorsParts& parts) {
+    float* values = parts.floats(tensor);
+    double squares = 0;
+    for (std::size_t i = 0; i < parts.count(tensor); ++i)
+      squares += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    values[parts.count(tensor) / 2] += static_cast<float>(part * std::sqrt(squares));
+  };
+}
+
+TEST(VerifyNotices, AGradientThatIsOff) {
+  for (const char* path : {"decoder/layers/mlp/wo/kernel", "token_embedder/embedding", "decoder/decoder_norm/scale"}) {
+    std::string dotted = path;
+    std::replace(dotted.begin(), dotted.end(), '/', '.');
+    const RunCopy copy("llama");
+    copy.change_tensors("expect.safetensors", moved_by("grad." + dotted, 2e-4));
+    EXPECT_EQ(found_off(copy), (Found{{"gradients", path}}));
+  }
+}
+
+TEST(VerifyNotices, LogitsThatAreOff) {
+  const RunCopy copy("llama");
+  copy.change_tensors("expect.safetensors", moved_by("logits", 2e-4));
+  EXPECT_EQ(found_off(copy), (Found{{"logits", "step 0"}}));
+}
+
+TEST(VerifyNotices, AParameterThatEndsElsewhere) {
+  const RunCopy copy("llama-muon-rms");
+  copy.change_tensors("expect.safetensors", moved_by("step10.decoder.layers.self_attention.key.kernel", 2e-4));
+  EXPECT_EQ(found_off(copy), (Found{{"parameters after 10 steps", "decoder/layers/self_attention/key/kernel"}}));
+}
+
+TEST(VerifyNotices, AParameterThatStartsElsewhere) {
+  const RunCopy copy("llama-muon-rms");
+  copy.change_tensors("params.safetensors", moved_by("decoder.layers.mlp.wo.kernel", 0.1));
+  const Found off = found_off(copy);
+  ASSERT_GE(off.size(), 3u);
+  EXPECT_EQ(off[0].first, "loss");
+  EXPECT_EQ(off[1].first, "gradient norms");
+  EXPECT_EQ(off.back(), (std::pair<std::string, std::string>("parameters after 10 steps", "decoder/layers/mlp/wo/kernel")));
+}
+
+TEST(VerifyNotices, ALossThatIsOff) {
+  const RunCopy copy("mixtral-sparse");
+  copy.change_json("curve.json", [](json& curve) { curve[7]["loss"] = curve[7]["loss"].get<double>() * (1 + 2e-5); });
+  EXPECT_EQ(found_off(copy), (Found{{"loss", "step 7"}}));
+}
+
+TEST(VerifyNotices, AnotherBatch) {
+  const RunCopy copy("mixtral-sparse");
+  copy.change_tensors("batch.safetensors", [](SafetensorsParts& parts) {
+    const std::int32_t token = 17;
+    std::memcpy(parts.floats("inputs") + 40, &token, sizeof token);
+  });
+  const Found off = found_off(copy);
+  ASSERT_GE(off.size(), 2u);
+  EXPECT_EQ(off[0].first, "loss");
+  EXPECT_EQ(off[1].first, "gradient norms");
+}
+
+TEST(VerifyNotices, NumbersThatAreNone) {
+  const RunCopy copy("llama");
+  copy.change_tensors("expect.safetensors", [](SafetensorsParts& parts) {
+    parts.floats("grad.decoder.layers.mlp.wi_0.kernel")[3] = std::numeric_limits<float>::quiet_NaN();
+  });
+  EXPECT_EQ(found_off(copy), (Found{{"gradients", "decoder/layers/mlp/wi_0/kernel"}}));
+  EXPECT_THAT(outcome_of({"verify", copy.path()}).out, HasSubstr("not a number"));
+}
+
+// A change of the request is a change of the run.
+TEST(VerifyNotices, AnotherRequest) {
+  const std::string path = (test::kRecordedRuns / "mixtral-sparse").string();
+  EXPECT_EQ(outcome_of({"verify", path, "learning_rate=0.002"}).code, 1);
+  EXPECT_EQ(outcome_of({"verify", path, "norm_topk_prob=true"}).code, 0) << "weights that sum to one stay as they are";
+  EXPECT_EQ(outcome_of({"verify", path, "num_experts_per_tok=1"}).code, 1);
+}
+
+TEST(VerifyNotices, TheOneRunOfSeveralThatIsOff) {
+  const RunCopy copy("mixtral-sparse");
+  copy.change_json("curve.json", [](json& curve) { curve[0]["loss"] = 1.0; });
+  const Outcome outcome = outcome_of({"verify", (test::kRecordedRuns / "mixtral-bf16").string(), copy.path()});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("OFF  step 0"));
+  EXPECT_THAT(outcome.out, HasSubstr("not all is as recorded."));
+}
+
+std::string refusal(const RunCopy& copy) {
+  const Outcome outcome = outcome_of({"verify", copy.path()});
+  EXPECT_EQ(outcome.code, 2) << outcome.out << outcome.err;
+  return outcome.err;
+}
+
+TEST(VerifyRefuses, ARunThatLacksATensorOrHasItInAnotherShape) {
+  const RunCopy lacking("llama");
+  lacking.change_tensors("expect.safetensors",
+                         [](SafetensorsParts& parts) { parts.header.erase("grad.decoder.layers.mlp.wo.kernel"); });
+  EXPECT_THAT(refusal(lacking), HasSubstr("no tensor 'grad.decoder.layers.mlp.wo.kernel'"));
+  const RunCopy reshaped("llama");
+  reshaped.change_tensors("expect.safetensors", [](SafetensorsParts& parts) {
+    std::swap(parts.header["grad.token_embedder.embedding"]["shape"][0],
+              parts.header["grad.token_embedder.embedding"]["shape"][1]);
+  });
+  EXPECT_THAT(refusal(reshaped), HasSubstr("token_embedder/embedding: shape [256, 64], the run recorded [64, 256]"));
+}
+
+TEST(VerifyRefuses, AModelThatIsNotTheRecordedOne) {
+  const RunCopy copy("llama");
+  copy.change_json("config.json", [](json& config) { config["set"]["base_mlp_dim"] = 32; });
+  EXPECT_THAT(refusal(copy), HasSubstr(" was expected"));
+  const RunCopy deeper("llama-tied");
+  deeper.change_json("config.json", [](json& config) { config["set"]["logits_via_embedding"] = false; });
+  EXPECT_THAT(refusal(deeper), HasSubstr("no tensor 'decoder.logits_dense.kernel'"));
+}
+
+// The batch of another shape, and parameters of another type, would be read beyond their end.
+TEST(VerifyRefuses, SizesAndTypesThatAreNotTheRecordedOnes) {
+  const std::string path = (test::kRecordedRuns / "llama").string();
+  const auto refused = [&](const std::string& change) {
+    const Outcome outcome = outcome_of({"verify", path, change});
+    EXPECT_EQ(outcome.code, 2) << change;
+    return outcome.err;
+  };
+  EXPECT_THAT(refused("per_device_batch_size=16"),
+              HasSubstr("inputs: int32 [8, 32] in a pass, the model takes int32 [16, 32]"));
+  EXPECT_THAT(refused("per_device_batch_size=4"), HasSubstr(" in a pass, the model takes "));
+  EXPECT_THAT(refused("max_target_length=64"), HasSubstr(" in a pass, the model takes "));
+  EXPECT_THAT(refused("gradient_accumulation_steps=2"), HasSubstr(" in a pass, the model takes "));
+  EXPECT_THAT(refused("weight_dtype=bfloat16"), HasSubstr(": values of float32, bfloat16 was expected"));
+}
+
+TEST(VerifyRefuses, ABatchOfAnotherType) {
+  const RunCopy copy("llama");
+  copy.change_tensors("batch.safetensors", [](SafetensorsParts& parts) { parts.header["inputs"]["dtype"] = "F32"; });
+  EXPECT_THAT(refusal(copy), HasSubstr("inputs: float32 [8, 32] in a pass, the model takes int32 [8, 32]"));
+}
+
+TEST(VerifyRefuses, ARequestWithoutARun) {
+  const Outcome outcome = outcome_of({"verify"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("no run is named"));
+}
+
+}  // namespace
+}  // namespace moesh::train
