@@ -9,19 +9,32 @@ namespace moesh::cli {
 namespace {
 
 constexpr std::string_view kExamples[] = {
-    "train model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 "
-    "vocab_size=256 sparse_matmul=false dataset_type=synthetic compile_topology=cpu-1 per_device_batch_size=2 "
-    "max_target_length=64 steps=2",
+    "train steps=2 model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 "
+    "vocab_size=256 sparse_matmul=false dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 "
+    "max_target_length=64",
 };
+
+constexpr const char* kFirst = "configs/first.yml";
+
+constexpr const char* kNext =
+    "  ./moesh train configs/first.yml steps=200         goes on for longer; the file is a good one to copy\n"
+    "  ./moesh train configs/first.yml ici_fsdp_parallelism=8 ici_expert_parallelism=1\n"
+    "                                                    the same losses on another mesh\n"
+    "  ./moesh train configs/first.yml custom_mesh_and_rule=ep-tp\n"
+    "                                                    the same losses under other rules\n"
+    "  ./moesh shardings configs/first.yml               where every tensor of it lies\n";
 
 int run(const Arguments& arguments) {
   if (!arguments.words().empty()) {
     refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", arguments.words().front()), "the command line");
   }
-  const Session session = open_session(arguments.request());
+  std::vector<std::string> request = arguments.request();
+  const bool is_first = request.empty();
+  if (is_first) request.emplace_back(kFirst);
+  const Session session = open_session(request);
   run::Workers workers(0);
-  return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target}, session.mesh.devices(),
-                       headline(session)},
+  return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target},
+                       session.mesh.devices(), headline(session), is_first ? kNext : ""},
                       workers);
 }
 
@@ -30,9 +43,10 @@ int run(const Arguments& arguments) {
 const Command kTrain{
     "train",
     "[FILE.yml] [key=value ...]",
-    "trains, on one device so far",
+    "trains, on the devices of a mesh that this machine plays",
     "Trains a model on this machine: prints the reference's `completed step:` line for each step and writes the same as\n"
-    "JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl. An interrupt ends the run after the step.",
+    "JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl. An interrupt ends the run after the step. Without\n"
+    "arguments it trains configs/first.yml: a small mixture of experts on a text that Debian ships, over eight devices.",
     {},
     kExamples,
     run};

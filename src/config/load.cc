@@ -67,10 +67,21 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
+// configs/NAME.yml, where there is no such file, stands for the file of that name in the binary.
+constexpr std::string_view kFolder = "configs/";
+bool stands_for_builtin(const std::string& path) {
+  return !is_file(path) && path.starts_with(kFolder) && path != "configs/base.yml" &&
+         find_builtin(path.substr(kFolder.size())) != nullptr;
+}
+
+YamlNode read_own_or_builtin(const std::string& path) {
+  return stands_for_builtin(path) ? parse_builtin(path.substr(kFolder.size())) : read_yaml(path);
+}
+
 // A file with what it inherits through base_config, the ancestors first.
 void read_with_bases(const std::string& path, int depth, Assignments& into) {
   if (depth > 16) refuse("base_config leads through more than 16 files", path, "break the circle");
-  const YamlNode root = read_yaml(path);
+  const YamlNode root = read_own_or_builtin(path);
   if (const YamlNode* base = root.find(kBaseKey)) {
     const std::string name = yaml_text(*base, kBaseKey);
     const std::string beside = name.starts_with('/') ? name : folder_of(path) + name;
@@ -122,7 +133,7 @@ Assignments read_environment() {
 
 Assignments read_file(const std::string& path, std::vector<std::string>& notices) {
   Assignments all;
-  if (is_file(path)) {
+  if (is_file(path) || stands_for_builtin(path)) {
     read_with_bases(path, 0, all);
   } else if (path.ends_with("configs/base.yml") || path == "base.yml") {
     notices.push_back(path + " is not there; the built-in base.yml is used");

@@ -23,6 +23,8 @@ constexpr Key kTraining[] = {
     {"init_weights_seed", integer, "0", "0..4294967295", used, "seed of the initial parameters"},
     {"abort_on_nan_loss", boolean, "true", "", used, "stops when the loss is not a number"},
     {"abort_on_inf_loss", boolean, "true", "", used, "stops when the loss is infinite"},
+    {"non_finite_policy", choice, "stop", "stop|skip_step", used,
+     "when a loss or gradient is not finite: end the run (see abort_on_nan_loss), or leave out that update"},
     {"reuse_example_batch", integer, "0", "0..1000000000", used,
      "for measurements: trains on the first batch again and again if not 0"},
     {"enable_rampup_batch_size", boolean, "false", "", refused, "starts with a small batch that grows"},

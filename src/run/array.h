@@ -27,17 +27,21 @@ struct Array {
 // Hands out buffers and takes them back for reuse. Outlives its arrays' use: they hold on to it.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
-  static std::shared_ptr<Pool> create() { return std::shared_ptr<Pool>(new Pool); }
+  static std::shared_ptr<Pool> create() { return std::shared_ptr<Pool>(new Pool(false)); }
+  // One that only counts: its arrays have sizes and no memory, and nothing may be read or written.
+  static std::shared_ptr<Pool> counting() { return std::shared_ptr<Pool>(new Pool(true)); }
   ~Pool();
 
   Array allocate(Shape shape, DType dtype);
+  bool only_counts() const { return only_counts_; }
   std::size_t peak_bytes() const { return peak_; }
   void reset_peak() { peak_ = live_; }
 
  private:
-  Pool() = default;
+  explicit Pool(bool only_counts) : only_counts_(only_counts) {}
   void give_back(void* buffer, std::size_t size);
 
+  bool only_counts_;
   std::mutex mutex_;
   std::map<std::size_t, std::vector<void*>> free_;
   std::size_t live_ = 0;

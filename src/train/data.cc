@@ -1,6 +1,7 @@
 #include "train/data.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <sys/stat.h>
@@ -78,6 +79,23 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
+// A file, or the regular files of a folder one after the other, by name.
+std::string read_files(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return read_file(path);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    if (entry.is_regular_file(error) && !entry.is_symlink(error)) names.push_back(entry.path().string());
+  }
+  std::sort(names.begin(), names.end());
+  std::string all;
+  for (const std::string& name : names) {
+    if (std::filesystem::file_size(name, error) > 0) all += read_file(name);
+  }
+  if (all.empty()) refuse("the folder holds no files with text", path, "check dataset_path");
+  return all;
+}
+
 std::vector<std::int32_t> bytes_as_tokens(const std::string& text) {
   std::vector<std::int32_t> tokens;
   tokens.reserve(text.size());
@@ -142,7 +160,7 @@ std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::
   const std::string& type = settings.text("dataset_type");
   const std::string& path = settings.text("dataset_path");
   if (type == "synthetic") return std::make_unique<Synthetic>(rows_to_load, settings.integer("vocab_size"));
-  if (type == "text") return std::make_unique<Stream>("the bytes of " + path, bytes_as_tokens(read_file(path)));
+  if (type == "text") return std::make_unique<Stream>("the bytes of " + path, bytes_as_tokens(read_files(path)));
   if (type == "jsonl") return std::make_unique<Stream>("the texts of " + path, bytes_as_tokens(jsonl_texts(path)));
   if (type == "tokens") return std::make_unique<Stream>("the tokens of " + path, read_tokens(path));
   refuse(fmt::format("dataset_type={} is not read by moesh", type), settings.origin("dataset_type").where,

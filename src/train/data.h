@@ -20,7 +20,7 @@ class TokenSource {
   virtual std::vector<std::int32_t> row(std::int64_t row, std::int64_t length) const = 0;
 };
 
-// dataset_type: synthetic (one fixed batch), text or jsonl (bytes as tokens), tokens (a binary file of int32 or uint16).
+// dataset_type: synthetic (one fixed batch), text (a file or a folder of them) or jsonl (bytes as tokens), tokens (a binary file of int32 or uint16).
 std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load);
 
 // The batch of a step; of the rows loaded the first `rows` are trained.

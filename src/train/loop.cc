@@ -59,18 +59,11 @@ std::int64_t available_bytes() {
   return 0;
 }
 
-// Parameters, gradients, moments and the logits with their gradient: what must fit at least.
-void check_memory(const TrainRequest& request) {
-  std::int64_t needed = 2 * 4 * request.batch.micro_rows * request.settings.integer("max_target_length") *
-                        request.shape.vocab_size;
-  for (const Trained& t : trained_parameters(request.model, request.settings)) {
-    const std::int64_t count = elements(t.shape);
-    needed += count * (2 * size_of(t.dtype) + 4) + (t.moments > 0 ? count * size_of(t.mu_dtype) : 0) +
-              (t.moments > 1 ? count * 4 : 0);
-  }
+// What the plan says of this process, against what the machine has.
+void check_memory(const StepFootprint& needed) {
   const std::int64_t available = available_bytes();
-  if (available == 0 || needed < available) return;
-  refuse(fmt::format("at least {} of memory are needed, {} are free", human_bytes(static_cast<double>(needed)),
+  if (available == 0 || needed.peak.process < available) return;
+  refuse(fmt::format("{} of memory are needed at the peak, {} are free", human_bytes(static_cast<double>(needed.peak.process)),
                      human_bytes(static_cast<double>(available))),
          "the machine", "a smaller model, a smaller per_device_batch_size or a shorter max_target_length");
 }
@@ -154,15 +147,20 @@ void initialize(Trainer& trainer, const TrainRequest& request, run::Workers& wor
   }
 }
 
-// Ends the run where a number is none, and says which tensor was the first.
-void check_finite(Trainer& trainer, const Trainer::Gradients& made, const Batch& batch, const config::Settings& settings) {
-  const double loss = made.metrics.loss;
-  const bool stops = (std::isnan(loss) && settings.boolean("abort_on_nan_loss")) ||
-                     (std::isinf(loss) && settings.boolean("abort_on_inf_loss"));
-  if (!stops) return;
-  fail(fmt::format("the loss of step {} is {}; the first value that is not finite is {}", trainer.steps_done(), loss,
-                   trainer.first_not_finite(batch)),
-       "training", "lower learning_rate, or look at the data of this step");
+// What is not finite ends the run or is left out of it, and is traced to the first tensor that went bad.
+void report_not_finite(Trainer& trainer, const StepMetrics& metrics, const Batch& batch, const config::Settings& settings) {
+  const std::string what = std::isfinite(metrics.loss) ? fmt::format("the gradient norm of step {} is {}", metrics.step, metrics.raw_grad_norm)
+                                                       : fmt::format("the loss of step {} is {}", metrics.step, metrics.loss);
+  const std::string report = fmt::format("{}; the first value that is not finite is {}", what, trainer.first_not_finite(batch));
+  if (settings.text("non_finite_policy") == "skip_step") {
+    log_notice(report + "; its update is left out");
+    return;
+  }
+  const double number = std::isfinite(metrics.loss) ? metrics.raw_grad_norm : metrics.loss;
+  const char* key = std::isnan(number) ? "abort_on_nan_loss" : "abort_on_inf_loss";
+  if (settings.boolean(key)) {
+    fail(report, "training", "lower learning_rate, look at the data of this step, or non_finite_policy=skip_step");
+  }
 }
 
 }  // namespace
@@ -196,13 +194,18 @@ int train(const TrainRequest& request, run::Workers& workers) {
   const ModelSize size = model_size(request.model, request.shape, tokens, length);
   const std::int64_t steps = steps_to_train(settings);
   const auto source = open_source(settings, request.batch.rows_to_load);
-  check_memory(request);
-  Trainer trainer(request.model, settings, request.where, workers);
+  StepPrograms programs = step_programs(request.model, settings, request.where);
+  const StepFootprint footprint = footprint_of(programs);
+  check_memory(footprint);
+  Trainer trainer(std::move(programs), settings, workers);
   initialize(trainer, request, workers);
   MetricsFile metrics_file(settings);
-  fmt::print("{}\n{} parameters, {} active; {} rows of {} tokens a step from {}\n\n", request.headline,
+  fmt::print("{}\n{} parameters, {} active; {} rows of {} tokens a step from {}\n", request.headline,
              human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
              request.batch.rows_to_train, length, source->describe());
+  fmt::print("a device: {} of parameters and moments, {} at the peak; this process, equal shards once: {}\n\n",
+             human_bytes(static_cast<double>(footprint.state_of_device)), human_bytes(static_cast<double>(footprint.peak.device)),
+             human_bytes(static_cast<double>(footprint.peak.process)));
   const InterruptGuard guard;
   Progress progress("step", steps);
   double first_loss = 0;
@@ -213,9 +216,8 @@ int train(const TrainRequest& request, run::Workers& workers) {
     const auto start = Clock::now();
     const Batch batch = make_batch(*source, step, request.batch.rows_to_load, request.batch.rows_to_train, length,
                                    request.shape.vocab_size, trainer.pool());
-    const Trainer::Gradients made = trainer.gradients(batch);
-    check_finite(trainer, made, batch, settings);
-    const StepMetrics metrics = trainer.update(made);
+    const StepMetrics metrics = trainer.step(batch);
+    if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.raw_grad_norm)) report_not_finite(trainer, metrics, batch, settings);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     metrics_file.write(metrics, seconds);
     progress.print(step_line(metrics, seconds, size, tokens, request));
@@ -227,6 +229,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   fmt::print("\n{}{} steps in {:.1f} s, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\nMetrics: {}\n",
              interrupted ? "interrupted: " : "", step, total, static_cast<double>(tokens * step) / total, first_loss,
              last_loss, human_bytes(static_cast<double>(trainer.pool().peak_bytes())), metrics_file.path());
+  if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
   return interrupted ? 130 : 0;
 }
 

@@ -18,6 +18,7 @@ struct TrainRequest {
   Where where;
   std::int64_t devices = 1;
   std::string headline;
+  std::string next = {};  // what to try afterwards
 };
 
 struct ModelSize {

@@ -24,8 +24,8 @@ struct Trained {
 
 std::vector<Trained> trained_parameters(const graph::Graph& model, const config::Settings& settings);
 
-// Numbers of a step that the update graph is given, each a float32 scalar or vector.
-enum UpdateScalar : std::size_t { kRate, kStep, kUpdateScalars };
+// How many inputs of the update graph hold a few numbers; they are its first nodes.
+inline constexpr int kUpdateNumbers = 3;
 
 // Inputs: [rate, step]; what to multiply gradients with; Muon's two mixing weights; then for each parameter it, its gradient and its moments.
 // Results: the norms squared of the gradients before and after clipping and of the new parameters; then for each parameter

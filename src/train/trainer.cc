@@ -10,7 +10,6 @@
 #include "base/bfloat16.h"
 #include "base/error.h"
 #include "models/model.h"
-#include "train/partition_step.h"
 
 namespace moesh::train {
 namespace {
@@ -93,39 +92,15 @@ std::vector<double> muon_mixing(double beta, std::int64_t step) {
 
 }  // namespace
 
-Trainer::Trainer(const graph::Graph& model, const config::Settings& settings, const Where& where, run::Workers& workers)
+Trainer::Trainer(StepPrograms programs, const config::Settings& settings, run::Workers& workers)
     : settings_(settings),
       workers_(workers),
       pool_(run::Pool::create()),
-      executor_(workers, pool_, where.layout.mesh),
-      model_results_(model.results.size()),
-      parameters_(trained_parameters(model, settings)),
-      gradient_graph_(gradient_graph(model, settings)),
-      update_graph_(update_graph(parameters_, settings)) {
-  if (where.layout.mesh.devices() > 1) partition(where);
-  start_from_zeros();
-}
-
-Trainer::Trainer(const graph::Graph& model, const config::Settings& settings, run::Workers& workers)
-    : settings_(settings),
-      workers_(workers),
-      pool_(run::Pool::create()),
-      executor_(workers, pool_),
-      model_results_(model.results.size()),
-      parameters_(trained_parameters(model, settings)),
-      gradient_graph_(gradient_graph(model, settings)),
-      update_graph_(update_graph(parameters_, settings)) {
-  start_from_zeros();
-}
-
-void Trainer::start_from_zeros() {
-  for (const Trained& trained : parameters_) set_parameter(trained.path, zeros(*pool_, trained.shape, trained.dtype));
-}
-
-void Trainer::partition(const Where& where) {
-  const StepPrograms programs = partition_step(gradient_graph_, update_graph_, parameters_, model_results_, where.layout, where.target);
-  gradient_graph_ = programs.gradients;
-  update_graph_ = programs.update;
+      executor_(workers, pool_, programs.mesh),
+      programs_(std::move(programs)),
+      guards_parameters_(settings.text("non_finite_policy") == "skip_step" || settings.boolean("abort_on_nan_loss") ||
+                         settings.boolean("abort_on_inf_loss")) {
+  for (const Trained& trained : parameters()) set_parameter(trained.path, zeros(*pool_, trained.shape, trained.dtype));
 }
 
 Placed Trainer::place_as(const graph::Graph& graph, const std::string& path, const Array& value) {
@@ -140,7 +115,7 @@ Placed Trainer::place_as(const graph::Graph& graph, const std::string& path, con
 }
 
 void Trainer::set_parameter(const std::string& path, Array value) {
-  for (const Trained& trained : parameters_) {
+  for (const Trained& trained : programs_.parameters) {
     if (trained.path != path) continue;
     if (trained.shape != value.view.shape) {
       refuse(fmt::format("shape {}, {} was expected", to_string(value.view.shape), to_string(trained.shape)), path);
@@ -149,10 +124,10 @@ void Trainer::set_parameter(const std::string& path, Array value) {
       refuse(fmt::format("values of {}, {} was expected", name_of(value.view.dtype), name_of(trained.dtype)), path);
     }
     State& state = state_[path];
-    state.parameter = place_as(update_graph_, path, value);
+    state.parameter = place_as(programs_.update, path, value);
     state.moments.clear();
     const auto add_moment = [&](const char* name, DType dtype) {
-      state.moments.push_back(place_as(update_graph_, name + path, zeros(*pool_, trained.shape, dtype)));
+      state.moments.push_back(place_as(programs_.update, name + path, zeros(*pool_, trained.shape, dtype)));
     };
     if (trained.moments > 0) add_moment("mu/", trained.mu_dtype);
     if (trained.moments > 1) add_moment("nu/", trained.dtype);
@@ -163,15 +138,15 @@ void Trainer::set_parameter(const std::string& path, Array value) {
 
 std::vector<Placed> Trainer::run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count) {
   std::vector<Placed> feeds;
-  for (const graph::Node& node : gradient_graph_.nodes) {
+  for (const graph::Node& node : programs_.gradients.nodes) {
     if (node.op == graph::Op::input) {
       const Array rows = checked_feed(microbatch(batch.at(node.path), index, count, *pool_),
-                                      gradient_graph_.value(node.results.front()), node.path);
-      feeds.push_back(place_as(gradient_graph_, node.path, rows));
+                                      programs_.gradients.value(node.results.front()), node.path);
+      feeds.push_back(place_as(programs_.gradients, node.path, rows));
     }
     if (node.op == graph::Op::parameter) feeds.push_back(state_.at(node.path).parameter);
   }
-  return executor_.run(gradient_graph_, std::move(feeds));
+  return executor_.run(programs_.gradients, std::move(feeds));
 }
 
 Trainer::Gradients Trainer::gradients(const Batch& batch) {
@@ -181,7 +156,7 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
   for (std::int64_t index = 0; index < count; ++index) {
     std::vector<Placed> made = run_microbatch(batch, index, count);
     const auto result = [&](const char* name) {
-      const int at = find_result(gradient_graph_, name);
+      const int at = find_result(programs_.gradients, name);
       return at < 0 ? Placed{} : made[static_cast<std::size_t>(at)];
     };
     namespace results = models::results;
@@ -190,7 +165,7 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
     if (const Placed balance = result(results::balance_loss)) sum.metrics.balance_loss += scalar(balance);
     sum.logits = result(results::logits);
     sum.load = result(results::expert_load);
-    made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(model_results_));
+    made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(programs_.model_results));
     if (index == 0) {
       sum.gradients = std::move(made);
       if (count > 1) {
@@ -210,7 +185,7 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
 
 std::string Trainer::first_not_finite(const Batch& batch) {
   std::string found;
-  for (const Trained& trained : parameters_) {
+  for (const Trained& trained : programs_.parameters) {
     if (found.empty() && !is_finite(state_.at(trained.path).parameter)) found = "the parameter " + trained.path;
   }
   executor_.set_watch([&](const graph::Node& node, const std::vector<Placed>& made) {
@@ -224,6 +199,12 @@ std::string Trainer::first_not_finite(const Batch& batch) {
   return found.empty() ? "not found when the step is run again" : found;
 }
 
+StepMetrics Trainer::step(const Batch& batch) {
+  Gradients made = gradients(batch);
+  made.logits = {};
+  return update(made);
+}
+
 StepMetrics Trainer::update(const Gradients& gradients) {
   StepMetrics metrics = gradients.metrics;
   metrics.step = steps_done_;
@@ -234,24 +215,27 @@ StepMetrics Trainer::update(const Gradients& gradients) {
       everywhere(floats(*pool_, {metrics.learning_rate, static_cast<double>(steps_done_ + 1)}, {2})),
       everywhere(floats(*pool_, {factor}, {})),
       everywhere(floats(*pool_, muon_mixing(settings_.real("muon_beta"), steps_done_ + 1), {2}))};
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const State& state = state_.at(parameters_[i].path);
+  for (std::size_t i = 0; i < programs_.parameters.size(); ++i) {
+    const State& state = state_.at(programs_.parameters[i].path);
     feeds.push_back(state.parameter);
     feeds.push_back(gradients.gradients[i]);
     feeds.insert(feeds.end(), state.moments.begin(), state.moments.end());
   }
-  const std::vector<Placed> made = executor_.run(update_graph_, std::move(feeds));
+  const std::vector<Placed> made = executor_.run(programs_.update, std::move(feeds));
   metrics.raw_grad_norm = std::sqrt(scalar(made[0]));
   metrics.grad_norm = std::sqrt(scalar(made[1]));
   metrics.param_norm = std::sqrt(scalar(made[2]));
+  ++steps_done_;
+  const bool is_finite = std::isfinite(metrics.loss) && std::isfinite(metrics.raw_grad_norm);
+  metrics.is_left_out = !is_finite && guards_parameters_;
+  if (metrics.is_left_out) return metrics;
   std::size_t next = 3;
-  for (const Trained& trained : parameters_) {
+  for (const Trained& trained : programs_.parameters) {
     State& state = state_.at(trained.path);
     state.parameter = made[next++];
     for (Placed& moment : state.moments) moment = made[next++];
   }
   if (gradients.load) balance_biases(gradients.load);
-  ++steps_done_;
   return metrics;
 }
 
@@ -261,7 +245,7 @@ void Trainer::balance_biases(const Placed& load) {
   const Array loads = whole(load);
   const std::int64_t experts = loads.view.shape.back();
   std::int64_t layer = 0;
-  for (const Trained& trained : parameters_) {
+  for (const Trained& trained : programs_.parameters) {
     if (!trained.path.ends_with("/gate/bias")) continue;
     State& state = state_.at(trained.path);
     const Array bias = copy_of(whole(state.parameter), *pool_);
@@ -274,7 +258,7 @@ void Trainer::balance_biases(const Placed& load) {
         bias.as<float>()[e * layers + l] += rate * sign;
       }
     }
-    state.parameter = place_as(update_graph_, trained.path, bias);
+    state.parameter = place_as(programs_.update, trained.path, bias);
   }
 }
 

@@ -9,11 +9,8 @@
 
 #include "config/settings.h"
 #include "graph/graph.h"
-#include "mesh/topology.h"
-#include "partition/partition.h"
 #include "run/executor.h"
-#include "sharding/layout.h"
-#include "train/step.h"
+#include "train/programs.h"
 
 namespace moesh::train {
 
@@ -30,21 +27,14 @@ struct StepMetrics {
   double raw_grad_norm = 0;
   double grad_norm = 0;     // after clipping
   double param_norm = 0;    // after the update
-};
-
-// The devices that train, and how the model lies on them.
-struct Where {
-  const sharding::Layout& layout;
-  const mesh::Topology& target;
+  bool is_left_out = false;  // the loss or a gradient is not finite: parameters stayed as they were
 };
 
 class Trainer {
  public:
-  Trainer(const graph::Graph& model, const config::Settings& settings, const Where& where, run::Workers& workers);
-  // On one device.
-  Trainer(const graph::Graph& model, const config::Settings& settings, run::Workers& workers);
+  Trainer(StepPrograms programs, const config::Settings& settings, run::Workers& workers);
 
-  const std::vector<Trained>& parameters() const { return parameters_; }
+  const std::vector<Trained>& parameters() const { return programs_.parameters; }
   run::Array parameter(const std::string& path) const { return whole(state_.at(path).parameter); }
   void set_parameter(const std::string& path, run::Array value);  // refuses another shape; clears its moments
 
@@ -56,23 +46,20 @@ class Trainer {
   };
   Gradients gradients(const Batch& batch);
   StepMetrics update(const Gradients& gradients);
-  StepMetrics step(const Batch& batch) { return update(gradients(batch)); }
+  StepMetrics step(const Batch& batch);
   // Where the first value that is not finite is made, for a message.
   std::string first_not_finite(const Batch& batch);
   std::int64_t steps_done() const { return steps_done_; }
 
   run::Pool& pool() { return *pool_; }
   run::Array whole(const run::Placed& value) const { return run::gathered(value, executor_.mesh(), *pool_, workers_); }
-  const graph::Graph& gradient_program() const { return gradient_graph_; }
-  const graph::Graph& update_program() const { return update_graph_; }
+  const StepPrograms& programs() const { return programs_; }
 
  private:
   struct State {
     run::Placed parameter;
     std::vector<run::Placed> moments;
   };
-  void partition(const Where& where);
-  void start_from_zeros();
   // Laid out as the first input or parameter of that name is in a graph.
   run::Placed place_as(const graph::Graph& graph, const std::string& path, const run::Array& value);
   void balance_biases(const run::Placed& load);
@@ -82,10 +69,8 @@ class Trainer {
   run::Workers& workers_;
   std::shared_ptr<run::Pool> pool_;
   run::Executor executor_;
-  std::size_t model_results_;
-  std::vector<Trained> parameters_;
-  graph::Graph gradient_graph_;
-  graph::Graph update_graph_;
+  StepPrograms programs_;
+  bool guards_parameters_;  // from updates that are not finite
   std::map<std::string, State> state_;
   std::int64_t steps_done_ = 0;
 };

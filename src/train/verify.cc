@@ -102,7 +102,7 @@ Verdict compare_all(const std::string& quantity, double tolerance, const Trainer
 std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, const config::Settings& settings,
                             const Where& where, run::Workers& workers) {
   const Tolerances tolerances = tolerances_of(settings);
-  Trainer trainer(model, settings, where, workers);
+  Trainer trainer(step_programs(model, settings, where), settings, workers);
   for (const Trained& trained : trainer.parameters()) {
     trainer.set_parameter(trained.path, array_of(run.parameters.at(dotted(trained.path)), trainer.pool()));
   }

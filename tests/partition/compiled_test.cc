@@ -9,7 +9,7 @@
 #include "partition/collectives.h"
 #include "partition/price.h"
 #include "tests/support.h"
-#include "train/partition_step.h"
+#include "train/programs.h"
 
 namespace moesh::partition {
 namespace {
@@ -43,10 +43,7 @@ cli::Session session_of(const Json& config) {
 
 Totals ours(const cli::Session& session) {
   const auto& settings = session.loaded.settings;
-  const std::vector<train::Trained> parameters = train::trained_parameters(session.graph, settings);
-  const train::StepPrograms step = train::partition_step(
-      train::gradient_graph(session.graph, settings), train::update_graph(parameters, settings), parameters,
-      session.graph.results.size(), session.layout, session.target);
+  const train::StepPrograms step = train::step_programs(session.graph, settings, {session.layout, session.target});
   Totals totals;
   for (const graph::Graph* graph : {&step.gradients, &step.update}) {
     for (const Collective& collective : collectives_of(*graph, session.mesh)) {

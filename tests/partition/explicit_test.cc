@@ -4,7 +4,7 @@
 #include "graph/builder.h"
 #include "partition/partition.h"
 #include "tests/support.h"
-#include "train/partition_step.h"
+#include "train/programs.h"
 
 namespace moesh::partition {
 namespace {
@@ -81,9 +81,7 @@ TEST(Explicit, ParametersAreGatheredWhereActivationsUseTheirAxes) {
 train::StepPrograms step_of(const std::vector<std::string>& request) {
   const cli::Session session = cli::open_session(request);
   const auto& settings = session.loaded.settings;
-  const std::vector<train::Trained> parameters = train::trained_parameters(session.graph, settings);
-  return train::partition_step(train::gradient_graph(session.graph, settings), train::update_graph(parameters, settings),
-                               parameters, session.graph.results.size(), session.layout, session.target);
+  return train::step_programs(session.graph, settings, {session.layout, session.target});
 }
 
 TEST(Explicit, AcceptsTheRuleSets) {

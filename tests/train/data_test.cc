@@ -100,11 +100,22 @@ TEST(Data, FilesThatAreNotThereOrEmptyAreRefused) {
   const std::string empty = folder.write("empty", "");
   for (const char* type : {"text", "jsonl", "tokens"}) {
     EXPECT_THAT(message_of([&] { file(type, folder.path() + "/absent"); }), HasSubstr("/absent: no such file"));
-    EXPECT_THAT(message_of([&] { file(type, folder.path()); }), HasSubstr(folder.path() + ": no such file"));
     EXPECT_EQ(message_of([&] { file(type, empty); }),
               empty + ": the file is empty\n  fix: name a file with something in it");
     EXPECT_THAT(message_of([&] { source(std::string("dataset_type=") + type); }), HasSubstr("dataset_path is empty"));
   }
+}
+
+TEST(Data, AFolderIsReadByNameAndMustHoldText) {
+  const test::TemporaryFolder folder;
+  folder.write("b", "bd");
+  folder.write("a", "ac");
+  folder.write("empty", "");
+  const auto rows = source("dataset_type=text dataset_path=" + folder.path());
+  EXPECT_EQ(rows->row(0, 4), (std::vector<std::int32_t>{'a', 'c', 'b', 'd'}));
+  const test::TemporaryFolder nothing;
+  EXPECT_THAT(message_of([&] { file("text", nothing.path()); }), HasSubstr("the folder holds no files with text"));
+  EXPECT_THAT(message_of([&] { file("tokens", nothing.path()); }), HasSubstr(": no such file"));
 }
 
 // A file with a hole takes no room.

@@ -168,12 +168,44 @@ TEST(Train, RefusesAModelThatTheMachineCannotHold) {
   const Outcome outcome =
       train_with("model_name=llama3-405b compile_topology=cpu-1 dataset_type=synthetic per_device_batch_size=1");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr(" of memory are needed, "));
+  EXPECT_THAT(outcome.err, HasSubstr(" of memory are needed at the peak, "));
 }
 
-TEST(Train, RefusesSeveralDevices) {
-  const Outcome outcome = train_with(kTinyModel + "compile_topology=cpu-8 per_device_batch_size=1");
-  EXPECT_EQ(outcome.code, 2);
+// The losses are those of one device, and the peak is the planned one to the digit.
+TEST(Train, RunsOnSeveralDevicesAsPlanned) {
+  const TemporaryFolder folder;
+  const std::string request = kTinyModel + "steps=3 vocab_size=24 base_num_kv_heads=2 metrics_file=" + folder.path() + "/";
+  const Outcome one = train_with(request + "one compile_topology=cpu-1 per_device_batch_size=4");
+  const Outcome four = train_with(request + "four compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_tensor_parallelism=2 "
+                                            "per_device_batch_size=1");
+  ASSERT_EQ(one.code, 0) << one.err;
+  ASSERT_EQ(four.code, 0) << four.err;
+  const std::vector<json> expected = metrics_in(folder.path() + "/one");
+  const std::vector<json> made = metrics_in(folder.path() + "/four");
+  ASSERT_EQ(made.size(), 3u);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    for (const char* key : {"loss", "raw_grad_norm", "param_norm"}) {
+      EXPECT_NEAR(made[i][key].get<double>(), expected[i][key].get<double>(), 1e-5 * expected[i][key].get<double>()) << key;
+    }
+  }
+  EXPECT_THAT(four.out, HasSubstr("4 devices as fsdp=2 x tensor=2"));
+  std::smatch planned, measured;
+  for (const Outcome& outcome : {one, four}) {
+    ASSERT_TRUE(std::regex_search(outcome.out, planned, std::regex("equal shards once: ([0-9.]+ .iB)"))) << outcome.out;
+    ASSERT_TRUE(std::regex_search(outcome.out, measured, std::regex("peak ([0-9.]+ .iB) of values"))) << outcome.out;
+    EXPECT_EQ(planned[1], measured[1]);
+  }
+}
+
+TEST(Train, RunsTheFirstConfigurationWithoutArguments) {
+  const TemporaryFolder folder;
+  const std::string command = fmt::format("cd {} && {} train configs/first.yml steps=2 per_device_batch_size=1 max_target_length=32 2>&1 >out",
+                                          folder.path(), MOESH_BINARY);
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 0);
+  const std::string out = test::read_text(folder.path() + "/out");
+  EXPECT_THAT(out, HasSubstr("default on cpu-8: 8 devices as fsdp=2 x expert=4"));
+  EXPECT_THAT(out, HasSubstr("5.41 M parameters, 1.73 M active"));
+  EXPECT_THAT(out, HasSubstr("completed step: 1, "));
 }
 
 // A rate of a million makes parameters of a million, whose products leave float32.
@@ -199,6 +231,25 @@ TEST(Train, GoesOnWithoutANumberWhereThatIsAsked) {
   const std::vector<json> metrics = metrics_in(path);
   ASSERT_EQ(metrics.size(), 30u);
   EXPECT_TRUE(metrics.back()["loss"].is_null());
+}
+
+// A bad step changes nothing: the next one starts from the parameters that were.
+TEST(Train, LeavesOutUpdatesThatAreNotFinite) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.jsonl";
+  const Outcome outcome = train_with(kDiverging + "adam_weight_decay=1 non_finite_policy=skip_step metrics_file=" + path);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("; its update is left out"));
+  const std::vector<json> metrics = metrics_in(path);
+  ASSERT_EQ(metrics.size(), 30u);
+  bool any = false;
+  for (std::size_t i = 1; i + 1 < metrics.size(); ++i) {
+    const bool finite = metrics[i]["loss"].is_number() && metrics[i]["raw_grad_norm"].is_number();
+    if (finite) continue;
+    any = true;
+    EXPECT_EQ(metrics[i]["loss"], metrics[i + 1]["loss"]) << "the same batch and the same parameters";
+  }
+  EXPECT_TRUE(any);
 }
 
 // A run that would take hours, interrupted once it has written something.

@@ -34,8 +34,8 @@ inline std::vector<double> numbers_of(const run::Placed& value) { return numbers
 class Training {
  public:
   explicit Training(const std::string& request, int threads = 2)
-      : session(test::session(request)), workers(threads), trainer(session.graph, session.loaded.settings,
-                                                                                {session.layout, session.target}, workers) {
+      : session(test::session(request)), workers(threads), trainer(train::step_programs(session.graph, session.loaded.settings, {session.layout, session.target}),
+                session.loaded.settings, workers) {
     for (const graph::Node& node : session.graph.nodes) {
       if (node.op != graph::Op::parameter) continue;
       const graph::Value& value = session.graph.value(node.results.front());

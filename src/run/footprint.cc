@@ -1,0 +1,52 @@
+#include "run/footprint.h"
+
+#include "run/executor.h"
+
+namespace moesh::run {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+
+// What one device sees: the largest shard of every value.
+Graph on_one_device(const Graph& graph, const mesh::Mesh& mesh) {
+  Graph local = graph;
+  for (graph::Value& value : local.values) {
+    value.shape = sharding::shard_shape(value.shape, value.spec, mesh);
+    value.spec = {};
+  }
+  for (Node& node : local.nodes) {
+    auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes);
+    if (repeat != nullptr) repeat->body = std::make_shared<const Graph>(on_one_device(*repeat->body, mesh));
+  }
+  return local;
+}
+
+std::int64_t peak_of(const Graph& graph, const mesh::Mesh& mesh, const std::function<bool(const Node&)>& stays) {
+  Workers workers(1);
+  const auto pool = Pool::counting();
+  std::vector<Placed> feeds;
+  std::vector<Placed> kept;
+  for (const Node& node : graph.nodes) {
+    if (node.op != graph::Op::input && node.op != graph::Op::parameter) continue;
+    const graph::Value& value = graph.value(node.results.front());
+    feeds.push_back({value.shape, value.spec, {}});
+    const ShardAxes axes(value.spec, mesh);
+    for (std::size_t i = 0; i < axes.count(); ++i) {
+      Shape shape;
+      for (const Range& range : block_of(value.shape, value.spec, mesh, axes.coordinates(i))) shape.push_back(range.size());
+      feeds.back().shards.push_back(pool->allocate(shape, value.dtype));
+    }
+    if (stays(node)) kept.push_back(feeds.back());
+  }
+  Executor(workers, pool, mesh).run(graph, std::move(feeds));
+  return static_cast<std::int64_t>(pool->peak_bytes());
+}
+
+}  // namespace
+
+Footprint footprint_of(const Graph& graph, const mesh::Mesh& mesh, const std::function<bool(const Node&)>& stays) {
+  return {peak_of(on_one_device(graph, mesh), mesh::Mesh({}), stays), peak_of(graph, mesh, stays)};
+}
+
+}  // namespace moesh::run

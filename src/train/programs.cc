@@ -1,0 +1,153 @@
+#include "train/programs.h"
+
+#include <algorithm>
+#include <map>
+
+#include "run/placed.h"
+
+namespace moesh::train {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Op;
+using sharding::Spec;
+
+// Where what has a name lies; all else is whole on every device.
+class Places {
+ public:
+  explicit Places(const sharding::Layout& layout) : layout_(layout) {
+    for (const sharding::LaidTensor& tensor : layout.parameters) add(tensor.path, tensor.spec);
+    for (const sharding::LaidTensor& tensor : layout.parameters) add(tensor.path + "'", tensor.spec);
+    for (const sharding::LaidTensor& tensor : layout.moments) add(tensor.path, tensor.spec);
+    for (const char* name : {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"}) {
+      add(name, layout.input.spec);
+    }
+  }
+
+  Spec of(const std::string& name, std::size_t rank) const {
+    const auto found = specs_.find(name);
+    if (found != specs_.end()) return found->second;
+    Spec whole;
+    whole.dims.resize(rank);
+    return whole;
+  }
+
+  std::vector<Spec> of_roots(const Graph& graph) const {
+    std::vector<Spec> specs;
+    for (const Node& node : graph.nodes) {
+      if (node.op != Op::input && node.op != Op::parameter) continue;
+      specs.push_back(of(node.path, graph.value(node.results.front()).shape.size()));
+    }
+    return specs;
+  }
+
+ private:
+  void add(const std::string& name, const Spec& spec) { specs_[name] = sharding::without_size_one(spec, layout_.mesh); }
+
+  const sharding::Layout& layout_;
+  std::map<std::string, Spec> specs_;
+};
+
+}  // namespace
+
+StepPrograms step_programs(const Graph& model, const config::Settings& settings) {
+  StepPrograms programs;
+  programs.parameters = trained_parameters(model, settings);
+  programs.model_results = model.results.size();
+  programs.microbatches = settings.integer("gradient_accumulation_steps");
+  programs.gradients = gradient_graph(model, settings);
+  programs.update = update_graph(programs.parameters, settings);
+  return programs;
+}
+
+StepPrograms step_programs(const Graph& model, const config::Settings& settings, const Where& where) {
+  const sharding::Layout& layout = where.layout;
+  StepPrograms programs = step_programs(model, settings);
+  programs.mesh = layout.mesh;
+  if (layout.mesh.devices() == 1) return programs;
+  const Places places(layout);
+  std::vector<std::optional<Spec>> gradient_results(programs.model_results);
+  std::vector<std::optional<Spec>> update_results(3, Spec{});
+  for (const Trained& trained : programs.parameters) {
+    const std::size_t rank = trained.shape.size();
+    gradient_results.emplace_back(places.of(trained.path, rank));
+    update_results.emplace_back(places.of(trained.path, rank));
+    if (trained.moments > 0) update_results.emplace_back(places.of("mu/" + trained.path, rank));
+    if (trained.moments > 1) update_results.emplace_back(places.of("nu/" + trained.path, rank));
+  }
+  const auto partitioned = [&](const Graph& graph, const std::vector<std::optional<Spec>>& results, bool has_constraints) {
+    const partition::PartitionRequest request{layout.mesh, where.target, layout.rules, layout.explicit_mode && has_constraints,
+                                              !has_constraints};
+    partition::Partitioned made = partition::partition(graph, places.of_roots(graph), results, request);
+    programs.choices.insert(programs.choices.end(), made.choices.begin(), made.choices.end());
+    return std::move(made.graph);
+  };
+  programs.gradients = partitioned(programs.gradients, gradient_results, true);
+  programs.update = partitioned(programs.update, update_results, false);
+  return programs;
+}
+
+namespace {
+
+// What a process holds of values that no program is given.
+class Held {
+ public:
+  explicit Held(const mesh::Mesh& mesh) : mesh_(mesh) {}
+
+  void add(const Shape& shape, DType dtype, const Spec& spec) {
+    const run::ShardAxes axes(spec, mesh_);
+    for (std::size_t i = 0; i < axes.count(); ++i) {
+      Shape shard;
+      for (const run::Range& range : run::block_of(shape, spec, mesh_, axes.coordinates(i))) shard.push_back(range.size());
+      held_.push_back(pool_->allocate(shard, dtype));
+    }
+    device_ += elements(sharding::shard_shape(shape, spec, mesh_)) * size_of(dtype);
+  }
+  std::int64_t process() const { return static_cast<std::int64_t>(pool_->peak_bytes()); }
+  std::int64_t device() const { return device_; }
+
+ private:
+  const mesh::Mesh& mesh_;
+  std::shared_ptr<run::Pool> pool_ = run::Pool::counting();
+  std::vector<run::Array> held_;
+  std::int64_t device_ = 0;
+};
+
+bool is_moment(const Node& node) { return node.path.starts_with("mu/") || node.path.starts_with("nu/"); }
+
+}  // namespace
+
+StepFootprint footprint_of(const StepPrograms& programs) {
+  Held parameters(programs.mesh), moments(programs.mesh), batch(programs.mesh);
+  bool is_cut = programs.microbatches > 1;
+  for (const Node& node : programs.gradients.nodes) {
+    if (node.op != Op::input && node.op != Op::parameter) continue;
+    const graph::Value& value = programs.gradients.value(node.results.front());
+    if (node.op == Op::parameter) {
+      parameters.add(value.shape, value.dtype, value.spec);
+      continue;
+    }
+    Shape whole = value.shape;
+    whole[0] *= programs.microbatches;
+    batch.add(whole, value.dtype, {});
+    is_cut = is_cut || sharding::shards(value.spec, programs.mesh) > 1;
+  }
+  for (const Node& node : programs.update.nodes) {
+    if (node.op != Op::input || !is_moment(node)) continue;
+    const graph::Value& value = programs.update.value(node.results.front());
+    moments.add(value.shape, value.dtype, value.spec);
+  }
+  // A batch that is not cut is what the gradient program is given; it stays until the step is over.
+  const run::Footprint gradients = run::footprint_of(
+      programs.gradients, programs.mesh, [&](const Node& node) { return node.op == Op::parameter || !is_cut; });
+  // The first inputs are the step's few numbers.
+  const Node* first = programs.update.nodes.data();
+  const run::Footprint update =
+      run::footprint_of(programs.update, programs.mesh, [&](const Node& node) { return &node - first >= kUpdateNumbers; });
+  return {parameters.device() + moments.device(),
+          {std::max(gradients.device + moments.device(), update.device),
+           std::max(gradients.process + moments.process() + (is_cut ? batch.process() : 0), update.process + batch.process())}};
+}
+
+}  // namespace moesh::train
