@@ -10,6 +10,7 @@
 #include "base/bfloat16.h"
 #include "base/error.h"
 #include "models/model.h"
+#include "train/context_order.h"
 
 namespace moesh::train {
 namespace {
@@ -63,6 +64,21 @@ Array checked_feed(Array rows, const graph::Value& expected, const std::string& 
          name, "the batch and the sizes that are set belong together");
 }
 
+// The positions of every row, [B, S, ...], in another order: `order` names the one that comes to each place.
+Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::Pool& pool) {
+  Array made = pool.allocate(rows.view.shape, rows.view.dtype);
+  const auto length = static_cast<std::int64_t>(order.size());
+  const std::int64_t bytes = rows.bytes() / rows.view.size(0) / length;
+  for (std::int64_t row = 0; row < rows.view.size(0); ++row) {
+    for (std::int64_t place = 0; place < length; ++place) {
+      std::memcpy(made.as<std::byte>() + (row * length + place) * bytes,
+                  rows.as<std::byte>() + (row * length + order[static_cast<std::size_t>(place)]) * bytes,
+                  static_cast<std::size_t>(bytes));
+    }
+  }
+  return made;
+}
+
 bool is_finite(const Array& array) {
   if (!array || !is_floating(array.view.dtype)) return true;
   for (std::int64_t i = 0; i < array.view.count(); ++i) {
@@ -98,6 +114,7 @@ Trainer::Trainer(StepPrograms programs, const config::Settings& settings, run::W
       pool_(run::Pool::create()),
       executor_(workers, pool_, programs.mesh),
       programs_(std::move(programs)),
+      order_(context_order(settings, programs_.mesh)),
       guards_parameters_(settings.text("non_finite_policy") == "skip_step" || settings.boolean("abort_on_nan_loss") ||
                          settings.boolean("abort_on_inf_loss")) {
   for (const Trained& trained : parameters()) set_parameter(trained.path, zeros(*pool_, trained.shape, trained.dtype));
@@ -142,11 +159,22 @@ std::vector<Placed> Trainer::run_microbatch(const Batch& batch, std::int64_t ind
     if (node.op == graph::Op::input) {
       const Array rows = checked_feed(microbatch(batch.at(node.path), index, count, *pool_),
                                       programs_.gradients.value(node.results.front()), node.path);
-      feeds.push_back(place_as(programs_.gradients, node.path, rows));
+      const Array ordered = order_.empty() ? rows : reordered(rows, order_, *pool_);
+      feeds.push_back(place_as(programs_.gradients, node.path, ordered));
     }
     if (node.op == graph::Op::parameter) feeds.push_back(state_.at(node.path).parameter);
   }
   return executor_.run(programs_.gradients, std::move(feeds));
+}
+
+Array Trainer::logits(const Gradients& gradients) const {
+  const Array made = whole(gradients.logits);
+  if (order_.empty()) return made;
+  std::vector<std::int64_t> back(order_.size());
+  for (std::size_t place = 0; place < back.size(); ++place) {
+    back[static_cast<std::size_t>(order_[place])] = static_cast<std::int64_t>(place);
+  }
+  return reordered(made, back, *pool_);
 }
 
 Trainer::Gradients Trainer::gradients(const Batch& batch) {

@@ -40,11 +40,12 @@ class Trainer {
 
   struct Gradients {
     StepMetrics metrics;
-    run::Placed logits;  // of the last microbatch
+    run::Placed logits;  // of the last microbatch, in the order that context parallelism has its positions
     run::Placed load;    // [MoE layers, E], where the router's bias follows it
     std::vector<run::Placed> gradients;  // in the order of parameters(), before clipping
   };
   Gradients gradients(const Batch& batch);
+  run::Array logits(const Gradients& gradients) const;  // whole, in the batch's order
   StepMetrics update(const Gradients& gradients);
   StepMetrics step(const Batch& batch);
   // Where the first value that is not finite is made, for a message.
@@ -70,6 +71,7 @@ class Trainer {
   std::shared_ptr<run::Pool> pool_;
   run::Executor executor_;
   StepPrograms programs_;
+  std::vector<std::int64_t> order_;  // of the positions of a row; empty: as they come
   bool guards_parameters_;  // from updates that are not finite
   std::map<std::string, State> state_;
   std::int64_t steps_done_ = 0;
