@@ -213,7 +213,7 @@ Value read_value(const Key& key, const YamlNode& node) {
   if (key.kind == Kind::rules) return read_rules(key, node);
   if (null && (key.kind == Kind::text || key.kind == Kind::choice)) return read_scalar(key, "", node.where);
   if (!scalar && !null) refuse_value(key, flow(node), std::string(name_of(key.kind)), node.where);
-  return read_scalar(key, scalar ? node.scalar : "null", node.where);
+  return read_scalar(key, node.scalar, node.where);
 }
 
 Value read_value(const Key& key, std::string_view text, const std::string& where) {
@@ -225,10 +225,11 @@ Value read_value(const Key& key, std::string_view text, const std::string& where
   }
   YamlNode node;
   if (key.kind == Kind::text) {
-    const bool in_quotes = text.size() >= 2 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
+    const bool in_quotes =
+        text.size() >= 2 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
     node = scalar_node(std::string(in_quotes ? text.substr(1, text.size() - 2) : text), true, where);
   } else {
-    node = parse_yaml(text, where);
+    node = parse_yaml_value(text, where);
   }
   return read_value(key, node);
 }

@@ -1,4 +1,6 @@
 // The table of keys is whole: every default is a value of its key, every row says what it is.
+#include <filesystem>
+#include <regex>
 #include <set>
 #include <string>
 
@@ -82,6 +84,30 @@ TEST(Schema, TellsTheChoicesThatAreNotDone) {
   EXPECT_EQ(all[2].word, "nsys");
   EXPECT_TRUE(all[2].refused);
   EXPECT_TRUE(choices(*find_key("steps")).empty());
+}
+
+// Where the sources ask the settings for a key they act on it.
+TEST(Schema, SaysOfNoKeyThatIsReadThatItHasNoEffect) {
+  const std::regex reading(R"re(\b(boolean|integer|real|text|texts|rules)\("([a-z0-9_]+)"\))re");
+  std::set<std::string> read;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(MOESH_SOURCE_DIR "/src")) {
+    if (entry.path().extension() != ".cc") continue;
+    const std::string code = test::read_text(entry.path());
+    for (std::sregex_iterator at(code.begin(), code.end(), reading); at != std::sregex_iterator(); ++at) {
+      read.insert((*at)[2]);
+    }
+  }
+  EXPECT_GT(read.size(), 100u);
+  for_each_key([&](const Key& key) {
+    EXPECT_FALSE(key.status == Status::accepted && read.contains(std::string(key.name))) << key.name;
+  });
+}
+
+TEST(Schema, ClaimsNoTraceThatNothingWrites) {
+  for (const char* name :
+       {"profiler", "skip_first_n_steps_for_profiler", "profiler_steps", "profile_periodically_period"}) {
+    EXPECT_EQ(find_key(name)->status, Status::accepted) << name;
+  }
 }
 
 TEST(Schema, NamesKindsAndStates) {
