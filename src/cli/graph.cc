@@ -19,8 +19,8 @@ int run(const Arguments& arguments) {
   }
   const Session session = open_session(arguments.request());
   const graph::GraphCounts counts = graph::count(session.graph);
-  fmt::print("# {}\n# {} nodes, {} parameters, {} layouts asked for; global shapes\n{}", headline(session), counts.nodes,
-             counts.parameters, counts.constraints, graph::to_text(session.graph));
+  fmt::print("# {}\n# {} nodes, {} parameters, {} layouts asked for; global shapes\n{}", headline(session),
+             counts.nodes, counts.parameters, counts.constraints, graph::to_text(session.graph));
   return 0;
 }
 

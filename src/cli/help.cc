@@ -76,7 +76,9 @@ int show_files(std::string_view folder, std::string_view use) {
 
 int show_hardware() {
   for (const std::string& name : mesh::hardware_names()) fmt::print("  {}\n", name);
-  fmt::print("\ncompile_topology=NAME-SIZE, e.g. v6e-8, h100-16, cpu-8; or the path of a YAML file like configs/hardware/*.yml\n");
+  fmt::print(
+      "\ncompile_topology=NAME-SIZE, e.g. v6e-8, h100-16, cpu-8; or the path of a YAML file like "
+      "configs/hardware/*.yml\n");
   return 0;
 }
 
