@@ -35,8 +35,8 @@ const Command kTrain{
     "train",
     "[FILE.yml] [key=value ...]",
     "trains, on one device so far",
-    "Trains a model on this machine: prints the reference's `completed step:` line for each step and writes the same as\n"
-    "JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl. An interrupt ends the run after the step.",
+    "Trains a model on this machine: prints the reference's `completed step:` line for each step and writes the same\n"
+    "as JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl. An interrupt ends the run after the step.",
     {},
     kExamples,
     run};

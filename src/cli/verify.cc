@@ -40,14 +40,19 @@ int run(const Arguments& arguments) {
   run::Workers workers(0);
   JsonWriter json;
   json.begin_array();
-  Table table({{"run", false, true, true}, {"quantity", false, false}, {"error", true, false}, {"tolerance", true, false},
-               {"", false, false}, {"worst", false, true, true}});
+  Table table({{"run", false, true, true},
+               {"quantity", false, false},
+               {"error", true, false},
+               {"tolerance", true, false},
+               {"", false, false},
+               {"worst", false, true, true}});
   bool all_pass = true;
   for (const std::string& path : arguments.words()) {
     const train::ReferenceRun recorded = train::read_reference_run(path);
     const Session session = session_of(recorded, arguments.request());
     if (session.mesh.devices() > 1) {
-      refuse(fmt::format("a mesh of {} devices; runs are held against one device so far", session.mesh.devices()), path);
+      refuse(fmt::format("a mesh of {} devices; runs are held against one device so far", session.mesh.devices()),
+             path);
     }
     const std::vector<train::Verdict> verdicts =
         train::verify(recorded, session.graph, session.loaded.settings, workers);

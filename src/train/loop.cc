@@ -60,10 +60,10 @@ std::int64_t available_bytes() {
 }
 
 // Parameters, gradients, moments and the logits with their gradient: what must fit at least.
-void check_memory(const Trainer& trainer, const TrainRequest& request) {
+void check_memory(const TrainRequest& request) {
   std::int64_t needed = 2 * 4 * request.batch.micro_rows * request.settings.integer("max_target_length") *
                         request.shape.vocab_size;
-  for (const Trained& t : trainer.parameters()) {
+  for (const Trained& t : trained_parameters(request.model, request.settings)) {
     const std::int64_t count = elements(t.shape);
     needed += count * (2 * size_of(t.dtype) + 4) + (t.moments > 0 ? count * size_of(t.mu_dtype) : 0) +
               (t.moments > 1 ? count * 4 : 0);
@@ -150,8 +150,8 @@ void check_finite(Trainer& trainer, const Trainer::Gradients& made, const Batch&
   const bool stops = (std::isnan(loss) && settings.boolean("abort_on_nan_loss")) ||
                      (std::isinf(loss) && settings.boolean("abort_on_inf_loss"));
   if (!stops) return;
-  fail(fmt::format("the loss of step {} is {}; the first value that is not finite is {}", trainer.steps_done(), loss,
-                   trainer.first_not_finite(batch)),
+  fail(fmt::format("the loss of step {} is {}; the first value that is not finite is {}", trainer.steps_done(),
+                   std::isnan(loss) ? "not a number" : "infinite", trainer.first_not_finite(batch)),
        "training", "lower learning_rate, or look at the data of this step");
 }
 
@@ -185,8 +185,8 @@ int train(const TrainRequest& request, run::Workers& workers) {
   const std::int64_t tokens = request.batch.rows_to_train * length;
   const ModelSize size = model_size(request.model, request.shape, tokens, length);
   const auto source = open_source(settings, request.batch.rows_to_load);
+  check_memory(request);
   Trainer trainer(request.model, settings, workers);
-  check_memory(trainer, request);
   initialize(trainer, request, workers);
   MetricsFile metrics_file(settings);
   fmt::print("{}\n{} parameters, {} active; {} rows of {} tokens a step from {}\n\n", request.headline,

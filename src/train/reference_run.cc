@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace moesh::train {
 namespace {
@@ -47,7 +48,8 @@ T member(const Json& object, const char* key, const std::string& where) {
   try {
     return object[key].get<T>();
   } catch (const Json::exception&) {
-    refuse(fmt::format("'{}' is {}, which is not of the type expected", key, object[key].dump()), where);
+    refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(object[key].dump(), 60)),
+           where);
   }
 }
 
