@@ -84,7 +84,7 @@ int show_hardware() {
 
 [[noreturn]] void refuse_topic(const std::string& topic) {
   const std::vector<std::string> close = config::nearest_keys(topic);
-  refuse(fmt::format("'{}' is neither a key nor a command", topic), "the command line",
+  refuse(fmt::format("'{}' is neither a key nor a command", shorten(topic, 80)), "the command line",
          close.empty() ? "`moesh help keys` lists all keys" : "did you mean " + join(close, ", ") + "?");
 }
 

@@ -138,15 +138,17 @@ AxisRule read_rule(const Key& key, const YamlNode& node) {
   if (axes.type != YamlNode::Type::null && !(axes.type == YamlNode::Type::scalar && is_null_word(axes.scalar))) {
     rule.axes = read_words(key, axes);
   }
+  const std::string label = shorten(rule.label, 80);
   if (rule.axes.size() > kMostAxesOfARule) {
-    refuse(fmt::format("rule '{}' names {} axes, at most {} are held", rule.label, rule.axes.size(), kMostAxesOfARule),
+    refuse(fmt::format("rule '{}' names {} axes, at most {} are held", label, rule.axes.size(), kMostAxesOfARule),
            node.where);
   }
   for (std::size_t i = 0; i < rule.axes.size(); ++i) {
-    if (rule.axes[i].empty()) refuse(fmt::format("rule '{}' names an empty axis", rule.label), node.where);
+    if (rule.axes[i].empty()) refuse(fmt::format("rule '{}' names an empty axis", label), node.where);
     if (std::find(rule.axes.begin(), rule.axes.begin() + static_cast<std::ptrdiff_t>(i), rule.axes[i]) !=
         rule.axes.begin() + static_cast<std::ptrdiff_t>(i)) {
-      refuse(fmt::format("rule '{}' names axis '{}' twice", rule.label, rule.axes[i]), node.where, "name it once");
+      refuse(fmt::format("rule '{}' names axis '{}' twice", label, shorten(rule.axes[i], 80)), node.where,
+             "name it once");
     }
   }
   return rule;

@@ -63,6 +63,11 @@ TEST(Run, ShortensWhatItDoesNotKnow) {
   EXPECT_THAT(outcome(std::string(10'000, 'x')).err, StartsWith(start + "command '" + std::string(79, 'x') + "…'\n"));
   EXPECT_THAT(outcome("shardings --" + std::string(10'000, 'x')).err,
               StartsWith(start + "option '--" + std::string(77, 'x') + "…', one of "));
+  for (const char* command : {"shardings ", "lint ", "graph ", "help ", "why "}) {
+    const std::string said = outcome(command + std::string(10'000, 'x')).err;
+    EXPECT_THAT(said, HasSubstr("'" + std::string(79, 'x') + "…'"));
+    EXPECT_LT(said.size(), 300u);
+  }
 }
 
 TEST(Run, SuggestsTheNearestOption) {

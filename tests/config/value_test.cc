@@ -162,6 +162,14 @@ TEST(Value, RefusesRulesThatAreNone) {
   EXPECT_EQ(refusal(key, "[[a, [x, y, x]]]"), "here: rule 'a' names axis 'x' twice\n  fix: name it once");
 }
 
+TEST(Value, ShortensTheLabelAndTheAxisOfARule) {
+  const std::string label(10'000, 'l');
+  const std::string axis(10'000, 'a');
+  EXPECT_EQ(refusal("logical_axis_rules", "[[" + label + ", [" + axis + ", " + axis + "]]]"),
+            "here: rule '" + std::string(79, 'l') + "…' names axis '" + std::string(79, 'a') +
+                "…' twice\n  fix: name it once");
+}
+
 TEST(Value, SaysWhereAListIsNoYaml) {
   EXPECT_TRUE(refusal("mlp_activations", "[silu").starts_with("here: not readable as YAML: "));
 }
