@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace moesh::train {
@@ -17,6 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::streamoff kMostJson = 64 << 20;
+constexpr int kMostDepth = 64;
 
 bool is_file(const std::string& path) {
   struct stat status {};
@@ -30,7 +32,8 @@ Json read_json(const std::string& path) {
   file.seekg(0);
   std::ostringstream text;
   text << file.rdbuf();
-  Json json = Json::parse(text.str(), nullptr, false);
+  if (nests_deeper(text.view(), kMostDepth)) refuse(fmt::format("values nested more than {} deep", kMostDepth), path);
+  Json json = Json::parse(text.view(), nullptr, false);
   if (json.is_discarded()) refuse("not readable as JSON", path);
   return json;
 }

@@ -14,6 +14,7 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace moesh::train {
@@ -22,7 +23,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kMostHeader = 32u << 20;  // a tensor takes about a hundred bytes
-constexpr int kMostDepth = 4;
+constexpr int kMostDepth = 4;  // a level costs many times its two bytes
 constexpr std::size_t kMostDims = 32;
 
 std::optional<DType> dtype_of(const std::string& name) {
@@ -37,23 +38,6 @@ std::optional<DType> dtype_of(const std::string& name) {
   return std::nullopt;
 }
 
-// Whether lists and mappings stand within each other deeper than a header's: a level costs many times its two bytes.
-bool nests_too_deep(std::string_view json) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    if (in_string && json[i] == '\\')
-      ++i;
-    else if (json[i] == '"')
-      in_string = !in_string;
-    else if (!in_string && (json[i] == '{' || json[i] == '[') && ++depth > kMostDepth)
-      return true;
-    else if (!in_string && (json[i] == '}' || json[i] == ']'))
-      --depth;
-  }
-  return false;
-}
-
 Json parse_header(const std::byte* data, std::size_t size, const std::string& name) {
   std::uint64_t length = 0;
   if (size < sizeof(length)) refuse(fmt::format("{} bytes, too few for a safetensors header", size), name);
@@ -63,7 +47,7 @@ Json parse_header(const std::byte* data, std::size_t size, const std::string& na
            "the file is cut short or no safetensors file");
   }
   const std::string_view text(reinterpret_cast<const char*>(data + sizeof(length)), length);
-  if (nests_too_deep(text)) refuse(fmt::format("the header nests values more than {} deep", kMostDepth), name);
+  if (nests_deeper(text, kMostDepth)) refuse(fmt::format("the header nests values more than {} deep", kMostDepth), name);
   Json header = Json::parse(text, nullptr, false);
   if (!header.is_object()) refuse("the header is no JSON object", name);
   return header;

@@ -77,6 +77,13 @@ TEST(ReferenceRun, RefusesFilesThatAreNoJson) {
   EXPECT_EQ(recorded.refusal(), recorded.path() + "/config.json: too large for the description of a run");
 }
 
+TEST(ReferenceRun, RefusesDeepNestingWithoutRunningOutOfStack) {
+  const Recorded recorded;
+  recorded.write("config.json", R"({"model_name": "default", "set": {"steps": )" + std::string(5'000'000, '[') +
+                                    std::string(5'000'000, ']') + "}}");
+  EXPECT_EQ(recorded.refusal(), recorded.path() + "/config.json: values nested more than 64 deep");
+}
+
 TEST(ReferenceRun, RefusesMembersThatAreMissingOrOfAnotherType) {
   const Recorded recorded;
   recorded.write("config.json", "[]");
