@@ -1,6 +1,5 @@
 // The table of keys is whole: every default is a value of its key, every row says what it is.
 #include <filesystem>
-#include <regex>
 #include <set>
 #include <string>
 
@@ -86,21 +85,23 @@ TEST(Schema, TellsTheChoicesThatAreNotDone) {
   EXPECT_TRUE(choices(*find_key("steps")).empty());
 }
 
-// Where the sources ask the settings for a key they act on it.
-TEST(Schema, SaysOfNoKeyThatIsReadThatItHasNoEffect) {
-  const std::regex reading(R"re(\b(boolean|integer|real|text|texts|rules)\("([a-z0-9_]+)"\))re");
-  std::set<std::string> read;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(MOESH_SOURCE_DIR "/src")) {
-    if (entry.path().extension() != ".cc") continue;
-    const std::string code = test::read_text(entry.path());
-    for (std::sregex_iterator at(code.begin(), code.end(), reading); at != std::sregex_iterator(); ++at) {
-      read.insert((*at)[2]);
-    }
+// Whether the code asks the settings for the value of a key.
+bool reads(const std::string& code, std::string_view key) {
+  for (const char* reader : {"boolean", "integer", "real", "text", "texts", "rules"}) {
+    if (code.find(std::string(reader) + "(\"" + std::string(key) + "\")") != std::string::npos) return true;
   }
-  EXPECT_GT(read.size(), 100u);
-  for_each_key([&](const Key& key) {
-    EXPECT_FALSE(key.status == Status::accepted && read.contains(std::string(key.name))) << key.name;
-  });
+  return false;
+}
+
+// Where the sources ask for a key they act on it.
+TEST(Schema, SaysOfNoKeyThatIsReadThatItHasNoEffect) {
+  std::string code;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(MOESH_SOURCE_DIR "/src")) {
+    if (entry.path().extension() == ".cc") code += test::read_text(entry.path());
+  }
+  EXPECT_TRUE(reads(code, "scan_layers_per_stage"));
+  for_each_key(
+      [&](const Key& key) { EXPECT_FALSE(key.status == Status::accepted && reads(code, key.name)) << key.name; });
 }
 
 TEST(Schema, ClaimsNoTraceThatNothingWrites) {
