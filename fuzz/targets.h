@@ -20,6 +20,7 @@
 #include "sharding/lint.h"
 #include "sharding/report.h"
 #include "sharding/why.h"
+#include "train/safetensors.h"
 
 namespace moesh::fuzz {
 
@@ -150,6 +151,27 @@ inline void fuzz_hardware(std::string_view input) {
       const std::int64_t reached = mesh::domain_devices(topology, link);
       require(reached >= 1 && reached <= topology.devices());
     }
+  });
+}
+
+// A safetensors file, from memory and from the disk. Every tensor lies within it, so reading all of them costs no more
+// than a few times its bytes, unless tensors share them.
+inline void fuzz_safetensors(std::string_view input) {
+  static const ScratchFile scratch(".safetensors");
+  const auto* data = reinterpret_cast<const std::byte*>(input.data());
+  accept_errors([&] {
+    const auto tensors = train::parse_safetensors(data, input.size(), "fuzz");
+    for (const auto& [name, tensor] : tensors) {
+      require(tensor.bytes >= 0 && elements(tensor.shape) * size_of(tensor.dtype) == tensor.bytes);
+      require(tensor.data >= data && tensor.bytes <= data + input.size() - tensor.data);
+      require(tensor.values().size() == static_cast<std::size_t>(elements(tensor.shape)));
+    }
+  });
+  accept_errors([&] {
+    scratch.write(input);
+    const train::TensorFile file = train::read_safetensors(scratch.path());
+    for (const auto& [name, tensor] : file.tensors) require(file.at(name).data == tensor.data);
+    file.at("a");
   });
 }
 

@@ -42,6 +42,7 @@ TEST(FuzzRegressions, YamlEndsInATreeOrAnError) { run_cases("yaml", fuzz_yaml); 
 TEST(FuzzRegressions, CommandLinesEndInALayoutOrAnError) { run_cases("overrides", fuzz_overrides); }
 TEST(FuzzRegressions, RuleFilesEndInALayoutOrAnError) { run_cases("rules", fuzz_rules); }
 TEST(FuzzRegressions, HardwareFilesEndInAMachineOrAnError) { run_cases("hardware", fuzz_hardware); }
+TEST(FuzzRegressions, SafetensorsFilesEndInTensorsOrAnError) { run_cases("safetensors", fuzz_safetensors); }
 
 // The graph of a layer that is not stacked stands for itself, so their number must end before memory does.
 TEST(FuzzRegressions, LayersThatAreWrittenOutOneByOneAreBounded) {

@@ -140,9 +140,7 @@ std::vector<std::filesystem::path> files_under(const std::filesystem::path& fold
 }
 
 // What issues build that are still open: the messages are quoted before they end, and these leave the list.
-const std::vector<std::string> kUnderConstruction{"src/plan/",           "src/run/",    "src/train/trainer.cc",
-                                                  "src/train/verify.cc", "src/decode/", "src/cli/train.cc",
-                                                  "src/cli/verify.cc"};
+const std::vector<std::string> kUnderConstruction{"src/plan/", "src/decode/"};
 
 bool is_under_construction(const std::filesystem::path& file) {
   const std::string name = file.lexically_relative(kRoot).string();
@@ -150,8 +148,8 @@ bool is_under_construction(const std::filesystem::path& file) {
                      [&](const std::string& start) { return name.starts_with(start); });
 }
 
-// Said only by a binary that was built wrongly.
-const std::set<std::string> kUnreachable{"a built-in file is missing: "};
+// Said only by a binary that was built wrongly: without a file, or with an op that nobody gave a kernel.
+const std::set<std::string> kUnreachable{"a built-in file is missing: ", " cannot be run yet"};
 
 std::vector<Message> all_messages() {
   std::vector<Message> all;
@@ -179,7 +177,7 @@ TEST(Messages, AreAllQuotedByATest) {
 
 TEST(Messages, AreFoundInTheSources) {
   const std::vector<Message> all = all_messages();
-  EXPECT_GT(all.size(), 90u);
+  EXPECT_GT(all.size(), 130u);
   EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](const Message& m) { return m.text == "unknown key '"; }));
   EXPECT_TRUE(std::any_of(all.begin(), all.end(),
                           [](const Message& m) { return m.text == ", but the mesh has only the axes "; }));

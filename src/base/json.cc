@@ -112,4 +112,23 @@ JsonWriter& JsonWriter::value(std::string_view s) {
   return *this;
 }
 
+bool nests_deeper(std::string_view json, int most) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    switch (json[i]) {
+      case '"': in_string = !in_string; break;
+      case '\\': i += in_string ? 1 : 0; break;
+      case '{':
+      case '[':
+        if (!in_string && ++depth > most) return true;
+        break;
+      case '}':
+      case ']': depth -= in_string ? 0 : 1; break;
+      default: break;
+    }
+  }
+  return false;
+}
+
 }  // namespace moesh

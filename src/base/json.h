@@ -1,4 +1,4 @@
-// Writes JSON: the one way to do so.
+// Writes JSON: the one way to do so. And a bound for what is read.
 #pragma once
 
 #include <cstdint>
@@ -43,5 +43,8 @@ class JsonWriter {
   bool after_key_ = false;
   bool line_ = false;
 };
+
+// Whether lists and mappings stand within each other deeper than `most`. Text that is no JSON may say either.
+bool nests_deeper(std::string_view json, int most);
 
 }  // namespace moesh

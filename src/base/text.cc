@@ -145,6 +145,10 @@ std::string with_commas(std::int64_t value) {
   return digits;
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  return with_commas(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates, int limit) {
   if (word.size() > kLongestName) return {};
   const std::string wanted = lower(word);

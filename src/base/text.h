@@ -23,6 +23,9 @@ std::string human_bytes(double bytes);
 std::string human_count(double count);
 std::string with_commas(std::int64_t value);
 
+// "1 warning", "2 warnings"; for nouns that take an s.
+std::string counted(std::int64_t count, std::string_view noun);
+
 // The candidates nearest to `word` by edit distance, best first, none that is farther than a typo or two.
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates, int limit = 3);
 

@@ -29,8 +29,8 @@ const Option& known_option(std::span<const Option> options, const std::string& n
   std::vector<std::string> names{"--help"};
   for (const Option& option : options) names.emplace_back(option.name);
   const std::vector<std::string> close = nearest(name, names, 1);
-  refuse(fmt::format("unknown option '{}', one of {} was expected", name, join(names, ", ")), "the command line",
-         close.empty() ? "" : close.front());
+  refuse(fmt::format("unknown option '{}', one of {} was expected", shorten(name, 80), join(names, ", ")),
+         "the command line", close.empty() ? "" : close.front());
 }
 
 const Command& known_command(const std::string& name) {
@@ -40,7 +40,7 @@ const Command& known_command(const std::string& name) {
     names.emplace_back(command->name);
   }
   const std::vector<std::string> close = nearest(name, names, 1);
-  refuse(fmt::format("unknown command '{}'", name), "the command line",
+  refuse(fmt::format("unknown command '{}'", shorten(name, 80)), "the command line",
          close.empty() ? "`moesh --help` lists the commands" : "moesh " + close.front());
 }
 

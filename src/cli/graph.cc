@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/session.h"
 #include "graph/print.h"
@@ -15,12 +16,13 @@ constexpr std::string_view kExamples[] = {
 
 int run(const Arguments& arguments) {
   if (!arguments.words().empty()) {
-    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", arguments.words().front()), "the command line");
+    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),
+           "the command line");
   }
   const Session session = open_session(arguments.request());
   const graph::GraphCounts counts = graph::count(session.graph);
-  fmt::print("# {}\n# {} nodes, {} parameters, {} layouts asked for; global shapes\n{}", headline(session), counts.nodes,
-             counts.parameters, counts.constraints, graph::to_text(session.graph));
+  fmt::print("# {}\n# {} nodes, {} parameters, {} layouts asked for; global shapes\n{}", headline(session),
+             counts.nodes, counts.parameters, counts.constraints, graph::to_text(session.graph));
   return 0;
 }
 

@@ -76,13 +76,15 @@ int show_files(std::string_view folder, std::string_view use) {
 
 int show_hardware() {
   for (const std::string& name : mesh::hardware_names()) fmt::print("  {}\n", name);
-  fmt::print("\ncompile_topology=NAME-SIZE, e.g. v6e-8, h100-16, cpu-8; or the path of a YAML file like configs/hardware/*.yml\n");
+  fmt::print(
+      "\ncompile_topology=NAME-SIZE, e.g. v6e-8, h100-16, cpu-8; or the path of a YAML file like "
+      "configs/hardware/*.yml\n");
   return 0;
 }
 
 [[noreturn]] void refuse_topic(const std::string& topic) {
   const std::vector<std::string> close = config::nearest_keys(topic);
-  refuse(fmt::format("'{}' is neither a key nor a command", topic), "the command line",
+  refuse(fmt::format("'{}' is neither a key nor a command", shorten(topic, 80)), "the command line",
          close.empty() ? "`moesh help keys` lists all keys" : "did you mean " + join(close, ", ") + "?");
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/session.h"
 #include "sharding/lint.h"
 
@@ -20,7 +21,8 @@ constexpr std::string_view kExamples[] = {
 
 int run_lint(const Arguments& arguments) {
   if (!arguments.words().empty()) {
-    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", arguments.words().front()), "the command line");
+    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),
+           "the command line");
   }
   // What does not divide is a finding here, not the end.
   const Session session = open_session(arguments.request(), Evenness::reported);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/lint.h"
 #include "cli/session.h"
@@ -42,8 +43,8 @@ int show_diff(const Session& before, const Arguments& arguments) {
 
 int run(const Arguments& arguments) {
   if (!arguments.words().empty()) {
-    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", arguments.words().front()), "the command line",
-           "`moesh shardings --help` shows examples");
+    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),
+           "the command line", "`moesh shardings --help` shows examples");
   }
   if (arguments.has("--lint")) return run_lint(arguments);
   const Session session = open_session(arguments.request());

@@ -27,8 +27,9 @@ const sharding::LaidTensor& find_one(const sharding::Layout& layout, const std::
     for (const sharding::LaidTensor& tensor : layout.parameters) paths.push_back(tensor.path);
     for (const sharding::LaidTensor& tensor : layout.activations) paths.push_back(tensor.path);
     const std::vector<std::string> close = nearest(name, paths);
-    refuse(fmt::format("no tensor's path holds '{}'", name), "the command line",
-           close.empty() ? "`moesh shardings --activations` lists all paths" : "did you mean " + join(close, ", ") + "?");
+    refuse(
+        fmt::format("no tensor's path holds '{}'", shorten(name, 80)), "the command line",
+        close.empty() ? "`moesh shardings --activations` lists all paths" : "did you mean " + join(close, ", ") + "?");
   }
   for (const sharding::LaidTensor* tensor : found) paths.push_back(tensor->path);
   const std::string more = paths.size() > kMostListed ? fmt::format(" and {} more", paths.size() - kMostListed) : "";

@@ -88,7 +88,8 @@ void read_with_bases(const std::string& path, int depth, Assignments& into) {
     if (is_file(beside)) {
       read_with_bases(beside, depth + 1, into);
     } else if (!name.ends_with("base.yml")) {
-      refuse(fmt::format("base_config '{}' is not there", name), base->where, "name a file beside this one");
+      refuse(fmt::format("base_config '{}' is not there", shorten(name, 80)), base->where,
+             "name a file beside this one");
     }
   }
   for (Assignment& assignment : assignments_of(root, Source::file)) into.push_back(std::move(assignment));
@@ -104,8 +105,10 @@ CommandLine read_command_line(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     const std::size_t equals = argument.find('=');
     if (equals == std::string::npos) {
-      if (line.file) refuse(fmt::format("a second file, '{}', after '{}'", argument, *line.file), kCommandLine,
-                            "name one FILE.yml, then key=value");
+      if (line.file) {
+        refuse(fmt::format("a second file, '{}', after '{}'", shorten(argument, 80), shorten(*line.file, 80)),
+               kCommandLine, "name one FILE.yml, then key=value");
+      }
       line.file = argument;
       continue;
     }
@@ -226,7 +229,7 @@ Assignments read_rule_set(const std::string& name, const std::string& where) {
   }
   const std::vector<std::string> names = builtin_names("rules");
   const std::vector<std::string> close = nearest(name, names, 1);
-  refuse(fmt::format("unknown rule set '{}', one of {} or the path of a YAML file was expected", name,
+  refuse(fmt::format("unknown rule set '{}', one of {} or the path of a YAML file was expected", shorten(name, 80),
                      join(names, ", ")),
          where, close.empty() ? "" : "custom_mesh_and_rule=" + close.front());
 }
@@ -274,7 +277,8 @@ void note_accepted(const Settings& settings, std::vector<std::string>& notices) 
   const std::size_t shown = std::min<std::size_t>(names.size(), 6);
   const std::string more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
   names.resize(shown);
-  notices.push_back("without effect here (they steer another compiler, kernel or service): " + join(names, ", ") + more);
+  notices.push_back("without effect here (they steer another compiler, kernel or service): " + join(names, ", ") +
+                    more);
 }
 
 }  // namespace

@@ -35,8 +35,10 @@ void answer(const Settings& settings, const std::string& option, std::string_vie
     notices.push_back(fmt::format("{} is deprecated: {} already says it", option, spelled(rule_set)));
     return;
   }
-  refuse(fmt::format("{} is deprecated, and {} is in force", option, spelled(chosen)), settings.origin(key).where,
-         rule_set.empty() ? "leave both options out: the default rules say it" : "use " + spelled(rule_set) + " instead");
+  refuse(
+      fmt::format("{} is deprecated, and {} {} in force", option, spelled(chosen), chosen.empty() ? "are" : "is"),
+      settings.origin(key).where,
+      rule_set.empty() ? "leave both options out: the default rules say it" : "use " + spelled(rule_set) + " instead");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 using enum Kind;
 using enum Status;
 
-constexpr std::string_view kHelpOtherProfiler = "how another profiler traces and uploads";
+constexpr std::string_view kHelpOtherProfiler = "what another profiler traces, and where to";
 constexpr std::string_view kHelpTpuTrace = "what a TPU profiler records";
 constexpr std::string_view kHelpCloudBucket = "copies to a cloud bucket";
 constexpr std::string_view kHelpWandb = "logging to Weights & Biases";
@@ -27,11 +27,10 @@ constexpr Key kMetrics[] = {
 };
 
 constexpr Key kProfiles[] = {
-    {"profiler", choice, "", "|xplane|!nsys", used,
-     "xplane writes a trace of some steps, in Chrome's and Perfetto's format; empty for none"},
-    {"skip_first_n_steps_for_profiler", integer, "1", "0..1000000000", used, "steps before the first that is traced"},
-    {"profiler_steps", integer, "5", "1..1000000000", used, "steps that are traced"},
-    {"profile_periodically_period", integer, "-1", "-1..1000000000", used, "steps between traces; -1 for a single one"},
+    {"profiler", choice, "", "|xplane|!nsys", accepted, "which other profiler traces some steps; empty for none"},
+    {"skip_first_n_steps_for_profiler", integer, "1", "0..1000000000", accepted, kHelpOtherProfiler},
+    {"profiler_steps", integer, "5", "1..1000000000", accepted, kHelpOtherProfiler},
+    {"profile_periodically_period", integer, "-1", "-1..1000000000", accepted, kHelpOtherProfiler},
     {"profile_cleanly", boolean, "true", "", accepted, kHelpOtherProfiler},
     {"hide_profiler_step_metric", boolean, "false", "", accepted, kHelpOtherProfiler},
     {"upload_all_profiler_results", boolean, "false", "", accepted, kHelpOtherProfiler},

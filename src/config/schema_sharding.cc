@@ -10,7 +10,7 @@ using enum Status;
 constexpr std::string_view kHelpTwoStageGather =
     "gathers weights over fsdp and fsdp_transpose one after the other; moesh prices both ways";
 constexpr std::string_view kHelpPipelineLoops =
-    "which of the loops over stages, repeats and layers another compiler sees as a loop";
+    "which of the loops over stages and repeats another compiler sees as a loop";
 
 constexpr Key kSharding[] = {
     {"custom_mesh_and_rule", text, "", "", used,
@@ -55,7 +55,8 @@ constexpr Key kPipeline[] = {
      "gathers weights over fsdp once a repeat, ahead of their use"},
     {"scan_pipeline_iterations", boolean, "true", "", accepted, kHelpPipelineLoops},
     {"scan_pipeline_repeats", boolean, "false", "", accepted, kHelpPipelineLoops},
-    {"scan_layers_per_stage", boolean, "false", "", accepted, kHelpPipelineLoops},
+    {"scan_layers_per_stage", boolean, "false", "", used,
+     "keeps the equal layers of a stage as one stacked loop instead of writing them out"},
     {"set_remat_policy_on_pipeline_iterations", boolean, "true", "", accepted, kHelpPipelineLoops},
     {"set_remat_policy_on_layers_per_stage", boolean, "false", "", accepted, kHelpPipelineLoops},
 };

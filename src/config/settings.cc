@@ -21,7 +21,8 @@ const std::vector<std::pair<std::string_view, Value>>& schema_defaults() {
 }  // namespace
 
 Settings::Settings() {
-  for (const auto& [name, value] : schema_defaults()) entries_.emplace(name, Entry{value, {Source::schema, "default"}});
+  const Origin origin{Source::schema, "the defaults"};
+  for (const auto& [name, value] : schema_defaults()) entries_.emplace(name, Entry{value, origin});
 }
 
 const Settings::Entry& Settings::entry(std::string_view key) const {

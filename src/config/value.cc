@@ -138,15 +138,17 @@ AxisRule read_rule(const Key& key, const YamlNode& node) {
   if (axes.type != YamlNode::Type::null && !(axes.type == YamlNode::Type::scalar && is_null_word(axes.scalar))) {
     rule.axes = read_words(key, axes);
   }
+  const std::string label = shorten(rule.label, 80);
   if (rule.axes.size() > kMostAxesOfARule) {
-    refuse(fmt::format("rule '{}' names {} axes, at most {} are held", rule.label, rule.axes.size(), kMostAxesOfARule),
+    refuse(fmt::format("rule '{}' names {} axes, at most {} are held", label, rule.axes.size(), kMostAxesOfARule),
            node.where);
   }
   for (std::size_t i = 0; i < rule.axes.size(); ++i) {
-    if (rule.axes[i].empty()) refuse(fmt::format("rule '{}' names an empty axis", rule.label), node.where);
+    if (rule.axes[i].empty()) refuse(fmt::format("rule '{}' names an empty axis", label), node.where);
     if (std::find(rule.axes.begin(), rule.axes.begin() + static_cast<std::ptrdiff_t>(i), rule.axes[i]) !=
         rule.axes.begin() + static_cast<std::ptrdiff_t>(i)) {
-      refuse(fmt::format("rule '{}' names axis '{}' twice", rule.label, rule.axes[i]), node.where, "name it once");
+      refuse(fmt::format("rule '{}' names axis '{}' twice", label, shorten(rule.axes[i], 80)), node.where,
+             "name it once");
     }
   }
   return rule;
@@ -213,7 +215,7 @@ Value read_value(const Key& key, const YamlNode& node) {
   if (key.kind == Kind::rules) return read_rules(key, node);
   if (null && (key.kind == Kind::text || key.kind == Kind::choice)) return read_scalar(key, "", node.where);
   if (!scalar && !null) refuse_value(key, flow(node), std::string(name_of(key.kind)), node.where);
-  return read_scalar(key, scalar ? node.scalar : "null", node.where);
+  return read_scalar(key, node.scalar, node.where);
 }
 
 Value read_value(const Key& key, std::string_view text, const std::string& where) {
@@ -225,10 +227,11 @@ Value read_value(const Key& key, std::string_view text, const std::string& where
   }
   YamlNode node;
   if (key.kind == Kind::text) {
-    const bool in_quotes = text.size() >= 2 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
+    const bool in_quotes =
+        text.size() >= 2 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
     node = scalar_node(std::string(in_quotes ? text.substr(1, text.size() - 2) : text), true, where);
   } else {
-    node = parse_yaml(text, where);
+    node = parse_yaml_value(text, where);
   }
   return read_value(key, node);
 }

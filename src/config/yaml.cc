@@ -37,11 +37,19 @@ Weight weight_of(const YamlNode& node) {
   return weight;
 }
 
+// Where a node stands: a line of a file, or one place for all.
+struct Places {
+  std::string name;
+  bool lines = true;
+
+  std::string at(const YAML::Mark& mark) const { return lines ? fmt::format("{}:{}", name, mark.line + 1) : name; }
+};
+
 // Builds the tree from the parser's events. Aliases are copied as they are met, so a cycle (an alias to a node that
 // is still open) and an explosion of copies are both seen here, before they cost anything.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(std::string name, const YamlLimits& limits) : name_(std::move(name)), limits_(limits) {}
+  TreeBuilder(Places places, const YamlLimits& limits) : places_(std::move(places)), limits_(limits) {}
 
   YamlNode take() { return std::move(root_); }
 
@@ -50,6 +58,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     YamlNode node;
+    node.scalar = "null";
     node.where = place(mark);
     add(std::move(node), anchor);
   }
@@ -92,7 +101,7 @@ class TreeBuilder : public YAML::EventHandler {
     std::string key;
   };
 
-  std::string place(const YAML::Mark& mark) const { return fmt::format("{}:{}", name_, mark.line + 1); }
+  std::string place(const YAML::Mark& mark) const { return places_.at(mark); }
 
   void spend(const Weight& weight, const std::string& where) {
     spent_.nodes += weight.nodes;
@@ -106,6 +115,10 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void open(YamlNode::Type type, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (open_.size() == limits_.depth) {
+      refuse(fmt::format("lists and mappings nested more than {} deep", limits_.depth), place(mark),
+             "a configuration file is flatter than that; check which file this is");
+    }
     YamlNode node;
     node.type = type;
     node.where = place(mark);
@@ -143,13 +156,14 @@ class TreeBuilder : public YAML::EventHandler {
     }
     if (node.type != YamlNode::Type::scalar) refuse("a key that is no plain word", node.where);
     if (!mapping.keys.insert(node.scalar).second) {
-      refuse(fmt::format("key '{}' stands twice in one mapping", node.scalar), node.where, "keep one of them");
+      refuse(fmt::format("key '{}' stands twice in one mapping", shorten(node.scalar, 80)), node.where,
+             "keep one of them");
     }
     mapping.has_key = true;
     mapping.key = std::move(node.scalar);
   }
 
-  std::string name_;
+  Places places_;
   YamlLimits limits_;
   YamlNode root_;
   std::vector<Open> open_;
@@ -166,6 +180,28 @@ class ViewBuffer : public std::streambuf {
   }
 };
 
+YamlNode parse(std::string_view text, const Places& places, const YamlLimits& limits) {
+  const std::string& name = places.name;
+  if (text.size() > limits.bytes) {
+    refuse(fmt::format("{} of YAML, at most {} are read", human_bytes(static_cast<double>(text.size())),
+                       human_bytes(static_cast<double>(limits.bytes))),
+           name, "check which file this is");
+  }
+  if (!is_valid_utf8(text)) refuse("not valid UTF-8", name, "save the file as UTF-8 text");
+  if (text.find('\0') != std::string_view::npos) refuse("a zero byte, text was expected", name);
+  ViewBuffer buffer(text);
+  std::istream stream(&buffer);
+  TreeBuilder builder(places, limits);
+  try {
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(builder);
+    if (parser.HandleNextDocument(builder)) refuse("a second document, one was expected", name, "keep one");
+  } catch (const YAML::Exception& e) {
+    refuse("not readable as YAML: " + e.msg, places.at(e.mark));
+  }
+  return builder.take();
+}
+
 }  // namespace
 
 const YamlNode* YamlNode::find(std::string_view name) const {
@@ -177,25 +213,10 @@ const YamlNode* YamlNode::find(std::string_view name) const {
 }
 
 YamlNode parse_yaml(std::string_view text, const std::string& name, const YamlLimits& limits) {
-  if (text.size() > limits.bytes) {
-    refuse(fmt::format("{} of YAML, at most {} are read", human_bytes(static_cast<double>(text.size())),
-                       human_bytes(static_cast<double>(limits.bytes))),
-           name, "check which file this is");
-  }
-  if (!is_valid_utf8(text)) refuse("not valid UTF-8", name, "save the file as UTF-8 text");
-  if (text.find('\0') != std::string_view::npos) refuse("a zero byte, text was expected", name);
-  ViewBuffer buffer(text);
-  std::istream stream(&buffer);
-  TreeBuilder builder(name, limits);
-  try {
-    YAML::Parser parser(stream);
-    parser.HandleNextDocument(builder);
-    if (parser.HandleNextDocument(builder)) refuse("a second document, one was expected", name, "keep one");
-  } catch (const YAML::Exception& e) {
-    refuse("not readable as YAML: " + e.msg, fmt::format("{}:{}", name, e.mark.line + 1));
-  }
-  return builder.take();
+  return parse(text, {name, true}, limits);
 }
+
+YamlNode parse_yaml_value(std::string_view text, const std::string& where) { return parse(text, {where, false}, {}); }
 
 YamlNode read_yaml(const std::string& path, const YamlLimits& limits) {
   struct stat status {};

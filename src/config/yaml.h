@@ -13,7 +13,7 @@ struct YamlNode {
 
   Type type = Type::null;
   bool quoted = false;           // scalar: written in quotes, so always text
-  std::string scalar;            // scalar
+  std::string scalar;            // scalar; null: as it is said in messages
   std::vector<YamlNode> items;   // sequence; mapping, in the file's order
   std::string key;               // of a mapping's item
   std::string where;             // "file:line"
@@ -24,10 +24,14 @@ struct YamlNode {
 struct YamlLimits {
   std::size_t bytes = 4u << 20;
   std::size_t nodes = 200'000;  // aliases count as often as they are used
+  std::size_t depth = 256;      // lists and mappings within each other
 };
 
 // Parses one document. `name` stands in messages for the source. An empty document is a null node.
 YamlNode parse_yaml(std::string_view text, const std::string& name, const YamlLimits& limits = {});
+
+// Parses a value that stands in no file: `where` is the place of all its nodes.
+YamlNode parse_yaml_value(std::string_view text, const std::string& where);
 
 // Reads and parses a file of the file system.
 YamlNode read_yaml(const std::string& path, const YamlLimits& limits = {});

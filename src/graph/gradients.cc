@@ -136,7 +136,9 @@ Cotangents attention_vjp(const Vjp& v) {
 
 Cotangents cross_entropy_vjp(const Vjp& v) {
   assert(v.dy() && "the number of positions has no gradient");
-  return {v.grad(Op::cross_entropy_grad, {v.operands[0], v.operands[1], v.operands[2], v.dy()}, {v.operands[0]})[0], {}, {}};
+  return {v.grad(Op::cross_entropy_grad, {v.operands[0], v.operands[1], v.operands[2], v.dy()}, {v.operands[0]})[0],
+          {},
+          {}};
 }
 
 // The weights come from the second scores where there are two; the first ones only choose.
@@ -158,7 +160,8 @@ Cotangents grouped_matmul_vjp(const Vjp& v) {
   const bool transpose = v.of<GroupedMatmulOf>().transpose;
   const Tensor drows = v.builder.add_one(Op::grouped_matmul, "", {v.dy(), weights, sizes}, GroupedMatmulOf{!transpose},
                                          rows.shape(), rows.dtype());
-  const std::vector<Tensor> outer = transpose ? std::vector<Tensor>{v.dy(), rows, sizes} : std::vector<Tensor>{rows, v.dy(), sizes};
+  const std::vector<Tensor> outer =
+      transpose ? std::vector<Tensor>{v.dy(), rows, sizes} : std::vector<Tensor>{rows, v.dy(), sizes};
   return {drows, v.builder.add_one(Op::grouped_outer, "", outer, {}, weights.shape(), weights.dtype()), {}};
 }
 
@@ -196,7 +199,8 @@ std::vector<Tensor> operand_cotangents(Builder& builder, const Node& node, const
     case Op::top_k: return top_k_vjp(v);
     case Op::spread: return {v.grad(Op::spread_grad, {operands[1], v.dy()}, {operands[0]})[0], {}};
     case Op::slot_mask: return slot_mask_vjp(v);
-    case Op::balance_loss: return {v.grad(Op::balance_loss_grad, {operands[0], operands[1], v.dy()}, {operands[0]})[0], {}};
+    case Op::balance_loss:
+      return {v.grad(Op::balance_loss_grad, {operands[0], operands[1], v.dy()}, {operands[0]})[0], {}};
     case Op::expert_load: return {{}};
     case Op::group_rows: return {v.grad(Op::group_rows_grad, {results[1], v.dy()}, {operands[0]})[0], {}};
     case Op::grouped_matmul: return grouped_matmul_vjp(v);

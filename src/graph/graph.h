@@ -44,8 +44,8 @@ enum class Op : std::uint8_t {
   slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; never laid out in memory
   balance_loss,    // scores, ids
   expert_load,     // ids: how many tokens each expert got, float32
-  group_rows,      // x[T, M], ids[T, K]: a row for each of a token's experts, sorted by expert [T*K, M]; order [T*K], which
-                   // slot (token * K + choice) each row is; sizes [E], rows of each expert
+  group_rows,      // x[T, M], ids[T, K]: a row for each of a token's experts, sorted by expert [T*K, M]; order [T*K],
+                   // which slot (token * K + choice) each row is; sizes [E], rows of each expert
   grouped_matmul,  // rows[R, K], weights[E, K, N], sizes: each expert's rows times its weights
   grouped_bias,    // rows[R, N], bias[E, N], sizes: each expert's rows plus its bias
   ungroup_rows,    // rows[R, M], weights[T, K], order: back to the tokens, weighted and summed [T, M]
@@ -80,7 +80,8 @@ enum class Op : std::uint8_t {
   sgd_update,      // parameter, update, scalars: the new parameter
 };
 
-// `identity` adds no node. `scale` times a; `offset` plus a; `clamp` to [a, b]; `rsqrt` and `minimum` (with a) serve norms.
+// `identity` adds no node. `scale` times a; `offset` plus a; `clamp` to [a, b]; `rsqrt` and `minimum` (with a) serve
+// norms.
 enum class Unary : std::uint8_t { silu, sigmoid, gelu, relu, identity, scale, offset, clamp, rsqrt, minimum };
 enum class Binary : std::uint8_t { add, subtract, multiply, divide };
 enum class Reduction : std::uint8_t { sum };
@@ -244,8 +245,9 @@ struct SgdOf {
 
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
-                 SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf, TopKOf, SpreadOf, SlotMaskOf, BalanceLossOf,
-                 ConstraintOf, StageStateOf, RepeatOf, RegionOf, GroupedMatmulOf, ReshardOf>;
+                 SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf,
+                 TopKOf, SpreadOf, SlotMaskOf, BalanceLossOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
+                 GroupedMatmulOf, ReshardOf>;
 
 struct Node {
   Op op = Op::input;

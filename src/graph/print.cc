@@ -36,7 +36,9 @@ struct Describe {
   }
   std::string operator()(const BinaryOf& of) const { return std::string(name_of(of.function)); }
   std::string operator()(const BroadcastOf& of) const { return "dims " + words(of.dims); }
-  std::string operator()(const ReduceOf& of) const { return fmt::format("{} over {}", name_of(of.function), words(of.dims)); }
+  std::string operator()(const ReduceOf& of) const {
+    return fmt::format("{} over {}", name_of(of.function), words(of.dims));
+  }
   std::string operator()(const TransposeOf& of) const { return words(of.order); }
   std::string operator()(const SliceOf& of) const {
     return fmt::format("dim {} [{}, {})", of.dim, of.begin, of.begin + of.size);
@@ -45,13 +47,15 @@ struct Describe {
   std::string operator()(const PadOf& of) const { return fmt::format("dim {} +{} +{}", of.dim, of.before, of.after); }
   std::string operator()(const FillOf& of) const { return fmt::format("{:.6g}", of.value); }
   std::string operator()(const AdamOf& of) const {
-    return fmt::format("adam {:.4g} {:.4g}{}{}", of.beta1, of.beta2, of.nesterov ? " nesterov" : "", of.pax ? " pax" : "");
+    return fmt::format("adam {:.4g} {:.4g}{}{}", of.beta1, of.beta2, of.nesterov ? " nesterov" : "",
+                       of.pax ? " pax" : "");
   }
   std::string operator()(const SgdOf&) const { return "sgd"; }
   std::string operator()(const RmsNormOf& of) const { return fmt::format("epsilon {:.3g}", of.epsilon); }
   std::string operator()(const RopeOf& of) const {
     const char* kind = of.kind == RopeOf::Kind::yarn ? "yarn" : of.kind == RopeOf::Kind::llama3 ? "llama3" : "standard";
-    return fmt::format("{} theta {:.6g}{}", kind, of.max_timescale, of.interleave ? " interleaved" : "") + (of.inverse ? " inverse" : "");
+    return fmt::format("{} theta {:.6g}{}", kind, of.max_timescale, of.interleave ? " interleaved" : "") +
+           (of.inverse ? " inverse" : "");
   }
   std::string operator()(const AttentionOf& of) const {
     return of.window > 0 ? fmt::format("causal, window {}", of.window) : "causal";
@@ -72,7 +76,8 @@ struct Describe {
     std::string text = words(of.labels);
     if (of.each_dim_alone) text += " each dim alone";
     if (!of.peeled.empty()) {
-      text += fmt::format(" less {}{}", join(of.peeled, ", "), of.peeled_dims.empty() ? "" : " on dims " + words(of.peeled_dims));
+      text += fmt::format(" less {}{}", join(of.peeled, ", "),
+                          of.peeled_dims.empty() ? "" : " on dims " + words(of.peeled_dims));
     }
     return text;
   }

@@ -44,7 +44,7 @@ std::vector<Factor> factors_of(const config::Settings& settings, Level level) {
   for (const std::string& axis : settings.texts("mesh_axes")) {
     const std::string key = key_for(level, axis);
     if (config::find_key(key) == nullptr) {
-      refuse(fmt::format("mesh axis '{}' is unknown: no key {} gives its size", axis, key),
+      refuse(fmt::format("mesh axis '{}' is unknown: no key {} gives its size", shorten(axis, 80), shorten(key, 80)),
              settings.origin("mesh_axes").where, "use the axes of configs/base.yml");
     }
     factors.push_back({key, settings.integer(key)});
@@ -130,7 +130,8 @@ void check_axes(const config::Settings& settings) {
   if (axes.size() > kMostAxes) refuse(fmt::format("{} mesh axes, at most {} are held", axes.size(), kMostAxes), where);
   std::set<std::string> seen;
   for (const std::string& axis : axes) {
-    if (!seen.insert(axis).second) refuse(fmt::format("mesh axis '{}' stands twice", axis), where, "name it once");
+    if (seen.insert(axis).second) continue;
+    refuse(fmt::format("mesh axis '{}' stands twice", shorten(axis, 80)), where, "name it once");
   }
 }
 

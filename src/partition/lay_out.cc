@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "graph/matrix_dims.h"
 
 namespace moesh::partition {
 namespace {
@@ -101,11 +102,11 @@ void add_input(const LayoutRequest& request, Layout& layout) {
   if (request.evenness == Evenness::demanded) check_even(layout.input, layout.rules, layout.mesh);
 }
 
-// adamw and adam_pax keep two moments of each parameter, sgd none. Muon keeps one where it works on matrices.
-std::vector<std::string> moments_of(const config::Settings& settings) {
+// adamw and adam_pax keep two moments of each parameter, sgd none. Muon keeps one of matrices, two of all else.
+std::set<std::string> moments_of(const config::Settings& settings, const LaidTensor& parameter) {
   const std::string& optimizer = settings.text("opt_type");
   if (optimizer == "sgd") return {};
-  if (optimizer == "muon") return {"mu"};
+  if (optimizer == "muon" && graph::matrix_dims(parameter.path, parameter.shape).is_matrix) return {"mu"};
   return {"mu", "nu"};
 }
 
@@ -116,8 +117,9 @@ DType moment_dtype(const config::Settings& settings, const std::string& moment) 
 
 void add_moments(const config::Settings& settings, Layout& layout) {
   const bool over_data = settings.boolean("shard_optimizer_over_data");
-  for (const std::string& moment : moments_of(settings)) {
+  for (const std::string moment : {"mu", "nu"}) {
     for (const LaidTensor& parameter : layout.parameters) {
+      if (!moments_of(settings, parameter).contains(moment)) continue;
       LaidTensor tensor = parameter;
       tensor.path = moment + "/" + parameter.path;
       tensor.dtype = moment_dtype(settings, moment);

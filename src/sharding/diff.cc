@@ -12,8 +12,12 @@ namespace moesh::sharding {
 namespace {
 
 Side side_of(const LaidTensor& tensor, const mesh::Mesh& mesh) {
-  return {moesh::to_string(tensor.shape), to_string(without_size_one(tensor.spec, mesh), mesh), bytes_per_device(tensor, mesh)};
+  return {moesh::to_string(tensor.shape), to_string(without_size_one(tensor.spec, mesh), mesh),
+          bytes_per_device(tensor, mesh)};
 }
+
+// What stands over the tensors of a kind.
+std::string heading(const std::string& kind) { return kind == "optimizer" ? "optimizer state" : kind + "s"; }
 
 // Moved, resized or present on one side only; in the order of the paths.
 void compare(const std::string& kind, const std::vector<LaidTensor>& before, const mesh::Mesh& mesh_before,
@@ -75,16 +79,21 @@ LayoutDiff diff(const Layout& before, const Layout& after) {
 
 std::string to_text(const LayoutDiff& diff, int width) {
   if (diff.differences.empty()) return "nothing moves.\n";
-  Table table({{"tensor", false, true, true}, {"before", false, true}, {"after", false, true}, {"bytes a device", true, false}});
+  Table table({{"tensor", false, true, true},
+               {"before", false, true},
+               {"after", false, true},
+               {"bytes a device", true, false}});
   std::string kind;
   for (const Difference& d : diff.differences) {
-    if (d.kind != kind) table.add_group({d.kind + "s", "", "", ""});
+    if (d.kind != kind) table.add_group({heading(d.kind), "", "", ""});
     kind = d.kind;
     table.add({"  " + d.path, lies(d.before), lies(d.after), signed_bytes(bytes_of(d.after) - bytes_of(d.before))});
   }
   return table.text(width) +
-         fmt::format("\n{} tensors move. Parameters and optimizer state on a device: {} -> {} ({}).\n",
-                     diff.differences.size(), human_bytes(static_cast<double>(diff.state_bytes_before)),
+         fmt::format("\n{}. Parameters and optimizer state on a device: {} -> {} ({}).\n",
+                     diff.differences.size() == 1 ? "1 tensor moves"
+                                                  : fmt::format("{} tensors move", diff.differences.size()),
+                     human_bytes(static_cast<double>(diff.state_bytes_before)),
                      human_bytes(static_cast<double>(diff.state_bytes_after)),
                      signed_bytes(diff.state_bytes_after - diff.state_bytes_before));
 }

@@ -68,7 +68,10 @@ void find_idle_rules(const Layout& layout, Findings& findings) {
                         no_bearer ? "correct the label, or remove the rule" : "move it up, or remove it"});
   }
   if (idle_builtin == 0) return;
-  findings.push_back({Severity::info, "idle-rule", fmt::format("{} rules of the rule set do not apply to this model", idle_builtin),
+  findings.push_back({Severity::info, "idle-rule",
+                      fmt::format("{} of the rule set {} not apply to this model",
+                                  counted(static_cast<std::int64_t>(idle_builtin), "rule"),
+                                  idle_builtin == 1 ? "does" : "do"),
                       "the rule set", "nothing: they serve other models, decoding or fallbacks", ""});
 }
 
@@ -85,9 +88,10 @@ void find_unruled_labels(const Layout& layout, Findings& findings) {
   const bool own_rules = std::any_of(layout.rules.begin(), layout.rules.end(), is_own);
   std::vector<std::string> labels;
   for (const auto& [label, paths] : unruled) labels.push_back(label);
-  findings.push_back({Severity::info, "unruled-label", "no rule names the labels " + join(labels, ", "),
-                      fmt::format("e.g. {}", unruled.begin()->second.front()), "dims that bear them are whole on every device",
-                      own_rules ? fmt::format("- [{}, [AXIS]] in the rule set, if that was not meant", labels.front()) : ""});
+  findings.push_back(
+      {Severity::info, "unruled-label", "no rule names the labels " + join(labels, ", "),
+       fmt::format("e.g. {}", unruled.begin()->second.front()), "dims that bear them are whole on every device",
+       own_rules ? fmt::format("- [{}, [AXIS]] in the rule set, if that was not meant", labels.front()) : ""});
 }
 
 struct AxisUse {
@@ -167,8 +171,8 @@ struct Competition {
   std::vector<std::string> paths;
 };
 
-// A dim whose rule was passed over because another dim of the same value holds the axis, though the weights that it meets
-// lie on that axis and no activation gives it to the label.
+// A dim whose rule was passed over because another dim of the same value holds the axis, though the weights that it
+// meets lie on that axis and no activation gives it to the label.
 std::map<std::string, Competition> competitions(const Layout& layout) {
   std::map<std::string, Competition> found;
   for (const LaidTensor& tensor : layout.activations) {
@@ -185,7 +189,8 @@ std::map<std::string, Competition> competitions(const Layout& layout) {
       c.axis = step.blocking_axis;
       c.losing_rule = layout.rules[step.rule].where;
       for (const RuleStep& other : resolution.steps) {
-        if (other.dim == step.blocking_dim && other.outcome == Outcome::taken) c.winning_rule = layout.rules[other.rule].where;
+        const bool won = other.dim == step.blocking_dim && other.outcome == Outcome::taken;
+        if (won) c.winning_rule = layout.rules[other.rule].where;
       }
       c.paths.push_back(tensor.path);
     }
@@ -222,7 +227,8 @@ void find_blocked_by_one(const Layout& layout, Findings& findings) {
   for (const LaidTensor& tensor : layout.parameters) {
     for (const RuleStep& step : resolve(tensor.labels(), layout.rules, layout.mesh).steps) {
       const bool by_one = step.outcome == Outcome::axis_taken && layout.mesh.axis(step.blocking_axis).size() == 1;
-      const bool lost = shards_of(layout.rules[step.rule], layout.mesh) > shards(tensor.spec.dims[step.dim], layout.mesh);
+      const bool lost =
+          shards_of(layout.rules[step.rule], layout.mesh) > shards(tensor.spec.dims[step.dim], layout.mesh);
       if (!by_one || !lost || !told.insert(step.rule).second) continue;
       findings.push_back(
           {Severity::warning, "blocked-by-one",
@@ -258,9 +264,10 @@ void find_replicated(const Layout& layout, Findings& findings) {
   if (paths.empty()) return;
   bearers.erase("");
   findings.push_back({Severity::warning, "replicated",
-                      fmt::format("{} whole on all {} devices", paths.size() == 1 ? "a large tensor is" : "large tensors are",
-                                  layout.mesh.devices()),
-                      join(paths, ", "), fmt::format("{} a device, {:.0f}% of its parameters", human_bytes(bytes), 100 * bytes / total),
+                      fmt::format("{} whole on all {} devices",
+                                  paths.size() == 1 ? "a large tensor is" : "large tensors are", layout.mesh.devices()),
+                      join(paths, ", "),
+                      fmt::format("{} a device, {:.0f}% of its parameters", human_bytes(bytes), 100 * bytes / total),
                       fmt::format("a rule for one of the labels {}", join({bearers.begin(), bearers.end()}, ", "))});
 }
 
@@ -272,8 +279,8 @@ void find_uneven(const Layout& layout, Findings& findings) {
       const std::int64_t block = (tensor.shape[dim] + blocks - 1) / blocks;
       const std::int64_t used = (tensor.shape[dim] + block - 1) / block;
       findings.push_back({severity, "uneven",
-                          fmt::format("dim {} ({}) of size {} does not divide over {} shards", dim, tensor.labels()[dim],
-                                      tensor.shape[dim], blocks),
+                          fmt::format("dim {} ({}) of size {} does not divide over {} shards", dim,
+                                      tensor.labels()[dim], tensor.shape[dim], blocks),
                           tensor.path,
                           severity == Severity::error
                               ? "it cannot be laid out so"
@@ -288,16 +295,18 @@ void find_uneven(const Layout& layout, Findings& findings) {
 void find_small_batch(const Layout& layout, const LintOptions& options, Findings& findings) {
   const std::int64_t blocks = shards(layout.input.spec.dims.front(), layout.mesh);
   if (layout.input.shape.front() % blocks != 0) {
-    findings.push_back({Severity::error, "small-batch",
-                        fmt::format("a batch of {} rows does not divide over {} shards", layout.input.shape.front(), blocks),
-                        "the input", "it cannot be laid out so",
-                        fmt::format("per_device_batch_size={}", static_cast<double>(blocks) /
-                                                                    static_cast<double>(layout.mesh.devices()))});
+    findings.push_back(
+        {Severity::error, "small-batch",
+         fmt::format("a batch of {} rows does not divide over {} shards", layout.input.shape.front(), blocks),
+         "the input", "it cannot be laid out so",
+         fmt::format("per_device_batch_size={}",
+                     static_cast<double>(blocks) / static_cast<double>(layout.mesh.devices()))});
   } else if (options.rows < blocks) {
-    findings.push_back({Severity::warning, "small-batch",
-                        fmt::format("a pass of {} rows is smaller than the {} shards of its batch", options.rows, blocks),
-                        "the input", fmt::format("{} of {} shards have nothing to do", blocks - options.rows, blocks),
-                        "raise per_device_batch_size, or let an axis carry the length instead (custom_mesh_and_rule=ep-as-cp)"});
+    findings.push_back(
+        {Severity::warning, "small-batch",
+         fmt::format("a pass of {} rows is smaller than the {} shards of its batch", options.rows, blocks), "the input",
+         fmt::format("{} of {} shards have nothing to do", blocks - options.rows, blocks),
+         "raise per_device_batch_size, or let an axis carry the length instead (custom_mesh_and_rule=ep-as-cp)"});
   }
 }
 
@@ -337,11 +346,12 @@ std::string to_text(const std::vector<Finding>& findings) {
   std::map<Severity, int> counts;
   for (const Finding& f : findings) {
     ++counts[f.severity];
-    text += fmt::format("{}: {} [{}]\n  where: {}\n  cost:  {}\n", name_of(f.severity), f.what, f.check, f.where, f.cost);
+    text +=
+        fmt::format("{}: {} [{}]\n  where: {}\n  cost:  {}\n", name_of(f.severity), f.what, f.check, f.where, f.cost);
     if (!f.fix.empty()) text += "  fix:   " + f.fix + "\n";
   }
-  return text + fmt::format("{} errors, {} warnings, {} remarks.\n", counts[Severity::error], counts[Severity::warning],
-                            counts[Severity::info]);
+  return text + fmt::format("{}, {}, {}.\n", counted(counts[Severity::error], "error"),
+                            counted(counts[Severity::warning], "warning"), counted(counts[Severity::info], "remark"));
 }
 
 std::string to_json(const std::vector<Finding>& findings) {

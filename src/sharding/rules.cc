@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace moesh::sharding {
 namespace {
@@ -15,7 +16,7 @@ void check_labels(const Labels& labels, const std::string& path) {
     if (labels[dim].empty()) continue;
     const auto twin = std::find(labels.begin() + static_cast<std::ptrdiff_t>(dim) + 1, labels.end(), labels[dim]);
     if (twin != labels.end()) {
-      refuse(fmt::format("label '{}' stands on dims {} and {}, a label names one dim", labels[dim], dim,
+      refuse(fmt::format("label '{}' stands on dims {} and {}, a label names one dim", shorten(labels[dim], 80), dim,
                          twin - labels.begin()),
              path);
     }

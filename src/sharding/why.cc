@@ -54,8 +54,11 @@ std::string taken_words(const LaidTensor& tensor, const config::AxisRule& rule, 
     if (const auto axis = mesh.find(name)) axes.push_back(*axis);
   }
   const std::int64_t count = shards(axes, mesh);
-  return fmt::format("takes {}: {}{}", dim_words(tensor, step.dim),
-                     count == 1 ? "whole, no axis larger than 1" : fmt::format("{} shards", count), remarks(rule, mesh));
+  const std::int64_t kept = shards(tensor.spec.dims[step.dim], mesh);
+  const std::string peeled = kept == count ? "" : fmt::format(", of which the peeling below leaves {}", kept);
+  return fmt::format("takes {}: {}{}{}", dim_words(tensor, step.dim),
+                     count == 1 ? "whole, no axis larger than 1" : fmt::format("{} shards", count), peeled,
+                     remarks(rule, mesh));
 }
 
 Verdict judge(const Layout& layout, const std::vector<config::AxisRule>& rules, const LaidTensor& tensor,
@@ -108,16 +111,23 @@ std::vector<Verdict> verdicts(const Layout& layout, const LaidTensor& tensor) {
   return all;
 }
 
+std::string spec_words(const Layout& layout, const Spec& spec) {
+  return to_string(without_size_one(spec, layout.mesh), layout.mesh);
+}
+
 // What the constraint changes after the rules have spoken.
-std::string changes(const LaidTensor& tensor) {
+std::string changes(const Layout& layout, const LaidTensor& tensor) {
   std::string text;
   if (tensor.constraint.each_dim_alone) text += "Each dim was resolved alone, so two may claim one axis.\n";
   if (tensor.constraint.stage_as_data) text += "Beside the pipeline: stage carries the batch, before data.\n";
-  if (tensor.constraint.peeled.empty()) return text;
-  std::vector<std::string> dims;
-  for (const int dim : tensor.constraint.peeled_dims) dims.push_back(std::to_string(dim));
-  return text + fmt::format("Then {} is peeled off {}.\n", join(tensor.constraint.peeled, ", "),
-                            dims.empty() ? "all dims" : "dim " + join(dims, ", "));
+  if (!tensor.constraint.peeled.empty()) {
+    std::vector<std::string> dims;
+    for (const int dim : tensor.constraint.peeled_dims) dims.push_back(std::to_string(dim));
+    text += fmt::format("Then {} is peeled off {}.\n", join(tensor.constraint.peeled, ", "),
+                        dims.empty() ? "all dims" : "dim " + join(dims, ", "));
+  }
+  return tensor.constraint.is_plain() ? text
+                                      : text + fmt::format("So it lies as {}.\n", spec_words(layout, tensor.spec));
 }
 
 std::string unruled(const Layout& layout, const LaidTensor& tensor) {
@@ -128,10 +138,6 @@ std::string unruled(const Layout& layout, const LaidTensor& tensor) {
     if (!label.empty() && !ruled) words.push_back(label);
   }
   return words.empty() ? "" : fmt::format("No rule for: {} (replicated).\n", join(words, ", "));
-}
-
-std::string spec_words(const Layout& layout, const Spec& spec) {
-  return to_string(without_size_one(spec, layout.mesh), layout.mesh);
 }
 
 std::string neighbours(const Layout& layout, const LaidTensor& tensor) {
@@ -151,7 +157,11 @@ std::string neighbours(const Layout& layout, const LaidTensor& tensor) {
 }
 
 std::string dims_table(const Layout& layout, const LaidTensor& tensor) {
-  Table table({{"dim", true, false}, {"label", false, false}, {"size", true, false}, {"axes", false, false}, {"block", true, false}});
+  Table table({{"dim", true, false},
+               {"label", false, false},
+               {"size", true, false},
+               {"axes", false, false},
+               {"block", true, false}});
   const Shape local = shard_shape(tensor.shape, tensor.spec, layout.mesh);
   const Spec slim = without_size_one(tensor.spec, layout.mesh);
   for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
@@ -196,7 +206,7 @@ std::string why(const Layout& layout, const LaidTensor& tensor) {
   for (const Verdict& v : verdicts(layout, tensor)) table.add({"  " + v.where, v.rule, v.words});
   const std::string rows = table.text(0);
   text += rows.substr(rows.find('\n') + 1);
-  text += changes(tensor) + unruled(layout, tensor) + "\n" + costs(layout, tensor);
+  text += changes(layout, tensor) + unruled(layout, tensor) + "\n" + costs(layout, tensor);
   return text + neighbours(layout, tensor);
 }
 

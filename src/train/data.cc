@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <sys/stat.h>
 
 #include <fmt/core.h>
@@ -65,18 +65,20 @@ class Stream : public TokenSource {
 std::string read_file(const std::string& path) {
   struct stat status {};
   if (path.empty()) refuse("dataset_path is empty", "dataset_path", "name a file");
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) refuse("no such file", path, "check dataset_path");
-  if (status.st_size == 0) refuse("the file is empty", path, "name a file with something in it");
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    refuse("no such file", path, "check dataset_path");
+  }
   if (status.st_size > kMostBytes) {
     refuse(fmt::format("a file of {}, at most {} are read whole", human_bytes(static_cast<double>(status.st_size)),
                        human_bytes(static_cast<double>(kMostBytes))),
            path);
   }
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || !text) fail("the file cannot be read", path);
-  return text.str();
+  file.peek();
+  if (!file.is_open() || file.bad()) fail("the file cannot be read", path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (text.empty()) refuse("the file is empty", path, "name a file with something in it");
+  return text;
 }
 
 // A file, or the regular files of a folder one after the other, by name.

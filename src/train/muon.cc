@@ -2,26 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-
-#include "base/text.h"
 
 namespace moesh::train {
 namespace {
 
 using graph::Tensor;
-
-bool any_part(const std::vector<std::string>& parts, std::initializer_list<std::string_view> names) {
-  return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
-    return std::find(names.begin(), names.end(), part) != names.end();
-  });
-}
-
-bool any_holds(const std::vector<std::string>& parts, std::initializer_list<std::string_view> words) {
-  return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
-    return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return part.find(w) != std::string::npos; });
-  });
-}
 
 std::int64_t product(const Shape& shape, const std::vector<int>& dims) {
   std::int64_t p = 1;
@@ -29,10 +14,12 @@ std::int64_t product(const Shape& shape, const std::vector<int>& dims) {
   return p;
 }
 
-std::vector<int> others(const Shape& shape, const MuonDims& dims) {
+std::vector<int> others(const Shape& shape, const graph::MatrixDims& dims) {
   std::vector<int> rest;
   for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
-    const auto in = [&](const std::vector<int>& list) { return std::find(list.begin(), list.end(), dim) != list.end(); };
+    const auto in = [&](const std::vector<int>& list) {
+      return std::find(list.begin(), list.end(), dim) != list.end();
+    };
     if (!in(dims.in) && !in(dims.out)) rest.push_back(dim);
   }
   return rest;
@@ -72,19 +59,7 @@ Tensor orthogonalised(Tensor x_BMN) {
 
 }  // namespace
 
-MuonDims muon_dims(const std::string& path, const Shape& shape) {
-  const std::vector<std::string> parts = split(path, '/');
-  if (any_holds(parts, {"scale", "embedding", "logits_dense", "sinks"}) || any_part(parts, {"bias"})) return {};
-  const int last = static_cast<int>(shape.size()) - 1;
-  const bool experts = any_part(parts, {"MoeBlock_0", "moe_block", "GptOssMlp"}) && !any_part(parts, {"gate"});
-  const bool attention = any_part(parts, {"self_attention", "GptOssAttention"});
-  if (experts) return {true, {last - 1}, {last}};
-  if (attention && any_part(parts, {"out"})) return {true, {0, last - 1}, {last}};
-  if (attention && any_part(parts, {"query", "key", "value", "wq_b", "wkv_b"})) return {true, {0}, {last - 1, last}};
-  return {true, {0}, {last}};
-}
-
-Tensor muon_direction(Tensor momentum, const MuonDims& dims, const config::Settings& settings) {
+Tensor muon_direction(Tensor momentum, const graph::MatrixDims& dims, const config::Settings& settings) {
   const Shape shape = momentum.shape();  // a copy: adding nodes moves the graph's own
   std::vector<int> order = others(shape, dims);
   const std::int64_t in = product(shape, dims.in);

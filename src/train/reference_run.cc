@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
 
 namespace moesh::train {
 namespace {
@@ -17,6 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::streamoff kMostJson = 64 << 20;
+constexpr int kMostDepth = 64;
 
 bool is_file(const std::string& path) {
   struct stat status {};
@@ -30,7 +33,8 @@ Json read_json(const std::string& path) {
   file.seekg(0);
   std::ostringstream text;
   text << file.rdbuf();
-  Json json = Json::parse(text.str(), nullptr, false);
+  if (nests_deeper(text.view(), kMostDepth)) refuse(fmt::format("values nested more than {} deep", kMostDepth), path);
+  Json json = Json::parse(text.view(), nullptr, false);
   if (json.is_discarded()) refuse("not readable as JSON", path);
   return json;
 }
@@ -48,7 +52,8 @@ T member(const Json& object, const char* key, const std::string& where) {
   try {
     return object[key].get<T>();
   } catch (const Json::exception&) {
-    refuse(fmt::format("'{}' is {}, which is not of the type expected", key, object[key].dump()), where);
+    refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(object[key].dump(), 60)),
+           where);
   }
 }
 

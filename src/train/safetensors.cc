@@ -14,6 +14,7 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace moesh::train {
@@ -21,7 +22,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint64_t kMostHeader = 100u << 20;
+constexpr std::uint64_t kMostHeader = 32u << 20;  // a tensor takes about a hundred bytes
+constexpr int kMostDepth = 4;  // a level costs many times its two bytes
+constexpr std::size_t kMostDims = 32;
 
 std::optional<DType> dtype_of(const std::string& name) {
   constexpr std::array<std::pair<std::string_view, DType>, 5> kTypes{{{"F32", DType::float32},
@@ -43,8 +46,9 @@ Json parse_header(const std::byte* data, std::size_t size, const std::string& na
     refuse(fmt::format("the header says {} bytes, the file has {}", length, size - sizeof(length)), name,
            "the file is cut short or no safetensors file");
   }
-  const auto* text = reinterpret_cast<const char*>(data + sizeof(length));
-  Json header = Json::parse(text, text + length, nullptr, false);
+  const std::string_view text(reinterpret_cast<const char*>(data + sizeof(length)), length);
+  if (nests_deeper(text, kMostDepth)) refuse(fmt::format("the header nests values more than {} deep", kMostDepth), name);
+  Json header = Json::parse(text, nullptr, false);
   if (!header.is_object()) refuse("the header is no JSON object", name);
   return header;
 }
@@ -66,21 +70,31 @@ StoredTensor read_entry(const Json& entry, const std::byte* data, std::uint64_t 
                         entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2;
   if (!complete) refuse("an entry without dtype, shape and two data_offsets", where);
   const auto dtype = dtype_of(entry["dtype"].get<std::string>());
-  if (!dtype) refuse(fmt::format("dtype {}, one of F32, BF16, F64, I32, BOOL was expected", entry["dtype"].dump()), where);
+  if (!dtype) {
+    refuse(fmt::format("dtype {}, one of F32, BF16, F64, I32, BOOL was expected", shorten(entry["dtype"].dump(), 60)),
+           where);
+  }
+  if (entry["shape"].size() > kMostDims) {
+    refuse(fmt::format("{} dims, at most {} were expected", entry["shape"].size(), kMostDims), where);
+  }
   StoredTensor tensor;
   tensor.dtype = *dtype;
   for (const Json& size : entry["shape"]) {
-    if (!size.is_number_unsigned() || size.get<std::uint64_t>() > (1ull << 48)) refuse("a size that is no size: " + size.dump(), where);
+    if (!size.is_number_unsigned() || size.get<std::uint64_t>() > (1ull << 48)) {
+      refuse("a size that is no size: " + shorten(size.dump(), 60), where);
+    }
     tensor.shape.push_back(size.get<std::int64_t>());
   }
   const Json& offsets = entry["data_offsets"];
-  if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) refuse("data_offsets that are no offsets", where);
+  if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+    refuse("data_offsets that are no offsets", where);
+  }
   const auto begin = offsets[0].get<std::uint64_t>();
   const auto end = offsets[1].get<std::uint64_t>();
   tensor.bytes = checked_bytes(tensor.shape, *dtype, where);
   if (end < begin || end > data_bytes || end - begin != static_cast<std::uint64_t>(tensor.bytes)) {
-    refuse(fmt::format("data_offsets [{}, {}) of {} bytes, {} were expected for {}", begin, end, data_bytes, tensor.bytes,
-                       to_string(tensor.shape)),
+    refuse(fmt::format("data_offsets [{}, {}) of {} bytes, {} were expected for {}", begin, end, data_bytes,
+                       tensor.bytes, to_string(tensor.shape)),
            where, "the file is cut short or damaged");
   }
   tensor.data = data + begin;
@@ -110,7 +124,8 @@ std::vector<double> StoredTensor::values() const {
   return all;
 }
 
-std::map<std::string, StoredTensor> parse_safetensors(const std::byte* data, std::size_t size, const std::string& name) {
+std::map<std::string, StoredTensor> parse_safetensors(const std::byte* data, std::size_t size,
+                                                      const std::string& name) {
   const Json header = parse_header(data, size, name);
   std::uint64_t length = 0;
   std::memcpy(&length, data, sizeof(length));
@@ -118,7 +133,7 @@ std::map<std::string, StoredTensor> parse_safetensors(const std::byte* data, std
   std::map<std::string, StoredTensor> tensors;
   for (const auto& [key, entry] : header.items()) {
     if (key == "__metadata__") continue;
-    tensors.emplace(key, read_entry(entry, data + begin, size - begin, name + ": " + key));
+    tensors.emplace(key, read_entry(entry, data + begin, size - begin, name + ": " + shorten(key, 80)));
   }
   return tensors;
 }
@@ -129,11 +144,11 @@ const StoredTensor& TensorFile::at(const std::string& name) const {
   std::vector<std::string> names;
   for (const auto& [other, tensor] : tensors) names.push_back(other);
   const std::vector<std::string> close = nearest(name, names);
-  refuse(fmt::format("no tensor '{}'", name), path, close.empty() ? "" : "near ones are " + join(close, ", "));
+  refuse(fmt::format("no tensor '{}'", shorten(name, 80)), path, close.empty() ? "" : "near ones are " + join(close, ", "));
 }
 
 TensorFile read_safetensors(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is no reason to wait
   if (file < 0) refuse("the file cannot be opened", path, "check the path");
   struct stat status {};
   const bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);

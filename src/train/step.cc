@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "graph/autodiff.h"
+#include "graph/matrix_dims.h"
 #include "graph/rewrite.h"
 #include "models/model.h"
 #include "train/muon.h"
@@ -104,7 +105,7 @@ Tensor sgd(Builder& builder, Tensor parameter, Tensor direction, Tensor scalars,
 }
 
 // The momentum, and its mixture with the gradient that Nesterov looks ahead to; the bias corrections are in the weights.
-Updated muon(Builder& builder, const Slot& slot, Tensor scalars, Tensor mixing, const MuonDims& dims,
+Updated muon(Builder& builder, const Slot& slot, Tensor scalars, Tensor mixing, const graph::MatrixDims& dims,
              const config::Settings& settings) {
   const double beta = settings.real("muon_beta");
   const Tensor mu = graph::add(graph::scale(cast(slot.mu, DType::float32), beta), graph::scale(slot.gradient, 1 - beta));
@@ -121,7 +122,7 @@ Updated update(Builder& builder, const Trained& trained, const Slot& slot, Tenso
   const std::string& optimizer = settings.text("opt_type");
   if (optimizer == "sgd") return {sgd(builder, slot.parameter, slot.gradient, scalars, 0), {}};
   if (optimizer != "muon") return adam(builder, slot, scalars, adam_of(settings, false));
-  const MuonDims dims = muon_dims(trained.path, trained.shape);
+  const graph::MatrixDims dims = graph::matrix_dims(trained.path, trained.shape);
   return dims.is_matrix ? muon(builder, slot, scalars, mixing, dims, settings)
                         : adam(builder, slot, scalars, adam_of(settings, true));
 }
@@ -161,7 +162,7 @@ std::vector<Trained> trained_parameters(const graph::Graph& model, const config:
   for (const graph::Node& node : model.nodes) {
     if (node.op != Op::parameter) continue;
     const graph::Value& value = model.value(node.results.front());
-    const bool one = optimizer == "muon" && muon_dims(node.path, value.shape).is_matrix;
+    const bool one = optimizer == "muon" && graph::matrix_dims(node.path, value.shape).is_matrix;
     all.push_back({node.path, value.shape, value.dtype, optimizer == "sgd" ? 0 : one ? 1 : 2,
                    mu_dtype.empty() ? value.dtype : parse_dtype(mu_dtype).value_or(value.dtype)});
   }

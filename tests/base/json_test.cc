@@ -79,5 +79,13 @@ TEST(JsonWriter, BreaksLinesWhereItIsTold) {
   EXPECT_EQ(writer.text(), "[\n1,\n2\n]");
 }
 
+TEST(NestsDeeper, CountsListsAndMappingsOutsideStrings) {
+  EXPECT_FALSE(nests_deeper(R"({"a": [1, [2]], "b": [3]})", 3));
+  EXPECT_TRUE(nests_deeper(R"({"a": [1, [2]], "b": [3]})", 2));
+  EXPECT_FALSE(nests_deeper(R"(["[[[", "\"[[[", {}])", 2));
+  EXPECT_TRUE(nests_deeper(R"(["\\", [[]]])", 2));
+  EXPECT_FALSE(nests_deeper("", 0));
+}
+
 }  // namespace
 }  // namespace moesh

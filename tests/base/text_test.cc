@@ -136,6 +136,12 @@ TEST(Shapes, CountTheirElements) {
   EXPECT_EQ(to_string(Shape{}), "[]");
 }
 
+TEST(Counted, GivesTheNounItsNumber) {
+  EXPECT_EQ(counted(0, "error"), "0 errors");
+  EXPECT_EQ(counted(1, "warning"), "1 warning");
+  EXPECT_EQ(counted(1234, "remark"), "1,234 remarks");
+}
+
 TEST(Errors, SayWhereWhatAndTheFix) {
   EXPECT_STREQ(Error({Fault::bad_request, "what", "where", "fix"}).what(), "where: what\n  fix: fix");
   EXPECT_STREQ(Error({Fault::bad_request, "what", "", ""}).what(), "what");

@@ -116,6 +116,7 @@ TEST(Commands, EpAsTpRunsAsWritten) {
   EXPECT_EQ(session.layout.rule_set, "ep-tp");
   EXPECT_THAT(session.loaded.notices, Contains("expert_shard_attention_option=tp is deprecated: "
                                                "custom_mesh_and_rule=ep-tp already says it"));
+  EXPECT_THAT(session.loaded.notices, Contains(::testing::ContainsRegex("without effect here .*profiler")));
   // The expert axis does what tensor does, but inside the experts shards experts, and never a batch.
   EXPECT_EQ(test::lies(session.layout, session.layout.input), "[data, -]");
   EXPECT_EQ(parameter_lies(session, "decoder/layers/self_attention/query/kernel"), "[-, -, expert, -]");
@@ -231,8 +232,13 @@ TEST(Commands, ExpertsOnFsdpRunsAsWrittenInAllItsForms) {
     EXPECT_EQ(sizes_of(session), "fsdp=4 expert=2");
     EXPECT_EQ(session.mesh.devices(), 8);
     EXPECT_EQ(session.layout.explicit_mode, more.find("explicit") != std::string::npos);
-    EXPECT_EQ(session.layout.moments.size(),
-              session.layout.parameters.size() * (more.find("muon") == std::string::npos ? 2 : 1));
+    const std::size_t parameters = session.layout.parameters.size();
+    if (more.find("muon") == std::string::npos) {
+      EXPECT_EQ(session.layout.moments.size(), 2 * parameters);
+    } else {
+      EXPECT_GT(session.layout.moments.size(), parameters);
+      EXPECT_LT(session.layout.moments.size(), 2 * parameters);
+    }
   }
 }
 

@@ -134,6 +134,10 @@ TEST(Load, NotesKeysWithoutEffectInOneLine) {
 }
 
 TEST(Load, TakesOneFile) {
+  const std::string endless = std::string(10'000, 'f') + ".yml";
+  EXPECT_EQ(refusal(endless + " " + endless),
+            "the command line: a second file, '" + std::string(79, 'f') + "…', after '" + std::string(79, 'f') +
+                "…'\n  fix: name one FILE.yml, then key=value");
   EXPECT_EQ(refusal("a.yml b.yml"),
             "the command line: a second file, 'b.yml', after 'a.yml'\n  fix: name one FILE.yml, then key=value");
   EXPECT_EQ(refusal("a.yml"),
@@ -180,6 +184,9 @@ TEST(Load, RefusesInheritanceThatLeadsNowhereOrInACircle) {
   const TemporaryFolder folder;
   const std::string lost = folder.write("lost.yml", "steps: 1\nbase_config: none.yml\n");
   EXPECT_EQ(refusal(lost), lost + ":2: base_config 'none.yml' is not there\n  fix: name a file beside this one");
+  const std::string endless = folder.write("endless.yml", "base_config: " + std::string(10'000, 'n') + "\n");
+  EXPECT_EQ(refusal(endless), endless + ":1: base_config '" + std::string(79, 'n') +
+                                  "…' is not there\n  fix: name a file beside this one");
   const std::string circle = folder.write("circle.yml", "base_config: other.yml\n");
   folder.write("other.yml", "base_config: circle.yml\n");
   EXPECT_THAT(refusal(circle), HasSubstr("base_config leads through more than 16 files\n  fix: break the circle"));
@@ -295,6 +302,11 @@ TEST(LoadRules, SuggestsTheNearestRuleSet) {
       "  fix: custom_mesh_and_rule=ep-as-cp");
 }
 
+TEST(LoadRules, ShortensANameThatIsNone) {
+  EXPECT_THAT(refusal("custom_mesh_and_rule=" + std::string(10'000, 'x')),
+              StartsWith("the command line: unknown rule set '" + std::string(79, 'x') + "…', one of "));
+}
+
 TEST(LoadRules, InferWhichAxisCarriesTheContext) {
   EXPECT_EQ(settings_of("").text("context_sharding"), "context");
   EXPECT_EQ(settings_of("custom_mesh_and_rule=ep-as-cp").text("context_sharding"), "expert");
@@ -333,6 +345,7 @@ TEST(Replaced, AnswersTheAttentionOptionUnderEveryRuleSet) {
     std::vector<std::string> request{"expert_shard_attention_option=" + c.option};
     if (!c.rule_set.empty()) request.push_back("custom_mesh_and_rule=" + c.rule_set);
     const std::string rules = c.rule_set.empty() ? "the default rules" : "custom_mesh_and_rule=" + c.rule_set;
+    const std::string in_force = c.rule_set.empty() ? " are in force" : " is in force";
     if (c.outcome == "notice") {
       EXPECT_THAT(load(request).notices,
                   Contains(already + c.option + " is deprecated: " + rules + " already says it"));
@@ -340,14 +353,14 @@ TEST(Replaced, AnswersTheAttentionOptionUnderEveryRuleSet) {
       EXPECT_THAT(load(request).notices, IsEmpty());
     } else {
       EXPECT_EQ(message_of([&] { load(request); }), "the command line: " + already + c.option + " is deprecated, and " +
-                                                        rules + " is in force\n  fix: " + c.outcome);
+                                                        rules + in_force + "\n  fix: " + c.outcome);
     }
   }
 }
 
 TEST(Replaced, AnswersFlagsByNamingTheirRuleSet) {
   EXPECT_EQ(refusal("shard_exp_on_fsdp=true"),
-            "the command line: shard_exp_on_fsdp=true is deprecated, and the default rules is in force\n"
+            "the command line: shard_exp_on_fsdp=true is deprecated, and the default rules are in force\n"
             "  fix: use custom_mesh_and_rule=shard-exp-on-fsdp instead");
   EXPECT_THAT(loaded("shard_exp_on_fsdp=true custom_mesh_and_rule=shard-exp-on-fsdp").notices,
               Contains("shard_exp_on_fsdp=true is deprecated: custom_mesh_and_rule=shard-exp-on-fsdp already says it"));

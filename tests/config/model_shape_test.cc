@@ -98,7 +98,7 @@ TEST(ModelShape, RefusesPartsThatADecoderBlockLacks) {
 
 TEST(ModelShape, RefusesExpertsThatDoNotFitTheBlock) {
   EXPECT_EQ(refusal("decoder_block=mixtral"),
-            "default: num_experts is 1, decoder_block=mixtral has at least 2\n  fix: set num_experts and "
+            "the defaults: num_experts is 1, decoder_block=mixtral has at least 2\n  fix: set num_experts and "
             "num_experts_per_tok");
   EXPECT_EQ(refusal("num_experts=4"),
             "the command line: num_experts is 4, but decoder_block=llama2 has no experts\n"

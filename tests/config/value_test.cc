@@ -45,9 +45,16 @@ TEST(Value, TakesIntegersHoweverTheyAreWritten) {
 TEST(Value, RefusesWhatIsNoInteger) {
   for (const char* text : {"", "0x10", "1.5", "ten", "nan", "inf", "-inf", "1e30", "9223372036854775808", "--1", "1 2",
                            "1__0", "_1", "1_", "99999999999999999999999999"}) {
-    const std::string value = *text == '\0' ? "null" : text;
-    EXPECT_EQ(refusal("steps", text), refused("steps", value, "an integer")) << text;
+    EXPECT_EQ(refusal("steps", text), refused("steps", text, "an integer")) << text;
   }
+}
+
+TEST(Value, SaysOfAnEmptyValueThatItIsEmptyAndOfANullThatItIsOne) {
+  EXPECT_EQ(refusal("scan_layers", ""), refused("scan_layers", "", "true or false"));
+  EXPECT_EQ(refusal("scan_layers", "null"), refused("scan_layers", "null", "true or false"));
+  const YamlNode file = parse_yaml("scan_layers: null\n", "f.yml");
+  EXPECT_EQ(message_of([&] { read_value(*find_key("scan_layers"), file.items[0]); }),
+            "f.yml:1: scan_layers is 'null', true or false was expected");
 }
 
 TEST(Value, HoldsIntegersToTheirRange) {
@@ -126,13 +133,13 @@ TEST(Value, ReadsListsOfWords) {
   EXPECT_EQ(read("mlp_activations", ""), words({}));
   EXPECT_EQ(read("data_sharding", "[[data, fsdp]]"), words({"data", "fsdp"}));
   EXPECT_EQ(refusal("mlp_activations", "{a: b}"),
-            "here:1: mlp_activations is 'a mapping', a list of words was expected");
-  EXPECT_EQ(refusal("mlp_activations", "[{a: b}]"), "here:1: mlp_activations holds something that is no word");
+            "here: mlp_activations is 'a mapping', a list of words was expected");
+  EXPECT_EQ(refusal("mlp_activations", "[{a: b}]"), "here: mlp_activations holds something that is no word");
 }
 
 TEST(Value, ReadsListsOfIntegers) {
   EXPECT_EQ(read("mrope_section", "[1, 2e1]"), Value(std::vector<std::int64_t>{1, 20}));
-  EXPECT_EQ(refusal("mrope_section", "[1, x]"), "here:1: mrope_section is 'x', a list of integers was expected");
+  EXPECT_EQ(refusal("mrope_section", "[1, x]"), "here: mrope_section is 'x', a list of integers was expected");
 }
 
 TEST(Value, ReadsRules) {
@@ -144,20 +151,27 @@ TEST(Value, ReadsRules) {
 
 TEST(Value, RefusesRulesThatAreNone) {
   const std::string key = "logical_axis_rules";
-  EXPECT_EQ(refusal(key, "a"), "here:1: logical_axis_rules is 'a', a list of [label, [axis, ...]] was expected");
+  EXPECT_EQ(refusal(key, "a"), "here: logical_axis_rules is 'a', a list of [label, [axis, ...]] was expected");
   for (const char* rule : {"a", "[a]", "[a, [b], c]", "[[a], b]", "{a: b}"}) {
     EXPECT_EQ(refusal(key, std::string("[") + rule + "]"),
-              "here:1: logical_axis_rules holds an entry that is not [label, [axis, ...]]")
+              "here: logical_axis_rules holds an entry that is not [label, [axis, ...]]")
         << rule;
   }
-  EXPECT_EQ(refusal(key, "[['', [x]]]"), "here:1: logical_axis_rules holds a rule without a label");
-  EXPECT_EQ(refusal(key, "[[a, [x, '']]]"), "here:1: rule 'a' names an empty axis");
-  EXPECT_EQ(refusal(key, "[[a, [x, y, x]]]"), "here:1: rule 'a' names axis 'x' twice\n  fix: name it once");
+  EXPECT_EQ(refusal(key, "[['', [x]]]"), "here: logical_axis_rules holds a rule without a label");
+  EXPECT_EQ(refusal(key, "[[a, [x, '']]]"), "here: rule 'a' names an empty axis");
+  EXPECT_EQ(refusal(key, "[[a, [x, y, x]]]"), "here: rule 'a' names axis 'x' twice\n  fix: name it once");
+}
+
+TEST(Value, ShortensTheLabelAndTheAxisOfARule) {
+  const std::string label(10'000, 'l');
+  const std::string axis(10'000, 'a');
+  EXPECT_EQ(refusal("logical_axis_rules", "[[" + label + ", [" + axis + ", " + axis + "]]]"),
+            "here: rule '" + std::string(79, 'l') + "…' names axis '" + std::string(79, 'a') +
+                "…' twice\n  fix: name it once");
 }
 
 TEST(Value, SaysWhereAListIsNoYaml) {
-  EXPECT_TRUE(refusal("mlp_activations", "[silu").starts_with("here:1: not readable as YAML: ") ||
-              refusal("mlp_activations", "[silu").starts_with("here:2: not readable as YAML: "));
+  EXPECT_TRUE(refusal("mlp_activations", "[silu").starts_with("here: not readable as YAML: "));
 }
 
 TEST(Value, KeepsWhatItDoesNotReadAsText) {

@@ -85,6 +85,20 @@ TEST(Yaml, RefusesMoreValuesThanTheLimit) {
   EXPECT_EQ(refusal("[1, 2, 3]", {100, 4}), "no error");
 }
 
+TEST(Yaml, NestsAsDeepAsTheLimit) {
+  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_EQ(refusal(nested(256)), "no error");
+  EXPECT_THAT(refusal(nested(257)), HasSubstr("nested more than 256 deep"));
+}
+
+TEST(Yaml, GivesAValueOfNoFileOnePlace) {
+  const YamlNode list = parse_yaml_value("[a,\nb]", "the command line");
+  EXPECT_EQ(list.where, "the command line");
+  EXPECT_EQ(list.items[1].where, "the command line");
+  EXPECT_THAT(message_of([] { parse_yaml_value("[a", "the command line"); }),
+              StartsWith("the command line: not readable as YAML: "));
+}
+
 TEST(Yaml, RefusesAKeyThatStandsTwice) {
   EXPECT_EQ(refusal("a: 1\nb: 2\na: 3\n"), "f.yml:3: key 'a' stands twice in one mapping\n  fix: keep one of them");
   EXPECT_EQ(refusal("a: 1\nb: {a: 2}\n"), "no error");
@@ -113,11 +127,14 @@ TEST(Yaml, SaysWhereASyntaxErrorStands) {
 }
 
 TEST(Yaml, RefusesDeepNestingWithoutRunningOutOfStack) {
-  EXPECT_THAT(refusal("a: " + std::string(100'000, '[')), HasSubstr("not readable as YAML"));
-  EXPECT_THAT(refusal(std::string(100'000, '[') + std::string(100'000, ']')), HasSubstr("not readable as YAML"));
-  std::string nested;
-  for (int i = 0; i < 20'000; ++i) nested += "{a: ";
-  EXPECT_THAT(refusal(nested), HasSubstr("not readable as YAML"));
+  const std::string deep = "lists and mappings nested more than 256 deep\n  fix: a configuration file is flatter than "
+                           "that; check which file this is";
+  EXPECT_EQ(refusal("a: " + std::string(100'000, '[')), "f.yml:1: " + deep);
+  EXPECT_EQ(refusal(std::string(100'000, '[') + std::string(100'000, ']')), "f.yml:1: " + deep);
+  std::string nested = "b: 1\na:\n";
+  for (int i = 0; i < 20'000; ++i) nested += "  {a:\n";
+  nested += std::string(20'000, '}');
+  EXPECT_EQ(refusal(nested), "f.yml:258: " + deep) << "the line on which the nesting goes too deep";
   EXPECT_THAT(refusal(std::string(200'000, '-')), ::testing::Not(HasSubstr("bad_alloc")));
 }
 

@@ -102,6 +102,23 @@ TEST(LayOut, ReportsUnevenDimsWhenTheyAreNotAnError) {
   EXPECT_EQ(test::message_of([&] { cli::open_session(test::words_of(odd), Evenness::reported); }), "no error");
 }
 
+TEST(LayOut, KeepsOneMomentOfMatricesUnderMuonAndTwoOfAllElse) {
+  const sharding::Layout layout = session("model_name=deepseek3-tiny opt_type=muon").layout;
+  const auto has = [&](const std::string& path) {
+    return std::any_of(layout.moments.begin(), layout.moments.end(), [&](const auto& m) { return m.path == path; });
+  };
+  for (const std::string path : {"decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/wi_0",
+                                 "decoder/dense_layers/mlp/wo/kernel", "decoder/dense_layers/self_attention/wq_a/kernel"}) {
+    EXPECT_NO_THROW(tensor_at(layout.parameters, path));
+    EXPECT_TRUE(has("mu/" + path) && !has("nu/" + path)) << path;
+  }
+  for (const std::string path : {"token_embedder/embedding", "decoder/logits_dense/kernel", "decoder/decoder_norm/scale",
+                                 "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/bias"}) {
+    EXPECT_NO_THROW(tensor_at(layout.parameters, path));
+    EXPECT_TRUE(has("mu/" + path) && has("nu/" + path)) << path;
+  }
+}
+
 TEST(LayOut, RefusesARegionWhoseTokensDoNotDivide) {
   EXPECT_THAT(
       test::message_of([] { session("model_name=mixtral-8x7b compile_topology=v6e-8 per_device_batch_size=0.5"); }),

@@ -54,6 +54,8 @@ TEST(Diff, ShowsWhatAnotherMeshMovesAndCosts) {
   EXPECT_EQ(moved.state_bytes_after, 2 * moved.state_bytes_before);
   EXPECT_NE(find(moved, "optimizer", "mu/decoder/layers/mlp/wi_0/kernel"), nullptr);
   const std::string text = to_text(moved, 0);
+  EXPECT_THAT(text, HasSubstr("\noptimizer state"));
+  EXPECT_THAT(text, HasSubstr("\nparameters"));
   EXPECT_THAT(text, HasSubstr("decoder/layers/mlp/wi_0/kernel"));
   EXPECT_THAT(
       text, HasSubstr("tensors move. Parameters and optimizer state on a device: 9.41 GiB -> 18.8 GiB (+9.41 GiB).\n"));
@@ -69,6 +71,12 @@ TEST(Diff, ShowsWhatAppearsAndWhatGoes) {
   ASSERT_NE(added, nullptr);
   EXPECT_FALSE(added->before.has_value());
   EXPECT_THAT(to_text(moved, 0), HasSubstr("(absent)"));
+}
+
+TEST(Diff, CountsOneTensorAsOne) {
+  LayoutDiff diff;
+  diff.differences.push_back({"activation", "decoder/x", Side{"[8]", "[fsdp]", 4}, Side{"[8]", "[-]", 8}});
+  EXPECT_THAT(to_text(diff, 0), HasSubstr("\n1 tensor moves. Parameters"));
 }
 
 TEST(Diff, ShowsAnotherShape) {

@@ -121,11 +121,15 @@ TEST(Why, SaysWhatWasPeeledOff) {
   const std::string text =
       why_activation(kCapacity + "moe_dispatch_no_expert_sharding=true", "decoder/layers/MoeBlock_0/dispatched");
   EXPECT_THAT(text, HasSubstr("lies as [expert, fsdp, -, -]\n"));
+  EXPECT_THAT(text, HasSubstr("takes dim 1 (activation_batch_moe): 8 shards, of which the peeling below leaves 2"));
   EXPECT_THAT(text,
-              HasSubstr("Each dim was resolved alone, so two may claim one axis.\nThen expert is peeled off dim 1.\n"));
+              HasSubstr("Each dim was resolved alone, so two may claim one axis.\nThen expert is peeled off dim 1.\n"
+                        "So it lies as [expert, fsdp, -, -].\n"));
   const std::string sparse =
       why_activation("model_name=mixtral-8x7b compile_topology=v6e-8", "decoder/layers/MoeBlock_0/w0_kernel");
-  EXPECT_THAT(sparse, HasSubstr("Then fsdp is peeled off all dims.\n"));
+  EXPECT_THAT(sparse, HasSubstr("Then fsdp is peeled off all dims.\nSo it lies as ["));
+  const std::string plain = why_activation(kCapacity, "decoder/layers/MoeBlock_0/dispatched");
+  EXPECT_THAT(plain, Not(HasSubstr("So it lies as"))) << "the rules say it";
 }
 
 TEST(Why, SaysThatStagesCarryTheBatchBesideAPipeline) {

@@ -24,7 +24,7 @@ TEST(ContextOrder, PairsTheFrontWithTheEnd) {
 // Which tokens experts of limited capacity drop follows the order of a row, and must not follow the mesh.
 TEST(ContextOrder, StaysAsItIsWhereExpertsDropTokens) {
   EXPECT_TRUE(order_of("model_name=mixtral-8x7b override_model_config=true compile_topology=cpu-2 ici_fsdp_parallelism=1 "
-                       "ici_context_parallelism=2 max_target_length=8 sparse_matmul=false capacity_factor=1")
+                       "ici_context_parallelism=2 max_target_length=8 sparse_matmul=false capacity_factor=1 base_moe_mlp_dim=20")
                   .empty());
 }
 

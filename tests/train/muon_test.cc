@@ -13,7 +13,7 @@ using graph::test::Numbers;
 using Dims = std::vector<int>;
 
 void expect_matrix(const std::string& path, const Shape& shape, const Dims& in, const Dims& out) {
-  const MuonDims dims = muon_dims(path, shape);
+  const graph::MatrixDims dims = graph::matrix_dims(path, shape);
   EXPECT_TRUE(dims.is_matrix) << path;
   EXPECT_EQ(dims.in, in) << path;
   EXPECT_EQ(dims.out, out) << path;
@@ -39,11 +39,11 @@ TEST(MuonDims, LeaveVectorsAndTablesToAdam) {
   for (const char* path :
        {"token_embedder/embedding", "decoder/logits_dense/kernel", "decoder/decoder_norm/scale",
         "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/bias", "decoder/layers/GptOssAttention/sinks"}) {
-    EXPECT_FALSE(muon_dims(path, {64, 2}).is_matrix) << path;
+    EXPECT_FALSE(graph::matrix_dims(path, {64, 2}).is_matrix) << path;
   }
 }
 
-std::vector<Numbers> directions(const Numbers& momentum, const MuonDims& dims, const std::string& request = "") {
+std::vector<Numbers> directions(const Numbers& momentum, const graph::MatrixDims& dims, const std::string& request = "") {
   graph::Builder builder;
   const graph::Tensor x = graph::test::input_like(builder, "x", momentum);
   builder.mark_result(muon_direction(x, dims, config::load(test::words_of(request)).settings));
@@ -67,7 +67,7 @@ TEST(MuonDirection, DoesNotDependOnTheSizeOfTheMomentum) {
   const Numbers momentum = noise(DType::float64, {5, 3, 7}, 1);
   Numbers larger = momentum;
   for (std::int64_t i = 0; i < larger.count(); ++i) larger.set(i, 1000 * momentum.at(i));
-  const MuonDims dims{true, {0}, {2}};
+  const graph::MatrixDims dims{true, {0}, {2}};
   graph::test::Numbers a = directions(momentum, dims)[0];
   EXPECT_LT(run::test::distance(directions(larger, dims)[0], a), 1e-6);
 }
@@ -85,7 +85,7 @@ TEST(MuonDirection, IsOneForEachMatrixOfABatch) {
 // A wide matrix is stretched by the root of its ratio, unless the size of the update is asked for.
 TEST(MuonDirection, IsScaledByTheShapeOrToTheSizeAskedFor) {
   const Numbers momentum = noise(DType::float64, {4, 9}, 1);
-  const MuonDims dims{true, {0}, {1}};
+  const graph::MatrixDims dims{true, {0}, {1}};
   const Numbers by_shape = directions(momentum, dims)[0];
   const Numbers by_size = directions(momentum, dims, "muon_consistent_rms=0.2")[0];
   for (std::int64_t i = 0; i < momentum.count(); ++i) {

@@ -35,6 +35,14 @@ TEST(ReferenceRun, TakesParametersFromItselfOrFromTheRunItNames) {
   EXPECT_THAT(read_reference_run((test::kRecordedRuns / "llama").string()).parameters.path, HasSubstr("/llama/params"));
 }
 
+TEST(ReferenceRun, RefusesDeepNestingWithoutRunningOutOfStack) {
+  const RunCopy copy("mixtral-sparse");
+  test::write_file(copy.path() + "/config.json", R"({"model_name": "default", "set": {"steps": )" + std::string(1'000'000, '[') +
+                                                     std::string(1'000'000, ']') + "}}");
+  EXPECT_EQ(message_of([&] { read_reference_run(copy.path()); }),
+            copy.path() + "/config.json: values nested more than 64 deep");
+}
+
 TEST(ReferenceRun, SpellsPathsWithDots) { EXPECT_EQ(dotted("decoder/layers/wo"), "decoder.layers.wo"); }
 
 template <typename Change>

@@ -1,7 +1,13 @@
-// Files of tensors: what is read, and every way in which a file may lie.
-#include <gmock/gmock.h>
+// Safetensors files: what is read, and what is said of those that are cut short or lie.
+#include <cstring>
+#include <filesystem>
 
-#include "tests/train/train_support.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/support.h"
+#include "tests/train/safetensors_support.h"
 #include "train/safetensors.h"
 
 namespace moesh::train {
@@ -9,19 +15,19 @@ namespace {
 
 using test::message_of;
 using test::safetensors;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::map<std::string, StoredTensor> parse(const std::string& bytes) {
-  return parse_safetensors(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), "file");
+  return parse_safetensors(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), "f");
 }
 
-std::string refusal(const std::string& header, const std::string& data = std::string(8, '\0')) {
-  return message_of([&] { parse(safetensors(header, data)); });
+std::string refusal(const std::string& bytes) {
+  return message_of([&] { parse(bytes); });
 }
 
 std::string entry(const std::string& dtype, const std::string& shape, const std::string& offsets) {
-  return "{\"x\": {\"dtype\": " + dtype + ", \"shape\": " + shape + ", \"data_offsets\": " + offsets + "}}";
+  return R"({"w":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
 }
 
 template <typename T>
@@ -29,89 +35,121 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-TEST(Safetensors, GivesTheTensorsOfAFileAsNumbers) {
-  const std::string data = bytes_of<float>({1.5f, -2, 3}) + bytes_of<std::int32_t>({7, -8}) + bytes_of<double>({0.1}) +
-                           bytes_of<std::uint16_t>({0x3FC0, 0xC000}) + std::string("\1\0", 2);
-  const std::string bytes = safetensors(
-      R"({"__metadata__": {"format": "np"},
-          "wide": {"dtype": "F32", "shape": [3, 1], "data_offsets": [0, 12]},
-          "ids": {"dtype": "I32", "shape": [2], "data_offsets": [12, 20]},
-          "double": {"dtype": "F64", "shape": [], "data_offsets": [20, 28]},
-          "narrow": {"dtype": "BF16", "shape": [2], "data_offsets": [28, 32]},
-          "flags": {"dtype": "BOOL", "shape": [2], "data_offsets": [32, 34]},
-          "none": {"dtype": "F32", "shape": [0, 5], "data_offsets": [34, 34]}})",
-      data);
-  const auto tensors = parse(bytes);
-  EXPECT_EQ(tensors.size(), 6u);
-  EXPECT_EQ(tensors.at("wide").shape, (Shape{3, 1}));
-  EXPECT_THAT(tensors.at("wide").values(), ElementsAre(1.5, -2, 3));
-  EXPECT_THAT(tensors.at("ids").values(), ElementsAre(7, -8));
-  EXPECT_THAT(tensors.at("double").values(), ElementsAre(0.1));
-  EXPECT_THAT(tensors.at("narrow").values(), ElementsAre(1.5, -2));
-  EXPECT_THAT(tensors.at("flags").values(), ElementsAre(1, 0));
+TEST(Safetensors, AreReadWhateverTheTypeIs) {
+  const auto values_of = [](const std::string& dtype, const std::string& bytes) {
+    const std::string size = std::to_string(bytes.size());
+    const std::string file = safetensors(entry("\"" + dtype + "\"", "[2]", "[0," + size + "]"), bytes);
+    return parse(file).at("w").values();
+  };
+  const std::vector<double> expected{1, 3};
+  EXPECT_EQ(values_of("F32", bytes_of<float>({1, 3})), expected);
+  EXPECT_EQ(values_of("F64", bytes_of<double>({1, 3})), expected);
+  EXPECT_EQ(values_of("I32", bytes_of<std::int32_t>({1, 3})), expected);
+  EXPECT_EQ(values_of("BF16", bytes_of<std::uint16_t>({0x3F80, 0x4040})), expected);
+  EXPECT_EQ(values_of("BOOL", std::string("\1\0", 2)), (std::vector<double>{1, 0}));
+}
+
+TEST(Safetensors, MayHoldEmptyTensorsScalarsAndMetadata) {
+  const std::string file =
+      safetensors(R"({"__metadata__":{"format":"pt"},"none":{"dtype":"F32","shape":[0,3],)"
+                  R"("data_offsets":[0,0]},"one":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})",
+                  bytes_of<float>({7}));
+  const auto tensors = parse(file);
+  EXPECT_EQ(tensors.size(), 2u);
   EXPECT_TRUE(tensors.at("none").values().empty());
+  EXPECT_EQ(tensors.at("one").values(), std::vector<double>{7});
 }
 
-TEST(Safetensors, RefusesAHeaderThatIsNone) {
-  EXPECT_EQ(message_of([] { parse("short"); }), "file: 5 bytes, too few for a safetensors header");
-  EXPECT_THAT(message_of([] { parse(std::string(8, '\xff')); }),
-              HasSubstr("the header says 18446744073709551615 bytes, the file has 0"));
-  EXPECT_THAT(message_of([] { parse(safetensors("{}", "").substr(0, 9)); }),
-              HasSubstr("the header says 2 bytes, the file has 1"));
-  EXPECT_EQ(refusal("[]"), "file: the header is no JSON object");
-  EXPECT_EQ(refusal("{"), "file: the header is no JSON object");
-  EXPECT_EQ(refusal(""), "file: the header is no JSON object");
+TEST(Safetensors, AreRefusedWhenTheHeaderIsCutShort) {
+  EXPECT_EQ(refusal("1234567"), "f: 7 bytes, too few for a safetensors header");
+  EXPECT_EQ(refusal(test::length_word(100) + "{}"),
+            "f: the header says 100 bytes, the file has 2\n  fix: the file is cut short or no safetensors file");
+  EXPECT_THAT(refusal(test::length_word(~std::uint64_t{0}) + "{}"), HasSubstr("the header says 18446744073709551615"));
 }
 
-TEST(Safetensors, RefusesEntriesThatAreNotWhole) {
-  const std::string message = "file: x: an entry without dtype, shape and two data_offsets";
-  EXPECT_EQ(refusal(R"({"x": 3})"), message);
-  EXPECT_EQ(refusal(R"({"x": {"dtype": "F32", "shape": [2]}})"), message);
-  EXPECT_EQ(refusal(entry("3", "[2]", "[0, 8]")), message);
-  EXPECT_EQ(refusal(entry("\"F32\"", "2", "[0, 8]")), message);
-  EXPECT_EQ(refusal(entry("\"F32\"", "[2]", "[0]")), message);
-  EXPECT_EQ(refusal(entry("\"F32\"", "[2]", "[0, 8, 9]")), message);
-}
-
-TEST(Safetensors, RefusesTypesAndSizesThatItDoesNotKnow) {
-  EXPECT_EQ(refusal(entry("\"F16\"", "[4]", "[0, 8]")),
-            "file: x: dtype \"F16\", one of F32, BF16, F64, I32, BOOL was expected");
-  for (const char* size : {"-1", "2.5", "\"2\"", "562949953421312", "null"}) {
-    EXPECT_THAT(refusal(entry("\"F32\"", std::string("[") + size + "]", "[0, 8]")),
-                HasSubstr("a size that is no size: "));
+TEST(Safetensors, AreRefusedWhenTheHeaderIsNoMapping) {
+  for (const char* header : {"[]", "", "{", "{} x", "1", "{\"a\": \"\xff\"}"}) {
+    EXPECT_EQ(refusal(safetensors(header, "")), "f: the header is no JSON object") << header;
   }
-  // Each size is one, their product is none: 2^32 * 2^32 is 0 in 64 bits.
-  EXPECT_THAT(refusal(entry("\"F32\"", "[4294967296, 4294967296]", "[0, 0]")),
-              HasSubstr("a shape that no file can hold: "));
-  EXPECT_EQ(message_of([] { parse(safetensors(entry("\"F32\"", "[0, 4294967296, 4294967296]", "[0, 0]"), "")); }),
-            "no error");
 }
 
-TEST(Safetensors, RefusesOffsetsBeyondTheFileOrUnlikeTheShape) {
-  EXPECT_EQ(refusal(entry("\"F32\"", "[2]", "[0, -8]")), "file: x: data_offsets that are no offsets");
-  for (const char* offsets : {"[0, 4]", "[4, 12]", "[8, 0]", "[100, 108]", "[18446744073709551608, 0]"}) {
-    EXPECT_THAT(refusal(entry("\"F32\"", "[2]", offsets)), HasSubstr(" were expected for [2]")) << offsets;
+TEST(Safetensors, AreRefusedWhenTheHeaderIsNestedTooDeep) {
+  EXPECT_EQ(refusal(safetensors("{\"a\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}", "")),
+            "f: the header nests values more than 4 deep");
+}
+
+TEST(Safetensors, AreRefusedWhenAnEntryIsIncomplete) {
+  for (const char* header :
+       {R"({"w":1})", R"({"w":{"dtype":"F32","shape":[1]}})", R"({"w":{"dtype":1,"shape":[1],"data_offsets":[0,4]}})",
+        R"({"w":{"dtype":"F32","shape":1,"data_offsets":[0,4]}})",
+        R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4,4]}})"}) {
+    EXPECT_EQ(refusal(safetensors(header, "1234")), "f: w: an entry without dtype, shape and two data_offsets");
   }
-  EXPECT_EQ(refusal(entry("\"F32\"", "[2]", "[0, 8]")), "no error");
 }
 
-TEST(Safetensors, KnowsATensorByItsNameAndNamesNearOnes) {
+TEST(Safetensors, AreRefusedForATypeThatIsNotRead) {
+  EXPECT_EQ(refusal(safetensors(entry("\"F8_E4M3\"", "[1]", "[0,1]"), "1")),
+            "f: w: dtype \"F8_E4M3\", one of F32, BF16, F64, I32, BOOL was expected");
+  EXPECT_THAT(refusal(safetensors(entry("\"" + std::string(10'000, 'x') + "\"", "[1]", "[0,1]"), "1")),
+              StartsWith("f: w: dtype \"" + std::string(58, 'x') + "…, one of"));
+}
+
+TEST(Safetensors, AreRefusedForSizesThatAreNone) {
+  for (const char* size : {"-1", "1.5", "\"1\"", "281474976710657", "[1]"}) {
+    EXPECT_EQ(refusal(safetensors(entry("\"F32\"", "[" + std::string(size) + "]", "[0,4]"), "1234")),
+              "f: w: a size that is no size: " + std::string(size));
+  }
+  EXPECT_EQ(refusal(safetensors(entry("\"F32\"", "[281474976710656,281474976710656]", "[0,4]"), "1234")),
+            "f: w: a shape that no file can hold: [281474976710656, 281474976710656]");
+}
+
+TEST(Safetensors, AreRefusedForMoreDimsThanAnyTensorHas) {
+  std::string shape = "[1";
+  for (int i = 0; i < 100'000; ++i) shape += ",1";
+  EXPECT_EQ(refusal(safetensors(entry("\"F32\"", shape + "]", "[0,4]"), "1234")),
+            "f: w: 100001 dims, at most 32 were expected");
+}
+
+TEST(Safetensors, AreRefusedForOffsetsThatDoNotFit) {
+  for (const char* offsets : {"[-1,4]", "[0,4.5]", "[0,\"4\"]"}) {
+    EXPECT_EQ(refusal(safetensors(entry("\"F32\"", "[1]", offsets), "1234")), "f: w: data_offsets that are no offsets");
+  }
+  EXPECT_EQ(refusal(safetensors(entry("\"F32\"", "[2]", "[0,8]"), "1234")),
+            "f: w: data_offsets [0, 8) of 4 bytes, 8 were expected for [2]\n  fix: the file is cut short or damaged");
+  EXPECT_THAT(refusal(safetensors(entry("\"F32\"", "[1]", "[4,0]"), "1234")), HasSubstr("data_offsets [4, 0)"));
+  EXPECT_THAT(refusal(safetensors(entry("\"F32\"", "[1]", "[18446744073709551612,0]"), "1234")),
+              HasSubstr("data_offsets [18446744073709551612, 0)"));
+}
+
+TEST(Safetensors, ShortenTheNameOfAnEntry) {
+  const std::string name(10'000, 'n');
+  EXPECT_EQ(refusal(safetensors("{\"" + name + "\":1}", "")),
+            "f: " + std::string(79, 'n') + "…: an entry without dtype, shape and two data_offsets");
+}
+
+TEST(SafetensorsFile, IsMappedAndItsTensorsAreFoundByName) {
   const test::TemporaryFolder folder;
   const std::string path =
-      folder.write("a.safetensors", safetensors(entry("\"F32\"", "[2]", "[0, 8]"), bytes_of<float>({4, 5})));
+      folder.write("a.safetensors", safetensors(entry("\"F32\"", "[1]", "[0,4]"), bytes_of<float>({5})));
   const TensorFile file = read_safetensors(path);
-  EXPECT_TRUE(file.has("x"));
-  EXPECT_THAT(file.at("x").values(), ElementsAre(4, 5));
-  EXPECT_THAT(message_of([&] { file.at("y"); }), HasSubstr("no tensor 'y'"));
+  EXPECT_TRUE(file.has("w"));
+  EXPECT_FALSE(file.has("v"));
+  EXPECT_EQ(file.at("w").values(), std::vector<double>{5});
+  EXPECT_EQ(message_of([&] { file.at("ww"); }), path + ": no tensor 'ww'\n  fix: near ones are w");
+  EXPECT_EQ(message_of([&] { file.at("something else"); }), path + ": no tensor 'something else'");
 }
 
-TEST(Safetensors, RefusesWhatIsNoFile) {
+TEST(SafetensorsFile, IsRefusedWhenItIsNone) {
   const test::TemporaryFolder folder;
-  EXPECT_THAT(message_of([&] { read_safetensors(folder.path() + "/absent"); }), HasSubstr("the file cannot be opened"));
-  EXPECT_THAT(message_of([&] { read_safetensors(folder.path()); }),
-              HasSubstr("not a regular file with something in it"));
-  EXPECT_THAT(message_of([&] { read_safetensors(folder.write("empty", "")); }),
-              HasSubstr("not a regular file with something in it"));
+  const auto refusal_of = [](const std::string& path) { return message_of([&] { read_safetensors(path); }); };
+  const std::string absent = folder.path() + "/none";
+  EXPECT_EQ(refusal_of(absent), absent + ": the file cannot be opened\n  fix: check the path");
+  const std::string empty = folder.write("empty", "");
+  const std::string pipe = folder.path() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {folder.path(), empty, pipe, std::string("/dev/zero")}) {
+    EXPECT_EQ(refusal_of(path), path + ": not a regular file with something in it\n  fix: name a safetensors file");
+  }
 }
 
 }  // namespace

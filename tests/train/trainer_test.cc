@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include <set>
+
 #include <gmock/gmock.h>
 
 #include "tests/train/train_support.h"
@@ -240,6 +242,22 @@ TEST(BiasBalance, MovesEachExpertsBiasTowardsTheMeanLoad) {
   training.trainer.update(given);
   // The first layer's mean is 20, the second's 2; the layer is the second dim.
   EXPECT_EQ(training.parameter(path), (Numbers{1.25, 2.25, 3, 4.25, 4.75, 6.25, 7, 7.75}));
+}
+
+TEST(TrainedParameters, KeepTheMomentsThatTheLayoutShows) {
+  for (const std::string optimizer : {"adamw", "adam_pax", "sgd", "muon"}) {
+    SCOPED_TRACE(optimizer);
+    const cli::Session session =
+        test::session("model_name=deepseek3-tiny compile_topology=cpu-1 opt_type=" + optimizer);
+    std::multiset<std::string> kept;
+    for (const Trained& trained : trained_parameters(session.graph, session.loaded.settings)) {
+      if (trained.moments > 0) kept.insert("mu/" + trained.path);
+      if (trained.moments > 1) kept.insert("nu/" + trained.path);
+    }
+    std::multiset<std::string> shown;
+    for (const sharding::LaidTensor& moment : session.layout.moments) shown.insert(moment.path);
+    EXPECT_EQ(shown, kept);
+  }
 }
 
 }  // namespace

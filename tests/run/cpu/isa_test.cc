@@ -29,6 +29,15 @@ TEST(Isa, RefusesANameItDoesNotKnow) {
   EXPECT_NE(message.find("one of portable, avx2, avx512"), std::string::npos) << message;
 }
 
+TEST(Isa, RefusesInstructionsThatTheMachineLacks) {
+  for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512}) {
+    const With with(isa);
+    const std::string message = message_of([] { cpu::chosen_isa(); });
+    const std::string lacks = "this machine has no " + std::string(cpu::name_of(isa)) + "\n  fix: leave it unset: ";
+    EXPECT_EQ(message.find(lacks) != std::string::npos, !cpu::machine_has(isa)) << message;
+  }
+}
+
 TEST(Simd, ExponentialsAreRightToTwoUnitsInTheLastPlace) {
   double worst = 0;
   for (float x = -87.3f; x < 88.7f; x += 0.0137f) {

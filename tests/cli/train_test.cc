@@ -1,0 +1,76 @@
+// `moesh train` as a whole: what it prints and writes, and what ends it.
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/outcome.h"
+
+namespace moesh::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::string kTiny =
+    "train base_num_decoder_layers=1 base_emb_dim=16 base_mlp_dim=32 base_num_query_heads=2 base_num_kv_heads=2 "
+    "head_dim=8 vocab_size=256 max_target_length=16 per_device_batch_size=1 compile_topology=cpu-1 steps=2 "
+    "dataset_type=synthetic dtype=float32 run_name=r base_output_directory=";
+
+TEST(TrainCommand, PrintsALineAStepAndWritesTheSame) {
+  const test::TemporaryFolder folder;
+  const Outcome done = outcome(kTiny + folder.path());
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, StartsWith("default on cpu-1: 1 device as one device, default rules\n"));
+  EXPECT_THAT(done.out, HasSubstr("\ncompleted step: 0, seconds: "));
+  EXPECT_THAT(done.out, HasSubstr("\ncompleted step: 1, seconds: "));
+  const std::string path = folder.path() + "/r/metrics.jsonl";
+  EXPECT_THAT(done.out, HasSubstr("Metrics: " + path + "\n"));
+  const std::vector<std::string> lines = split(test::read_text(path), '\n');
+  ASSERT_EQ(lines.size(), 3u) << "two lines, each with its end";
+  for (std::size_t step = 0; step < 2; ++step) {
+    const auto json = nlohmann::json::parse(lines[step]);
+    EXPECT_EQ(json["step"], step);
+    EXPECT_GT(json["loss"], 0);
+  }
+}
+
+TEST(TrainCommand, RefusesWordsThatAreNoRequest) {
+  EXPECT_EQ(outcome("train mixtral").err,
+            "moesh: error: the command line: 'mixtral' is neither a FILE.yml nor key=value\n");
+}
+
+TEST(TrainCommand, RunsOnOneDevice) {
+  EXPECT_EQ(outcome("train compile_topology=cpu-8").err,
+            "moesh: error: the mesh: a mesh of 8 devices; training runs on one device so far\n"
+            "  fix: compile_topology=cpu-1; `moesh shardings` tells of any mesh\n");
+}
+
+TEST(TrainCommand, RefusesAModelThatDoesNotFitBeforeItTakesTheMemory) {
+  const test::TemporaryFolder folder;
+  const Outcome refused = outcome(kTiny + folder.path() + " base_emb_dim=16777216 vocab_size=1000000");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, StartsWith("moesh: error: the machine: at least "));
+  EXPECT_THAT(refused.err, HasSubstr(" of memory are needed, "));
+}
+
+TEST(TrainCommand, EndsWhereTheLossIsNoNumber) {
+  const test::TemporaryFolder folder;
+  // Each step makes the parameters a million times larger or more.
+  const Outcome ended = outcome(kTiny + folder.path() + " steps=30 learning_rate=1000000 adam_weight_decay=1000000");
+  EXPECT_EQ(ended.code, 1) << ended.out;
+  EXPECT_THAT(ended.err, StartsWith("moesh: error: training: the loss of step "));
+  EXPECT_THAT(ended.err, HasSubstr(" is not a number; the first value that is not finite is made by "));
+}
+
+TEST(TrainCommand, SaysWhichMetricsCannotBeWritten) {
+  EXPECT_EQ(outcome(kTiny + "/dev/null").err,
+            "moesh: error: /dev/null/r/metrics.jsonl: the file cannot be written\n"
+            "  fix: choose base_output_directory or metrics_file\n");
+  EXPECT_EQ(outcome(kTiny + "unused metrics_file=/dev/full").err,
+            "moesh: error: /dev/full: the metrics could not be written\n  fix: is the disk full?\n");
+}
+
+}  // namespace
+}  // namespace moesh::cli
