@@ -41,29 +41,6 @@ TEST(TrainCommand, RefusesWordsThatAreNoRequest) {
             "moesh: error: the command line: 'mixtral' is neither a FILE.yml nor key=value\n");
 }
 
-TEST(TrainCommand, RunsOnOneDevice) {
-  EXPECT_EQ(outcome("train compile_topology=cpu-8").err,
-            "moesh: error: the mesh: a mesh of 8 devices; training runs on one device so far\n"
-            "  fix: compile_topology=cpu-1; `moesh shardings` tells of any mesh\n");
-}
-
-TEST(TrainCommand, RefusesAModelThatDoesNotFitBeforeItTakesTheMemory) {
-  const test::TemporaryFolder folder;
-  const Outcome refused = outcome(kTiny + folder.path() + " base_emb_dim=16777216 vocab_size=1000000");
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, StartsWith("moesh: error: the machine: at least "));
-  EXPECT_THAT(refused.err, HasSubstr(" of memory are needed, "));
-}
-
-TEST(TrainCommand, EndsWhereTheLossIsNoNumber) {
-  const test::TemporaryFolder folder;
-  // Each step makes the parameters a million times larger or more.
-  const Outcome ended = outcome(kTiny + folder.path() + " steps=30 learning_rate=1000000 adam_weight_decay=1000000");
-  EXPECT_EQ(ended.code, 1) << ended.out;
-  EXPECT_THAT(ended.err, StartsWith("moesh: error: training: the loss of step "));
-  EXPECT_THAT(ended.err, HasSubstr(" is not a number; the first value that is not finite is made by "));
-}
-
 TEST(TrainCommand, SaysWhichMetricsCannotBeWritten) {
   EXPECT_EQ(outcome(kTiny + "/dev/null").err,
             "moesh: error: /dev/null/r/metrics.jsonl: the file cannot be written\n"

@@ -37,11 +37,6 @@ TEST(VerifyCommand, NeedsARun) {
             "moesh: error: the command line: no run is named\n  fix: moesh verify PATH... [key=value ...]\n");
 }
 
-TEST(VerifyCommand, RunsOnOneDevice) {
-  EXPECT_THAT(outcome("verify " + kRecorded + " compile_topology=cpu-8").err,
-              EndsWith(": a mesh of 8 devices; runs are held against one device so far\n"));
-}
-
 TEST(VerifyCommand, RefusesAResultOfAnotherShape) {
   const test::TemporaryFolder folder;
   for (const char* name : {"config.json", "curve.json", "batch.safetensors", "params.safetensors"}) {
