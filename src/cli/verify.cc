@@ -13,9 +13,19 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {{"--json", "", "the verdicts as JSON"}};
+constexpr Option kOptions[] = {
+    {"--against-one-device", "", "holds the layout that FILE.yml and key=value ask for against the same model on one device"},
+    {"--json", "", "the verdicts as JSON"},
+};
 
-constexpr std::string_view kExamples[] = {"verify tests/golden/models/llama"};
+constexpr std::string_view kExamples[] = {
+    "verify tests/golden/models/llama",
+    "verify tests/golden/models/mixtral ici_fsdp_parallelism=2 ici_expert_parallelism=4",
+    "verify tests/golden/layouts/mixtral-cap1.25-dispatch-noexpert.json",
+    "verify --against-one-device configs/first.yml custom_mesh_and_rule=ep-tp steps=2 max_target_length=32",
+};
+
+constexpr std::int64_t kMostSteps = 10;  // of a comparison with one device
 
 std::string number(double value) { return std::isnan(value) ? "not a number" : fmt::format("{:.2e}", value); }
 
@@ -40,52 +50,95 @@ Session session_of(const train::ReferenceRun& run, const std::vector<std::string
   return open_session(request);
 }
 
-void write(JsonWriter& json, const std::string& path, const std::vector<train::Verdict>& verdicts) {
-  for (const train::Verdict& v : verdicts) {
-    json.line().begin_object().key("run").value(path).key("quantity").value(v.quantity).key("error").value(v.error);
-    json.key("tolerance").value(v.tolerance).key("worst").value(v.worst).key("passes").value(v.passes()).end_object();
+// The same model and rows on one device.
+Session one_device(const Session& session, std::vector<std::string> request) {
+  for (const mesh::Axis& axis : session.mesh.axes()) {
+    const std::string word = axis.name == "stage" ? "pipeline" : axis.name;
+    for (const char* level : {"ici", "dcn"}) {
+      const std::string key = fmt::format("{}_{}_parallelism", level, word);
+      if (config::find_key(key) != nullptr) request.push_back(key + "=1");
+    }
   }
+  request.emplace_back("compile_topology=cpu-1");
+  request.emplace_back("compile_topology_num_slices=1");
+  request.push_back(fmt::format("per_device_batch_size={}", session.batch.rows_to_train));
+  return open_session(request);
 }
 
+std::vector<train::Verdict> against_one_device(const std::vector<std::string>& request, run::Workers& workers) {
+  const Session session = open_session(request);
+  const Session one = one_device(session, request);
+  const auto subject = [](const Session& s) {
+    return train::Subject{s.graph, s.loaded.settings, s.batch, {s.layout, s.target}};
+  };
+  const std::int64_t steps = session.loaded.settings.integer("steps");
+  return train::verify_against(subject(one), subject(session), steps < 0 ? kMostSteps : std::min(steps, kMostSteps), workers);
+}
+
+class Verdicts {
+ public:
+  Verdicts() { json_.begin_array(); }
+
+  void add(const std::string& name, const std::string& path, const std::vector<train::Verdict>& verdicts) {
+    for (const train::Verdict& v : verdicts) {
+      json_.line().begin_object().key("run").value(path).key("quantity").value(v.quantity).key("error").value(v.error);
+      json_.key("tolerance").value(v.tolerance).key("worst").value(v.worst).key("passes").value(v.passes()).end_object();
+      all_pass_ = all_pass_ && v.passes();
+      table_.add({name, v.quantity, number(v.error), number(v.tolerance), v.passes() ? "ok" : "OFF", v.worst});
+    }
+  }
+
+  // Returns the exit code.
+  int print(bool as_json, std::string_view expected) {
+    json_.line().end_array();
+    if (as_json) {
+      fmt::print("{}\n", json_.text());
+    } else {
+      fmt::print("{}{} is {}.\n", table_.text(terminal_width()), all_pass_ ? "all" : "not all", expected);
+    }
+    return all_pass_ ? 0 : 1;
+  }
+
+ private:
+  JsonWriter json_;
+  Table table_{{{"run", false, true, true}, {"quantity", false, false}, {"error", true, false}, {"tolerance", true, false},
+                {"", false, false}, {"worst", false, true, true}}};
+  bool all_pass_ = true;
+};
+
 int run(const Arguments& arguments) {
+  run::Workers workers(0);
+  Verdicts verdicts;
+  if (arguments.has("--against-one-device")) {
+    if (!arguments.words().empty()) {
+      refuse(fmt::format("a recorded run, '{}', beside --against-one-device", arguments.words().front()), "the command line",
+             "name FILE.yml and key=value only");
+    }
+    verdicts.add("layout", "layout", against_one_device(arguments.request(), workers));
+    return verdicts.print(arguments.has("--json"), "as on one device");
+  }
   if (arguments.words().empty()) {
     refuse("no run is named", "the command line", "moesh verify PATH... [key=value ...]");
   }
-  run::Workers workers(0);
-  JsonWriter json;
-  json.begin_array();
-  Table table({{"run", false, true, true}, {"quantity", false, false}, {"error", true, false}, {"tolerance", true, false},
-               {"", false, false}, {"worst", false, true, true}});
-  bool all_pass = true;
   for (const std::string& path : arguments.words()) {
     const train::ReferenceRun recorded = train::read_reference_run(path);
     const Session session = session_of(recorded, arguments.request());
-    const std::vector<train::Verdict> verdicts =
-        train::verify(recorded, session.graph, session.loaded.settings, {session.layout, session.target}, workers);
-    write(json, path, verdicts);
-    for (const train::Verdict& v : verdicts) {
-      all_pass = all_pass && v.passes();
-      table.add({recorded.name, v.quantity, number(v.error), number(v.tolerance), v.passes() ? "ok" : "OFF", v.worst});
-    }
+    verdicts.add(recorded.name, path,
+                 train::verify(recorded, session.graph, session.loaded.settings, {session.layout, session.target}, workers));
   }
-  json.line().end_array();
-  if (arguments.has("--json")) {
-    fmt::print("{}\n", json.text());
-  } else {
-    fmt::print("{}{}\n", table.text(terminal_width()), all_pass ? "all as recorded." : "not all is as recorded.");
-  }
-  return all_pass ? 0 : 1;
+  return verdicts.print(arguments.has("--json"), "as recorded");
 }
 
 }  // namespace
 
 const Command kVerify{
     "verify",
-    "PATH... [key=value ...] [--json]",
-    "holds this engine against a recorded run, quantity by quantity",
+    "PATH... | --against-one-device [FILE.yml] [key=value ...] [--json]",
+    "holds this engine, on any mesh, against a recorded run or against one device",
     "Runs the steps of a recorded run (a folder with config.json, batch.safetensors, curve.json and the parameters it\n"
-    "started from) and prints for each quantity the largest error, the tolerance and where it is. Exit code 1 when\n"
-    "something is off.",
+    "started from; or a layout's .json, which names its run and a mesh) and prints for each quantity the largest error,\n"
+    "the tolerance and where it is. key=value changes the request, also the mesh; the batch stays the recorded one.\n"
+    "With --against-one-device a configuration is held against itself on one device. Exit code 1 when something is off.",
     kOptions,
     kExamples,
     run};

@@ -136,17 +136,6 @@ std::string step_line(const StepMetrics& m, double seconds, const ModelSize& siz
   return line;
 }
 
-void initialize(Trainer& trainer, const TrainRequest& request, run::Workers& workers) {
-  const std::int64_t seed = request.settings.integer("init_weights_seed");
-  for (const graph::Node& node : request.model.nodes) {
-    if (node.op != graph::Op::parameter) continue;
-    const graph::Value& value = request.model.value(node.results.front());
-    const auto& of = std::get<graph::ParameterOf>(node.attributes);
-    trainer.set_parameter(node.path, initial_value(node.path, value.shape, value.dtype, of.initializer, seed,
-                                                   trainer.pool(), workers));
-  }
-}
-
 // What is not finite ends the run or is left out of it, and is traced to the first tensor that went bad.
 void report_not_finite(Trainer& trainer, const StepMetrics& metrics, const Batch& batch, const config::Settings& settings) {
   const std::string what = std::isfinite(metrics.loss) ? fmt::format("the gradient norm of step {} is {}", metrics.step, metrics.raw_grad_norm)
@@ -198,7 +187,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   const StepFootprint footprint = footprint_of(programs);
   check_memory(footprint);
   Trainer trainer(std::move(programs), settings, workers);
-  initialize(trainer, request, workers);
+  initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
   MetricsFile metrics_file(settings);
   fmt::print("{}\n{} parameters, {} active; {} rows of {} tokens a step from {}\n", request.headline,
              human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "models/model.h"
 #include "train/context_order.h"
+#include "train/initialize.h"
 
 namespace moesh::train {
 namespace {
@@ -265,6 +266,15 @@ StepMetrics Trainer::update(const Gradients& gradients) {
   }
   if (gradients.load) balance_biases(gradients.load);
   return metrics;
+}
+
+void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, run::Workers& workers) {
+  for (const graph::Node& node : model.nodes) {
+    if (node.op != graph::Op::parameter) continue;
+    const graph::Value& value = model.value(node.results.front());
+    const auto& of = std::get<graph::ParameterOf>(node.attributes);
+    trainer.set_parameter(node.path, initial_value(node.path, value.shape, value.dtype, of.initializer, seed, trainer.pool(), workers));
+  }
 }
 
 // Each expert's bias moves by the rate towards the mean load of its layer.

@@ -77,4 +77,7 @@ class Trainer {
   std::int64_t steps_done_ = 0;
 };
 
+// Every parameter to its initial value.
+void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, run::Workers& workers);
+
 }  // namespace moesh::train

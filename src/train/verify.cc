@@ -10,6 +10,7 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
+#include "train/data.h"
 
 namespace moesh::train {
 namespace {
@@ -143,6 +144,53 @@ std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, 
   }
   verdicts.insert(verdicts.begin(), {loss.verdict(), balance.verdict(), norms.verdict(), sizes.verdict()});
   return verdicts;
+}
+
+namespace {
+
+double distance(const Array& a, const Array& b) { return relative_distance(values_of(a), values_of(b)); }
+
+Batch batch_at(const Subject& subject, std::int64_t step, run::Pool& pool) {
+  const config::BatchSizes& sizes = subject.batch;
+  return make_batch(*open_source(subject.settings, sizes.rows_to_load), step, sizes.rows_to_load, sizes.rows_to_train,
+                    subject.settings.integer("max_target_length"), subject.settings.integer("vocab_size"), pool);
+}
+
+}  // namespace
+
+std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, run::Workers& workers) {
+  const Tolerances tolerances = tolerances_of(layout.settings);
+  Trainer expected(step_programs(one_device.model, one_device.settings, one_device.where), one_device.settings, workers);
+  Trainer made(step_programs(layout.model, layout.settings, layout.where), layout.settings, workers);
+  const std::int64_t seed = layout.settings.integer("init_weights_seed");
+  initialize(expected, one_device.model, seed, workers);
+  initialize(made, layout.model, seed, workers);
+  Worst loss("loss", tolerances.loss);
+  Worst balance("balance loss", tolerances.logits);
+  Worst logits("logits", tolerances.logits);
+  Worst gradients("gradients", tolerances.gradients);
+  Worst parameters(fmt::format("parameters after {} steps", steps), tolerances.parameters);
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const std::string where = fmt::format("step {}", step);
+    // Rows are loaded as the layout loads them.
+    const Batch batch = batch_at(layout, step, made.pool());
+    const Trainer::Gradients a = expected.gradients(batch);
+    const Trainer::Gradients b = made.gradients(batch);
+    loss.see(relative(b.metrics.loss, a.metrics.loss), where);
+    balance.see(relative(b.metrics.balance_loss, a.metrics.balance_loss), where);
+    if (step == 0) {
+      logits.see(distance(made.logits(b), expected.logits(a)), where);
+      for (std::size_t i = 0; i < made.parameters().size(); ++i) {
+        gradients.see(distance(made.whole(b.gradients[i]), expected.whole(a.gradients[i])), made.parameters()[i].path);
+      }
+    }
+    expected.update(a);
+    made.update(b);
+  }
+  for (const Trained& trained : made.parameters()) {
+    parameters.see(distance(made.parameter(trained.path), expected.parameter(trained.path)), trained.path);
+  }
+  return {loss.verdict(), balance.verdict(), logits.verdict(), gradients.verdict(), parameters.verdict()};
 }
 
 }  // namespace moesh::train

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "config/model_shape.h"
 #include "train/reference_run.h"
 #include "train/trainer.h"
 
@@ -20,5 +21,16 @@ struct Verdict {
 
 std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, const config::Settings& settings,
                             const Where& where, run::Workers& workers);
+
+// A model as it is to run, and where.
+struct Subject {
+  const graph::Graph& model;
+  const config::Settings& settings;
+  config::BatchSizes batch;
+  Where where;
+};
+
+// Holds a layout against one device: the same initial parameters and batches, step by step.
+std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, run::Workers& workers);
 
 }  // namespace moesh::train
