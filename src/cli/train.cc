@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/session.h"
+#include "config/pipeline.h"
+#include "sharding/tolerance.h"
 #include "train/loop.h"
 
 namespace moesh::cli {
@@ -19,6 +21,11 @@ int run(const Arguments& arguments) {
     refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", arguments.words().front()), "the command line");
   }
   const Session session = open_session(arguments.request());
+  const config::Settings& settings = session.loaded.settings;
+  if (!config::has_pipeline(settings)) {
+    sharding::check_tolerance(session.layout, settings.real("sharding_tolerance"),
+                              settings.origin("sharding_tolerance").where);
+  }
   run::Workers workers(0);
   return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target}, session.mesh.devices(),
                        headline(session)},

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "train/data.h"
 #include "train/initialize.h"
+#include "train/notes.h"
 #include "train/trainer.h"
 
 namespace moesh::train {
@@ -200,6 +201,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   Trainer trainer(request.model, settings, request.where, workers);
   initialize(trainer, request, workers);
   MetricsFile metrics_file(settings);
+  say_what_is_asked(settings);
   fmt::print("{}\n{} parameters, {} active; {} rows of {} tokens a step from {}\n\n", request.headline,
              human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
              request.batch.rows_to_train, length, source->describe());
