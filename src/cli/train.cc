@@ -22,10 +22,7 @@ int run(const Arguments& arguments) {
   }
   const Session session = open_session(arguments.request());
   const config::Settings& settings = session.loaded.settings;
-  if (!config::has_pipeline(settings)) {
-    sharding::check_tolerance(session.layout, settings.real("sharding_tolerance"),
-                              settings.origin("sharding_tolerance").where);
-  }
+  if (!config::has_pipeline(settings)) sharding::check_tolerance(session.layout, settings);
   run::Workers workers(0);
   return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target}, session.mesh.devices(),
                        headline(session)},
