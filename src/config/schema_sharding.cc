@@ -32,7 +32,7 @@ constexpr Key kSharding[] = {
      "auto: layouts between constraints are chosen; explicit: operands must already agree"},
     {"shard_optimizer_over_data", boolean, "false", "", used, "spreads optimizer state over the data axis too"},
     {"sharding_tolerance", real, "0.02", kFraction, used,
-     "share of the parameters that may leave out a mesh axis before a run is refused"},
+     "share of the parameters that may leave out a mesh axis; given, a run beyond it is refused, else warned of"},
     {"custom_mesh_and_rule_for_eval", text, "", "", accepted,
      "rule set for evaluation, which here lies as training does; results are equal"},
     {"logical_axis_rules_for_eval", rules, "[]", "", accepted,

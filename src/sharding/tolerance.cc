@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace moesh::sharding {
 namespace {
@@ -32,7 +33,8 @@ std::string left_out(const LaidTensor& tensor, const mesh::Mesh& mesh) {
 
 }  // namespace
 
-void check_tolerance(const Layout& layout, double tolerance, const std::string& where) {
+void check_tolerance(const Layout& layout, const config::Settings& settings) {
+  const double tolerance = settings.real("sharding_tolerance");
   double all = 0;
   double unsharded = 0;
   const LaidTensor* largest = nullptr;
@@ -44,11 +46,16 @@ void check_tolerance(const Layout& layout, double tolerance, const std::string& 
     if (largest == nullptr || count > static_cast<double>(elements(largest->shape))) largest = &tensor;
   }
   if (largest == nullptr || unsharded <= tolerance * all) return;
-  refuse(
-      fmt::format("{:.1f} % of the parameters leave out an axis of the mesh, sharding_tolerance allows {:.1f} %; the "
-                  "largest is {}, which leaves out {}",
-                  100 * unsharded / all, 100 * tolerance, largest->path, left_out(*largest, layout.mesh)),
-      where, "another layout (`moesh lint` tells), or a larger sharding_tolerance");
+  const std::string what =
+      fmt::format("{:.1f} % of the parameters leave out an axis of the mesh, the largest is {}, which leaves out {}",
+                  100 * unsharded / all, largest->path, left_out(*largest, layout.mesh));
+  if (!settings.is_given("sharding_tolerance")) {
+    log_warning(what);
+    return;
+  }
+  refuse(fmt::format("{}; sharding_tolerance allows {:.1f} %", what, 100 * tolerance),
+         settings.origin("sharding_tolerance").where,
+         "another layout (`moesh lint` tells), or a larger sharding_tolerance");
 }
 
 }  // namespace moesh::sharding

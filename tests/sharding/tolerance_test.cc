@@ -26,23 +26,35 @@ Layout made(std::vector<mesh::Axis> axes) {
   return layout;
 }
 
-std::string refusal(const Layout& layout, double tolerance) {
-  return test::message_of([&] { check_tolerance(layout, tolerance, "here"); });
+std::string refusal(const Layout& layout, const std::string& tolerance) {
+  const config::Settings settings = config::load({"sharding_tolerance=" + tolerance}).settings;
+  return test::message_of([&] { check_tolerance(layout, settings); });
 }
 
 TEST(Tolerance, CountsParametersThatLeaveOutAnAxis) {
   const Layout layout = made({{"fsdp", 2, 1}});
-  EXPECT_EQ(refusal(layout, 0.2), "no error");
+  EXPECT_EQ(refusal(layout, "0.2"), "no error");
   EXPECT_EQ(
-      refusal(layout, 0.19),
-      "here: 20.0 % of the parameters leave out an axis of the mesh, sharding_tolerance allows 19.0 %; the largest is "
-      "whole, which leaves out fsdp\n  fix: another layout (`moesh lint` tells), or a larger sharding_tolerance");
+      refusal(layout, "0.19"),
+      "the command line: 20.0 % of the parameters leave out an axis of the mesh, the largest is whole, which leaves "
+      "out fsdp; sharding_tolerance allows 19.0 %\n"
+      "  fix: another layout (`moesh lint` tells), or a larger sharding_tolerance");
+}
+
+// At its default of 2 % it only warns: layouts that are in use go beyond it.
+TEST(Tolerance, RefusesOnlyWhereItIsGiven) {
+  ::testing::internal::CaptureStderr();
+  check_tolerance(made({{"fsdp", 2, 1}}), config::load({}).settings);
+  EXPECT_EQ(
+      ::testing::internal::GetCapturedStderr(),
+      "moesh: warning: 20.0 % of the parameters leave out an axis of the mesh, the largest is whole, which leaves out "
+      "fsdp\n");
 }
 
 TEST(Tolerance, WantsEveryAxisButData) {
-  EXPECT_THAT(refusal(made({{"fsdp", 2, 1}, {"tensor", 2, 1}}), 0.9), HasSubstr("100.0 % of the parameters"));
-  EXPECT_EQ(refusal(made({{"fsdp", 2, 1}, {"data", 2, 1}, {"tensor", 1, 1}}), 0.2), "no error");
-  EXPECT_EQ(refusal(made({{"fsdp", 1, 1}, {"data", 8, 1}}), 0), "no error") << "no axis to lie on";
+  EXPECT_THAT(refusal(made({{"fsdp", 2, 1}, {"tensor", 2, 1}}), "0.9"), HasSubstr("100.0 % of the parameters"));
+  EXPECT_EQ(refusal(made({{"fsdp", 2, 1}, {"data", 2, 1}, {"tensor", 1, 1}}), "0.2"), "no error");
+  EXPECT_EQ(refusal(made({{"fsdp", 1, 1}, {"data", 8, 1}}), "0"), "no error") << "no axis to lie on";
 }
 
 }  // namespace
