@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace moesh {
 namespace {
@@ -92,6 +93,22 @@ std::int32_t random_integer(RandomKey key, std::uint64_t index, std::int32_t low
   std::uint32_t factor = 65536u % span;
   factor = factor * factor % span;
   return low + static_cast<std::int32_t>((upper % span * factor + lower % span) % span);
+}
+
+// A Feistel network permutes the least even power of two that holds all; what falls outside is permuted again.
+std::uint64_t permuted(RandomKey key, std::uint64_t index, std::uint64_t count) {
+  const int half = std::max(1, (static_cast<int>(std::bit_width(count - 1)) + 1) / 2);
+  const std::uint64_t mask = (std::uint64_t{1} << half) - 1;
+  do {
+    std::uint64_t left = index >> half;
+    std::uint64_t right = index & mask;
+    for (std::uint32_t round = 0; round < 4; ++round) {
+      const std::uint64_t mixed = left ^ (random_bits(fold_in(key, round), right) & mask);
+      left = std::exchange(right, mixed);
+    }
+    index = left << half | right;
+  } while (index >= count);
+  return index;
 }
 
 }  // namespace moesh

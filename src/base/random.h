@@ -1,5 +1,5 @@
-// Counter-based random numbers (Threefry-2x32 in JAX's partitionable layout): an element depends on its key and its index
-// alone, never on how many are drawn nor where.
+// Counter-based random numbers (Threefry-2x32 in JAX's partitionable layout): an element depends on its key and its
+// index alone, never on how many are drawn nor where.
 #pragma once
 
 #include <array>
@@ -25,5 +25,8 @@ float random_uniform(RandomKey key, std::uint64_t index);  // in [0, 1)
 float random_normal(RandomKey key, std::uint64_t index);
 float random_truncated_normal(RandomKey key, std::uint64_t index, float low, float high);
 std::int32_t random_integer(RandomKey key, std::uint64_t index, std::int32_t low, std::int32_t high);  // in [low, high)
+
+// Where `index` comes to stand when [0, count) is put into a random order.
+std::uint64_t permuted(RandomKey key, std::uint64_t index, std::uint64_t count);
 
 }  // namespace moesh

@@ -28,7 +28,7 @@ std::string choices_words(const config::Key& key) {
 std::string status_words(config::Status status) {
   switch (status) {
     case config::Status::used: return "used";
-    case config::Status::accepted: return "accepted without effect: it steers another compiler, kernel or service";
+    case config::Status::accepted: return "accepted without effect: results are the same without it";
     case config::Status::refused: return "refused unless at its default: it asks for what moesh does not do";
   }
   return "";

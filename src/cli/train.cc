@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/session.h"
+#include "config/pipeline.h"
+#include "sharding/tolerance.h"
 #include "train/loop.h"
 
 namespace moesh::cli {
@@ -32,6 +34,8 @@ int run(const Arguments& arguments) {
   const bool is_first = request.empty();
   if (is_first) request.emplace_back(kFirst);
   const Session session = open_session(request);
+  const config::Settings& settings = session.loaded.settings;
+  if (!config::has_pipeline(settings)) sharding::check_tolerance(session.layout, settings);
   run::Workers workers(0);
   return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target},
                        session.mesh.devices(), headline(session), is_first ? kNext : ""},

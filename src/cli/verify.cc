@@ -94,7 +94,7 @@ class Verdicts {
     if (as_json) {
       fmt::print("{}\n", json_.text());
     } else {
-      fmt::print("{}{} is {}.\n", table_.text(terminal_width()), all_pass_ ? "all" : "not all", expected);
+      fmt::print("{}{} {}.\n", table_.text(terminal_width()), all_pass_ ? "all" : "not all is", expected);
     }
     return all_pass_ ? 0 : 1;
   }

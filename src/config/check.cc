@@ -7,19 +7,6 @@
 namespace moesh::config {
 namespace {
 
-void check_loads(const Settings& settings) {
-  const bool parameters = !settings.text("load_parameters_path").empty();
-  const bool state = !settings.text("load_full_state_path").empty();
-  if (parameters && state) {
-    refuse("load_parameters_path and load_full_state_path are both given",
-           settings.origin("load_full_state_path").where, "keep one of them");
-  }
-  if ((parameters || state) && !settings.boolean("enable_checkpointing")) {
-    refuse("a checkpoint to load is named, but enable_checkpointing is false",
-           settings.origin("enable_checkpointing").where, "enable_checkpointing=true");
-  }
-}
-
 void check_attention(const Settings& settings) {
   if (settings.text("attention_type") == "local_sliding" && settings.integer("sliding_window_size") <= 0) {
     refuse("attention_type=local_sliding needs a window, sliding_window_size is 0",
@@ -76,7 +63,6 @@ void check_schedule(const Settings& settings) {
 }  // namespace
 
 void check_settings(const Settings& settings) {
-  check_loads(settings);
   check_attention(settings);
   check_widths(settings);
   check_routing(settings);

@@ -277,8 +277,7 @@ void note_accepted(const Settings& settings, std::vector<std::string>& notices) 
   const std::size_t shown = std::min<std::size_t>(names.size(), 6);
   const std::string more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
   names.resize(shown);
-  notices.push_back("without effect here (they steer another compiler, kernel or service): " + join(names, ", ") +
-                    more);
+  notices.push_back("without effect here (`moesh help KEY` says why): " + join(names, ", ") + more);
 }
 
 }  // namespace

@@ -49,11 +49,9 @@ bool has_pipeline(const Settings& settings) {
 
 void arrange_for_pipeline(Settings& settings) {
   if (!has_pipeline(settings)) return;
-  for (const char* key : {"mesh_axes", "data_sharding"}) {
-    std::vector<std::string> axes = settings.texts(key);
-    put_stage_first(axes);
-    settings.set(key, std::move(axes), settings.origin(key));
-  }
+  std::vector<std::string> axes = settings.texts("mesh_axes");
+  put_stage_first(axes);
+  settings.set("mesh_axes", std::move(axes), settings.origin("mesh_axes"));
   std::vector<AxisRule> rules = settings.rules("logical_axis_rules");
   const auto batch = std::find_if(rules.begin(), rules.end(), [](const AxisRule& rule) {
     return rule.label == "activation_embed_and_logits_batch";

@@ -22,7 +22,7 @@ enum class Kind {
 
 enum class Status {
   used,      // moesh acts on it
-  accepted,  // steers another compiler, kernel or service: noted once, without effect
+  accepted,  // steers what moesh does not have, and results are the same without it: noted once
   refused,   // any value but the default asks for what moesh does not do: an error
 };
 

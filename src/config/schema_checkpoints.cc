@@ -7,21 +7,22 @@ namespace {
 using enum Kind;
 using enum Status;
 
+constexpr std::string_view kHelpCheckpointsAbsent =
+    "when checkpoints are written and how many are kept; moesh writes none yet";
 constexpr std::string_view kHelpCheckpointLibrary = "setting of another engine's checkpoint library";
 constexpr std::string_view kHelpPathways = "one controller for a whole cloud of machines";
 constexpr std::string_view kHelpCheckpointTiers = "checkpoints on several tiers of a cloud";
 
 constexpr Key kCheckpoints[] = {
     {"enable_checkpointing", boolean, "true", "", used,
-     "writes checkpoints, and goes on from the last one of the same run_name"},
-    {"checkpoint_period", integer, "10000", "1..1000000000", used, "steps between checkpoints"},
-    {"save_checkpoint_on_start", boolean, "true", "", used, "writes a checkpoint before the first step"},
-    {"save_checkpoint_on_completion", boolean, "true", "", used, "writes a checkpoint after the last step"},
-    {"async_checkpointing", boolean, "true", "", used, "writes checkpoints while training goes on"},
-    {"max_num_checkpoints_to_keep", integer, "null", kCount, used,
-     "checkpoints that are kept, the oldest go first; null for all"},
-    {"load_parameters_path", text, "", "", used, "checkpoint or Hugging Face folder to take the parameters from"},
-    {"load_full_state_path", text, "", "", used, "checkpoint to take parameters, optimizer state and step from"},
+     "writes checkpoints; moesh writes none yet, and a run that asks for them says so"},
+    {"checkpoint_period", integer, "10000", "1..1000000000", accepted, kHelpCheckpointsAbsent},
+    {"save_checkpoint_on_start", boolean, "true", "", accepted, kHelpCheckpointsAbsent},
+    {"save_checkpoint_on_completion", boolean, "true", "", accepted, kHelpCheckpointsAbsent},
+    {"async_checkpointing", boolean, "true", "", accepted, kHelpCheckpointsAbsent},
+    {"max_num_checkpoints_to_keep", integer, "null", kCount, accepted, kHelpCheckpointsAbsent},
+    {"load_parameters_path", text, "", "", refused, "checkpoint to take the parameters from"},
+    {"load_full_state_path", text, "", "", refused, "checkpoint to take parameters, optimizer state and step from"},
 };
 
 constexpr Key kStorage[] = {

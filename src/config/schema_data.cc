@@ -7,6 +7,7 @@ namespace {
 using enum Kind;
 using enum Status;
 
+constexpr std::string_view kHelpEvaluation = "data of evaluation, which moesh does not do";
 constexpr std::string_view kHelpChatTemplate = "template of chats, which moesh does not do";
 constexpr std::string_view kHelpTfdsLoader = "data set of the tfds loader";
 constexpr std::string_view kHelpPaddingBatches = "rounds the number of batches up with empty ones";
@@ -17,30 +18,34 @@ constexpr std::string_view kHelpOlmoLoader = "setting of the OLMo loader";
 
 constexpr Key kData[] = {
     {"dataset_type", choice, "tfds", "synthetic|text|jsonl|tokens|tfds|!hf|!grain|!c4_mlperf|!olmo_grain", used,
-     "synthetic: one fixed batch; text, jsonl: files of text; tokens: files of token ids"},
-    {"dataset_path", text, "", "", used, "file or folder of the data"},
-    {"train_data_columns", texts, "[text]", "", used, "fields of a record that hold the text to train on"},
-    {"eval_data_columns", texts, "[text]", "", used, "fields of a record that hold the text to evaluate on"},
-    {"packing", boolean, "true", "", used, "puts several short documents into one row, each seeing only itself"},
-    {"max_segments_per_seq", integer, "-1", kCountOrAuto, used,
-     "documents that packing puts into one row at most; -1 for no limit"},
-    {"num_epoch", integer, "1", "1..1000000000", used, "times the data is gone through"},
-    {"enable_data_shuffling", boolean, "true", "", used, "shuffles the data"},
-    {"data_shuffle_seed", integer, "0", "0..4294967295", used, "seed of the order of the data"},
+     "synthetic: one fixed batch; text, jsonl: files of text, as bytes; tokens: files of token ids"},
+    {"dataset_path", text, "", "", used, "file of the data"},
+    {"train_data_columns", texts, "[text]", "", used, "field of a line of dataset_type=jsonl that holds its document"},
+    {"eval_data_columns", texts, "[text]", "", accepted, kHelpEvaluation},
+    {"packing", boolean, "true", "", used,
+     "jsonl: fills rows with documents, each seeing only itself; false for one document a row, padded"},
+    {"max_segments_per_seq", integer, "-1", "-1..1000000000", used,
+     "synthetic: packs rows of 2 to so many segments; files of documents know no limit"},
+    {"num_epoch", integer, "1", "1..1000000000", used,
+     "times the data is gone through; files are gone round until the steps are done, so only 1 there"},
+    {"enable_data_shuffling", boolean, "true", "", used, "takes the rows of a file in a random order"},
+    {"data_shuffle_seed", integer, "0", "0..4294967295", used, "seed of the order of enable_data_shuffling"},
     {"expansion_factor_real_data", real, "-1.0", "-1..1000000", used,
      "above 1, one in so many processes loads, and so many times as much; -1 for all alike"},
-    {"use_truncation", boolean, "true", "", used, "cuts long documents off; false to split them into several rows"},
+    {"use_truncation", boolean, "true", "", used,
+     "packing=false: cuts documents off at the end of a row; false to split them into several rows"},
 };
 
 constexpr Key kTokenizer[] = {
     {"tokenizer_path", text, "", "", used,
-     "file, folder or Hugging Face name of the tokenizer; empty for bytes as tokens"},
-    {"tokenizer_type", choice, "sentencepiece", "sentencepiece|huggingface|tiktoken", used,
-     "format of the tokenizer at tokenizer_path"},
-    {"tokenize_train_data", boolean, "true", "", used, "false if the training data holds token ids already"},
-    {"tokenize_eval_data", boolean, "true", "", used, "false if the evaluation data holds token ids already"},
-    {"add_bos", boolean, "true", "", used, "puts a begin token before each document"},
-    {"add_eos", boolean, "true", "", used, "puts an end token after each document"},
+     "tokenizer of files of text; empty for bytes as tokens, which is all that moesh does"},
+    {"tokenizer_type", choice, "sentencepiece", "sentencepiece|huggingface|tiktoken", accepted,
+     "format of the tokenizer at tokenizer_path, which moesh does not read"},
+    {"tokenize_train_data", boolean, "true", "", used,
+     "false if the documents of dataset_type=jsonl are lists of token ids already"},
+    {"tokenize_eval_data", boolean, "true", "", accepted, kHelpEvaluation},
+    {"add_bos", boolean, "true", "", accepted, "puts a begin token before each document; bytes have none"},
+    {"add_eos", boolean, "true", "", used, "puts a zero behind each document of dataset_type=jsonl"},
     {"use_chat_template", boolean, "false", "", refused, "lays the text out as a chat by a template"},
     {"chat_template_path", text, "", "", accepted, kHelpChatTemplate},
     {"chat_template", text, "", "", accepted, kHelpChatTemplate},

@@ -7,21 +7,19 @@ namespace {
 using enum Kind;
 using enum Status;
 
+constexpr std::string_view kHelpDecoding = "setting of decoding, which moesh does not do yet";
 constexpr std::string_view kHelpServer = "setting of a server of another engine";
 constexpr std::string_view kHelpCacheLayout = "layout in memory of the cache of keys and values; results are equal";
 constexpr std::string_view kHelpDecodeBenchmark = "setting of another engine's benchmark of decoding";
 constexpr std::string_view kHelpVllm = "setting of vLLM";
 
 constexpr Key kDecode[] = {
-    {"prompt", text, "I love to", "", used, "text to continue"},
-    {"max_prefill_predict_length", integer, "64", kSize, used,
-     "tokens of the prompt that are kept, and room for them in the cache"},
-    {"decode_sampling_strategy", choice, "greedy", "greedy|weighted|nucleus|topk|composite", used,
-     "how the next token is drawn; composite is top-k, then top-p, then by weight"},
-    {"decode_sampling_temperature", real, "1.0", "0..1000000", used, "divides the logits before a token is drawn"},
-    {"decode_sampling_top_k", integer, "0", "0..1000000000", used, "likeliest tokens that topk draws from; 0 for all"},
-    {"decode_sampling_nucleus_p", real, "-1", "-1..1", used,
-     "share of the probability that nucleus draws from; -1 for all of it"},
+    {"prompt", text, "I love to", "", accepted, kHelpDecoding},
+    {"max_prefill_predict_length", integer, "64", kSize, accepted, kHelpDecoding},
+    {"decode_sampling_strategy", choice, "greedy", "greedy|weighted|nucleus|topk|composite", accepted, kHelpDecoding},
+    {"decode_sampling_temperature", real, "1.0", "0..1000000", accepted, kHelpDecoding},
+    {"decode_sampling_top_k", integer, "0", "0..1000000000", accepted, kHelpDecoding},
+    {"decode_sampling_nucleus_p", real, "-1", "-1..1", accepted, kHelpDecoding},
     {"autoregressive_decode_assert", text, "", "", refused, "text that decoding must give"},
     {"multi_sampling", boolean, "false", "", refused, "several continuations of one prompt"},
     {"return_log_prob", boolean, "false", "", refused, "log probabilities of the drawn tokens"},

@@ -14,12 +14,11 @@ constexpr Key kRemat[] = {
      "|full|minimal|minimal_with_context|save_dot_with_context_except_mlp|save_dot_except_mlpwi|save_dot_except_mlp|"
      "save_qkv_proj|qkv_proj_offloaded|custom|minimal_offloaded|save_out_proj",
      used, "what a layer saves for the backward pass: full saves its input only, '' everything, custom per tensor"},
-    {"decoder_layer_input", choice, "device", "remat|device|offload", used,
-     "remat_policy=custom: where a layer's input is kept"},
+    {"decoder_layer_input", choice, "device", "remat|device|offload", accepted,
+     "remat_policy=custom: where a layer's input is kept; always in memory here"},
     {"context", choice, "remat", "remat|device|offload", used,
      "remat_policy=custom: where attention's result before its output projection is kept"},
-    {"mlpwi", choice, "remat", "remat|device|offload", used,
-     "remat_policy=custom: where the MLP's input projections, as one, are kept"},
+    {"mlpwi", choice, "remat", "remat|device|offload", accepted, kHelpAbsentTensor},
     {"mlpwi_0", choice, "remat", "remat|device|offload", used,
      "remat_policy=custom: where the MLP's first input projection is kept"},
     {"mlpwi_1", choice, "remat", "remat|device|offload", used,
@@ -38,10 +37,8 @@ constexpr Key kRemat[] = {
      "remat_policy=custom: where the key projection is kept"},
     {"value_proj", choice, "remat", "remat|device|offload", used,
      "remat_policy=custom: where the value projection is kept"},
-    {"kv_proj", choice, "remat", "remat|device|offload", used,
-     "remat_policy=custom: where the key and value projection, as one, is kept"},
-    {"qkv_proj", choice, "remat", "remat|device|offload", used,
-     "remat_policy=custom: where the query, key and value projection, as one, is kept"},
+    {"kv_proj", choice, "remat", "remat|device|offload", accepted, kHelpAbsentTensor},
+    {"qkv_proj", choice, "remat", "remat|device|offload", accepted, kHelpAbsentTensor},
     {"out_proj", choice, "remat", "remat|device|offload", used,
      "remat_policy=custom: where attention's output projection is kept"},
     {"query_wa_proj", choice, "remat", "remat|device|offload", used,
@@ -52,7 +49,7 @@ constexpr Key kRemat[] = {
     {"mla_kv", choice, "remat", "remat|device|offload", used,
      "remat_policy=custom: where MLA's key and value are kept"},
     {"attention_out", choice, "remat", "remat|device|offload", used,
-     "remat_policy=custom: where attention's result is kept"},
+     "remat_policy=custom: where attention's result is kept, as context says too"},
     {"indexer_cutoff_threshold", choice, "remat", "remat|device|offload", accepted, kHelpAbsentTensor},
     {"engram", choice, "remat", "remat|device|offload", accepted, kHelpAbsentTensor},
 };
@@ -63,8 +60,8 @@ constexpr Key kOffload[] = {
 };
 
 constexpr Key kLossmem[] = {
-    {"num_vocab_tiling", integer, "1", kCount, used,
-     "parts in which logits and loss are computed in turn, to save memory; 1 for none"},
+    {"num_vocab_tiling", integer, "1", kCount, accepted,
+     "parts in which logits and loss are computed in turn, to save memory; results are equal"},
     {"vocab_tiling_ag_once", boolean, "false", "", accepted,
      "gathers the output projection once rather than for each part"},
 };

@@ -32,7 +32,8 @@ constexpr Key kModel[] = {
      "clamps the MLP's activations to this size; -1 for none"},
     {"mlp_bias", boolean, "false", "", used, "adds a bias to the projections of MLPs and experts"},
     {"normalization_layer_epsilon", real, "1e-05", kFraction, used, "small number added under the root of a norm"},
-    {"dense_init_scale", real, "1.0", "0..1000000", used, "scale of the variance of initial dense weights"},
+    {"dense_init_scale", real, "1.0", "0..1000000", used,
+     "scale of the variance of the initial kernels of MoE blocks: router, experts, shared experts"},
     {"dropout_rate", real, "0.0", kFraction, refused, "share of activations dropped in training; only 0 here"},
     {"enable_dropout", boolean, "true", "", accepted, "switches dropout layers, of which there are none here"},
     {"logits_via_embedding", boolean, "false", "", used, "uses the embedding table as output projection too"},
@@ -61,8 +62,8 @@ constexpr Key kFormats[] = {
     {"activations_in_float32", boolean, "false", "", used, "computes the MLP's nonlinearities in float32"},
     {"logits_dot_in_fp32", boolean, "false", "", used, "computes the output projection in float32"},
     {"cast_logits_to_fp32", boolean, "true", "", used, "turns the logits into float32 before the loss"},
-    {"float32_qk_product", boolean, "false", "", used, "turns queries and keys into float32 before their product"},
-    {"float32_logits", boolean, "false", "", used, "turns attention scores into float32 before the softmax"},
+    {"float32_qk_product", boolean, "false", "", used, "does not round attention scores to dtype, nor the softmax"},
+    {"float32_logits", boolean, "false", "", used, "does not round attention's softmax to dtype"},
 };
 
 constexpr Topic kTopics[] = {

@@ -10,6 +10,7 @@ using enum Status;
 constexpr std::string_view kHelpOtherProfiler = "what another profiler traces, and where to";
 constexpr std::string_view kHelpTpuTrace = "what a TPU profiler records";
 constexpr std::string_view kHelpCloudBucket = "copies to a cloud bucket";
+constexpr std::string_view kHelpTrace = "which steps profiler traces";
 constexpr std::string_view kHelpWandb = "logging to Weights & Biases";
 constexpr std::string_view kHelpVertex = "logging to the Vertex AI service";
 constexpr std::string_view kHelpDiagnostics = "logging to a managed diagnostics service";
@@ -17,20 +18,22 @@ constexpr std::string_view kHelpGoodput = "reports of useful time to a cloud ser
 constexpr std::string_view kHelpHeartbeat = "reports of health to a cloud service";
 
 constexpr Key kMetrics[] = {
-    {"log_period", integer, "100", "1..1000000000", used, "steps between flushes of the metrics"},
+    {"log_period", integer, "100", "1..1000000000", accepted,
+     "steps between flushes of another engine's metrics; here every step's are printed and written at once"},
     {"metrics_file", text, "", "", used,
      "file to which every step's metrics are added; empty for the one in the run's folder"},
-    {"enable_tensorboard", boolean, "true", "", used, "writes metrics for TensorBoard"},
+    {"enable_tensorboard", boolean, "true", "", accepted,
+     "writes metrics for TensorBoard; moesh writes them to metrics_file only"},
     {"record_internal_nn_metrics", integer, "0", "", accepted,
      "records another engine's statistics of inner activations if not 0"},
     {"write_estimator_result", boolean, "false", "", accepted, "writes down what another engine's estimator finds"},
 };
 
 constexpr Key kProfiles[] = {
-    {"profiler", choice, "", "|xplane|!nsys", accepted, "which other profiler traces some steps; empty for none"},
-    {"skip_first_n_steps_for_profiler", integer, "1", "0..1000000000", accepted, kHelpOtherProfiler},
-    {"profiler_steps", integer, "5", "1..1000000000", accepted, kHelpOtherProfiler},
-    {"profile_periodically_period", integer, "-1", "-1..1000000000", accepted, kHelpOtherProfiler},
+    {"profiler", choice, "", "|xplane|!nsys", accepted, "traces some steps; moesh writes no trace yet"},
+    {"skip_first_n_steps_for_profiler", integer, "1", "0..1000000000", accepted, kHelpTrace},
+    {"profiler_steps", integer, "5", "1..1000000000", accepted, kHelpTrace},
+    {"profile_periodically_period", integer, "-1", "-1..1000000000", accepted, kHelpTrace},
     {"profile_cleanly", boolean, "true", "", accepted, kHelpOtherProfiler},
     {"hide_profiler_step_metric", boolean, "false", "", accepted, kHelpOtherProfiler},
     {"upload_all_profiler_results", boolean, "false", "", accepted, kHelpOtherProfiler},

@@ -8,6 +8,7 @@ using enum Kind;
 using enum Status;
 
 constexpr std::string_view kHelpRampup = "how the batch of enable_rampup_batch_size grows";
+constexpr std::string_view kHelpEvaluation = "setting of eval_interval, evaluation, which moesh does not do yet";
 constexpr std::string_view kHelpSpikes = "what skip_step_on_spikes takes for a spike";
 
 constexpr Key kTraining[] = {
@@ -16,8 +17,8 @@ constexpr Key kTraining[] = {
      "rows of the batch per device; below 1, several devices share a row"},
     {"max_target_length", integer, "2048", kSize, used, "tokens in a row"},
     {"gradient_accumulation_steps", integer, "1", kCount, used, "batches whose gradients are summed before an update"},
-    {"training_objective", choice, "causal_lm", "causal_lm|!block_diffusion", used,
-     "what the model learns to predict: the next token"},
+    {"training_objective", choice, "causal_lm", "causal_lm|!block_diffusion", refused,
+     "what the model learns to predict; only the next token here"},
     {"z_loss_multiplier", real, "0.0", "0..1000000", used,
      "weight of the squared log of the softmax's denominator in the loss; 0 for none"},
     {"init_weights_seed", integer, "0", "0..4294967295", used, "seed of the initial parameters"},
@@ -61,23 +62,23 @@ constexpr Key kOptimizer[] = {
     {"adam_eps", real, "1e-08", "0..1000000", used, "small number added to Adam's denominator, outside the root"},
     {"adam_eps_root", real, "0.0", "0..1000000", used, "small number added to Adam's denominator, under the root"},
     {"adam_weight_decay", real, "0.1", "0..1000000", used, "weight decay of Adam"},
-    {"adamw_mask", texts, "[]", "", used, "patterns of parameter names that adamw does not decay; empty for none"},
+    {"adamw_mask", texts, "[]", "", used,
+     "regular expressions: adamw and adam_pax do not decay parameters whose path holds one; empty for none"},
     {"mu_dtype", choice, "", "|bfloat16|float32", used, "format of the first moment; empty for weight_dtype"},
     {"muon_beta", real, "0.95", kFraction, used, "decay of Muon's mean of gradients"},
     {"muon_weight_decay", real, "0", "0..1000000", used, "weight decay of Muon"},
     {"muon_consistent_rms", real, "null", "0..1000000", used,
      "size of an update's elements that Muon aims at; null to scale by the matrix's width"},
-    {"use_tunix_gradient_accumulation", boolean, "false", "", accepted,
+    {"use_tunix_gradient_accumulation", boolean, "false", "", refused,
      "leaves gradient accumulation to another engine's trainer"},
 };
 
 constexpr Key kEvaluation[] = {
-    {"eval_interval", integer, "-1", "-1..1000000000", used, "steps between evaluations; -1 for none"},
-    {"eval_steps", integer, "-1", "-1..1000000000", used, "batches of one evaluation; -1 for all there are"},
-    {"eval_start_step", integer, "0", "0..1000000000", used, "step from which evaluations are made"},
-    {"eval_per_device_batch_size", real, "0.0", "0..1000000", used,
-     "rows of an evaluation's batch per device; 0 for per_device_batch_size"},
-    {"target_eval_loss", real, "0.0", "", used, "stops once an evaluation's loss is this low; 0 for never"},
+    {"eval_interval", integer, "-1", "-1..1000000000", refused, "steps between evaluations; -1 for none"},
+    {"eval_steps", integer, "-1", "-1..1000000000", accepted, kHelpEvaluation},
+    {"eval_start_step", integer, "0", "0..1000000000", accepted, kHelpEvaluation},
+    {"eval_per_device_batch_size", real, "0.0", "0..1000000", accepted, kHelpEvaluation},
+    {"target_eval_loss", real, "0.0", "", accepted, kHelpEvaluation},
 };
 
 constexpr Topic kTopics[] = {

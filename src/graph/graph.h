@@ -159,6 +159,8 @@ struct AttentionOf {
   std::int64_t window = 0;    // 0: all earlier positions
   double score_scale = 1;     // of query times key
   double soft_cap = 0;        // 0: none
+  bool float32_scores = false;   // else the scores are rounded to the operands' type
+  bool float32_softmax = false;  // else its exponentials are; float32 scores make them float32 too
 };
 struct CrossEntropyOf {
   double z_loss = 0;

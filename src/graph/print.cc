@@ -58,7 +58,9 @@ struct Describe {
            (of.inverse ? " inverse" : "");
   }
   std::string operator()(const AttentionOf& of) const {
-    return of.window > 0 ? fmt::format("causal, window {}", of.window) : "causal";
+    const std::string window = of.window > 0 ? fmt::format(", window {}", of.window) : "";
+    const char* precision = of.float32_scores ? ", float32 scores" : of.float32_softmax ? ", float32 softmax" : "";
+    return "causal" + window + precision;
   }
   std::string operator()(const CrossEntropyOf& of) const {
     return of.z_loss > 0 ? fmt::format("z-loss {:.3g}", of.z_loss) : "";

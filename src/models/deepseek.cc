@@ -19,7 +19,7 @@ LayerResult experts(Builder& builder, const Context& context, Tensor h) {
   const nn::MoeResult routed = nn::moe(builder, context, "MoeBlock_0", h, labels::embed_moe);
   const config::MoeShape& moe = context.model.moe;
   if (moe.shared_experts == 0) return {routed.out, routed.balance_loss, routed.load};
-  const Tensor shared = nn::mlp(builder, context, "shared_experts", h, moe.shared_experts * moe.mlp_dim);
+  const Tensor shared = nn::shared_experts(builder, context, h, moe.shared_experts * moe.mlp_dim);
   return {add(routed.out, shared), routed.balance_loss, routed.load};
 }
 

@@ -52,6 +52,12 @@ Tensor maybe_norm(Builder& builder, const Context& context, const std::string& n
 
 }  // namespace
 
+graph::AttentionOf attention_of(const Context& context, std::int64_t window) {
+  const config::Settings& settings = context.settings;
+  return {window, 1, settings.real("attn_logits_soft_cap"), settings.boolean("float32_qk_product"),
+          settings.boolean("float32_logits")};
+}
+
 Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
               graph::AttentionOf of, Tensor sinks) {
   // A kernel that reads whole rows of scores wants all keys and values of its rows; plain products leave that open.
@@ -103,8 +109,7 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
   value = constrain_heads("value", value);
   Tensor sinks;
   if (shape.sinks) sinks = kernel(builder, context, "sinks", {shape.query_heads}, {labels::none}, zeros());
-  Tensor out = attend(builder, context, query, key, value, tokens,
-                      {options.window, 1, context.settings.real("attn_logits_soft_cap")}, sinks);
+  Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, options.window), sinks);
   out = constrain("out", out,
                   {labels::activation_batch_attn, labels::activation_length_attn, labels::activation_heads,
                    labels::activation_kv});

@@ -13,6 +13,9 @@ struct AttentionOptions {
 Tensor attention(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
                  const AttentionOptions& options);
 
+// What the settings say of the scores; they have their scale already.
+graph::AttentionOf attention_of(const Context& context, std::int64_t window);
+
 // The product of scores and values on projected heads, [B, S, heads, dim], laid out for it and back.
 Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
               graph::AttentionOf of, Tensor sinks = {});

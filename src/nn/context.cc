@@ -1,5 +1,7 @@
 #include "nn/context.h"
 
+#include <cmath>
+
 #include "sharding/labels.h"
 
 namespace moesh::nn {
@@ -18,6 +20,10 @@ Shape Context::local(const Shape& shape, const sharding::Constraint& constraint)
 
 graph::Initializer fan_in(std::int64_t inputs, double divisor) {
   return {graph::Initializer::Kind::fan_in, inputs, divisor};
+}
+// The scale is of the variance; as in MaxText, attention and the MLPs of dense layers do not heed it.
+graph::Initializer moe_fan_in(const Context& context, std::int64_t inputs) {
+  return fan_in(inputs, 1 / std::sqrt(context.settings.real("dense_init_scale")));
 }
 graph::Initializer ones() { return {graph::Initializer::Kind::ones, 1, 1}; }
 graph::Initializer zeros() { return {graph::Initializer::Kind::zeros, 1, 1}; }

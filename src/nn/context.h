@@ -35,6 +35,7 @@ Tensor kernel(Builder& builder, const Context& context, const std::string& name,
 
 // Initializers: a matrix whose outputs sum `fan_in` inputs, and constants.
 graph::Initializer fan_in(std::int64_t inputs, double divisor = 1);
+graph::Initializer moe_fan_in(const Context& context, std::int64_t inputs);  // in MoE blocks: by dense_init_scale
 graph::Initializer ones();
 graph::Initializer zeros();
 

@@ -104,8 +104,7 @@ Tensor latent_attention(Builder& builder, const Context& context, const std::str
   const Tensor kv_in = constrain_input("inputs_kv", x_BSM);
   const Tensor query = build_query(builder, context, query_in, tokens);
   const KeyValue kv = build_key_value(builder, context, kv_in, tokens);
-  Tensor out = attend(builder, context, query, kv.key, kv.value, tokens,
-                      {0, 1, context.settings.real("attn_logits_soft_cap")});
+  Tensor out = attend(builder, context, query, kv.key, kv.value, tokens, attention_of(context, 0));
   out = constrain("out", out,
                   {labels::activation_batch_attn, labels::activation_length, labels::activation_heads,
                    labels::activation_kv});

@@ -26,10 +26,10 @@ graph::Unary activation(const config::Settings& settings, const std::string& nam
 }
 
 Tensor project(Builder& builder, const Context& context, const std::string& name, Tensor x, std::int64_t out,
-               Labels labels) {
+               Labels labels, graph::Initializer initializer) {
   const graph::Scope scope(builder, name);
-  const std::int64_t in = x.shape().back();
-  const Tensor weight = kernel(builder, context, "kernel", {in, out}, std::move(labels), fan_in(in));
+  const Tensor weight =
+      kernel(builder, context, "kernel", {x.shape().back(), out}, std::move(labels), std::move(initializer));
   return tag(einsum("", "bsm,mf->bsf", x, weight), "mlp" + name);
 }
 
@@ -45,14 +45,30 @@ Tensor gate(const Context& context, Tensor a, Tensor b) {
   return multiply(unary(activation(context.settings, names[0]), a), unary(activation(context.settings, names[1]), b));
 }
 
-Tensor mlp(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width) {
+namespace {
+
+template <typename FanIn>
+Tensor gated(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width,
+             FanIn initial) {
   const graph::Scope scope(builder, name);
-  const Tensor a_BSF = project(builder, context, "wi_0", x_BSM, width, {labels::embed, labels::mlp});
-  const Tensor b_BSF = project(builder, context, "wi_1", x_BSM, width, {labels::embed, labels::mlp});
+  const std::int64_t emb = x_BSM.shape().back();
+  const Tensor a_BSF = project(builder, context, "wi_0", x_BSM, width, {labels::embed, labels::mlp}, initial(emb));
+  const Tensor b_BSF = project(builder, context, "wi_1", x_BSM, width, {labels::embed, labels::mlp}, initial(emb));
   const Tensor hidden_BSF =
       constrain("hidden", gate(context, a_BSF, b_BSF),
                 {labels::activation_batch, labels::activation_length, labels::activation_mlp});
-  return project(builder, context, "wo", hidden_BSF, x_BSM.shape().back(), {labels::mlp, labels::embed});
+  return project(builder, context, "wo", hidden_BSF, emb, {labels::mlp, labels::embed}, initial(width));
+}
+
+}  // namespace
+
+Tensor mlp(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width) {
+  return gated(builder, context, name, x_BSM, width, [](std::int64_t inputs) { return fan_in(inputs); });
+}
+
+Tensor shared_experts(Builder& builder, const Context& context, Tensor x_BSM, std::int64_t width) {
+  return gated(builder, context, "shared_experts", x_BSM, width,
+               [&](std::int64_t inputs) { return moe_fan_in(context, inputs); });
 }
 
 }  // namespace moesh::nn

@@ -7,6 +7,9 @@ namespace moesh::nn {
 
 Tensor mlp(Builder& builder, const Context& context, const std::string& name, Tensor x, std::int64_t width);
 
+// The MLP that every token passes beside the routed experts.
+Tensor shared_experts(Builder& builder, const Context& context, Tensor x, std::int64_t width);
+
 // The product of the activated projections: activations[0](a) * activations[1](b).
 Tensor gate(const Context& context, Tensor a, Tensor b);
 

@@ -10,9 +10,11 @@ namespace {
 graph::RopeOf rope_of(const config::Settings& settings) {
   using Kind = graph::RopeOf::Kind;
   const std::string& type = settings.text("rope_type");
+  // MaxText takes its Llama 3.1 rotation, of neighbours, by the model's name too.
+  const bool llama3 = type == "llama3.1" || settings.text("model_name").starts_with("llama3.1");
   graph::RopeOf of;
-  of.kind = type == "yarn" ? Kind::yarn : type == "llama3.1" ? Kind::llama3 : Kind::standard;
-  of.interleave = of.kind == Kind::yarn && settings.boolean("rope_interleave");
+  of.kind = llama3 ? Kind::llama3 : type == "yarn" ? Kind::yarn : Kind::standard;
+  of.interleave = llama3 || (of.kind == Kind::yarn && settings.boolean("rope_interleave"));
   of.min_timescale = static_cast<double>(settings.integer("rope_min_timescale"));
   of.max_timescale = static_cast<double>(settings.integer("rope_max_timescale"));
   of.linear_scaling = settings.real("rope_linear_scaling_factor");
@@ -21,6 +23,8 @@ graph::RopeOf rope_of(const config::Settings& settings) {
   of.beta_slow = settings.real("beta_slow");
   of.original_max_positions = settings.integer("original_max_position_embeddings");
   of.truncate = settings.boolean("rope_truncate");
+  if (llama3) of.linear_scaling = 1;
+  if (llama3 && !settings.boolean("rope_use_scale")) of.kind = Kind::standard;
   of.attention_scaling = settings.boolean("rope_attention_scaling");
   return of;
 }

@@ -11,6 +11,11 @@
 
 namespace moesh::train {
 
+// What a row of a batch holds, S of each. Segment 0 is padding, which the loss leaves out.
+struct Example {
+  std::vector<std::int32_t> inputs, targets, positions, segments, target_segments;
+};
+
 // Token rows of length S + 1: inputs are all but the last, targets all but the first.
 class TokenSource {
  public:
@@ -18,9 +23,12 @@ class TokenSource {
   virtual std::string describe() const = 0;
   // Row `row` of the stream of all rows.
   virtual std::vector<std::int32_t> row(std::int64_t row, std::int64_t length) const = 0;
+  // The same as a row of a batch with that many inputs; one segment where a source does not say otherwise.
+  virtual Example example(std::int64_t row, std::int64_t length) const;
 };
 
-// dataset_type: synthetic (one fixed batch), text (a file or a folder of them) or jsonl (bytes as tokens), tokens (a binary file of int32 or uint16).
+// dataset_type: synthetic (one fixed batch), text (a file or a folder of them) or jsonl (bytes as tokens), tokens (a binary
+// file of int32 or uint16).
 std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load);
 
 // The batch of a step; of the rows loaded the first `rows` are trained.

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "train/data.h"
 #include "train/initialize.h"
+#include "train/notes.h"
 #include "train/trainer.h"
 
 namespace moesh::train {
@@ -189,6 +190,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   Trainer trainer(std::move(programs), settings, workers);
   initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
   MetricsFile metrics_file(settings);
+  say_what_is_asked(settings);
   fmt::print("{}\n{} parameters, {} active; {} rows of {} tokens a step from {}\n", request.headline,
              human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
              request.batch.rows_to_train, length, source->describe());

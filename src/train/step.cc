@@ -1,6 +1,7 @@
 #include "train/step.h"
 
 #include <algorithm>
+#include <regex>
 
 #include <fmt/core.h>
 
@@ -55,6 +56,8 @@ graph::Remat remat_of(const config::Settings& settings) {
                             "key_proj", "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj", "mla_q", "mla_kv"}) {
       if (settings.text(tag) != "remat") remat.tags.insert(tag);
     }
+    // Attention's result bears both names in MaxText, and is one value here.
+    if (settings.text("attention_out") != "remat") remat.tags.insert("context");
   } else if (policy == "minimal" || policy == "minimal_offloaded") {
     remat.tags = dots;
   } else if (policy == "minimal_with_context") {
@@ -83,6 +86,19 @@ struct Updated {
   Tensor parameter;
   std::vector<Tensor> moments;
 };
+
+// MaxText's masks hold Python patterns that are searched for in a parameter's path.
+bool is_masked(const std::string& path, const config::Settings& settings) {
+  for (const std::string& pattern : settings.texts("adamw_mask")) {
+    try {
+      if (std::regex_search(path, std::regex(pattern))) return true;
+    } catch (const std::regex_error&) {
+      refuse(fmt::format("adamw_mask holds '{}', a regular expression was expected", pattern),
+             settings.origin("adamw_mask").where, "adamw_mask=[bias, '.*norm.*']");
+    }
+  }
+  return false;
+}
 
 graph::AdamOf adam_of(const config::Settings& settings, bool nesterov) {
   return {settings.real("adam_b1"),       settings.real("adam_b2"),          settings.real("adam_eps"),
@@ -121,7 +137,11 @@ Updated update(Builder& builder, const Trained& trained, const Slot& slot, Tenso
                const config::Settings& settings) {
   const std::string& optimizer = settings.text("opt_type");
   if (optimizer == "sgd") return {sgd(builder, slot.parameter, slot.gradient, scalars, 0), {}};
-  if (optimizer != "muon") return adam(builder, slot, scalars, adam_of(settings, false));
+  if (optimizer != "muon") {
+    graph::AdamOf of = adam_of(settings, false);
+    if (is_masked(trained.path, settings)) of.weight_decay = 0;
+    return adam(builder, slot, scalars, of);
+  }
   const graph::MatrixDims dims = graph::matrix_dims(trained.path, trained.shape);
   return dims.is_matrix ? muon(builder, slot, scalars, mixing, dims, settings)
                         : adam(builder, slot, scalars, adam_of(settings, true));

@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 const std::string kTiny =
     "train base_num_decoder_layers=1 base_emb_dim=16 base_mlp_dim=32 base_num_query_heads=2 base_num_kv_heads=2 "
     "head_dim=8 vocab_size=256 max_target_length=16 per_device_batch_size=1 compile_topology=cpu-1 steps=2 "
-    "dataset_type=synthetic dtype=float32 run_name=r base_output_directory=";
+    "dataset_type=synthetic dtype=float32 log_config=false enable_checkpointing=false run_name=r base_output_directory=";
 
 TEST(TrainCommand, PrintsALineAStepAndWritesTheSame) {
   const test::TemporaryFolder folder;

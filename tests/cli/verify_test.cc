@@ -37,6 +37,18 @@ TEST(VerifyCommand, NeedsARun) {
             "moesh: error: the command line: no run is named\n  fix: moesh verify PATH... [key=value ...]\n");
 }
 
+TEST(VerifyCommand, HoldsALayoutAgainstOneDevice) {
+  const std::string layout = "verify --against-one-device base_num_decoder_layers=1 base_emb_dim=16 base_mlp_dim=32 "
+                             "base_num_query_heads=2 base_num_kv_heads=2 head_dim=8 vocab_size=256 max_target_length=16 "
+                             "per_device_batch_size=0.5 dataset_type=synthetic dtype=float32 steps=2 compile_topology=cpu-4 "
+                             "ici_fsdp_parallelism=2 ici_tensor_parallelism=2";
+  const Outcome held = outcome(layout);
+  EXPECT_EQ(held.code, 0) << held.out << held.err;
+  EXPECT_THAT(held.out, HasSubstr("parameters after 2 steps"));
+  EXPECT_THAT(held.out, EndsWith("all as on one device.\n"));
+  EXPECT_THAT(outcome(layout + " " + kRecorded).err, HasSubstr("a recorded run, '" + kRecorded + "', beside --against-one-device"));
+}
+
 TEST(VerifyCommand, RefusesAResultOfAnotherShape) {
   const test::TemporaryFolder folder;
   for (const char* name : {"config.json", "curve.json", "batch.safetensors", "params.safetensors"}) {

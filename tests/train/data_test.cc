@@ -23,7 +23,7 @@ std::unique_ptr<TokenSource> source(const std::string& request, std::int64_t row
 }
 
 std::unique_ptr<TokenSource> file(const std::string& type, const std::string& path) {
-  return source("dataset_type=" + type + " dataset_path=" + path);
+  return source("enable_data_shuffling=false dataset_type=" + type + " dataset_path=" + path);
 }
 
 template <typename T>
@@ -130,6 +130,135 @@ TEST(Data, OtherSourcesAreRefusedWithAWayOut) {
   const std::string message = message_of([] { source("dataset_type=tfds"); });
   EXPECT_THAT(message, HasSubstr("dataset_type=tfds is not read by moesh"));
   EXPECT_THAT(message, HasSubstr("dataset_type=synthetic"));
+}
+
+// Two documents; the second goes on in the second row.
+TEST(Data, DocumentsInARowAreSegmentsWithPositionsOfTheirOwn) {
+  const test::TemporaryFolder folder;
+  const auto texts = file("jsonl", folder.write("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cdefgh\"}\n"));
+  const Example first = texts->example(0, 5);
+  EXPECT_THAT(first.inputs, ElementsAre('a', 'b', 0, 'c', 'd'));
+  EXPECT_THAT(first.targets, ElementsAre('b', 0, 'c', 'd', 'e'));
+  EXPECT_THAT(first.segments, ElementsAre(1, 1, 1, 2, 2));
+  EXPECT_THAT(first.positions, ElementsAre(0, 1, 2, 0, 1));
+  EXPECT_THAT(first.target_segments, ElementsAre(1, 1, 2, 2, 2));
+  const Example second = texts->example(1, 5);
+  EXPECT_THAT(second.inputs, ElementsAre('e', 'f', 'g', 'h', 0));
+  EXPECT_THAT(second.segments, ElementsAre(1, 1, 1, 1, 1));
+  EXPECT_THAT(second.positions, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(second.target_segments, ElementsAre(1, 1, 1, 1, 2)) << "round and round";
+}
+
+TEST(Data, ATextIsOneDocument) {
+  const test::TemporaryFolder folder;
+  const Example made = file("text", folder.write("a.txt", "abc"))->example(0, 4);
+  EXPECT_THAT(made.segments, ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(made.positions, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Data, UnpackedDocumentsHaveARowEach) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cdefgh\"}\n");
+  const std::string request =
+      "dataset_type=jsonl packing=false enable_data_shuffling=false max_target_length=4 dataset_path=";
+  const auto cut = source(request + path);
+  const Example first = cut->example(0, 4);
+  EXPECT_THAT(first.inputs, ElementsAre('a', 'b', 0, 0));
+  EXPECT_THAT(first.targets, ElementsAre('b', 0, 0, 0));
+  EXPECT_THAT(first.segments, ElementsAre(1, 1, 1, 0));
+  EXPECT_THAT(first.target_segments, ElementsAre(1, 1, 0, 0));
+  const Example second = cut->example(1, 4);
+  EXPECT_THAT(second.inputs, ElementsAre('c', 'd', 'e', 'f'));
+  EXPECT_THAT(second.target_segments, ElementsAre(1, 1, 1, 0)) << "what is cut off is no target";
+  EXPECT_EQ(cut->example(2, 4).inputs, first.inputs);
+  const auto split = source(request + path + " use_truncation=false");
+  EXPECT_THAT(split->example(2, 4).inputs, ElementsAre('g', 'h', 0, 0));
+  EXPECT_EQ(split->example(3, 4).inputs, first.inputs);
+  EXPECT_THAT(split->describe(), HasSubstr("3 rows"));
+}
+
+TEST(Data, JsonLinesAreReadAsTheirKeysSay) {
+  const test::TemporaryFolder folder;
+  const std::string request = "dataset_type=jsonl enable_data_shuffling=false dataset_path=";
+  const std::string path = folder.write("a.jsonl", "{\"body\": \"ab\", \"ids\": [7, 300]}\n");
+  EXPECT_THAT(source(request + path + " train_data_columns=[body]")->row(0, 3), ElementsAre('a', 'b', 0));
+  EXPECT_THAT(source(request + path + " train_data_columns=[body] add_eos=false")->row(0, 3),
+              ElementsAre('a', 'b', 'a'));
+  const std::string ids = request + path + " tokenize_train_data=false train_data_columns=";
+  EXPECT_THAT(source(ids + "[ids] add_eos=false")->row(0, 2), ElementsAre(7, 300));
+  EXPECT_EQ(message_of([&] { source(ids + "[body]"); }), path + ":1: a line without a list of token ids as \"body\"");
+}
+
+TEST(Data, ShufflingTakesEveryRowOnceInAnOrderOfTheSeed) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("a.txt", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJ");
+  const auto firsts = [&](const std::string& more) {
+    const auto text = source("dataset_type=text dataset_path=" + path + more);
+    Tokens all;
+    for (std::int64_t row = 0; row < 24; ++row) all.push_back(text->row(row, 4).front());
+    return all;
+  };
+  const Tokens plain = firsts(" enable_data_shuffling=false");
+  const Tokens shuffled = firsts("");
+  EXPECT_NE(shuffled, plain);
+  EXPECT_NE(shuffled, firsts(" data_shuffle_seed=1"));
+  EXPECT_EQ(shuffled, firsts(" data_shuffle_seed=0"));
+  const Tokens first_round(shuffled.begin(), shuffled.begin() + 12),
+      second_round(shuffled.begin() + 12, shuffled.end());
+  EXPECT_NE(first_round, second_round);
+  EXPECT_THAT(first_round, ::testing::UnorderedElementsAreArray(plain.begin(), plain.begin() + 12));
+  EXPECT_THAT(second_round, ::testing::UnorderedElementsAreArray(plain.begin(), plain.begin() + 12));
+}
+
+TEST(Data, TheFirstBatchIsReusedWhereThatIsAsked) {
+  const test::TemporaryFolder folder;
+  const auto text =
+      source("dataset_type=text reuse_example_batch=1 dataset_path=" + folder.write("a.txt", "abcdefghij"), 2);
+  EXPECT_EQ(text->row(2, 3), text->row(0, 3));
+  EXPECT_EQ(text->row(5, 3), text->row(1, 3));
+  EXPECT_NE(text->row(0, 3), text->row(1, 3));
+  EXPECT_EQ(text->example(5, 2).inputs, text->example(1, 2).inputs);
+}
+
+// Drawn by the reference: a batch of 4 rows of 12 with at most 5 segments.
+TEST(Data, SyntheticSegmentsAreTheReferences) {
+  const auto segments = [](const std::string& more) {
+    const auto tokens = source("dataset_type=synthetic max_segments_per_seq=5" + more);
+    std::vector<Tokens> rows;
+    for (std::int64_t row = 0; row < 4; ++row) rows.push_back(tokens->example(row, 12).segments);
+    return rows;
+  };
+  EXPECT_THAT(
+      segments(""),
+      ElementsAre(ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2), ElementsAre(1, 2, 2, 2, 2, 2, 3, 3, 4, 5, 5, 5),
+                  ElementsAre(1, 2, 2, 2, 2, 2, 2, 2, 3, 4, 5, 5), ElementsAre(1, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3)));
+  const Tokens one(12, 1);
+  EXPECT_THAT(segments(" packing=false"), ElementsAre(one, one, one, one));
+  const Example made = source("dataset_type=synthetic max_segments_per_seq=5")->example(5, 12);
+  EXPECT_THAT(made.target_segments, ElementsAre(1, 2, 2, 2, 2, 2, 3, 3, 4, 5, 5, 5));
+  EXPECT_THAT(made.positions, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))
+      << "they count on, as the reference's do";
+}
+
+TEST(Data, WhatAFileIsNotReadAsIsRefused) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("a", "abc");
+  const auto refusal = [&](const std::string& request) {
+    return message_of([&] { source(request + " dataset_path=" + path); });
+  };
+  EXPECT_THAT(refusal("dataset_type=text num_epoch=3"),
+              HasSubstr("num_epoch=3, but a file is gone round until the steps are done"));
+  EXPECT_THAT(refusal("dataset_type=text tokenizer_path=a/b"),
+              HasSubstr("tokenizer_path=a/b, but moesh has only bytes as tokens"));
+  EXPECT_THAT(refusal("dataset_type=text tokenize_train_data=false"),
+              HasSubstr("tokenize_train_data=false, but dataset_type=text holds bytes"));
+  EXPECT_THAT(refusal("dataset_type=tokens packing=false"),
+              HasSubstr("packing=false gives each document a row, but dataset_type=tokens knows no documents"));
+  EXPECT_THAT(refusal("dataset_type=jsonl train_data_columns=[a,b]"),
+              HasSubstr("train_data_columns names 2 fields, 1 was expected"));
+  EXPECT_THAT(refusal("dataset_type=jsonl max_segments_per_seq=3"),
+              HasSubstr("max_segments_per_seq=3, but rows of a file take as many documents as they hold"));
+  EXPECT_EQ(refusal("dataset_type=synthetic num_epoch=3 tokenizer_path=a/b packing=false"), "no error");
 }
 
 // Rows 0, 1, 2, ... that count on from their own number times 100.

@@ -125,5 +125,26 @@ TEST(Initialize, GivesAModelTheDeviationsOfTheReference) {
   EXPECT_EQ(made.parameter("decoder/decoder_norm/scale"), std::vector<double>(48, 1));
 }
 
+// The scale is one of variances, and of the kernels of MoE blocks alone, as in the reference.
+TEST(Initialize, ScalesTheKernelsOfMoeBlocks) {
+  const auto ratio = [](const std::string& request, const std::string& path) {
+    const std::vector<double> plain = test::Training(request).parameter(path);
+    const std::vector<double> scaled = test::Training(request + "dense_init_scale=4").parameter(path);
+    return scaled.back() / plain.back();
+  };
+  for (const char* path : {"gate/kernel", "wi_0", "wi_1", "wo"}) {
+    EXPECT_NEAR(ratio(test::kTinyMixtral, std::string("decoder/layers/MoeBlock_0/") + path), 2, 1e-6) << path;
+  }
+  for (const char* path : {"token_embedder/embedding", "decoder/logits_dense/kernel",
+                           "decoder/layers/self_attention/query/kernel", "decoder/layers/self_attention/out/kernel"}) {
+    EXPECT_EQ(ratio(test::kTinyMixtral, path), 1) << path;
+  }
+  EXPECT_EQ(ratio(test::kTinyModel, "decoder/layers/mlp/wo/kernel"), 1);
+  const std::string deepseek =
+      test::kTinyModel + "model_name=deepseek3-tiny override_model_config=true first_num_dense_layers=1 ";
+  EXPECT_NEAR(ratio(deepseek, "decoder/moe_layers/DeepSeekMoeBlock_0/shared_experts/wo/kernel"), 2, 1e-6);
+  EXPECT_EQ(ratio(deepseek, "decoder/dense_layers/mlp/wo/kernel"), 1);
+}
+
 }  // namespace
 }  // namespace moesh::train

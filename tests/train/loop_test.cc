@@ -82,7 +82,30 @@ TEST(Train, SaysWhatItTrainsAndWhatCameOut) {
   EXPECT_THAT(outcome.out, HasSubstr("2 rows of 7 tokens a step from synthetic tokens, one fixed batch\n"));
   EXPECT_THAT(outcome.out, HasSubstr("\n2 steps in "));
   EXPECT_THAT(outcome.out, HasSubstr("Metrics: " + folder.path() + "/m.jsonl\n"));
+  EXPECT_EQ(
+      outcome.err,
+      "moesh: note: no checkpoint is written, which moesh does not do yet; enable_checkpointing=false leaves this "
+      "note out\n");
+  EXPECT_THAT(outcome.out, HasSubstr("Config param steps: 2\n"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("Config param opt_type: ")));
+}
+
+TEST(Train, SaysNothingOfWhatIsNotAsked) {
+  const TemporaryFolder folder;
+  const Outcome outcome = train_with(
+      kTinyModel + "steps=1 enable_checkpointing=false log_config=false metrics_file=" + folder.path() + "/m.jsonl");
+  EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, Not(HasSubstr("Config param")));
+}
+
+TEST(Train, RefusesALayoutThatLeavesTooMuchUnsharded) {
+  const Outcome outcome = train_with(
+      kTinyModel +
+      "compile_topology=cpu-8 base_num_kv_heads=2 vocab_size=24 per_device_batch_size=1 ici_data_parallelism=4 "
+      "ici_fsdp_parallelism=1 ici_tensor_parallelism=2 sharding_tolerance=0.001 logical_axis_rules=[[norm,[]]]");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("; sharding_tolerance allows 0.1 %"));
 }
 
 TEST(Train, WritesIntoTheFolderOfTheRun) {

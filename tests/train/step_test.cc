@@ -79,6 +79,8 @@ TEST(RematPolicies, SaveWhatTheySay) {
   EXPECT_EQ(saved("save_out_proj"), 2);
   EXPECT_EQ(saved("custom"), 1);
   EXPECT_EQ(saved("custom context=device mlpwo=offload"), 3);
+  EXPECT_EQ(saved("custom attention_out=device"), 2);
+  EXPECT_EQ(saved("custom attention_out=device context=device"), 2) << "one value by two names";
   EXPECT_GT(saved(""), 20);
 }
 

@@ -112,19 +112,34 @@ TEST(AdamW, IsItsFormula) {
 }
 
 // Pax folds the bias correction into the decay rates.
-TEST(AdamPax, IsItsFormula) {
-  const AdamNumbers of;
-  hold_to(
-      [of](const Trained&, State& s, const Numbers& g, double step) {
-        const double b1 = of.b1 * (1 - std::pow(of.b1, step - 1)) / (1 - std::pow(of.b1, step));
-        const double b2 = of.b2 * (1 - std::pow(of.b2, step - 1)) / (1 - std::pow(of.b2, step));
-        for (std::size_t i = 0; i < g.size(); ++i) {
-          s.mu[i] = b1 * s.mu[i] + (1 - b1) * g[i];
-          s.nu[i] = b2 * s.nu[i] + (1 - b2) * g[i] * g[i];
-          s.parameter[i] -= kRate * (s.mu[i] / (std::sqrt(s.nu[i]) + of.epsilon) + of.decay * s.parameter[i]);
-        }
-      },
-      "opt_type=adam_pax");
+Rule adam_pax(const AdamNumbers& of) {
+  return [of](const Trained&, State& s, const Numbers& g, double step) {
+    const double b1 = of.b1 * (1 - std::pow(of.b1, step - 1)) / (1 - std::pow(of.b1, step));
+    const double b2 = of.b2 * (1 - std::pow(of.b2, step - 1)) / (1 - std::pow(of.b2, step));
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      s.mu[i] = b1 * s.mu[i] + (1 - b1) * g[i];
+      s.nu[i] = b2 * s.nu[i] + (1 - b2) * g[i] * g[i];
+      s.parameter[i] -= kRate * (s.mu[i] / (std::sqrt(s.nu[i]) + of.epsilon) + of.decay * s.parameter[i]);
+    }
+  };
+}
+
+TEST(AdamPax, IsItsFormula) { hold_to(adam_pax({}), "opt_type=adam_pax"); }
+
+TEST(AdamWMask, NamesWhatIsNotDecayed) {
+  const auto masked = [](const Rule& plain, const Rule& decaying) -> Rule {
+    return [=](const Trained& of, State& state, const Numbers& gradient, double step) {
+      const bool is_named = of.path.find("norm") != std::string::npos || of.path.ends_with("/wo/kernel");
+      (is_named ? plain : decaying)(of, state, gradient, step);
+    };
+  };
+  AdamNumbers without_decay;
+  without_decay.decay = 0;
+  hold_to(masked(adamw(without_decay), adamw({})), "opt_type=adamw adamw_mask=[norm,mlp/wo/k.*l]");
+  hold_to(masked(adam_pax(without_decay), adam_pax({})), "opt_type=adam_pax adamw_mask=[norm,mlp/wo/k.*l]");
+  EXPECT_EQ(test::message_of([] { Training(kConstantRate + "adamw_mask=[(]"); }),
+            "the command line: adamw_mask holds '(', a regular expression was expected\n"
+            "  fix: adamw_mask=[bias, '.*norm.*']");
 }
 
 TEST(Sgd, IsItsFormula) {

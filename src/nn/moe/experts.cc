@@ -14,9 +14,9 @@ Experts experts(Builder& builder, const Context& context) {
   const Labels out_labels{labels::exp, labels::mlp_moe, labels::embed_moe};
   Experts e;
   // The expert dim counts as an input at initialisation.
-  e.wi_0 = kernel(builder, context, "wi_0", {count, emb, width}, in_labels, fan_in(count * width));
-  e.wi_1 = kernel(builder, context, "wi_1", {count, emb, width}, in_labels, fan_in(count * width));
-  e.wo = kernel(builder, context, "wo", {count, width, emb}, out_labels, fan_in(count * emb));
+  e.wi_0 = kernel(builder, context, "wi_0", {count, emb, width}, in_labels, moe_fan_in(context, count * width));
+  e.wi_1 = kernel(builder, context, "wi_1", {count, emb, width}, in_labels, moe_fan_in(context, count * width));
+  e.wo = kernel(builder, context, "wo", {count, width, emb}, out_labels, moe_fan_in(context, count * emb));
   if (!context.model.moe.bias) return e;
   e.wi_0_bias = kernel(builder, context, "wi_0_bias", {count, width}, {labels::exp, labels::activation_mlp}, zeros());
   e.wi_1_bias = kernel(builder, context, "wi_1_bias", {count, width}, {labels::exp, labels::activation_mlp}, zeros());

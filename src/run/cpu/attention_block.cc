@@ -108,7 +108,8 @@ void AttentionScores<T>::exponentials(Isa isa, const AttentionBlock& block, W* s
   }
 }
 
-// In bfloat16 the scores and the exponentials are rounded to it, as the reference's are; the rest is float32.
+// In bfloat16 the scores and the exponentials are rounded to it where they are asked to be, as the reference's are; the
+// rest is float32.
 template <typename T>
 auto AttentionScores<T>::exponentials_of_row(Isa isa, const AttentionBlock& block, std::int64_t index, W* scores,
                                              W* slopes) const -> Row {
@@ -120,15 +121,20 @@ auto AttentionScores<T>::exponentials_of_row(Isa isa, const AttentionBlock& bloc
   const std::int64_t keys = block.keys;
   const W scale = static_cast<W>(of_.score_scale);
   const W nothing = -std::numeric_limits<W>::infinity();
+  const bool rounds_scores = !of_.float32_scores;
+  const bool rounds_exponentials = !of_.float32_scores && !of_.float32_softmax;
+  const auto score = [&](W value) MOESH_LOOP { return rounds_scores ? rounded<T>(value) : value; };
+  const auto exponential = [&](W value)
+                               MOESH_LOOP { return rounds_exponentials ? rounded<T>(exp_of(value)) : exp_of(value); };
   Row row;
   vectorised(isa, [&]() MOESH_LOOP {
-    for (std::int64_t t = 0; t < keys; ++t) x[t] = rounded<T>(x[t] * scale);
+    for (std::int64_t t = 0; t < keys; ++t) x[t] = score(x[t] * scale);
   });
   if (of_.soft_cap > 0) {
     const W cap = static_cast<W>(of_.soft_cap);
     for (std::int64_t t = 0; t < keys; ++t) {
       const W bent = std::tanh(x[t] / cap);
-      x[t] = rounded<T>(bent * cap);
+      x[t] = score(bent * cap);
       if (slopes != nullptr) slopes[t] = 1 - bent * bent;
     }
   }
@@ -138,8 +144,8 @@ auto AttentionScores<T>::exponentials_of_row(Isa isa, const AttentionBlock& bloc
     const W sink = sinks_ == nullptr ? nothing : load(sinks_[block.key_head * shape_.sharing + index % shape_.sharing]);
     largest = sink > largest ? sink : largest;
     if (largest == nothing) largest = 0;
-    for (std::int64_t t = 0; t < keys; ++t) x[t] = rounded<T>(exp_of(x[t] - largest));
-    row.sink = rounded<T>(exp_of(sink - largest));
+    for (std::int64_t t = 0; t < keys; ++t) x[t] = exponential(x[t] - largest);
+    row.sink = exponential(sink - largest);
     row.sum = sum_of<W>(keys, [&](std::int64_t t) MOESH_LOOP { return x[t]; }) + row.sink;
   });
   return row;

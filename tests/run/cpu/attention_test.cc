@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/bfloat16.h"
 #include "tests/run/cpu/kernel_support.h"
 
 namespace moesh::run::test {
@@ -42,7 +43,9 @@ Call gradient_of(const Call& call) {
   return back;
 }
 
-std::vector<AttentionOf> kinds() { return {{0, 1, 0}, {7, 0.3, 0}, {0, 0.5, 2}, {13, 1, 5}}; }
+std::vector<AttentionOf> kinds() {
+  return {{0, 1, 0}, {7, 0.3, 0}, {0, 0.5, 2}, {13, 1, 5}, {0, 1, 3, true, false}, {0, 1, 0, false, true}};
+}
 
 TEST(Attention, IsThePlainOne) {
   for (const AttentionOf& of : kinds()) {
@@ -82,6 +85,34 @@ TEST(Attention, GradientsAreItsSlopes) {
       hold_to_differences(call, {back.operands.back()}, Op::attention_grad, back.operands, wanted);
     }
   }
+}
+
+// How many results are those of the same numbers in float32, but for their own rounding.
+double share_of_exact(const AttentionOf& of) {
+  const Call call = call_of(DType::bfloat16, {}, of, true);
+  Call exact = call_of(DType::float32, {}, of, true);
+  for (const std::size_t i : {0, 1, 2, 5}) {
+    for (std::int64_t k = 0; k < elements(exact.operands[i].shape); ++k)
+      exact.operands[i].set(k, call.operands[i].at(k));
+  }
+  const Tensor made = run(call)[0];
+  const Tensor expected = run(exact)[0];
+  double same = 0;
+  for (std::int64_t k = 0; k < elements(made.shape); ++k) {
+    const auto rounded = static_cast<float>(bfloat16(static_cast<float>(expected.at(k))));
+    same += made.at(k) == static_cast<double>(rounded) ? 1 : 0;
+  }
+  return same / static_cast<double>(elements(made.shape));
+}
+
+// Scores are small, so that the softmax's own rounding weighs as much as theirs.
+TEST(Attention, IsRoundedInBfloat16WhereItIsNotAskedToBeFloat32) {
+  const double rounded = share_of_exact({0, 0.1, 0, false, false});
+  const double softmax = share_of_exact({0, 0.1, 0, false, true});
+  EXPECT_LT(rounded, softmax - 0.02);
+  EXPECT_LT(softmax, 0.97);
+  EXPECT_GT(share_of_exact({0, 0.1, 0, true, false}), 0.99);
+  EXPECT_GT(share_of_exact({0, 0.1, 0, true, true}), 0.99);
 }
 
 // Keys of all positions, queries of some, in an order of their own: as context parallelism has them.

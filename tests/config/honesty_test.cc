@@ -1,0 +1,217 @@
+// What the table says of a key is true: keys that are used are read, keys that are not change no result.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/load.h"
+#include "tests/support.h"
+
+namespace moesh::config {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::filesystem::path kSources = std::filesystem::path(MOESH_SOURCE_DIR) / "src";
+
+// The sources without comments and without the table itself, by their path under src.
+std::map<std::string, std::string> read_sources() {
+  static const std::regex comment("//[^\n]*");
+  std::map<std::string, std::string> sources;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kSources)) {
+    const std::string name = entry.path().lexically_relative(kSources).string();
+    if (!entry.is_regular_file() || name.starts_with("config/schema")) continue;
+    sources[name] = std::regex_replace(test::read_text(entry.path()), comment, "");
+  }
+  return sources;
+}
+
+// The keys that some source asks the settings for by their name.
+std::set<std::string> keys_read() {
+  static const std::regex reading(R"x((\.|->)(boolean|integer|real|text|texts|rules|value|is_null)\(\s*"(\w+)")x");
+  std::set<std::string> keys;
+  for (const auto& [name, code] : read_sources()) {
+    for (auto at = std::sregex_iterator(code.begin(), code.end(), reading); at != std::sregex_iterator(); ++at) {
+      keys.insert((*at)[3]);
+    }
+  }
+  return keys;
+}
+
+// Keys that are read through a table or a loop over names, and the source that spells the names.
+const std::map<std::string, std::set<std::string>> kReadFromTables{
+    {"config/load.cc", {"base_config", "override_logical_axis_rules"}},  // before there are settings
+    {"mesh/mesh.cc", {"num_slices"}},
+    {"config/replaced.cc", {"shard_exp_on_fsdp", "use_2d_fsdp_sharding"}},
+    {"train/step.cc",  // names of tensors that remat_policy=custom keeps
+     {"context", "mlpwi_0", "mlpwi_1", "mlpwo", "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "query_proj", "key_proj",
+      "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj", "mla_q", "mla_kv"}},
+};
+
+// mesh/mesh.cc makes these names from the axes'.
+const std::regex kAxisSize("(ici|dcn)_\\w+_parallelism");
+
+bool is_read_from_a_table(const std::string& key) {
+  return std::any_of(kReadFromTables.begin(), kReadFromTables.end(),
+                     [&](const auto& table) { return table.second.contains(key); });
+}
+
+template <typename Act>
+void for_each_key(Status status, Act act) {
+  for (const Topic& topic : topics()) {
+    for (const Key& key : topic.keys) {
+      if (key.status == status) act(std::string(key.name));
+    }
+  }
+}
+
+TEST(Honesty, EveryKeyThatIsUsedIsRead) {
+  const std::set<std::string> read = keys_read();
+  EXPECT_GT(read.size(), 100u);
+  for_each_key(Status::used, [&](const std::string& key) {
+    const bool found = read.contains(key) || is_read_from_a_table(key) || std::regex_match(key, kAxisSize);
+    EXPECT_TRUE(found) << key << " is called used, but no source reads it";
+  });
+}
+
+TEST(Honesty, NoKeyThatIsAcceptedWithoutEffectIsRead) {
+  const std::set<std::string> read = keys_read();
+  for_each_key(Status::accepted, [&](const std::string& key) {
+    EXPECT_FALSE(read.contains(key) || is_read_from_a_table(key))
+        << key << " is called accepted, but a source reads it";
+  });
+}
+
+// What the list above says of a source is in it, and is in need of the list.
+TEST(Honesty, KeysReadFromTablesAreSpelledThere) {
+  const std::map<std::string, std::string> sources = read_sources();
+  const std::set<std::string> read = keys_read();
+  for (const auto& [source, keys] : kReadFromTables) {
+    ASSERT_TRUE(sources.contains(source)) << source;
+    for (const std::string& key : keys) {
+      EXPECT_THAT(sources.at(source), HasSubstr("\"" + key + "\"")) << source;
+      EXPECT_FALSE(read.contains(key)) << key << " is read by its name";
+    }
+  }
+  EXPECT_THAT(sources.at("mesh/mesh.cc"), HasSubstr("{}_{}_parallelism"));
+}
+
+std::string refusal(const std::string& request) {
+  return test::message_of([&] { load(test::words_of(request)); });
+}
+
+// In MaxText each of these changes the numbers of a run, or what it leaves behind.
+TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
+  const char* const requests[] = {
+      "dropout_rate=0.1",
+      "quantization=int8",
+      "quantize_kvcache=true",
+      "experimental_sa_quant_q_fp8=true",
+      "experimental_sa_quant_k_fp8=true",
+      "weight_sparsity_n=2",
+      "weight_sparsity_m=4",
+      "mtp_num_layers=1",
+      "fused_qkv=true",
+      "fused_mlp=true",
+      "prefuse_moe_weights=true",
+      "fuse_expert_scales=true",
+      "attn_logits_soft_cap=30",
+      "final_logits_soft_cap=30",
+      "use_post_attn_norm=true",
+      "use_post_ffw_norm=true",
+      "share_kv_projections=true",
+      "temperature_tuning=true",
+      "use_qk_clip=true",
+      "qk_norm_with_scale=false",
+      "v_norm_with_scale=false",
+      "attention_output_dim=64",
+      "chunk_attn_window_size=64",
+      "attention_type=chunk",
+      "attention_type=full",
+      "attention_type=compressed",
+      "use_indexer=true",
+      "moba=true",
+      "partial_rotary_factor=0.5",
+      "local_rope_proportion=0.5",
+      "local_rope_max_timescale=100",
+      "global_rope_max_timescale=100",
+      "nope_layer_interval=4",
+      "use_mrope=true",
+      "use_untrainable_positional_embedding=true",
+      "trainable_position_size=64",
+      "moe_expert_input_dim=64",
+      "interleave_moe_layer_step=2",
+      "first_num_hash_layers=1",
+      "ragged_buffer_factor=1.5",
+      "padded_base_moe_mlp_dim=256",
+      "use_batch_split_schedule=true",
+      "mhc_expansion_rate=2",
+      "engram_layers=[1]",
+      "hidden_size_per_layer_input=8",
+      "num_kv_shared_layers=1",
+      "use_double_wide_mlp=true",
+      "global_head_dim=64",
+      "global_num_kv_heads=2",
+      "training_objective=block_diffusion",
+      "enable_rampup_batch_size=true",
+      "skip_step_on_spikes=true",
+      "trainable_parameters_mask=[bias]",
+      "use_tunix_gradient_accumulation=true",
+      "eval_interval=10",
+      "load_parameters_path=a",
+      "load_full_state_path=a",
+      "enable_diloco=true",
+      "use_sft=true",
+      "use_dpo=true",
+      "use_multimodal=true",
+      "use_chat_template=true",
+      "context_parallel_strategy=ring",
+      "dtype=float16",
+      "elastic_enabled=true",
+  };
+  for (const char* request : requests) {
+    const std::string message = refusal(request);
+    const bool refused = message.find("asks for what moesh does not do") != std::string::npos ||
+                         message.find("is not supported by moesh") != std::string::npos;
+    EXPECT_TRUE(refused) << request << ": " << message;
+  }
+}
+
+// These matter to speed or memory alone, or steer what there is none of.
+TEST(Honesty, WhatChangesNoResultIsNoted) {
+  const char* const requests[] = {
+      "num_vocab_tiling=4",
+      "use_ragged_sort=true",
+      "num_moe_emb_chunks=2",
+      "pipeline_fsdp_ag_once=true",
+      "decoder_layer_input=offload",
+      "mlpwi=device",
+      "kv_proj=device",
+      "log_period=10",
+      "profiler=xplane",
+      "eval_steps=3",
+      "checkpoint_period=5",
+      "save_checkpoint_on_start=false",
+      "async_checkpointing=false",
+      "enable_tensorboard=false",
+      "prompt=hello",
+      "debug_sharding=true",
+      "add_bos=false",
+      "enable_dropout=false",
+      "matmul_precision=highest",
+  };
+  for (const char* request : requests) {
+    const std::string words = request;
+    const std::vector<std::string> notices = load({words}).notices;
+    ASSERT_EQ(notices.size(), 1u) << words;
+    EXPECT_EQ(notices[0], "without effect here (`moesh help KEY` says why): " + words.substr(0, words.find('=')));
+  }
+}
+
+}  // namespace
+}  // namespace moesh::config
