@@ -10,7 +10,7 @@
 namespace moesh::run::cpu {
 namespace {
 
-constexpr std::array kAll{Isa::avx512, Isa::avx2, Isa::portable};
+constexpr std::array kAll{Isa::avx512_bf16, Isa::avx512, Isa::avx2, Isa::portable};
 
 Isa best_of_machine() {
   for (const Isa isa : kAll) {
@@ -27,7 +27,7 @@ Isa parse(std::string_view name) {
     }
     return isa;
   }
-  refuse(fmt::format("'{}' names no instructions", name), "MOESH_ISA", "one of portable, avx2, avx512");
+  refuse(fmt::format("'{}' names no instructions", name), "MOESH_ISA", "one of portable, avx2, avx512, avx512_bf16");
 }
 
 }  // namespace
@@ -37,6 +37,7 @@ std::string_view name_of(Isa isa) {
     case Isa::portable: return "portable";
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
+    case Isa::avx512_bf16: return "avx512_bf16";
   }
   return "";
 }
@@ -49,6 +50,7 @@ bool machine_has(Isa isa) {
     case Isa::portable: return true;
     case Isa::avx2: return avx2;
     case Isa::avx512: return avx512;
+    case Isa::avx512_bf16: return avx512 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
   }
   return false;
 #else
