@@ -22,8 +22,8 @@ namespace {
 
 constexpr const char* kHelp = R"(bench_gemm [--rounds=N] [--threads=1|N] [--only=TEXT] [--type=TEXT] [--json]
 
-Times products of matrices by this engine's kernels and by the libraries it was built with. Contestants take turns, round
-by round, so that a machine's drift meets all; figures are medians over the rounds, ratios medians of the rounds' ratios
+Times products of matrices by this engine's kernels and by the libraries it was built with. Contestants take turns,
+round by round, so that a machine's drift meets all; figures are medians over the rounds, ratios medians of the rounds' ratios
 (above 1: ours is faster). One thread is timed by its own processor time, several by the clock.
 
   --rounds=N     rounds of each product (default 15)

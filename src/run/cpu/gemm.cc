@@ -1,6 +1,6 @@
-// How a product is cut. A task makes a tile of the result: it packs its rows of a, a chunk of 256 of the depth at a time,
-// into its own cache, then goes over its columns panel by panel, packs the panel of b and runs the micro kernel down the
-// rows. Tasks share nothing: with a few hundred rows, that several of them pack the same b costs little.
+// How a product is cut. A task makes a tile of the result: it packs its rows of a, a chunk of 256 of the depth at a
+// time, into its own cache, then goes over its columns panel by panel, packs the panel of b and runs the micro kernel
+// down the rows. Tasks share nothing: with a few hundred rows, that several of them pack the same b costs little.
 #include "run/cpu/gemm.h"
 
 #include <vector>
@@ -12,12 +12,12 @@
 namespace moesh::run::cpu {
 namespace {
 
-constexpr std::int64_t kChunk = 256;         // of the depth
-constexpr std::int64_t kTaskRows = 280;      // at most, so that a chunk of them stays in a core's cache
-constexpr std::int64_t kTileColumns = 512;   // at most, where sums wait in a tile for the next chunk
+constexpr std::int64_t kChunk = 256;          // of the depth
+constexpr std::int64_t kTaskRows = 420;       // at most, so that a chunk of them stays in a core's cache
+constexpr std::int64_t kTileColumns = 512;    // at most, where sums wait in a tile for the next chunk
 constexpr std::int64_t kFewestColumns = 128;  // that are worth packing the rows for
-constexpr std::int64_t kTasksPerThread = 4;  // so that threads end together
-constexpr std::int64_t kGrainWork = 200000;  // multiplications worth handing to a thread
+constexpr std::int64_t kTasksPerThread = 4;   // so that threads end together
+constexpr std::int64_t kGrainWork = 200000;   // multiplications worth handing to a thread
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
@@ -47,6 +47,23 @@ struct Target {
   bool padded;
 };
 
+template <typename P, typename W, typename C>
+void store_block(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, C* to,
+                 std::int64_t to_pitch) {
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<P, bfloat16> && std::is_same_v<C, bfloat16>) {
+    return store_avx512_bf16(from, from_pitch, rows, columns, to, to_pitch);
+  }
+#endif
+  vectorised(isa, [&]() MOESH_LOOP {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const W* __restrict line = from + i * from_pitch;
+      C* __restrict out = to + i * to_pitch;
+      for (std::int64_t j = 0; j < columns; ++j) out[j] = store<C>(line[j]);
+    }
+  });
+}
+
 // Operands are packed as P, elements of the result are sums of Wide<P>.
 template <typename P, typename A, typename B, typename C>
 class Product {
@@ -59,8 +76,8 @@ class Product {
       : workers_(workers), isa_(isa), kernels_(micro_kernels<P>(isa)), a_(a), b_(b), c_(c), options_(options) {
     columns_ = static_cast<std::int64_t>(c.columns.size());
     batch_ = static_cast<std::int64_t>(c.batch.size());
-    columns_run_ = is_run(c.columns, {0, columns_});
-    in_place_ = writes_in_place();
+    even_ = is_even();
+    in_place_ = even_ && std::is_same_v<C, W>;
   }
 
   void run() {
@@ -87,31 +104,37 @@ class Product {
   }
 
   // Rows of the result lie evenly, and each of them runs.
-  bool writes_in_place() const {
-    if constexpr (!std::is_same_v<C, W>) return false;
+  bool is_even() const {
     const auto rows = static_cast<std::int64_t>(c_.rows.size());
     for (std::int64_t i = 2; i < rows; ++i) {
       if (c_.rows[at(i)] - c_.rows[at(i - 1)] != c_.rows[1] - c_.rows[0]) return false;
     }
-    return columns_run_;
+    return is_run(c_.columns, {0, columns_});
   }
+  std::int64_t row_pitch() const { return c_.rows.size() > 1 ? c_.rows[1] - c_.rows[0] : 0; }
+  C* first_of(const Task& task) const {
+    return c_.data + c_.batch[at(task.i)] + c_.rows[at(task.rows.begin)] + c_.columns[at(task.columns.begin)];
+  }
+
+  static std::int64_t bands_of(Range rows) { return std::max<std::int64_t>(1, divide_up(rows.size(), kTaskRows)); }
 
   std::vector<Task> all_tasks() const {
     std::int64_t bands = 0;
     bool deep = false;
     for (std::int64_t i = 0; i < batch_; ++i) {
-      bands += divide_up(rows_of(i).size(), kTaskRows);
+      bands += bands_of(rows_of(i));
       deep = deep || depth_of(i).size() > kChunk;
     }
     std::vector<Task> tasks;
-    if (bands == 0 || columns_ == 0) return tasks;
+    if (bands == 0) return tasks;
     const std::int64_t threads = workers_ == nullptr ? 1 : workers_->threads();
     const std::int64_t parts = threads == 1 ? 1 : divide_up(kTasksPerThread * threads, bands);
     const std::int64_t most = deep && !in_place_ ? kTileColumns : columns_;
-    const std::int64_t width = std::min(most, std::max(kFewestColumns, round_up(divide_up(columns_, parts), kernels_.columns)));
+    const std::int64_t width =
+        std::min(most, std::max(kFewestColumns, round_up(divide_up(columns_, parts), kernels_.columns)));
     for (std::int64_t i = 0; i < batch_; ++i) {
       const Range rows = rows_of(i);
-      const std::int64_t height = round_up(divide_up(rows.size(), std::max<std::int64_t>(1, divide_up(rows.size(), kTaskRows))), kernels_.rows);
+      const std::int64_t height = round_up(divide_up(rows.size(), bands_of(rows)), kernels_.rows);
       for (std::int64_t row = rows.begin; row < rows.end; row += height) {
         for (std::int64_t column = 0; column < columns_; column += width) {
           tasks.push_back({i, {row, std::min(row + height, rows.end)}, {column, std::min(column + width, columns_)}});
@@ -123,13 +146,10 @@ class Product {
 
   void run_task(const Task& task) const {
     const Range depth = depth_of(task.i);
-    const bool in_place = in_place_ && depth.size() > 0;
-    const bool shallow = depth.size() <= kChunk;
-    // Sums of a single chunk can leave the tile at once, so it has but one panel.
-    const Target<W> target = target_of(task, in_place, shallow ? kernels_.columns : round_up(task.columns.size(), kernels_.columns));
-    const auto panel_at = [&](std::int64_t column) {
-      return Target<W>{target.data + (shallow && !in_place ? 0 : column), target.pitch, target.padded};
-    };
+    // Sums of a single chunk leave the tile at once, so it has but one panel.
+    const bool one_panel = !in_place_ && depth.size() <= kChunk;
+    const Target<W> target =
+        target_of(task, one_panel ? kernels_.columns : round_up(task.columns.size(), kernels_.columns));
     P* rows = scratch().rows_of_a.template of<P>(round_up(task.rows.size(), kernels_.rows) * kChunk + kPackSlack);
     P* panel = scratch().panel_of_b.template of<P>(kernels_.columns * kChunk + kPackSlack);
     const Lines<A> a{a_.data + a_.batch[at(task.i)], a_.rows, a_.columns};
@@ -138,29 +158,28 @@ class Product {
       const Range chunk{begin, std::min(begin + kChunk, depth.end)};
       pack(isa_, a, task.rows, chunk, kernels_.rows, rows);
       for (std::int64_t column = 0; column < task.columns.size(); column += kernels_.columns) {
-        const Range columns{task.columns.begin + column, std::min(task.columns.begin + column + kernels_.columns, task.columns.end)};
-        const Target<W> to = panel_at(column);
+        const Range columns{task.columns.begin + column,
+                            std::min(task.columns.begin + column + kernels_.columns, task.columns.end)};
+        const Target<W> to{target.data + (one_panel ? 0 : column), target.pitch, target.padded};
         const Task part{task.i, task.rows, columns};
-        if (begin == depth.begin && !in_place && options_.add) fetch(part, to);
+        if (begin == depth.begin && !in_place_ && options_.add) fetch(part, to);
         pack(isa_, b, columns, chunk, kernels_.columns, panel);
         run_panel(part, divide_up(chunk.size(), kStep), rows, panel, to, options_.add || begin > depth.begin);
-        if (chunk.end == depth.end && !in_place) hand_over(part, to);
+        if (chunk.end == depth.end && !in_place_) hand_over(part, to);
       }
     }
   }
 
-  Target<W> target_of(const Task& task, bool in_place, std::int64_t tile_pitch) const {
+  Target<W> target_of(const Task& task, std::int64_t tile_pitch) const {
     if constexpr (std::is_same_v<C, W>) {
-      const std::int64_t pitch = c_.rows.size() > 1 ? c_.rows[1] - c_.rows[0] : 0;
-      const std::int64_t first = c_.batch[at(task.i)] + c_.rows[at(task.rows.begin)] + c_.columns[at(task.columns.begin)];
-      if (in_place) return {c_.data + first, pitch, false};
+      if (in_place_) return {first_of(task), row_pitch(), false};
     }
-    (void)in_place;
     return {scratch().tile.template of<W>(task.rows.size() * tile_pitch), tile_pitch, true};
   }
 
   // One panel of columns.
-  void run_panel(const Task& task, std::int64_t steps, const P* a, const P* b, const Target<W>& target, bool add) const {
+  void run_panel(const Task& task, std::int64_t steps, const P* a, const P* b, const Target<W>& target,
+                 bool add) const {
     const std::int64_t count = task.columns.size();
     const bool narrow = count <= kernels_.columns / 2;
     const auto& kernels = narrow ? kernels_.narrow : kernels_.whole;
@@ -197,25 +216,16 @@ class Product {
 
   void hand_over(const Task& task, const Target<W>& target) const {
     const std::int64_t count = task.columns.size();
+    if (even_) {
+      store_block<P>(isa_, target.data, target.pitch, task.rows.size(), count, first_of(task), row_pitch());
+      return;
+    }
     const std::int64_t* columns = c_.columns.data() + task.columns.begin;
     for (std::int64_t row = task.rows.begin; row < task.rows.end; ++row) {
       const W* line = target.data + (row - task.rows.begin) * target.pitch;
       C* to = c_.data + c_.batch[at(task.i)] + c_.rows[at(row)];
-      if (columns_run_) {
-        store_run(line, count, to + columns[0]);
-      } else {
-        for (std::int64_t j = 0; j < count; ++j) to[columns[j]] = store<C>(line[j]);
-      }
+      for (std::int64_t j = 0; j < count; ++j) to[columns[j]] = store<C>(line[j]);
     }
-  }
-
-  void store_run(const W* __restrict from, std::int64_t count, C* __restrict to) const {
-#if defined(__x86_64__)
-    if constexpr (std::is_same_v<P, bfloat16> && std::is_same_v<C, bfloat16>) return store_avx512_bf16(from, count, to);
-#endif
-    vectorised(isa_, [&]() MOESH_LOOP {
-      for (std::int64_t j = 0; j < count; ++j) to[j] = store<C>(from[j]);
-    });
   }
 
   Workers* workers_;
@@ -227,7 +237,7 @@ class Product {
   MultiplyOptions options_;
   std::int64_t columns_ = 0;
   std::int64_t batch_ = 0;
-  bool columns_run_ = false;
+  bool even_ = false;
   bool in_place_ = false;
 };
 
@@ -243,7 +253,7 @@ void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matri
   Product<Wide<A>, A, B, C>(workers, isa, a, b, c, options).run();
 }
 
-#define MOESH_MULTIPLY(A, B, C)                                                                                  \
+#define MOESH_MULTIPLY(A, B, C)                                                                                 \
   template void multiply(Workers*, Isa, const Matrices<const A>&, const Matrices<const B>&, const Matrices<C>&, \
                          const MultiplyOptions&)
 MOESH_MULTIPLY(float, float, float);

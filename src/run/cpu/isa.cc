@@ -23,7 +23,8 @@ Isa parse(std::string_view name) {
   for (const Isa isa : kAll) {
     if (name != name_of(isa)) continue;
     if (!machine_has(isa)) {
-      refuse(fmt::format("this machine has no {}", name), "MOESH_ISA", fmt::format("leave it unset: {} is then used", name_of(best_of_machine())));
+      refuse(fmt::format("this machine has no {}", name), "MOESH_ISA",
+             fmt::format("leave it unset: {} is then used", name_of(best_of_machine())));
     }
     return isa;
   }

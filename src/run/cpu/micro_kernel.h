@@ -8,10 +8,10 @@
 
 namespace moesh::run::cpu {
 
-// c[i][j] = the sum over p < steps of a[p][i] b[p][j], or that added to c. Each sum starts from zero and takes p in order,
-// whatever the tile's size: so an element's bits do not depend on the tile it falls into.
-// Packed operands of type P have MicroKernels::rows and ::columns for each p, a smaller tile skips the last ones. What is
-// packed in bfloat16 has two neighbours of the depth for each, and a step adds both products.
+// c[i][j] = the sum over p < steps of a[p][i] b[p][j], or that added to c. Each sum starts from zero and takes p in
+// order, whatever the tile's size: so an element's bits do not depend on the tile it falls into. Packed operands of
+// type P have MicroKernels::rows and ::columns for each p, a smaller tile skips the last ones. What is packed in
+// bfloat16 has two neighbours of the depth for each, and a step adds both products.
 template <typename P>
 using MicroKernel = void (*)(std::int64_t steps, const P* a, const P* b, Wide<P>* c, std::int64_t c_pitch, bool add);
 
@@ -36,7 +36,8 @@ const MicroKernels<P>& avx512_kernels();
 const MicroKernels<bfloat16>& avx512_bf16_kernels();
 
 // Rounds to nearest even, and numbers too small for a whole mantissa to zero.
-void store_avx512_bf16(const float* from, std::int64_t count, bfloat16* to);
+void store_avx512_bf16(const float* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns,
+                       bfloat16* to, std::int64_t to_pitch);
 
 // Whether products of bfloat16 take it as it is; else they widen it to float32.
 inline bool packs_bfloat16(Isa isa) { return isa == Isa::avx512_bf16; }

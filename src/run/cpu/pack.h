@@ -1,5 +1,5 @@
-// Lays operands of a product out as micro kernels read them: panels of lines (rows of a, or columns of b), and in a panel
-// [step][line][element of the step].
+// Lays operands of a product out as micro kernels read them: panels of lines (rows of a, or columns of b), and in a
+// panel [step][line][element of the step].
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,8 @@ MOESH_PACK(bfloat16, bfloat16);
 
 // Any layout, from element `p` of the depth on.
 template <typename P, typename T>
-void pack_elements(const Lines<T>& of, Range panel, Range chunk, std::int64_t p, std::int64_t width, P* __restrict out) {
+void pack_elements(const Lines<T>& of, Range panel, Range chunk, std::int64_t p, std::int64_t width,
+                   P* __restrict out) {
   constexpr std::int64_t kStep = MicroKernels<P>::kStep;
   const std::int64_t count = panel.size();
   const std::int64_t* lines = of.lines.data() + panel.begin;
@@ -91,6 +92,7 @@ void pack_panel(Isa isa, const Lines<T>& of, Range panel, Range chunk, bool dept
 // Panels of `width` lines over a chunk of the depth.
 template <typename P, typename T>
 void pack(Isa isa, const Lines<T>& of, Range lines, Range chunk, std::int64_t width, P* out) {
+  if (chunk.size() == 0) return;
   const bool depth_is_run = is_run(of.depth, chunk);
   const std::int64_t steps = (chunk.size() + MicroKernels<P>::kStep - 1) / MicroKernels<P>::kStep;
   for (std::int64_t begin = lines.begin; begin < lines.end; begin += width) {

@@ -17,8 +17,8 @@ MOESH_AVX2 __m256i widen(const bfloat16* at) {
   return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
 }
 
-// A packed step has a word of 32 bits for each line. `along`: eight words of one line. `across`: one word of eight lines
-// that run, and whose elements of the step's second half lie `next` further on.
+// A packed step has a word of 32 bits for each line. `along`: eight words of one line. `across`: one word of eight
+// lines that run, and whose elements of the step's second half lie `next` further on.
 struct Floats {
   static constexpr std::int64_t kStep = 1;
   MOESH_AVX2 static __m256i along(const float* line) { return load_256(line); }
@@ -66,8 +66,8 @@ MOESH_AVX2 void store_words(P* out, std::int64_t word, __m256i words) {
 
 // Later groups first, so that the next step's first lines come after what hangs over.
 template <typename Words, typename T, typename P>
-[[gnu::target("avx2")]] void pack_turned(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead,
-                                         std::int64_t depth, std::int64_t width, P* out) {
+[[gnu::target("avx2")]] void pack_turned(const T* data, const std::int64_t* lines, std::int64_t count,
+                                         std::int64_t ahead, std::int64_t depth, std::int64_t width, P* out) {
   constexpr std::int64_t kBlock = 8 * Words::kStep;
   for (std::int64_t group = (width - 1) / 8 * 8; group >= 0; group -= 8) {
     const T* line[8];
@@ -103,11 +103,13 @@ template <typename Words, typename T, typename P>
 }
 
 template <typename Words, typename T, typename P>
-[[gnu::target("avx2")]] void pack_straight(const T* data, std::int64_t count, const std::int64_t* depth, std::int64_t steps,
-                                           std::int64_t width, P* out) {
+[[gnu::target("avx2")]] void pack_straight(const T* data, std::int64_t count, const std::int64_t* depth,
+                                           std::int64_t steps, std::int64_t width, P* out) {
+  constexpr auto kCacheLine = static_cast<std::int64_t>(64 / sizeof(T));
   const std::int64_t whole = count / 8 * 8;
   for (std::int64_t step = 0; step < steps; ++step) {
     const T* from = data + depth[step * Words::kStep];
+    for (std::int64_t line = width; line < 2 * width; line += kCacheLine) _mm_prefetch(from + line, _MM_HINT_T1);
     const std::int64_t next = depth[step * Words::kStep + Words::kStep - 1] - depth[step * Words::kStep];
     for (std::int64_t group = 0; group < whole; group += 8) {
       store_words(out, step * width + group, Words::across(from + group, next));
@@ -123,14 +125,14 @@ template <typename Words, typename T, typename P>
 
 }  // namespace
 
-#define MOESH_PACK(T, P, WORDS)                                                                                         \
-  void pack_turned_avx2(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead,               \
-                        std::int64_t depth, std::int64_t width, P* out) {                                               \
-    pack_turned<WORDS>(data, lines, count, ahead, depth, width, out);                                                   \
-  }                                                                                                                     \
-  void pack_straight_avx2(const T* data, std::int64_t count, const std::int64_t* depth, std::int64_t steps,             \
-                          std::int64_t width, P* out) {                                                                 \
-    pack_straight<WORDS>(data, count, depth, steps, width, out);                                                        \
+#define MOESH_PACK(T, P, WORDS)                                                                             \
+  void pack_turned_avx2(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead,   \
+                        std::int64_t depth, std::int64_t width, P* out) {                                   \
+    pack_turned<WORDS>(data, lines, count, ahead, depth, width, out);                                       \
+  }                                                                                                         \
+  void pack_straight_avx2(const T* data, std::int64_t count, const std::int64_t* depth, std::int64_t steps, \
+                          std::int64_t width, P* out) {                                                     \
+    pack_straight<WORDS>(data, count, depth, steps, width, out);                                            \
   }
 MOESH_PACK(float, float, Floats)
 MOESH_PACK(bfloat16, float, WidenedFloats)
