@@ -31,7 +31,9 @@ round by round, so that a machine's drift meets all; figures are medians over th
   --only=TEXT    only products whose line has this text
   --type=TEXT    only float32, or only bfloat16
   --json         one line of JSON for each product
-MOESH_ISA chooses our instructions (see ./moesh help), OPENBLAS_CORETYPE OpenBLAS's.
+MOESH_ISA chooses our instructions (portable, avx2, avx512 or avx512_bf16), OPENBLAS_CORETYPE those of an OpenBLAS that
+does not know the processor. With several threads on a machine that does other work, set OMP_WAIT_POLICY=passive: else
+oneDNN's threads spin and its figures fall to nothing.
 )";
 
 struct Options {
