@@ -1,6 +1,6 @@
-// How a product is cut. The depth falls into chunks of 256 that a micro kernel sums; b is packed once a round, in panels as
-// wide as the micro kernel's tile, as much as the last-level cache likes; a task then packs its rows of a, chunk by chunk,
-// and runs the micro kernel over a tile of the result that stays in its own cache.
+// How a product is cut. A task makes a tile of the result: it packs its rows of a, a chunk of 256 of the depth at a
+// time, into its own cache, then goes over its columns panel by panel, packs the panel of b and runs the micro kernel
+// down the rows. Tasks share nothing: with a few hundred rows, that several of them pack the same b costs little.
 #include "run/cpu/gemm.h"
 
 #include <vector>
@@ -12,21 +12,19 @@
 namespace moesh::run::cpu {
 namespace {
 
-constexpr std::int64_t kChunk = 256;               // of the depth
-constexpr std::int64_t kTaskColumns = 512;         // of the result
-constexpr std::int64_t kTaskRows = 140;            // at most; a multiple of a micro kernel's rows
-constexpr std::int64_t kPackedBytes = 8 << 20;     // of b in a round
-constexpr std::int64_t kRoundDepth = 16 * kChunk;  // of deeper products, partial results wait from round to round
-constexpr std::int64_t kStripRows = 4096;          // of which there are this many rows
-constexpr std::int64_t kGrainWork = 200000;        // multiplications worth handing to a thread
+constexpr std::int64_t kChunk = 256;          // of the depth
+constexpr std::int64_t kTaskRows = 420;       // at most, so that a chunk of them stays in a core's cache
+constexpr std::int64_t kTileColumns = 512;    // at most, where sums wait in a tile for the next chunk
+constexpr std::int64_t kFewestColumns = 128;  // that are worth packing the rows for
+constexpr std::int64_t kTasksPerThread = 4;   // so that threads end together
+constexpr std::int64_t kGrainWork = 200000;   // multiplications worth handing to a thread
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// What a thread needs. A task may run on the thread that owns the packed b and the waiting results.
 struct ThreadScratch {
-  Scratch packed_a, packed_b, tile, waiting;
+  Scratch rows_of_a, panel_of_b, tile;
 };
 
 ThreadScratch& scratch() {
@@ -34,49 +32,65 @@ ThreadScratch& scratch() {
   return mine;
 }
 
-// A tile of the result that one task makes.
+// A part of the result of product `i` of the batch.
 struct Task {
-  std::int64_t i;  // of the batch
+  std::int64_t i;
   Range rows;
   Range columns;
 };
 
-// Work between two barriers: some products of the batch, or a part of one.
+// Where sums of a task go: into the result itself, or into a tile of its own that is padded to whole panels.
 template <typename W>
-struct Round {
-  Range batch;
-  Range rows;          // of each product, from its first one on
-  Range columns;
-  std::int64_t depth;  // of which this much is done
-  W* b;                // packed: [batch][chunk][panel][depth][columns of a tile]
-  std::int64_t b_pitch;  // from product to product
-  W* waiting;          // results of earlier rounds, [rows][columns]; null when there is one round
+struct Target {
+  W* data;
+  std::int64_t pitch;
+  bool padded;
 };
 
-template <typename A, typename B, typename C>
+template <typename P, typename W, typename C>
+void store_block(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, C* to,
+                 std::int64_t to_pitch) {
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<P, bfloat16> && std::is_same_v<C, bfloat16>) {
+    return store_avx512_bf16(from, from_pitch, rows, columns, to, to_pitch);
+  }
+#endif
+  vectorised(isa, [&]() MOESH_LOOP {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const W* __restrict line = from + i * from_pitch;
+      C* __restrict out = to + i * to_pitch;
+      for (std::int64_t j = 0; j < columns; ++j) out[j] = store<C>(line[j]);
+    }
+  });
+}
+
+// Operands are packed as P, elements of the result are sums of Wide<P>.
+template <typename P, typename A, typename B, typename C>
 class Product {
   using W = Wide<A>;
+  static constexpr std::int64_t kStep = MicroKernels<P>::kStep;
 
  public:
   Product(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
           const MultiplyOptions& options)
-      : workers_(workers), isa_(isa), kernels_(micro_kernels<W>(isa)), a_(a), b_(b), c_(c), options_(options) {
-    task_rows_ = kTaskRows / kernels_.rows * kernels_.rows;
+      : workers_(workers), isa_(isa), kernels_(micro_kernels<P>(isa)), a_(a), b_(b), c_(c), options_(options) {
     columns_ = static_cast<std::int64_t>(c.columns.size());
     batch_ = static_cast<std::int64_t>(c.batch.size());
+    even_ = is_even();
+    in_place_ = even_ && std::is_same_v<C, W>;
   }
 
   void run() {
-    if (columns_ == 0) return;
-    for (std::int64_t i = 0; i < batch_;) {
-      const std::int64_t together = small_products_from(i);
-      if (together > 0) {
-        run_round({{i, i + together}, {0, most_rows({i, i + together})}, {0, columns_}, 0, nullptr, 0, nullptr});
-        i += together;
-      } else {
-        run_alone(i++);
-      }
-    }
+    const std::vector<Task> tasks = all_tasks();
+    if (tasks.empty()) return;
+    const auto count = static_cast<std::int64_t>(tasks.size());
+    const auto run = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) run_task(tasks[at(task)]);
+    };
+    if (workers_ == nullptr) return run(0, count);
+    std::int64_t work = 0;
+    for (const Task& task : tasks) work += task.rows.size() * task.columns.size() * depth_of(task.i).size();
+    workers_->parallel(count, 1 + kGrainWork * count / std::max<std::int64_t>(1, work), run);
   }
 
  private:
@@ -88,180 +102,143 @@ class Product {
     if (options_.depth_begins.empty()) return {0, static_cast<std::int64_t>(a_.columns.size())};
     return {options_.depth_begins[at(i)], options_.depth_begins[at(i + 1)]};
   }
-  // What is left of a product's depth after earlier rounds, as far as one round goes.
-  Range depth_of(const Round<W>& round, std::int64_t i) const {
-    const Range depth = depth_of(i);
-    return {depth.begin + round.depth, std::min(depth.begin + round.depth + kRoundDepth, depth.end)};
-  }
-  std::int64_t most_rows(Range batch) const {
-    std::int64_t most = 0;
-    for (std::int64_t i = batch.begin; i < batch.end; ++i) most = std::max(most, rows_of(i).size());
-    return most;
-  }
-  std::int64_t width_of(Range columns) const { return round_up(columns.size(), kernels_.columns); }
 
-  // How many products from this one on have a packed b that fits into a round, one behind the other.
-  std::int64_t small_products_from(std::int64_t first) const {
-    std::int64_t deepest = 0;
-    std::int64_t i = first;
-    for (; i < batch_; ++i) {
-      deepest = std::max(deepest, depth_of(i).size());
-      const std::int64_t elements = (i + 1 - first) * deepest * width_of({0, columns_});
-      if (deepest > kRoundDepth || elements * static_cast<std::int64_t>(sizeof(W)) > kPackedBytes) break;
+  // Rows of the result lie evenly, and each of them runs.
+  bool is_even() const {
+    const auto rows = static_cast<std::int64_t>(c_.rows.size());
+    for (std::int64_t i = 2; i < rows; ++i) {
+      if (c_.rows[at(i)] - c_.rows[at(i - 1)] != c_.rows[1] - c_.rows[0]) return false;
     }
-    return i - first;
+    return is_run(c_.columns, {0, columns_});
+  }
+  std::int64_t row_pitch() const { return c_.rows.size() > 1 ? c_.rows[1] - c_.rows[0] : 0; }
+  C* first_of(const Task& task) const {
+    return c_.data + c_.batch[at(task.i)] + c_.rows[at(task.rows.begin)] + c_.columns[at(task.columns.begin)];
   }
 
-  void run_alone(std::int64_t i) {
-    const std::int64_t rows = rows_of(i).size();
-    const std::int64_t depth = depth_of(i).size();
-    const bool waits = depth > kRoundDepth;
-    const std::int64_t strip = waits ? kStripRows / task_rows_ * task_rows_ : rows;
-    const std::int64_t fitting = kPackedBytes / (std::min(depth, kRoundDepth) * static_cast<std::int64_t>(sizeof(W)));
-    const std::int64_t width = std::max(kTaskColumns, fitting / kTaskColumns * kTaskColumns);
-    for (std::int64_t column = 0; column < columns_; column += width) {
-      const Range columns{column, std::min(column + width, columns_)};
-      for (std::int64_t row = 0; row < rows; row += strip) {
-        const Range strip_rows{row, std::min(row + strip, rows)};
-        W* waiting = waits ? scratch().waiting.of<W>(strip_rows.size() * width_of(columns)) : nullptr;
-        for (std::int64_t done = 0; done < depth; done += kRoundDepth) {
-          run_round({{i, i + 1}, strip_rows, columns, done, nullptr, 0, waiting});
-        }
-      }
+  static std::int64_t bands_of(Range rows) { return std::max<std::int64_t>(1, divide_up(rows.size(), kTaskRows)); }
+
+  std::vector<Task> all_tasks() const {
+    std::int64_t bands = 0;
+    bool deep = false;
+    for (std::int64_t i = 0; i < batch_; ++i) {
+      bands += bands_of(rows_of(i));
+      deep = deep || depth_of(i).size() > kChunk;
     }
-  }
-
-  void run_round(Round<W> round) {
-    std::int64_t deepest = 0;
-    for (std::int64_t i = round.batch.begin; i < round.batch.end; ++i) deepest = std::max(deepest, depth_of(round, i).size());
-    round.b_pitch = deepest * width_of(round.columns);
-    round.b = scratch().packed_b.of<W>(round.batch.size() * round.b_pitch);
-    pack_b(round);
-    run_tasks(round);
-  }
-
-  template <typename Body>
-  void for_each(const std::vector<Task>& tasks, std::int64_t work_of_one, const Body& body) {
-    const auto run = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t task = begin; task < end; ++task) body(tasks[at(task)]);
-    };
-    const auto count = static_cast<std::int64_t>(tasks.size());
-    if (workers_ == nullptr) return run(0, count);
-    workers_->parallel(count, 1 + kGrainWork / std::max<std::int64_t>(1, work_of_one), run);
-  }
-
-  // Where the panels of a chunk begin; `chunk` counts elements of the depth in this round.
-  W* packed_b(const Round<W>& round, std::int64_t i, std::int64_t chunk) const {
-    return round.b + (i - round.batch.begin) * round.b_pitch + chunk * width_of(round.columns);
-  }
-
-  void pack_b(const Round<W>& round) {
-    const std::int64_t band = 4 * kernels_.columns;
-    std::vector<Task> tasks;  // whose rows are a chunk of the depth
-    for (std::int64_t i = round.batch.begin; i < round.batch.end; ++i) {
-      const Range depth = depth_of(round, i);
-      if (rows_of(i).size() == 0) continue;
-      for (std::int64_t chunk = depth.begin; chunk < depth.end; chunk += kChunk) {
-        for (std::int64_t column = round.columns.begin; column < round.columns.end; column += band) {
-          tasks.push_back({i, {chunk, std::min(chunk + kChunk, depth.end)}, {column, std::min(column + band, round.columns.end)}});
-        }
-      }
-    }
-    const std::int64_t work = tasks.empty() ? 1 : tasks[0].rows.size() * tasks[0].columns.size();
-    for_each(tasks, work * 16, [&](const Task& task) {
-      W* out = packed_b(round, task.i, task.rows.begin - depth_of(round, task.i).begin);
-      const Lines<B> lines{b_.data + b_.batch[at(task.i)], b_.columns, b_.rows};
-      pack(isa_, lines, task.columns, task.rows, kernels_.columns,
-           out + (task.columns.begin - round.columns.begin) * task.rows.size());
-    });
-  }
-
-  void run_tasks(const Round<W>& round) {
     std::vector<Task> tasks;
-    for (std::int64_t i = round.batch.begin; i < round.batch.end; ++i) {
-      const Range all = rows_of(i);
-      const Range rows{all.begin + round.rows.begin, std::min(all.begin + round.rows.end, all.end)};
-      for (std::int64_t row = rows.begin; row < rows.end; row += task_rows_) {
-        for (std::int64_t column = round.columns.begin; column < round.columns.end; column += kTaskColumns) {
-          tasks.push_back({i, {row, std::min(row + task_rows_, rows.end)},
-                           {column, std::min(column + kTaskColumns, round.columns.end)}});
+    if (bands == 0) return tasks;
+    const std::int64_t threads = workers_ == nullptr ? 1 : workers_->threads();
+    const std::int64_t parts = threads == 1 ? 1 : divide_up(kTasksPerThread * threads, bands);
+    const std::int64_t most = deep && !in_place_ ? kTileColumns : columns_;
+    const std::int64_t width =
+        std::min(most, std::max(kFewestColumns, round_up(divide_up(columns_, parts), kernels_.columns)));
+    for (std::int64_t i = 0; i < batch_; ++i) {
+      const Range rows = rows_of(i);
+      const std::int64_t height = round_up(divide_up(rows.size(), bands_of(rows)), kernels_.rows);
+      for (std::int64_t row = rows.begin; row < rows.end; row += height) {
+        for (std::int64_t column = 0; column < columns_; column += width) {
+          tasks.push_back({i, {row, std::min(row + height, rows.end)}, {column, std::min(column + width, columns_)}});
         }
       }
     }
-    if (tasks.empty()) return;
-    const std::int64_t work = tasks[0].rows.size() * tasks[0].columns.size() * depth_of(round, tasks[0].i).size();
-    for_each(tasks, work, [&](const Task& task) { run_task(round, task); });
+    return tasks;
   }
 
-  void run_task(const Round<W>& round, const Task& task) {
-    const bool waits = round.waiting != nullptr;
-    const std::int64_t pitch = width_of(waits ? round.columns : task.columns);
-    const std::int64_t first_row = rows_of(task.i).begin + round.rows.begin;
-    W* tile = waits ? round.waiting + (task.rows.begin - first_row) * pitch + (task.columns.begin - round.columns.begin)
-                    : scratch().tile.of<W>(task.rows.size() * pitch);
-    const Range depth = depth_of(round, task.i);
-    bool add = options_.add || round.depth > 0;
-    if (round.depth == 0 && (options_.add || depth.size() == 0)) fetch(task, tile, pitch);
-    W* a = scratch().packed_a.of<W>(round_up(task.rows.size(), kernels_.rows) * kChunk);
-    const Lines<A> lines{a_.data + a_.batch[at(task.i)], a_.rows, a_.columns};
-    for (std::int64_t begin = depth.begin; begin < depth.end; begin += kChunk, add = true) {
+  void run_task(const Task& task) const {
+    const Range depth = depth_of(task.i);
+    // Sums of a single chunk leave the tile at once, so it has but one panel.
+    const bool one_panel = !in_place_ && depth.size() <= kChunk;
+    const Target<W> target =
+        target_of(task, one_panel ? kernels_.columns : round_up(task.columns.size(), kernels_.columns));
+    P* rows = scratch().rows_of_a.template of<P>(round_up(task.rows.size(), kernels_.rows) * kChunk + kPackSlack);
+    P* panel = scratch().panel_of_b.template of<P>(kernels_.columns * kChunk + kPackSlack);
+    const Lines<A> a{a_.data + a_.batch[at(task.i)], a_.rows, a_.columns};
+    const Lines<B> b{b_.data + b_.batch[at(task.i)], b_.columns, b_.rows};
+    for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += kChunk) {
       const Range chunk{begin, std::min(begin + kChunk, depth.end)};
-      pack(isa_, lines, task.rows, chunk, kernels_.rows, a);
-      const W* b = packed_b(round, task.i, begin - depth.begin) + (task.columns.begin - round.columns.begin) * chunk.size();
-      run_chunk(task, chunk.size(), a, b, tile, pitch, add);
-    }
-    if (depth.end == depth_of(task.i).end) hand_over(task, tile, pitch);
-  }
-
-  void run_chunk(const Task& task, std::int64_t depth, const W* a, const W* b, W* tile, std::int64_t pitch, bool add) const {
-    for (std::int64_t column = 0; column < task.columns.size(); column += kernels_.columns) {
-      const bool half = task.columns.size() - column <= kernels_.columns / 2;
-      const auto& kernels = half ? kernels_.narrow : kernels_.whole;
-      for (std::int64_t row = 0; row < task.rows.size(); row += kernels_.rows) {
-        const std::int64_t count = std::min(kernels_.rows, task.rows.size() - row);
-        kernels[count - 1](depth, a + row * depth, b + column * depth, tile + row * pitch + column, pitch, add);
+      pack(isa_, a, task.rows, chunk, kernels_.rows, rows);
+      for (std::int64_t column = 0; column < task.columns.size(); column += kernels_.columns) {
+        const Range columns{task.columns.begin + column,
+                            std::min(task.columns.begin + column + kernels_.columns, task.columns.end)};
+        const Target<W> to{target.data + (one_panel ? 0 : column), target.pitch, target.padded};
+        const Task part{task.i, task.rows, columns};
+        if (begin == depth.begin && !in_place_ && options_.add) fetch(part, to);
+        pack(isa_, b, columns, chunk, kernels_.columns, panel);
+        run_panel(part, divide_up(chunk.size(), kStep), rows, panel, to, options_.add || begin > depth.begin);
+        if (chunk.end == depth.end && !in_place_) hand_over(part, to);
       }
     }
   }
 
-  // What c holds, where it is to be added to; else zeros.
-  void fetch(const Task& task, W* tile, std::int64_t pitch) const {
+  Target<W> target_of(const Task& task, std::int64_t tile_pitch) const {
+    if constexpr (std::is_same_v<C, W>) {
+      if (in_place_) return {first_of(task), row_pitch(), false};
+    }
+    return {scratch().tile.template of<W>(task.rows.size() * tile_pitch), tile_pitch, true};
+  }
+
+  // One panel of columns.
+  void run_panel(const Task& task, std::int64_t steps, const P* a, const P* b, const Target<W>& target,
+                 bool add) const {
+    const std::int64_t count = task.columns.size();
+    const bool narrow = count <= kernels_.columns / 2;
+    const auto& kernels = narrow ? kernels_.narrow : kernels_.whole;
+    const bool fits = target.padded || count == (narrow ? kernels_.columns / 2 : kernels_.columns);
+    for (std::int64_t row = 0; row < task.rows.size(); row += kernels_.rows) {
+      const std::int64_t rows = std::min(kernels_.rows, task.rows.size() - row);
+      const P* a_panel = a + row * steps * kStep;
+      W* c = target.data + row * target.pitch;
+      if (fits) {
+        kernels[rows - 1](steps, a_panel, b, c, target.pitch, add);
+      } else {
+        W tile[MicroKernels<P>::kMostRows * MicroKernels<P>::kMostColumns];
+        kernels[rows - 1](steps, a_panel, b, tile, kernels_.columns, false);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          for (std::int64_t j = 0; j < count; ++j) {
+            W& to = c[i * target.pitch + j];
+            to = add ? to + tile[i * kernels_.columns + j] : tile[i * kernels_.columns + j];
+          }
+        }
+      }
+    }
+  }
+
+  // What c holds, where it is to be added to.
+  void fetch(const Task& task, const Target<W>& target) const {
     for (std::int64_t row = task.rows.begin; row < task.rows.end; ++row) {
-      W* line = tile + (row - task.rows.begin) * pitch;
+      W* line = target.data + (row - task.rows.begin) * target.pitch;
       const C* from = c_.data + c_.batch[at(task.i)] + c_.rows[at(row)];
       for (std::int64_t column = task.columns.begin; column < task.columns.end; ++column) {
-        line[column - task.columns.begin] = options_.add ? static_cast<W>(load(from[c_.columns[at(column)]])) : W(0);
+        line[column - task.columns.begin] = static_cast<W>(load(from[c_.columns[at(column)]]));
       }
     }
   }
 
-  void hand_over(const Task& task, const W* tile, std::int64_t pitch) const {
-    const bool run = is_run(c_.columns, task.columns);
+  void hand_over(const Task& task, const Target<W>& target) const {
     const std::int64_t count = task.columns.size();
+    if (even_) {
+      store_block<P>(isa_, target.data, target.pitch, task.rows.size(), count, first_of(task), row_pitch());
+      return;
+    }
     const std::int64_t* columns = c_.columns.data() + task.columns.begin;
     for (std::int64_t row = task.rows.begin; row < task.rows.end; ++row) {
-      const W* __restrict line = tile + (row - task.rows.begin) * pitch;
-      C* __restrict to = c_.data + c_.batch[at(task.i)] + c_.rows[at(row)];
-      vectorised(isa_, [&]() MOESH_LOOP {
-        if (run) {
-          for (std::int64_t j = 0; j < count; ++j) to[columns[0] + j] = store<C>(line[j]);
-        } else {
-          for (std::int64_t j = 0; j < count; ++j) to[columns[j]] = store<C>(line[j]);
-        }
-      });
+      const W* line = target.data + (row - task.rows.begin) * target.pitch;
+      C* to = c_.data + c_.batch[at(task.i)] + c_.rows[at(row)];
+      for (std::int64_t j = 0; j < count; ++j) to[columns[j]] = store<C>(line[j]);
     }
   }
 
   Workers* workers_;
   Isa isa_;
-  const MicroKernels<W>& kernels_;
+  const MicroKernels<P>& kernels_;
   Matrices<const A> a_;
   Matrices<const B> b_;
   Matrices<C> c_;
   MultiplyOptions options_;
-  std::int64_t task_rows_ = 0;
   std::int64_t columns_ = 0;
   std::int64_t batch_ = 0;
+  bool even_ = false;
+  bool in_place_ = false;
 };
 
 }  // namespace
@@ -270,10 +247,13 @@ template <typename A, typename B, typename C>
 void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
               const MultiplyOptions& options) {
   static_assert(std::is_same_v<Wide<A>, Wide<B>>);
-  Product<A, B, C>(workers, isa, a, b, c, options).run();
+  if constexpr (std::is_same_v<A, bfloat16> && std::is_same_v<B, bfloat16>) {
+    if (packs_bfloat16(isa)) return Product<bfloat16, A, B, C>(workers, isa, a, b, c, options).run();
+  }
+  Product<Wide<A>, A, B, C>(workers, isa, a, b, c, options).run();
 }
 
-#define MOESH_MULTIPLY(A, B, C)                                                                                  \
+#define MOESH_MULTIPLY(A, B, C)                                                                                 \
   template void multiply(Workers*, Isa, const Matrices<const A>&, const Matrices<const B>&, const Matrices<C>&, \
                          const MultiplyOptions&)
 MOESH_MULTIPLY(float, float, float);

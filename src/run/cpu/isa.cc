@@ -10,7 +10,7 @@
 namespace moesh::run::cpu {
 namespace {
 
-constexpr std::array kAll{Isa::avx512, Isa::avx2, Isa::portable};
+constexpr std::array kAll{Isa::avx512_bf16, Isa::avx512, Isa::avx2, Isa::portable};
 
 Isa best_of_machine() {
   for (const Isa isa : kAll) {
@@ -23,11 +23,12 @@ Isa parse(std::string_view name) {
   for (const Isa isa : kAll) {
     if (name != name_of(isa)) continue;
     if (!machine_has(isa)) {
-      refuse(fmt::format("this machine has no {}", name), "MOESH_ISA", fmt::format("leave it unset: {} is then used", name_of(best_of_machine())));
+      refuse(fmt::format("this machine has no {}", name), "MOESH_ISA",
+             fmt::format("leave it unset: {} is then used", name_of(best_of_machine())));
     }
     return isa;
   }
-  refuse(fmt::format("'{}' names no instructions", name), "MOESH_ISA", "one of portable, avx2, avx512");
+  refuse(fmt::format("'{}' names no instructions", name), "MOESH_ISA", "one of portable, avx2, avx512, avx512_bf16");
 }
 
 }  // namespace
@@ -37,6 +38,7 @@ std::string_view name_of(Isa isa) {
     case Isa::portable: return "portable";
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
+    case Isa::avx512_bf16: return "avx512_bf16";
   }
   return "";
 }
@@ -49,6 +51,7 @@ bool machine_has(Isa isa) {
     case Isa::portable: return true;
     case Isa::avx2: return avx2;
     case Isa::avx512: return avx512;
+    case Isa::avx512_bf16: return avx512 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
   }
   return false;
 #else

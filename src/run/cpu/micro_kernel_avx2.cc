@@ -29,7 +29,7 @@ MOESH_AVX2 void write(double* p, __m256d x) { _mm256_storeu_pd(p, x); }
 
 template <typename W, int rows, int vectors>
 [[gnu::target("avx2,fma")]] void tile(std::int64_t depth, const W* __restrict a, const W* __restrict b, W* __restrict c,
-                                     std::int64_t c_pitch, bool add) {
+                                      std::int64_t c_pitch, bool add) {
   using Vector = decltype(zero(W{}));
   constexpr int kWidth = 32 / sizeof(W);
   Vector sum[rows][vectors];

@@ -36,7 +36,10 @@ template <typename W, int rows, int vectors>
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j) sum[i][j] = zero(W{});
+    for (int j = 0; j < vectors; ++j) {
+      sum[i][j] = zero(W{});
+      __builtin_prefetch(c + i * c_pitch + j * kWidth, 1);
+    }
   }
   for (std::int64_t p = 0; p < depth; ++p, a += kRows, b += 2 * kWidth) {
     Vector of_b[vectors];

@@ -8,7 +8,8 @@ constexpr int kRows = 4;
 constexpr int kColumns = 8;
 
 template <typename W, int rows, int columns>
-void tile(std::int64_t depth, const W* __restrict a, const W* __restrict b, W* __restrict c, std::int64_t c_pitch, bool add) {
+void tile(std::int64_t depth, const W* __restrict a, const W* __restrict b, W* __restrict c, std::int64_t c_pitch,
+          bool add) {
   W sum[rows][columns] = {};
   for (std::int64_t p = 0; p < depth; ++p) {
     for (int i = 0; i < rows; ++i) {

@@ -23,7 +23,7 @@ TEST(Grouped, ProductsAreThePlainOnes) {
 }
 
 // Too deep, and too wide, for the packed weights of two experts to stand in one round.
-TEST(Grouped, ProductsAreThePlainOnesWhenTheyAreCutIntoRounds) {
+TEST(Grouped, ProductsAreThePlainOnesWhenTheyAreDeepOrTall) {
   const Tensor few = values(DType::int32, {3}, {4, 0, 5});
   hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{false}, {noise(DType::float32, {9, 4500}, 1), noise(DType::float32, {3, 4500, 20}, 2), few}, {Tensor(DType::float32, {9, 20})}}, 3e-5);
   const Tensor many = values(DType::int32, {3}, {4300, 0, 10});

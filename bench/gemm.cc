@@ -1,0 +1,224 @@
+// How fast matrix products are: ours beside oneDNN's and OpenBLAS's, on the shapes that training a small
+// mixture-of-experts has.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <fmt/core.h>
+#include <time.h>
+
+#include "gemm_cases.h"
+#include "run/cpu/isa.h"
+
+namespace moesh::bench {
+namespace {
+
+constexpr const char* kHelp = R"(bench_gemm [--rounds=N] [--threads=1|N] [--only=TEXT] [--type=TEXT] [--json]
+
+Times products of matrices by this engine's kernels and by the libraries it was built with. Contestants take turns,
+round by round, so that a machine's drift meets all; figures are medians over the rounds, ratios medians of the rounds' ratios
+(above 1: ours is faster). One thread is timed by its own processor time, several by the clock.
+
+  --rounds=N     rounds of each product (default 15)
+  --threads=N    only with so many threads (default: 1, then one a core)
+  --only=TEXT    only products whose line has this text
+  --type=TEXT    only float32, or only bfloat16
+  --json         one line of JSON for each product
+MOESH_ISA chooses our instructions (portable, avx2, avx512 or avx512_bf16), OPENBLAS_CORETYPE those of an OpenBLAS that
+does not know the processor. With several threads on a machine that does other work, set OMP_WAIT_POLICY=passive: else
+oneDNN's threads spin and its figures fall to nothing.
+)";
+
+struct Options {
+  int rounds = 15;
+  int threads = 0;
+  std::string only;
+  std::string type;
+  bool json = false;
+};
+
+[[noreturn]] void refuse_word(std::string_view word) {
+  fmt::print(stderr, "bench_gemm: '{}' is none of its words; see --help\n", word);
+  std::exit(2);
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const std::string value(word.substr(std::min(word.size(), word.find('=') + 1)));
+    if (word == "--help") {
+      fmt::print("{}", kHelp);
+      std::exit(0);
+    }
+    if (word == "--json")
+      options.json = true;
+    else if (word.starts_with("--rounds="))
+      options.rounds = std::max(1, std::atoi(value.c_str()));
+    else if (word.starts_with("--threads="))
+      options.threads = std::max(1, std::atoi(value.c_str()));
+    else if (word.starts_with("--only="))
+      options.only = value;
+    else if (word.starts_with("--type="))
+      options.type = value;
+    else
+      refuse_word(word);
+  }
+  return options;
+}
+
+double now(int threads) {
+  timespec time{};
+  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Contestant {
+  Job job;
+  int times = 1;  // in a round
+  std::vector<double> seconds = {};
+};
+
+double seconds_of(const Contestant& one, int threads) {
+  const double start = now(threads);
+  for (int i = 0; i < one.times; ++i) one.job();
+  return (now(threads) - start) / one.times;
+}
+
+// So many that the clock's grain and a wake-up do not count.
+void choose_times(Contestant& one, int threads) {
+  constexpr double kRound = 0.006;
+  one.job();
+  one.times = std::clamp(static_cast<int>(kRound / seconds_of(one, threads)), 1, 10000);
+}
+
+void run_rounds(std::vector<Contestant>& all, int rounds, int threads) {
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t turn = 0; turn < all.size(); ++turn) {
+      Contestant& one = all[(turn + static_cast<std::size_t>(round)) % all.size()];
+      if (!one.job) continue;
+      // The libraries' threads spin for a while after their work.
+      if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      one.job();
+      one.seconds.push_back(seconds_of(one, threads));
+    }
+  }
+}
+
+// A figure for a wrong product is worth nothing.
+void expect_same(const Case& of, const std::string& name, const std::vector<float>& ours,
+                 const std::vector<float>& other) {
+  double largest = 0, difference = 0;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    largest = std::max(largest, static_cast<double>(std::abs(ours[i])));
+    difference = std::max(difference, static_cast<double>(std::abs(ours[i] - other[i])));
+  }
+  if (difference <= 0.01 * largest) return;
+  fmt::print(stderr, "bench_gemm: {} {}: {} differs by {} of {}\n", of.title, of.shape(), name, difference, largest);
+  std::exit(1);
+}
+
+using Ratios = std::map<std::string, std::vector<double>>;  // by library, one a product
+
+void report(const Case& of, const std::string& type, int threads, const std::vector<Library>& libraries,
+            const std::vector<Contestant>& all, bool json, Ratios& ratios) {
+  const auto rate = [&](const Contestant& one) { return 1e-9 * of.operations() / median(one.seconds); };
+  std::string line = json
+                         ? fmt::format(R"({{"threads":{},"type":"{}","product":"{}","shape":"{}","ours_gflops":{:.1f})",
+                                       threads, type, of.title, of.shape(), rate(all[0]))
+                         : fmt::format("{:<27} {:<30} {:>8.1f}", of.title, of.shape(), rate(all[0]));
+  for (std::size_t i = 0; i < libraries.size(); ++i) {
+    const Contestant& other = all[i + 1];
+    if (!other.job) {
+      if (!json) line += fmt::format("{:>16} {:>6}", "-", "-");
+      continue;
+    }
+    std::vector<double> of_rounds;
+    for (std::size_t r = 0; r < other.seconds.size(); ++r) of_rounds.push_back(other.seconds[r] / all[0].seconds[r]);
+    const double ratio = median(of_rounds);
+    ratios[libraries[i].name].push_back(ratio);
+    line += json ? fmt::format(R"(,"{0}_gflops":{1:.1f},"{0}_ratio":{2:.3f})", libraries[i].name, rate(other), ratio)
+                 : fmt::format("{:>16.1f} {:>6.2f}", rate(other), ratio);
+  }
+  fmt::print("{}{}\n", line, json ? "}" : "");
+  std::fflush(stdout);
+}
+
+void measure(const Options& options, const std::vector<Library>& libraries, bool bfloat16, int threads) {
+  const std::string type = bfloat16 ? "bfloat16" : "float32";
+  if (!options.type.empty() && options.type != type) return;
+  if (!options.json) {
+    fmt::print("\n{}, {} thread{}: GFLOP/s, and how many times as fast as the library ours is\n{:<58} {:>8}", type,
+               threads, threads == 1 ? "" : "s", "products (rows x columns x depth)", "ours");
+    for (const Library& library : libraries) fmt::print("{:>16} {:>6}", library.name, "ratio");
+    fmt::print("\n");
+  }
+  Ratios ratios;
+  for (const Case& of : cases()) {
+    if ((of.title + " " + of.shape()).find(options.only) == std::string::npos) continue;
+    Trial trial(of, bfloat16);
+    std::vector<Contestant> all{{trial.ours(threads)}};
+    for (const Library& library : libraries) all.push_back({library.prepare(trial.problem(), threads)});
+    std::vector<float> expected;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].job) continue;
+      trial.clear_result();
+      choose_times(all[i], threads);
+      if (i == 0)
+        expected = trial.result();
+      else
+        expect_same(of, libraries[i - 1].name, expected, trial.result());
+    }
+    run_rounds(all, options.rounds, threads);
+    report(of, type, threads, libraries, all, options.json, ratios);
+  }
+  for (const auto& [library, of_products] : ratios) {
+    if (options.json) continue;
+    fmt::print("median over {} products against {}: {:.2f}\n", of_products.size(), library, median(of_products));
+  }
+}
+
+int run(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  std::vector<Library> libraries;
+  for (const auto& [library, package] :
+       {std::pair{onednn(), "libdnnl-dev"}, std::pair{openblas(), "libopenblas-dev"}}) {
+    if (library)
+      libraries.push_back(*library);
+    else
+      fmt::print(stderr, "bench_gemm: built without {}: nothing is held to it\n", package);
+  }
+  const std::string ours(run::cpu::name_of(run::cpu::chosen_isa()));
+  if (!options.json) fmt::print("ours on {}", ours);
+  for (const Library& library : libraries) {
+    if (!options.json) fmt::print(", {} {}", library.name, library.version);
+  }
+  if (!options.json) fmt::print("\n");
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<int> counts{1, cores};
+  if (options.threads > 0)
+    counts = {options.threads};
+  else if (cores == 1)
+    counts = {1};
+  for (const int threads : counts) {
+    for (const bool bfloat16 : {false, true}) measure(options, libraries, bfloat16, threads);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace moesh::bench
+
+int main(int argc, char** argv) { return moesh::bench::run(argc, argv); }

@@ -1,0 +1,8 @@
+// Stands in for gemm_openblas.cc where OpenBLAS is not installed.
+#include "gemm_contestants.h"
+
+namespace moesh::bench {
+
+std::optional<Library> openblas() { return std::nullopt; }
+
+}  // namespace moesh::bench

@@ -1,0 +1,35 @@
+// Products by OpenBLAS: float32 alone, one call a product.
+#include <cblas.h>
+#include <fmt/core.h>
+
+#include "gemm_contestants.h"
+
+namespace moesh::bench {
+namespace {
+
+void multiply(const Product& of) {
+  const bool a_turned = of.a.column_stride != 1;
+  const bool b_turned = of.b.column_stride != 1;
+  cblas_sgemm(
+      CblasRowMajor, a_turned ? CblasTrans : CblasNoTrans, b_turned ? CblasTrans : CblasNoTrans,
+      static_cast<blasint>(of.rows), static_cast<blasint>(of.columns), static_cast<blasint>(of.depth), 1,
+      static_cast<const float*>(of.a.data), static_cast<blasint>(a_turned ? of.a.column_stride : of.a.row_stride),
+      static_cast<const float*>(of.b.data), static_cast<blasint>(b_turned ? of.b.column_stride : of.b.row_stride), 0,
+      static_cast<float*>(of.c), static_cast<blasint>(of.columns));
+}
+
+Job prepare(const Problem& problem, int threads) {
+  if (problem.bfloat16) return {};
+  return [problem, threads] {
+    openblas_set_num_threads(threads);
+    for (const Product& product : problem.products) multiply(product);
+  };
+}
+
+}  // namespace
+
+std::optional<Library> openblas() {
+  return Library{"OpenBLAS", fmt::format("for {}", openblas_get_corename()), prepare};
+}
+
+}  // namespace moesh::bench
