@@ -47,7 +47,9 @@ Json parse_header(const std::byte* data, std::size_t size, const std::string& na
            "the file is cut short or no safetensors file");
   }
   const std::string_view text(reinterpret_cast<const char*>(data + sizeof(length)), length);
-  if (nests_deeper(text, kMostDepth)) refuse(fmt::format("the header nests values more than {} deep", kMostDepth), name);
+  if (nests_deeper(text, kMostDepth)) {
+    refuse(fmt::format("the header nests values more than {} deep", kMostDepth), name);
+  }
   Json header = Json::parse(text, nullptr, false);
   if (!header.is_object()) refuse("the header is no JSON object", name);
   return header;
@@ -144,7 +146,8 @@ const StoredTensor& TensorFile::at(const std::string& name) const {
   std::vector<std::string> names;
   for (const auto& [other, tensor] : tensors) names.push_back(other);
   const std::vector<std::string> close = nearest(name, names);
-  refuse(fmt::format("no tensor '{}'", shorten(name, 80)), path, close.empty() ? "" : "near ones are " + join(close, ", "));
+  refuse(fmt::format("no tensor '{}'", shorten(name, 80)), path,
+         close.empty() ? "" : "near ones are " + join(close, ", "));
 }
 
 TensorFile read_safetensors(const std::string& path) {

@@ -107,13 +107,15 @@ TEST(LayOut, KeepsOneMomentOfMatricesUnderMuonAndTwoOfAllElse) {
   const auto has = [&](const std::string& path) {
     return std::any_of(layout.moments.begin(), layout.moments.end(), [&](const auto& m) { return m.path == path; });
   };
-  for (const std::string path : {"decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/wi_0",
-                                 "decoder/dense_layers/mlp/wo/kernel", "decoder/dense_layers/self_attention/wq_a/kernel"}) {
+  for (const std::string path :
+       {"decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/wi_0", "decoder/dense_layers/mlp/wo/kernel",
+        "decoder/dense_layers/self_attention/wq_a/kernel"}) {
     EXPECT_NO_THROW(tensor_at(layout.parameters, path));
     EXPECT_TRUE(has("mu/" + path) && !has("nu/" + path)) << path;
   }
-  for (const std::string path : {"token_embedder/embedding", "decoder/logits_dense/kernel", "decoder/decoder_norm/scale",
-                                 "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/bias"}) {
+  for (const std::string path :
+       {"token_embedder/embedding", "decoder/logits_dense/kernel", "decoder/decoder_norm/scale",
+        "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/bias"}) {
     EXPECT_NO_THROW(tensor_at(layout.parameters, path));
     EXPECT_TRUE(has("mu/" + path) && has("nu/" + path)) << path;
   }
