@@ -81,7 +81,7 @@ class Choosing {
     add(kNone);
     if (q_.factors.anywhere) {
       for (std::size_t f = 0; f < factors().size(); ++f) {
-        if (factors()[f].size % mesh_.axis(axis).size() == 0) add(static_cast<int>(f));
+        if (factors()[f].size >= mesh_.axis(axis).size()) add(static_cast<int>(f));
       }
     }
     return places;
@@ -133,7 +133,8 @@ class Choosing {
         break;
       }
       const bool divides = factors()[f].size % sharding::shards(axes[f], mesh_) == 0;
-      if (!divides && (factors()[f].even || !known)) return false;
+      const bool may_differ = !factors()[f].even && (known || q_.factors.anywhere);
+      if (!divides && !may_differ) return false;
     }
     return true;
   }
@@ -215,7 +216,8 @@ class Choosing {
     double product = q_.factors.flops;
     if (product == 0) return 0;
     for (std::size_t f = 0; f < factors().size(); ++f) {
-      product *= static_cast<double>(factors()[f].size) / static_cast<double>(sharding::shards(axes[f], mesh_));
+      const std::int64_t shards = sharding::shards(axes[f], mesh_);
+      product *= static_cast<double>((factors()[f].size + shards - 1) / shards);
     }
     return product;
   }

@@ -105,6 +105,8 @@ class Walk {
   Candidate candidate(ValueId id) const {
     Candidate made{value(id).shape, value(id).dtype, numbers_[at(id)], this->made(id), {}, false, trained_[at(id)]};
     for (const ValueId version : versions(id)) made.versions.push_back(spec_of_version(version));
+    // Without constraints a value lies where it was last moved to: what follows stays there instead of moving back.
+    if (work_.request.free_products) made.lies = made.versions.back();
     made.asked = std::find(made.versions.begin(), made.versions.end(), made.lies) == made.versions.end();
     return made;
   }

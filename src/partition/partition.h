@@ -17,7 +17,8 @@ struct PartitionRequest {
   const mesh::Topology& target;  // whose figures price the choices
   const std::vector<config::AxisRule>& rules;
   bool explicit_mode = false;    // operands must agree already
-  // Products may lie where none of their operands does and nothing asks them to: for graphs without constraints of their own.
+  // For graphs without constraints of their own: products may lie where none of their operands does, and what follows stays
+  // there until something else is asked of it.
   bool free_products = false;
 };
 

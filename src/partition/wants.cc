@@ -68,7 +68,7 @@ class Finder {
       }
       return;
     }
-    if (!keeps_dims(node) || !wants_[at(node.results[0])]) return;
+    if (request_.free_products || !keeps_dims(node) || !wants_[at(node.results[0])]) return;
     const Spec& wanted = *wants_[at(node.results[0])];
     // Norms of rows in pieces are written out, see expand.h.
     if (node.op == Op::rms_norm) return ask(node.operands[0], wanted, false);

@@ -1,0 +1,36 @@
+// Muon wants whole matrices. Where the experts' dim lies on the axis that shards parameters each device has whole ones; else they
+// are dealt out to the devices once, and the steps there and back are all that is sent.
+#include <gtest/gtest.h>
+
+#include "partition/collectives.h"
+#include "tests/support.h"
+#include "train/programs.h"
+
+namespace moesh::partition {
+namespace {
+
+// What the update of a step sends, of values as large as the experts' weights.
+std::vector<Collective> sent(const std::string& request) {
+  const cli::Session session = test::session("model_name=deepseek2-16b compile_topology=v5p-16 ici_fsdp_parallelism=8 "
+                                             "sparse_matmul=false opt_type=muon " + request);
+  const train::StepPrograms step =
+      train::step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
+  std::vector<Collective> large;
+  for (const Collective& collective : collectives_of(step.update, session.mesh)) {
+    if (elements(collective.shape) == std::int64_t{26} * 64 * 1408 * 2048) large.push_back(collective);
+  }
+  return large;
+}
+
+TEST(MuonPartition, DealsMatricesOutToTheDevicesOnce) {
+  const std::vector<Collective> large = sent("");
+  EXPECT_EQ(large.size(), 6u) << "three weights, there and back";
+  for (const Collective& collective : large) EXPECT_EQ(collective.kind, graph::ReshardOf::Kind::all_to_all);
+}
+
+TEST(MuonPartition, SendsNothingWhereDevicesHaveWholeMatrices) {
+  EXPECT_TRUE(sent("custom_mesh_and_rule=shard-exp-on-fsdp").empty());
+}
+
+}  // namespace
+}  // namespace moesh::partition
