@@ -40,7 +40,7 @@ Equation parse_equation(const std::string& text) {
 }
 
 // Sizes of the letters; false when an operand's rank is wrong or a letter has two sizes.
-bool bind(const std::string& letters, const Shape& shape, std::map<char, std::int64_t>& sizes) {
+bool bind_letters(const std::string& letters, const Shape& shape, std::map<char, std::int64_t>& sizes) {
   if (letters.size() != shape.size()) return false;
   for (std::size_t i = 0; i < letters.size(); ++i) {
     if (sizes.emplace(letters[i], shape[i]).first->second != shape[i]) return false;
@@ -58,7 +58,7 @@ Shape without_dims(const Shape& shape, const std::vector<int>& dims) {
 
 }  // namespace
 
-const Shape& Tensor::shape() const { return builder->graph_.value(id).shape; }
+Shape Tensor::shape() const { return builder->graph_.value(id).shape; }
 DType Tensor::dtype() const { return builder->graph_.value(id).dtype; }
 
 Builder::Builder(Builder& outer) : outer_(&outer), stage_as_data_(outer.stage_as_data_), scopes_(outer.scopes_) {}
@@ -137,7 +137,7 @@ Scope::~Scope() { builder_.scopes_.pop_back(); }
 Tensor einsum(const std::string& name, const std::string& equation, Tensor a, Tensor b) {
   const Equation letters = parse_equation(equation);
   std::map<char, std::int64_t> sizes;
-  if (!bind(letters.a, a.shape(), sizes) || !bind(letters.b, b.shape(), sizes) || a.dtype() != b.dtype()) {
+  if (!bind_letters(letters.a, a.shape(), sizes) || !bind_letters(letters.b, b.shape(), sizes) || a.dtype() != b.dtype()) {
     refuse_shapes(a.builder->path(name), equation, {a, b});
   }
   Shape shape;

@@ -16,7 +16,7 @@ struct Tensor {
   ValueId id = -1;
 
   explicit operator bool() const { return builder != nullptr; }
-  const Shape& shape() const;
+  Shape shape() const;  // a copy: adding nodes moves the values
   DType dtype() const;
   int rank() const { return static_cast<int>(shape().size()); }
   std::int64_t size(int dim) const { return shape()[static_cast<std::size_t>(dim)]; }

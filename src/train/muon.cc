@@ -60,7 +60,7 @@ Tensor orthogonalised(Tensor x_BMN) {
 }  // namespace
 
 Tensor muon_direction(Tensor momentum, const graph::MatrixDims& dims, const config::Settings& settings) {
-  const Shape shape = momentum.shape();  // a copy: adding nodes moves the graph's own
+  const Shape shape = momentum.shape();
   std::vector<int> order = others(shape, dims);
   const std::int64_t in = product(shape, dims.in);
   const std::int64_t out = product(shape, dims.out);
