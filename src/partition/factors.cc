@@ -309,7 +309,7 @@ void binary(graph::Binary function, Table& table) {
   }
 }
 
-void fill_in(const Node& node, Table& table) {
+void fill_in(const Graph& graph, const Node& node, Table& table) {
   switch (node.op) {
     case Op::einsum: return einsum(std::get<graph::EinsumOf>(node.attributes).equation, table);
     case Op::unary:
@@ -317,7 +317,13 @@ void fill_in(const Node& node, Table& table) {
       if (std::get<graph::UnaryOf>(node.attributes).function == graph::Unary::scale) table.linear_in({0});
       return;
     case Op::binary: return binary(std::get<graph::BinaryOf>(node.attributes).function, table);
-    case Op::cast: table.elementwise().linear_in({0}); return;
+    case Op::cast: {
+      // Parts that are rounded to a narrower type each add up to less than their rounded sum.
+      const auto bytes = [&](graph::ValueId id) { return size_of(graph.value(id).dtype); };
+      table.elementwise();
+      if (bytes(node.results[0]) >= bytes(node.operands[0])) table.linear_in({0});
+      return;
+    }
     case Op::broadcast: return broadcast(std::get<graph::BroadcastOf>(node.attributes), table);
     case Op::reduce: return reduce(std::get<graph::ReduceOf>(node.attributes), table);
     case Op::reshape: return reshape(table);
@@ -366,7 +372,7 @@ void fill_in(const Node& node, Table& table) {
 
 OpFactors factors_of(const Graph& graph, const Node& node) {
   Table table(graph, node);
-  fill_in(node, table);
+  fill_in(graph, node, table);
   return table.take();
 }
 

@@ -275,5 +275,27 @@ TEST(Partition, ComputesWhatTheGraphComputesOnOtherMachines) {
   }
 }
 
+// Rounded parts add up to less than their rounded sum: a sum over devices comes before a narrowing cast, though it would send
+// fewer bytes after it.
+TEST(Partition, AddsUpBeforeItRounds) {
+  const mesh::Mesh mesh({{"x", 4, 1}});
+  const mesh::Topology target = mesh::find_topology("cpu-4", 1);
+  const std::vector<config::AxisRule> rules;
+  Builder builder;
+  const Tensor a = builder.input("a", {8, 8}, DType::float32, {"", ""});
+  const Tensor b = builder.input("b", {8, 8}, DType::float32, {"", ""});
+  builder.mark_result(graph::cast(graph::einsum("product", "ik,kj->ij", a, b), DType::bfloat16));
+  const Spec rows{{{0}, {}}, {}};
+  const Spec columns{{{}, {0}}, {}};
+  const PartitionRequest request{mesh, target, rules, false, false};
+  const graph::Graph made = partition(builder.take(), {columns, rows}, {rows}, request).graph;
+  const auto place = [&](Op op) {
+    return std::find_if(made.nodes.begin(), made.nodes.end(), [&](const graph::Node& node) { return node.op == op; });
+  };
+  ASSERT_NE(place(Op::reshard), made.nodes.end());
+  EXPECT_EQ(std::get<graph::ReshardOf>(place(Op::reshard)->attributes).kind, graph::ReshardOf::Kind::reduce_scatter);
+  EXPECT_LT(place(Op::reshard), place(Op::cast));
+}
+
 }  // namespace
 }  // namespace moesh::partition
