@@ -15,11 +15,7 @@ constexpr std::string_view kExamples[] = {
 };
 
 int run(const Arguments& arguments) {
-  if (!arguments.words().empty()) {
-    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),
-           "the command line");
-  }
-  const Session session = open_session(arguments.request());
+  const Session session = open_session(request_alone(arguments));
   const graph::GraphCounts counts = graph::count(session.graph);
   fmt::print("# {}\n# {} nodes, {} parameters, {} layouts asked for; global shapes\n{}", headline(session),
              counts.nodes, counts.parameters, counts.constraints, graph::to_text(session.graph));

@@ -20,12 +20,8 @@ constexpr std::string_view kExamples[] = {
 }  // namespace
 
 int run_lint(const Arguments& arguments) {
-  if (!arguments.words().empty()) {
-    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),
-           "the command line");
-  }
   // What does not divide is a finding here, not the end.
-  const Session session = open_session(arguments.request(), Evenness::reported);
+  const Session session = open_session(request_alone(arguments), Evenness::reported);
   const std::vector<sharding::Finding> findings = sharding::lint(session.layout, {session.batch.micro_rows});
   if (arguments.has("--json")) {
     fmt::print("{}", sharding::to_json(findings));

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "models/model.h"
@@ -28,6 +29,14 @@ std::string mesh_words(const mesh::Mesh& mesh) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix) {
+  if (!arguments.words().empty()) {
+    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),
+           "the command line", fix);
+  }
+  return arguments.request();
+}
 
 Session open_session(const std::vector<std::string>& arguments, Evenness evenness) {
   config::Loaded loaded = config::load(arguments);

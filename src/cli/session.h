@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "config/load.h"
 #include "config/model_shape.h"
 #include "graph/graph.h"
@@ -24,6 +25,9 @@ struct Session {
 };
 
 using partition::Evenness;
+
+// The request of a command that takes nothing else: other words are refused, with `fix` as what to do.
+const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix = {});
 
 // `arguments`: FILE.yml and key=value. Notices go to the log.
 Session open_session(const std::vector<std::string>& arguments, Evenness evenness = Evenness::demanded);

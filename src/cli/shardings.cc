@@ -42,12 +42,9 @@ int show_diff(const Session& before, const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  if (!arguments.words().empty()) {
-    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),
-           "the command line", "`moesh shardings --help` shows examples");
-  }
+  const std::vector<std::string>& request = request_alone(arguments, "`moesh shardings --help` shows examples");
   if (arguments.has("--lint")) return run_lint(arguments);
-  const Session session = open_session(arguments.request());
+  const Session session = open_session(request);
   if (arguments.has("--diff")) return show_diff(session, arguments);
   if (arguments.has("--json")) {
     fmt::print("{}", sharding::to_json(session.layout));

@@ -27,10 +27,7 @@ constexpr const char* kNext =
     "  ./moesh shardings configs/first.yml               where every tensor of it lies\n";
 
 int run(const Arguments& arguments) {
-  if (!arguments.words().empty()) {
-    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", arguments.words().front()), "the command line");
-  }
-  std::vector<std::string> request = arguments.request();
+  std::vector<std::string> request = request_alone(arguments);
   const bool is_first = request.empty();
   if (is_first) request.emplace_back(kFirst);
   const Session session = open_session(request);

@@ -53,11 +53,7 @@ Session session_of(const train::ReferenceRun& run, const std::vector<std::string
 // The same model and rows on one device.
 Session one_device(const Session& session, std::vector<std::string> request) {
   for (const mesh::Axis& axis : session.mesh.axes()) {
-    const std::string word = axis.name == "stage" ? "pipeline" : axis.name;
-    for (const char* level : {"ici", "dcn"}) {
-      const std::string key = fmt::format("{}_{}_parallelism", level, word);
-      if (config::find_key(key) != nullptr) request.push_back(key + "=1");
-    }
+    for (const mesh::Level level : {mesh::Level::ici, mesh::Level::dcn}) request.push_back(mesh::key_for(level, axis.name) + "=1");
   }
   request.emplace_back("compile_topology=cpu-1");
   request.emplace_back("compile_topology_num_slices=1");

@@ -9,8 +9,6 @@
 namespace moesh::graph {
 namespace {
 
-bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
-
 // The values of a body that its backward pass is given: the carried inputs, then what the policy saves.
 std::vector<ValueId> saved_values(const Graph& body, int carried, const Remat& remat) {
   std::vector<ValueId> inputs = inputs_of(body);

@@ -278,6 +278,9 @@ struct Graph {
   const Node& producer_of(ValueId id) const { return node(value(id).producer); }
 };
 
+// Whether a node stands for a value from outside the graph.
+inline bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
+
 // The body of a repeat or a region; null for other nodes.
 const Graph* body_of(const Node& node);
 

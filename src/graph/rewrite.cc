@@ -10,8 +10,6 @@ bool all_given(const Node& node, const std::map<ValueId, Tensor>& given) {
   return std::all_of(node.results.begin(), node.results.end(), [&](ValueId id) { return given.contains(id); });
 }
 
-bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
-
 // The nodes that the results need.
 std::vector<bool> needed_nodes(const Graph& graph) {
   std::vector<bool> needed(graph.nodes.size());

@@ -15,14 +15,6 @@ namespace {
 constexpr std::size_t kMostAxes = 64;
 constexpr std::int64_t kDevicesOfThisMachine = 8;
 
-enum class Level { ici, dcn };
-
-// The key that sizes an axis: ici_pipeline_parallelism for "stage", ici_fsdp_parallelism for "fsdp".
-std::string key_for(Level level, std::string_view axis) {
-  const std::string_view word = axis == "stage" ? "pipeline" : axis == "model" ? "tensor" : axis;
-  return fmt::format("{}_{}_parallelism", level == Level::ici ? "ici" : "dcn", word);
-}
-
 struct Factor {
   std::string key;
   std::int64_t size;
@@ -143,6 +135,11 @@ std::int64_t slices_of_this_machine(const config::Settings& settings) {
 }
 
 }  // namespace
+
+std::string key_for(Level level, std::string_view axis) {
+  const std::string_view word = axis == "stage" ? "pipeline" : axis == "model" ? "tensor" : axis;
+  return fmt::format("{}_{}_parallelism", level == Level::ici ? "ici" : "dcn", word);
+}
 
 Mesh::Mesh(std::vector<Axis> axes) : axes_(std::move(axes)) {}
 

@@ -22,6 +22,11 @@ struct Axis {
   std::int64_t size() const { return ici * dcn; }
 };
 
+enum class Level { ici, dcn };
+
+// The key that sizes an axis: ici_pipeline_parallelism for "stage", ici_fsdp_parallelism for "fsdp".
+std::string key_for(Level level, std::string_view axis);
+
 class Mesh {
  public:
   explicit Mesh(std::vector<Axis> axes);

@@ -8,14 +8,13 @@ namespace {
 
 using sharding::AxisIndex;
 using sharding::AxisList;
+using sharding::holds;
 using sharding::Spec;
 
 constexpr int kNone = -1;   // the op does the same on all devices along the axis
 constexpr int kCarry = -2;  // operands are partial sums over the axis, and so is the result
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-
-bool holds(const AxisList& axes, AxisIndex axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
 
 bool is_partial(const Candidate& value, AxisIndex axis) {
   return std::any_of(value.versions.begin(), value.versions.end(), [&](const Spec& v) { return holds(v.partial, axis); });

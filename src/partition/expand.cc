@@ -14,7 +14,6 @@ using graph::Op;
 using graph::Tensor;
 using graph::Unary;
 using graph::ValueId;
-using sharding::Spec;
 
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 

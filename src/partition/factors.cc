@@ -84,11 +84,6 @@ std::vector<int> head(const std::vector<int>& dims, std::size_t count) {
   return {dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-std::vector<int> with_last(std::vector<int> dims, int last) {
-  dims.back() = last;
-  return dims;
-}
-
 void einsum(const std::string& equation, Table& table) {
   std::map<char, int> letters;
   const std::size_t comma = equation.find(',');
@@ -206,19 +201,17 @@ void attention(const Node& node, Table& table) {
   table.flops((backward ? 5.0 : 2.0) * group * static_cast<double>(table.operand(1)[1]) * width);
 }
 
-void top_k(const Node& node, Table& table) {
-  // Random experts follow a token's place in the batch.
-  const bool random = std::get<graph::TopKOf>(node.attributes).random;
-  const std::vector<int> dims = random ? std::vector<int>(3, kWhole) : table.own_but(table.operand(0), {2});
+// All operands and results have the same dims.
+void alike(const Node& node, const std::vector<int>& dims, Table& table) {
   for (std::size_t i = 0; i < node.operands.size(); ++i) table.takes(dims);
   for (std::size_t i = 0; i < node.results.size(); ++i) table.gives(dims);
 }
 
-// Per token, whatever experts or choices it has in its last dim.
+// Each token alone, whatever experts or choices it has in its last dim; but random experts follow a token's place in the batch.
 void per_token(const Node& node, Table& table) {
-  const std::vector<int> dims = table.own_but(table.operand(0), {2});
-  for (std::size_t i = 0; i < node.operands.size(); ++i) table.takes(dims);
-  for (std::size_t i = 0; i < node.results.size(); ++i) table.gives(dims);
+  const auto* of = std::get_if<graph::TopKOf>(&node.attributes);
+  const bool follows_place = node.op == Op::top_k && of->random;
+  alike(node, follows_place ? std::vector<int>(3, kWhole) : table.own_but(table.operand(0), {2}), table);
 }
 
 // Rows of the batch stand alone; all else is whole, but for scalars.
@@ -333,13 +326,10 @@ void fill_in(const Graph& graph, const Node& node, Table& table) {
     case Op::pad: return along(std::get<graph::PadOf>(node.attributes).dim, 1, table);
     case Op::fill: table.gives(table.own(table.result(0))); return;
     case Op::softmax:
-    case Op::softmax_grad: {
-      const std::vector<int> dims = with_last(table.own(table.result(0)), kWhole);
-      for (std::size_t i = 0; i < node.operands.size(); ++i) table.takes(dims);
-      table.gives(dims);
+    case Op::softmax_grad:
+      alike(node, table.own_but(table.result(0), {static_cast<int>(table.result(0).size()) - 1}), table);
       if (node.op == Op::softmax_grad) table.linear_in({1});
       return;
-    }
     case Op::rms_norm: return rms_norm(table, false);
     case Op::rms_norm_grad: return rms_norm(table, true);
     case Op::rope: return rope(table);
@@ -351,7 +341,7 @@ void fill_in(const Graph& graph, const Node& node, Table& table) {
     case Op::cross_entropy_grad: return cross_entropy(node, table);
     case Op::vocab_scores: return vocab_scores(table);
     case Op::cross_entropy_of_scores: return cross_entropy_of_scores(table);
-    case Op::top_k: return top_k(node, table);
+    case Op::top_k:
     case Op::top_k_grad:
     case Op::spread:
     case Op::spread_grad: return per_token(node, table);

@@ -55,7 +55,7 @@ class Walk {
     }
     std::size_t root = 0;
     for (const Node& node : in_.nodes) {
-      if (node.op == Op::input || node.op == Op::parameter) {
+      if (graph::is_root(node)) {
         trained_[at(node.results[0])] = node.op == Op::parameter || (root < trained.size() && trained[root]);
         add_root(node, roots.at(root++));
       } else {

@@ -10,10 +10,9 @@ namespace {
 using graph::ReshardOf;
 using sharding::AxisIndex;
 using sharding::AxisList;
+using sharding::holds;
 using sharding::Spec;
 using Kind = ReshardOf::Kind;
-
-bool holds(const AxisList& axes, AxisIndex axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
 
 bool all_within(const AxisList& axes, const AxisList& others) {
   return std::all_of(axes.begin(), axes.end(), [&](AxisIndex axis) { return holds(others, axis); });
@@ -175,12 +174,6 @@ std::vector<ReshardStep> reshard_steps(const Spec& from, const Spec& to, const m
   start.partial = sorted(start.partial);
   goal.partial = sorted(goal.partial);
   return Way(std::move(start), goal, mesh).find();
-}
-
-AxisList distinct_axes(const Spec& spec) {
-  AxisList axes = spec.partial;
-  for (const AxisList& dim : spec.dims) axes.insert(axes.end(), dim.begin(), dim.end());
-  return sorted(std::move(axes));
 }
 
 }  // namespace moesh::partition

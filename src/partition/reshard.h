@@ -18,7 +18,4 @@ struct ReshardStep {
 // larger. `to` may be a partial sum only over axes that `from` is one over. Axes have sizes above 1.
 std::vector<ReshardStep> reshard_steps(const sharding::Spec& from, const sharding::Spec& to, const mesh::Mesh& mesh);
 
-// The axes over which a value's shards differ, sorted: those that shard it and those over which it is a partial sum.
-sharding::AxisList distinct_axes(const sharding::Spec& spec);
-
 }  // namespace moesh::partition

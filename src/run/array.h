@@ -35,7 +35,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
   Array allocate(Shape shape, DType dtype);
   bool only_counts() const { return only_counts_; }
   std::size_t peak_bytes() const { return peak_; }
-  void reset_peak() { peak_ = live_; }
 
  private:
   explicit Pool(bool only_counts) : only_counts_(only_counts) {}

@@ -17,8 +17,6 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
-
 // A stacked value seen as [outer, iterations, inner].
 struct Stacked {
   std::int64_t outer = 1;
@@ -82,12 +80,6 @@ void put_slice(const Array& slice, const Array& stacked, const graph::RepeatOf& 
     std::memcpy(layout.block(stacked.view, row, iteration), slice.as<std::byte>() + row * layout.inner_bytes,
                 static_cast<std::size_t>(layout.inner_bytes));
   }
-}
-
-Shape sizes(const std::vector<Range>& block) {
-  Shape shape;
-  for (const Range& range : block) shape.push_back(range.size());
-  return shape;
 }
 
 Shape begins(const std::vector<Range>& block) {
@@ -184,7 +176,7 @@ void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
     }
     std::vector<Array> made;
     for (std::size_t i = 0; i < results.size(); ++i) {
-      const Shape shape = sizes(block_of(results[i].shape, results[i].spec, mesh_, at));
+      const Shape shape = shape_of(block_of(results[i].shape, results[i].spec, mesh_, at));
       made.push_back(node.op == Op::reshape ? reshaped(shards[0], shape)
                                             : pool_->allocate(shape, graph.value(node.results[i]).dtype));
     }
@@ -217,7 +209,10 @@ void Executor::run_repeat(const Graph& graph, const Node& node, Values& values) 
   std::vector<Placed> carried;
   for (std::size_t i = 0; i < carried_count; ++i) carried.push_back(values[static_cast<std::size_t>(node.operands[i])]);
   std::vector<Placed> stacked;
-  for (std::size_t i = carried_count; i < node.results.size(); ++i) stacked.push_back(empty(graph.value(node.results[i])));
+  for (std::size_t i = carried_count; i < node.results.size(); ++i) {
+    const graph::Value& value = graph.value(node.results[i]);
+    stacked.push_back(unfilled(value.shape, value.dtype, value.spec, mesh_, *pool_));
+  }
   for (std::int64_t step = 0; step < of.count(); ++step) {
     const std::int64_t iteration = of.reverse ? of.count() - 1 - step : step;
     std::vector<Placed> feeds = std::move(carried);
@@ -239,15 +234,6 @@ void Executor::run_repeat(const Graph& graph, const Node& node, Values& values) 
   for (std::size_t i = 0; i < stacked.size(); ++i) {
     values[static_cast<std::size_t>(node.results[carried_count + i])] = stacked[i];
   }
-}
-
-Placed Executor::empty(const graph::Value& value) {
-  Placed made{value.shape, value.spec, {}};
-  const ShardAxes axes(value.spec, mesh_);
-  for (std::size_t i = 0; i < axes.count(); ++i) {
-    made.shards.push_back(pool_->allocate(sizes(block_of(value.shape, value.spec, mesh_, axes.coordinates(i))), value.dtype));
-  }
-  return made;
 }
 
 }  // namespace moesh::run

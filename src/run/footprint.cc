@@ -28,15 +28,9 @@ std::int64_t peak_of(const Graph& graph, const mesh::Mesh& mesh, const std::func
   std::vector<Placed> feeds;
   std::vector<Placed> kept;
   for (const Node& node : graph.nodes) {
-    if (node.op != graph::Op::input && node.op != graph::Op::parameter) continue;
+    if (!graph::is_root(node)) continue;
     const graph::Value& value = graph.value(node.results.front());
-    feeds.push_back({value.shape, value.spec, {}});
-    const ShardAxes axes(value.spec, mesh);
-    for (std::size_t i = 0; i < axes.count(); ++i) {
-      Shape shape;
-      for (const Range& range : block_of(value.shape, value.spec, mesh, axes.coordinates(i))) shape.push_back(range.size());
-      feeds.back().shards.push_back(pool->allocate(shape, value.dtype));
-    }
+    feeds.push_back(unfilled(value.shape, value.dtype, value.spec, mesh, *pool));
     if (stays(node)) kept.push_back(feeds.back());
   }
   Executor(workers, pool, mesh).run(graph, std::move(feeds));

@@ -11,27 +11,13 @@ namespace {
 
 using sharding::AxisIndex;
 using sharding::AxisList;
+using sharding::holds;
 using sharding::Spec;
-
-AxisList distinct(const Spec& spec) {
-  AxisList axes = spec.partial;
-  for (const AxisList& dim : spec.dims) axes.insert(axes.end(), dim.begin(), dim.end());
-  std::sort(axes.begin(), axes.end());
-  return axes;
-}
-
-bool holds(const AxisList& axes, AxisIndex axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
 
 std::int64_t block_index(const AxisList& axes, const mesh::Mesh& mesh, const Coordinates& at) {
   std::int64_t index = 0;
   for (const AxisIndex axis : axes) index = index * mesh.axis(axis).size() + at[axis];
   return index;
-}
-
-Shape shape_of(const std::vector<Range>& block) {
-  Shape shape;
-  for (const Range& range : block) shape.push_back(range.size());
-  return shape;
 }
 
 // A block of a value, dense.
@@ -147,7 +133,7 @@ ShardAxes::ShardAxes(AxisList axes, const mesh::Mesh& mesh) : axes_(std::move(ax
   for (const AxisIndex axis : axes_) count_ *= static_cast<std::size_t>(mesh.axis(axis).size());
 }
 
-ShardAxes::ShardAxes(const Spec& spec, const mesh::Mesh& mesh) : ShardAxes(distinct(spec), mesh) {}
+ShardAxes::ShardAxes(const Spec& spec, const mesh::Mesh& mesh) : ShardAxes(sharding::distinct_axes(spec), mesh) {}
 
 Coordinates ShardAxes::coordinates(std::size_t index) const {
   Coordinates at(mesh_->axes().size(), 0);
@@ -182,6 +168,21 @@ std::vector<Range> block_of(const Shape& shape, const Spec& spec, const mesh::Me
   return block;
 }
 
+Shape shape_of(const std::vector<Range>& block) {
+  Shape shape;
+  for (const Range& range : block) shape.push_back(range.size());
+  return shape;
+}
+
+Placed unfilled(const Shape& shape, DType dtype, const Spec& spec, const mesh::Mesh& mesh, Pool& pool) {
+  const ShardAxes axes(spec, mesh);
+  Placed made{shape, spec, {}};
+  for (std::size_t i = 0; i < axes.count(); ++i) {
+    made.shards.push_back(pool.allocate(shape_of(block_of(shape, spec, mesh, axes.coordinates(i))), dtype));
+  }
+  return made;
+}
+
 std::int64_t Placed::bytes() const {
   std::int64_t sum = 0;
   for (const Array& shard : shards) sum += shard.bytes();
@@ -206,25 +207,19 @@ Placed place(const Array& whole, const Spec& spec, const mesh::Mesh& mesh, Pool&
 }
 
 Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers& workers) {
-  Spec whole;
-  whole.dims.resize(value.shape.size());
-  return reshard(value, whole, mesh, pool, workers).shards.front();
+  return reshard(value, sharding::whole_spec(value.shape.size()), mesh, pool, workers).shards.front();
 }
 
 Placed reshard(const Placed& value, const Spec& to, const mesh::Mesh& mesh, Pool& pool, Workers& workers) {
   const Sources sources(value, to, mesh);
   const ShardAxes axes(to, mesh);
   const DType dtype = value.shards.front().view.dtype;
-  Placed made{value.shape, to, {}};
-  std::vector<std::vector<Range>> blocks;
-  for (std::size_t i = 0; i < axes.count(); ++i) {
-    blocks.push_back(block_of(value.shape, to, mesh, axes.coordinates(i)));
-    made.shards.push_back(pool.allocate(shape_of(blocks.back()), dtype));
-  }
+  Placed made = unfilled(value.shape, dtype, to, mesh, pool);
   if (pool.only_counts()) return made;
   workers.parallel(static_cast<std::int64_t>(axes.count()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const Coordinates at = axes.coordinates(i);
+      const std::vector<Range> mine = block_of(value.shape, to, mesh, at);
       const Array& shard = made.shards[i];
       const auto each = [&](const auto& visit) {
         for (std::size_t s = 0; s < sources.all().size(); ++s) {
@@ -232,12 +227,12 @@ Placed reshard(const Placed& value, const Spec& to, const mesh::Mesh& mesh, Pool
         }
       };
       if (!sources.sums()) {
-        each([&](const Array& from, const std::vector<Range>& block) { copy_part(from, block, shard, blocks[i]); });
+        each([&](const Array& from, const std::vector<Range>& block) { copy_part(from, block, shard, mine); });
         continue;
       }
       cpu::for_floating(dtype, [&]<typename T>() {
         std::vector<cpu::Wide<T>> sum(static_cast<std::size_t>(shard.view.count()), 0);
-        each([&](const Array& from, const std::vector<Range>& block) { add_part<T>(from, block, sum.data(), blocks[i]); });
+        each([&](const Array& from, const std::vector<Range>& block) { add_part<T>(from, block, sum.data(), mine); });
         for (std::size_t k = 0; k < sum.size(); ++k) shard.as<T>()[k] = cpu::store<T>(sum[k]);
       });
     }

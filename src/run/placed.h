@@ -40,6 +40,8 @@ class ShardAxes {
 // The part of each dim that the shard at these coordinates has: blocks of ceil size, the last ones smaller or empty.
 std::vector<Range> block_of(const Shape& shape, const sharding::Spec& spec, const mesh::Mesh& mesh, const Coordinates& at);
 
+Shape shape_of(const std::vector<Range>& block);
+
 struct Placed {
   Shape shape;  // of the whole
   sharding::Spec spec;
@@ -48,6 +50,9 @@ struct Placed {
   explicit operator bool() const { return !shards.empty(); }
   std::int64_t bytes() const;  // as stored in this process
 };
+
+// Buffers for the shards of a value that is still to be made.
+Placed unfilled(const Shape& shape, DType dtype, const sharding::Spec& spec, const mesh::Mesh& mesh, Pool& pool);
 
 // A whole value, cut as the spec says. A shard that is all of it shares its buffer.
 Placed place(const Array& whole, const sharding::Spec& spec, const mesh::Mesh& mesh, Pool& pool);

@@ -65,9 +65,6 @@ Spec over_data(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) {
   const auto data = mesh.find("data");
   if (!data) return spec;
   const auto tensor = mesh.find("tensor");
-  const auto holds = [](const AxisList& axes, AxisIndex axis) {
-    return std::find(axes.begin(), axes.end(), axis) != axes.end();
-  };
   for (const AxisList& axes : spec.dims) {
     if (holds(axes, *data)) return spec;
   }

@@ -22,6 +22,21 @@ std::string names(const AxisList& axes, const mesh::Mesh& mesh) {
 
 }  // namespace
 
+bool holds(const AxisList& axes, AxisIndex axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
+
+Spec whole_spec(std::size_t rank) {
+  Spec spec;
+  spec.dims.resize(rank);
+  return spec;
+}
+
+AxisList distinct_axes(const Spec& spec) {
+  AxisList axes = spec.partial;
+  for (const AxisList& dim : spec.dims) axes.insert(axes.end(), dim.begin(), dim.end());
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
 Spec without_size_one(const Spec& spec, const mesh::Mesh& mesh) {
   Spec slim;
   for (const AxisList& axes : spec.dims) slim.dims.push_back(larger_than_one(axes, mesh));

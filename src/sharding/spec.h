@@ -20,6 +20,14 @@ struct Spec {
   bool operator==(const Spec&) const = default;
 };
 
+bool holds(const AxisList& axes, AxisIndex axis);
+
+// Nothing sharded.
+Spec whole_spec(std::size_t rank);
+
+// The axes over which a value's shards differ, sorted: those that shard it and those over which it is a partial sum.
+AxisList distinct_axes(const Spec& spec);
+
 // The same spec without axes of size 1, which change nothing.
 Spec without_size_one(const Spec& spec, const mesh::Mesh& mesh);
 

@@ -27,16 +27,13 @@ class Places {
 
   Spec of(const std::string& name, std::size_t rank) const {
     const auto found = specs_.find(name);
-    if (found != specs_.end()) return found->second;
-    Spec whole;
-    whole.dims.resize(rank);
-    return whole;
+    return found != specs_.end() ? found->second : sharding::whole_spec(rank);
   }
 
   std::vector<Spec> of_roots(const Graph& graph) const {
     std::vector<Spec> specs;
     for (const Node& node : graph.nodes) {
-      if (node.op != Op::input && node.op != Op::parameter) continue;
+      if (!graph::is_root(node)) continue;
       specs.push_back(of(node.path, graph.value(node.results.front()).shape.size()));
     }
     return specs;
@@ -96,12 +93,7 @@ class Held {
   explicit Held(const mesh::Mesh& mesh) : mesh_(mesh) {}
 
   void add(const Shape& shape, DType dtype, const Spec& spec) {
-    const run::ShardAxes axes(spec, mesh_);
-    for (std::size_t i = 0; i < axes.count(); ++i) {
-      Shape shard;
-      for (const run::Range& range : run::block_of(shape, spec, mesh_, axes.coordinates(i))) shard.push_back(range.size());
-      held_.push_back(pool_->allocate(shard, dtype));
-    }
+    held_.push_back(run::unfilled(shape, dtype, spec, mesh_, *pool_));
     device_ += elements(sharding::shard_shape(shape, spec, mesh_)) * size_of(dtype);
   }
   std::int64_t process() const { return static_cast<std::int64_t>(pool_->peak_bytes()); }
@@ -110,7 +102,7 @@ class Held {
  private:
   const mesh::Mesh& mesh_;
   std::shared_ptr<run::Pool> pool_ = run::Pool::counting();
-  std::vector<run::Array> held_;
+  std::vector<run::Placed> held_;
   std::int64_t device_ = 0;
 };
 
@@ -122,7 +114,7 @@ StepFootprint footprint_of(const StepPrograms& programs) {
   Held parameters(programs.mesh), moments(programs.mesh), batch(programs.mesh);
   bool is_cut = programs.microbatches > 1;
   for (const Node& node : programs.gradients.nodes) {
-    if (node.op != Op::input && node.op != Op::parameter) continue;
+    if (!graph::is_root(node)) continue;
     const graph::Value& value = programs.gradients.value(node.results.front());
     if (node.op == Op::parameter) {
       parameters.add(value.shape, value.dtype, value.spec);

@@ -129,7 +129,6 @@ ReferenceRun read_layout(const std::string& path) {
   run.name = name_of(path.substr(0, path.size() - std::string(".json").size()));
   add_words(member<Json>(layout, "set", path), run.request);
   run.devices = member<std::int64_t>(layout, "devices", path);
-  run.is_layout = true;
   if (layout.contains("batch")) run.batch = read_safetensors(parent_of(path) + "/" + member<std::string>(layout, "batch", path));
   std::vector<RecordedStep> curve = expected_curve(layout, path, models);
   // Where the layout is to change nothing, the model's tensors hold too.

@@ -22,7 +22,6 @@ struct ReferenceRun {
   std::string name;
   std::vector<std::string> request;  // key=value, as `moesh` takes them
   std::int64_t devices = 1;
-  bool is_layout = false;  // its mesh is part of the request
   TensorFile parameters;
   TensorFile batch;
   std::optional<TensorFile> expect;  // absent for runs of which only the curve was kept

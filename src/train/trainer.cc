@@ -36,10 +36,8 @@ double scalar(const Placed& value) { return static_cast<double>(value.shards.fro
 
 // A value that all devices have.
 Placed everywhere(Array value) {
-  Placed placed{value.view.shape, {}, {}};
-  placed.spec.dims.resize(placed.shape.size());
-  placed.shards.push_back(std::move(value));
-  return placed;
+  const Shape shape = value.view.shape;
+  return {shape, sharding::whole_spec(shape.size()), {std::move(value)}};
 }
 
 // Rows index, index + count, ...: the microbatch that the reference takes.
@@ -118,18 +116,14 @@ Trainer::Trainer(StepPrograms programs, const config::Settings& settings, run::W
       order_(context_order(settings, programs_.mesh)),
       guards_parameters_(settings.text("non_finite_policy") == "skip_step" || settings.boolean("abort_on_nan_loss") ||
                          settings.boolean("abort_on_inf_loss")) {
+  for (const graph::Node& node : programs_.update.nodes) {
+    if (graph::is_root(node)) specs_[node.path] = programs_.update.value(node.results.front()).spec;
+  }
   for (const Trained& trained : parameters()) set_parameter(trained.path, zeros(*pool_, trained.shape, trained.dtype));
 }
 
-Placed Trainer::place_as(const graph::Graph& graph, const std::string& path, const Array& value) {
-  for (const graph::Node& node : graph.nodes) {
-    if ((node.op == graph::Op::input || node.op == graph::Op::parameter) && node.path == path) {
-      Spec spec = graph.value(node.results.front()).spec;
-      spec.dims.resize(value.view.shape.size());
-      return run::place(value, spec, executor_.mesh(), *pool_);
-    }
-  }
-  return everywhere(value);
+Placed Trainer::place(const std::string& path, const Array& value) {
+  return run::place(value, specs_.at(path), executor_.mesh(), *pool_);
 }
 
 void Trainer::set_parameter(const std::string& path, Array value) {
@@ -142,10 +136,10 @@ void Trainer::set_parameter(const std::string& path, Array value) {
       refuse(fmt::format("values of {}, {} was expected", name_of(value.view.dtype), name_of(trained.dtype)), path);
     }
     State& state = state_[path];
-    state.parameter = place_as(programs_.update, path, value);
+    state.parameter = place(path, value);
     state.moments.clear();
     const auto add_moment = [&](const char* name, DType dtype) {
-      state.moments.push_back(place_as(programs_.update, name + path, zeros(*pool_, trained.shape, dtype)));
+      state.moments.push_back(place(name + path, zeros(*pool_, trained.shape, dtype)));
     };
     if (trained.moments > 0) add_moment("mu/", trained.mu_dtype);
     if (trained.moments > 1) add_moment("nu/", trained.dtype);
@@ -158,10 +152,10 @@ std::vector<Placed> Trainer::run_microbatch(const Batch& batch, std::int64_t ind
   std::vector<Placed> feeds;
   for (const graph::Node& node : programs_.gradients.nodes) {
     if (node.op == graph::Op::input) {
-      const Array rows = checked_feed(microbatch(batch.at(node.path), index, count, *pool_),
-                                      programs_.gradients.value(node.results.front()), node.path);
+      const graph::Value& value = programs_.gradients.value(node.results.front());
+      const Array rows = checked_feed(microbatch(batch.at(node.path), index, count, *pool_), value, node.path);
       const Array ordered = order_.empty() ? rows : reordered(rows, order_, *pool_);
-      feeds.push_back(place_as(programs_.gradients, node.path, ordered));
+      feeds.push_back(run::place(ordered, value.spec, executor_.mesh(), *pool_));
     }
     if (node.op == graph::Op::parameter) feeds.push_back(state_.at(node.path).parameter);
   }
@@ -296,7 +290,7 @@ void Trainer::balance_biases(const Placed& load) {
         bias.as<float>()[e * layers + l] += rate * sign;
       }
     }
-    state.parameter = place_as(programs_.update, trained.path, bias);
+    state.parameter = place(trained.path, bias);
   }
 }
 

@@ -54,15 +54,13 @@ class Trainer {
 
   run::Pool& pool() { return *pool_; }
   run::Array whole(const run::Placed& value) const { return run::gathered(value, executor_.mesh(), *pool_, workers_); }
-  const StepPrograms& programs() const { return programs_; }
 
  private:
   struct State {
     run::Placed parameter;
     std::vector<run::Placed> moments;
   };
-  // Laid out as the first input or parameter of that name is in a graph.
-  run::Placed place_as(const graph::Graph& graph, const std::string& path, const run::Array& value);
+  run::Placed place(const std::string& path, const run::Array& value);  // as the update takes it
   void balance_biases(const run::Placed& load);
   std::vector<run::Placed> run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count);
 
@@ -71,6 +69,7 @@ class Trainer {
   std::shared_ptr<run::Pool> pool_;
   run::Executor executor_;
   StepPrograms programs_;
+  std::map<std::string, sharding::Spec> specs_;  // of the update's inputs
   std::vector<std::int64_t> order_;  // of the positions of a row; empty: as they come
   bool guards_parameters_;  // from updates that are not finite
   std::map<std::string, State> state_;

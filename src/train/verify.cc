@@ -150,12 +150,6 @@ namespace {
 
 double distance(const Array& a, const Array& b) { return relative_distance(values_of(a), values_of(b)); }
 
-Batch batch_at(const Subject& subject, std::int64_t step, run::Pool& pool) {
-  const config::BatchSizes& sizes = subject.batch;
-  return make_batch(*open_source(subject.settings, sizes.rows_to_load), step, sizes.rows_to_load, sizes.rows_to_train,
-                    subject.settings.integer("max_target_length"), subject.settings.integer("vocab_size"), pool);
-}
-
 }  // namespace
 
 std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, run::Workers& workers) {
@@ -165,6 +159,8 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   const std::int64_t seed = layout.settings.integer("init_weights_seed");
   initialize(expected, one_device.model, seed, workers);
   initialize(made, layout.model, seed, workers);
+  const config::BatchSizes& sizes = layout.batch;
+  const auto source = open_source(layout.settings, sizes.rows_to_load);
   Worst loss("loss", tolerances.loss);
   Worst balance("balance loss", tolerances.logits);
   Worst logits("logits", tolerances.logits);
@@ -173,7 +169,9 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   for (std::int64_t step = 0; step < steps; ++step) {
     const std::string where = fmt::format("step {}", step);
     // Rows are loaded as the layout loads them.
-    const Batch batch = batch_at(layout, step, made.pool());
+    const Batch batch = make_batch(*source, step, sizes.rows_to_load, sizes.rows_to_train,
+                                   layout.settings.integer("max_target_length"), layout.settings.integer("vocab_size"),
+                                   made.pool());
     const Trainer::Gradients a = expected.gradients(batch);
     const Trainer::Gradients b = made.gradients(batch);
     loss.see(relative(b.metrics.loss, a.metrics.loss), where);

@@ -196,8 +196,7 @@ std::vector<config::AxisRule> random_rules(Draw& draw, const mesh::Mesh& mesh) {
 }
 
 Spec random_spec(Draw& draw, const Shape& shape, const mesh::Mesh& mesh) {
-  Spec spec;
-  spec.dims.resize(shape.size());
+  Spec spec = sharding::whole_spec(shape.size());
   for (AxisIndex axis = 0; axis < mesh.axes().size(); ++axis) {
     if (shape.empty() || draw.below(3) == 0) continue;
     const auto dim = static_cast<std::size_t>(draw.below(static_cast<int>(shape.size())));

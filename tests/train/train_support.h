@@ -12,38 +12,19 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "tests/support.h"
+#include "tests/cli/outcome.h"
+#include "tests/train/safetensors_support.h"
 
 namespace moesh::test {
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-inline Outcome outcome_of(const std::vector<std::string>& words) {
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  const int code = cli::run(words);
-  std::fflush(stdout);
-  std::fflush(stderr);
-  return {code, ::testing::internal::GetCapturedStdout(), ::testing::internal::GetCapturedStderr()};
-}
+using cli::Outcome;
+using cli::outcome_of;
 
 inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// A safetensors file of that header and data.
-inline std::string safetensors(const std::string& header, const std::string& data) {
-  const std::uint64_t length = header.size();
-  std::string bytes(sizeof length, '\0');
-  std::memcpy(bytes.data(), &length, sizeof length);
-  return bytes + header + data;
-}
-
-// The parts of one, to change and put together again.
+// The parts of a safetensors file, to change and put together again.
 struct SafetensorsParts {
   nlohmann::json header;
   std::string data;

@@ -70,9 +70,7 @@ class Training {
   }
 
   run::Placed placed(const Shape& shape, const std::vector<double>& values) {
-    sharding::Spec whole;
-    whole.dims.resize(shape.size());
-    return {shape, whole, {array(shape, values)}};
+    return {shape, sharding::whole_spec(shape.size()), {array(shape, values)}};
   }
 
   cli::Session session;
