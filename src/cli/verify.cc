@@ -61,12 +61,11 @@ Session one_device(const Session& session, std::vector<std::string> request) {
   return open_session(request);
 }
 
+train::Subject subject(const Session& s) { return {s.graph, s.loaded.settings, s.batch, {s.layout, s.target}}; }
+
 std::vector<train::Verdict> against_one_device(const std::vector<std::string>& request, run::Workers& workers) {
   const Session session = open_session(request);
   const Session one = one_device(session, request);
-  const auto subject = [](const Session& s) {
-    return train::Subject{s.graph, s.loaded.settings, s.batch, {s.layout, s.target}};
-  };
   const std::int64_t steps = session.loaded.settings.integer("steps");
   return train::verify_against(subject(one), subject(session), steps < 0 ? kMostSteps : std::min(steps, kMostSteps), workers);
 }
@@ -119,8 +118,7 @@ int run(const Arguments& arguments) {
   for (const std::string& path : arguments.words()) {
     const train::ReferenceRun recorded = train::read_reference_run(path);
     const Session session = session_of(recorded, arguments.request());
-    verdicts.add(recorded.name, path,
-                 train::verify(recorded, session.graph, session.loaded.settings, {session.layout, session.target}, workers));
+    verdicts.add(recorded.name, path, train::verify(recorded, subject(session), workers));
   }
   return verdicts.print(arguments.has("--json"), "as recorded");
 }

@@ -42,9 +42,12 @@ struct MoeShape {
   bool routed_bias = false;
   bool bias = false;  // of the experts' MLPs
   MoeStrategy strategy = MoeStrategy::sparse;
-  bool ring = false;             // sparse: gather tokens rather than exchange them
-  double capacity_factor = -1;   // capacity
-  bool peel_dispatch = false;    // capacity: moe_dispatch_no_expert_sharding
+  bool ring = false;               // sparse: gather tokens rather than exchange them
+  double buffer_factor = -1;       // sparse: room for rows on a device, relative to even load; -1 for all
+  std::int64_t token_chunks = 1;   // sparse: parts of the sequence that pass in turn
+  std::int64_t width_chunks = 1;   // sparse: parts of the width that are fetched in turn
+  double capacity_factor = -1;     // capacity
+  bool peel_dispatch = false;      // capacity: moe_dispatch_no_expert_sharding
 };
 
 struct ModelShape {

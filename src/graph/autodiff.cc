@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "graph/region.h"
 #include "graph/rewrite.h"
 
 namespace moesh::graph {
@@ -42,6 +43,7 @@ Shape stacked_at(Shape shape, const std::vector<std::int64_t>& sizes, int positi
 class Backward {
  public:
   explicit Backward(Builder& builder) : builder_(builder) {}
+  Backward(Builder& builder, const mesh::Mesh& mesh) : builder_(builder), mesh_(&mesh) {}
 
   void seed(ValueId id, Tensor cotangent) { add(id, cotangent); }
 
@@ -79,6 +81,14 @@ class Backward {
  private:
   void add(ValueId id, Tensor cotangent) {
     Tensor& sum = cotangents_[id];
+    if (sum && mesh_ != nullptr) {
+      // Partial sums are added to partial sums over the same axes.
+      const auto parts = [&](Tensor of) { return axes_beyond(builder_.own_axes(of.id), builder_.own_axes(id)); };
+      const sharding::AxisList of_sum = parts(sum);
+      const sharding::AxisList of_new = parts(cotangent);
+      sum = all_sum(sum, *mesh_, axes_beyond(of_sum, of_new));
+      cotangent = all_sum(cotangent, *mesh_, axes_beyond(of_new, of_sum));
+    }
     sum = sum ? graph::add(sum, cotangent) : cotangent;
   }
 
@@ -98,6 +108,7 @@ class Backward {
   std::vector<Tensor> region_cotangents(const Node& node, const std::vector<Tensor>& given);
 
   Builder& builder_;
+  const mesh::Mesh* mesh_ = nullptr;  // in a region's body
   std::map<ValueId, Tensor> cotangents_;
 };
 
@@ -213,28 +224,30 @@ std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vec
   return cotangents;
 }
 
-// The region's forward pass again, on the same local operands, then its backward pass; the cotangents' shards follow the
-// operands.
+// The region's forward pass again, on the same shards, then its backward pass. What a device finds out about a value that it
+// shares with others leaves as a partial sum.
 std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vector<Tensor>& given) {
   const auto& of = std::get<RegionOf>(node.attributes);
-  Builder b;
-  std::map<ValueId, Tensor> known;
-  for (const ValueId id : inputs_of(*of.body)) {
-    known[id] = b.input("operand", of.body->value(id).shape, of.body->value(id).dtype, Labels(of.body->value(id).shape.size()));
-  }
-  std::vector<Tensor> cotangents;
+  Builder b = Builder::of_region(node.path + "'");
+  RegionOf reversed{of.strategy, nullptr, of.operands, {}, of.written_for};
   std::vector<Tensor> operands = tensors(node.operands);
+  const std::vector<ValueId> inputs = inputs_of(*of.body);
+  std::map<ValueId, Tensor> known;
+  for (const ValueId id : inputs) {
+    known[id] = b.shard_input("operand", of.body->value(id).shape, of.body->value(id).dtype, of.body->value(id).spec.partial);
+  }
+  std::vector<Tensor> cotangents(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
-    if (!given[i]) {
-      cotangents.emplace_back();
-      continue;
-    }
+    if (!given[i]) continue;
     const Value& local = of.body->value(of.body->results[i]);
-    cotangents.push_back(b.input("cotangent", local.shape, local.dtype, Labels(local.shape.size())));
+    sharding::Spec spec = of.results[i];
+    spec.partial.clear();
+    cotangents[i] = b.shard_input("cotangent", local.shape, local.dtype, sharding::distinct_axes(spec));
     operands.push_back(given[i]);
+    reversed.operands.push_back(std::move(spec));
   }
   const std::vector<Tensor> again = inline_graph(b, *of.body, known);
-  Backward backward(b);
+  Backward backward(b, *of.written_for);
   const std::size_t end = b.graph().nodes.size();
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (cotangents[i]) backward.seed(again[static_cast<std::size_t>(of.body->results[i])].id, cotangents[i]);
@@ -242,17 +255,16 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
   backward.walk(end);
   std::vector<std::pair<Shape, DType>> results;
   std::vector<std::size_t> floating;
-  std::size_t position = 0;
-  for (const ValueId id : inputs_of(*of.body)) {
-    const Tensor operand = operands[position];
-    if (is_floating(operand.dtype())) {
-      floating.push_back(position);
-      results.emplace_back(operand.shape(), operand.dtype());
-      b.mark_result(backward.cotangent_or_zeros(known[id]));
-    }
-    ++position;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_floating(operands[i].dtype())) continue;
+    const Tensor cotangent = backward.cotangent_or_zeros(known[inputs[i]]);
+    floating.push_back(i);
+    results.emplace_back(operands[i].shape(), operands[i].dtype());
+    reversed.results.push_back(of.operands[i]);
+    reversed.results.back().partial = axes_beyond(b.own_axes(cotangent.id), b.own_axes(known[inputs[i]].id));
+    b.mark_result(cotangent);
   }
-  const RegionOf reversed{of.strategy, std::make_shared<const Graph>(without_dead_nodes(b.take()))};
+  reversed.body = std::make_shared<const Graph>(without_dead_nodes(b.take()));
   const std::vector<Tensor> made = builder_.add(Op::region, "", operands, reversed, results);
   std::vector<Tensor> all(node.operands.size());
   for (std::size_t i = 0; i < floating.size(); ++i) all[floating[i]] = made[i];

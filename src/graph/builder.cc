@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "graph/region.h"
 
 namespace moesh::graph {
 namespace {
@@ -63,6 +64,12 @@ DType Tensor::dtype() const { return builder->graph_.value(id).dtype; }
 
 Builder::Builder(Builder& outer) : outer_(&outer), stage_as_data_(outer.stage_as_data_), scopes_(outer.scopes_) {}
 
+Tensor Builder::shard_input(const std::string& name, Shape shape, DType dtype, sharding::AxisList own_axes) {
+  const Tensor made = input(name, shape, dtype, Labels(shape.size()));
+  graph_.values[static_cast<std::size_t>(made.id)].spec.partial = std::move(own_axes);
+  return made;
+}
+
 std::string Builder::path(const std::string& name) const {
   std::string text = join(scopes_, "/");
   if (!text.empty() && !name.empty()) text += "/";
@@ -84,6 +91,13 @@ std::vector<Tensor> Builder::add(Op op, const std::string& name, const std::vect
     graph_.values.push_back({shape, dtype, node});
     added.results.push_back(id);
     tensors.push_back({this, id});
+  }
+  if (in_region_) {
+    const sharding::Spec spec{std::vector<sharding::AxisList>{}, own_axes_of(graph_, added)};
+    for (const ValueId id : added.results) {
+      graph_.values[static_cast<std::size_t>(id)].spec = spec;
+      graph_.values[static_cast<std::size_t>(id)].spec.dims.resize(graph_.value(id).shape.size());
+    }
   }
   graph_.nodes.push_back(std::move(added));
   return tensors;
@@ -284,21 +298,6 @@ std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vect
   }
   of.body = std::make_shared<const Graph>(inner.take());
   return builder.add(Op::repeat, "", operands, std::move(of), results);
-}
-
-std::vector<Tensor> region(Builder& builder, const std::string& name, const std::string& strategy,
-                           const std::vector<Tensor>& operands, const std::vector<Shape>& local_shapes,
-                           const std::vector<std::pair<Shape, DType>>& results,
-                           const std::function<std::vector<Tensor>(Builder&, const std::vector<Tensor>&)>& build) {
-  const Scope scope(builder, name);
-  Builder inner(builder);
-  std::vector<Tensor> locals;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    locals.push_back(inner.input(fmt::format("operand{}", i), local_shapes[i], operands[i].dtype(),
-                                 Labels(local_shapes[i].size())));
-  }
-  for (const Tensor& result : build(inner, locals)) inner.mark_result(result);
-  return builder.add(Op::region, "", operands, RegionOf{strategy, std::make_shared<const Graph>(inner.take())}, results);
 }
 
 }  // namespace moesh::graph

@@ -26,11 +26,16 @@ class Builder {
  public:
   Builder() = default;
   explicit Builder(Builder& outer);  // of a body
+  // Of a region's body: what is added knows along which axes devices have values of their own.
+  static Builder of_region(std::string path) { return {std::move(path), true}; }
   explicit Builder(Graph graph) : graph_(std::move(graph)) {}  // to go on with
 
   Tensor input(const std::string& name, Shape shape, DType dtype, Labels labels);
   // In a body: the iteration's slice of a parameter that the enclosing repeat stacks.
   Tensor parameter(const std::string& name, Shape shape, DType dtype, ParameterOf attributes);
+  // In a region's body.
+  Tensor shard_input(const std::string& name, Shape shape, DType dtype, sharding::AxisList own_axes);
+  const sharding::AxisList& own_axes(ValueId id) const { return graph_.value(id).spec.partial; }
 
   // Adds a node under the current path joined with `name`.
   std::vector<Tensor> add(Op op, const std::string& name, const std::vector<Tensor>& operands, Attributes attributes,
@@ -58,6 +63,7 @@ class Builder {
  private:
   friend class Scope;
   friend struct Tensor;
+  Builder(std::string path, bool in_region) : in_region_(in_region), scopes_{std::move(path)} {}
   friend std::vector<Tensor> repeat(Builder&, const struct Stack&, const std::vector<Tensor>&,
                                     const std::vector<Tensor>&, const struct Body&);
 
@@ -72,6 +78,7 @@ class Builder {
   Graph graph_;
   Builder* outer_ = nullptr;
   bool stage_as_data_ = false;
+  bool in_region_ = false;
   std::vector<std::string> scopes_;
   std::vector<Pending> stacked_;
 };
@@ -110,12 +117,6 @@ Tensor concat(const std::vector<Tensor>& parts, int dim);
 // Asks for a layout. The name is what `why` and the dumps call it.
 Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint);
 Tensor constrain(const std::string& name, Tensor x, Labels labels);
-
-// A region: `build` is given the operands' local shards and returns the results' ones; `results` are the global shapes.
-std::vector<Tensor> region(Builder& builder, const std::string& name, const std::string& strategy,
-                           const std::vector<Tensor>& operands, const std::vector<Shape>& local_shapes,
-                           const std::vector<std::pair<Shape, DType>>& results,
-                           const std::function<std::vector<Tensor>(Builder&, const std::vector<Tensor>&)>& build);
 
 // Where the layers are stacked: sizes and labels of the dims that stacking adds, and where among a parameter's dims.
 struct Stack {

@@ -165,12 +165,32 @@ Cotangents grouped_matmul_vjp(const Vjp& v) {
   return {drows, v.builder.add_one(Op::grouped_outer, "", outer, {}, weights.shape(), weights.dtype()), {}};
 }
 
-Cotangents ungroup_rows_vjp(const Vjp& v) {
-  std::vector<Tensor> inputs = v.operands;
-  inputs.push_back(v.dy());
-  Cotangents made = v.grad(Op::ungroup_rows_grad, inputs, {v.operands[0], v.operands[1]});
-  made.push_back({});
-  return made;
+Cotangents fetch_rows_vjp(const Vjp& v) {
+  return {v.builder.add_one(Op::return_rows, "", {v.dy(), v.operands[1], v.operands[2]}, v.of<GroupOf>(),
+                            v.operands[0].shape(), v.operands[0].dtype()),
+          {},
+          {}};
+}
+
+Cotangents return_rows_vjp(const Vjp& v) {
+  const Tensor& rows = v.operands[0];
+  const Tensor drows = v.builder.add_one(Op::fetch_rows, "", {v.dy(), v.operands[1], v.operands[2]}, v.of<GroupOf>(),
+                                         rows.shape(), rows.dtype());
+  if (v.operands.size() == 3) return {drows, {}, {}};
+  const Tensor& weights = v.operands[3];
+  const std::vector<Tensor> made = v.builder.add(Op::weighted_rows_grad, "", {rows, weights, drows}, {},
+                                                 {{rows.shape(), rows.dtype()}, {weights.shape(), weights.dtype()}});
+  return {made[0], {}, {}, made[1]};
+}
+
+Cotangents exchange_rows_vjp(const Vjp& v) {
+  GroupOf other_way = v.of<GroupOf>();
+  other_way.back = !other_way.back;
+  return {v.builder.add_one(Op::exchange_rows, "", {v.dy(), v.operands[1], v.operands[2], v.operands[3]}, other_way,
+                            v.operands[0].shape(), v.operands[0].dtype()),
+          {},
+          {},
+          {}};
 }
 
 }  // namespace
@@ -199,13 +219,14 @@ std::vector<Tensor> operand_cotangents(Builder& builder, const Node& node, const
     case Op::top_k: return top_k_vjp(v);
     case Op::spread: return {v.grad(Op::spread_grad, {operands[1], v.dy()}, {operands[0]})[0], {}};
     case Op::slot_mask: return slot_mask_vjp(v);
-    case Op::balance_loss:
-      return {v.grad(Op::balance_loss_grad, {operands[0], operands[1], v.dy()}, {operands[0]})[0], {}};
     case Op::expert_load: return {{}};
-    case Op::group_rows: return {v.grad(Op::group_rows_grad, {results[1], v.dy()}, {operands[0]})[0], {}};
     case Op::grouped_matmul: return grouped_matmul_vjp(v);
     case Op::grouped_bias: return {v.dy(), v.grad(Op::grouped_sum, {v.dy(), operands[2]}, {operands[1]})[0], {}};
-    case Op::ungroup_rows: return ungroup_rows_vjp(v);
+    case Op::fetch_rows: return fetch_rows_vjp(v);
+    case Op::return_rows: return return_rows_vjp(v);
+    case Op::exchange_rows: return exchange_rows_vjp(v);
+    case Op::own_once:
+      return {v.builder.add_one(Op::own_once, "", {v.dy()}, v.of<GroupOf>(), operands[0].shape(), operands[0].dtype())};
     case Op::constraint: return {constrain("", v.dy(), v.of<ConstraintOf>())};
     default: fail(fmt::format("{} has no gradient yet", name_of(node.op)), node.path);
   }

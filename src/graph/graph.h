@@ -42,13 +42,9 @@ enum class Op : std::uint8_t {
   top_k,           // scores [, selection scores]: weights and expert ids of each token
   spread,          // weights, ids: weights laid out over all experts
   slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; never laid out in memory
-  balance_loss,    // scores, ids
-  expert_load,     // ids: how many tokens each expert got, float32
-  group_rows,      // x[T, M], ids[T, K]: a row for each of a token's experts, sorted by expert [T*K, M]; order [T*K],
-                   // which slot (token * K + choice) each row is; sizes [E], rows of each expert
+  expert_load,     // ids[B, S, K]: how many tokens of each row chose each expert [B, E], float32
   grouped_matmul,  // rows[R, K], weights[E, K, N], sizes: each expert's rows times its weights
   grouped_bias,    // rows[R, N], bias[E, N], sizes: each expert's rows plus its bias
-  ungroup_rows,    // rows[R, M], weights[T, K], order: back to the tokens, weighted and summed [T, M]
   constraint,      // the operand, laid out as its labels and the rules say
   stage_state,     // rows regrouped for the stages of a pipeline
   repeat,          // a body run once a layer
@@ -57,6 +53,21 @@ enum class Op : std::uint8_t {
   vocab_scores,    // logits[B, S, V], targets: the targets' logits [B, S], and of each shard of the vocabulary the logarithm
                    // of its summed exponentials [B, S, shards]
   cross_entropy_of_scores,  // the results of vocab_scores, segments: as cross_entropy
+
+  // Only in regions. A slot is one choice of a token, numbered token * K + choice; `sizes` says how many rows each expert
+  // has, and so how many of the R rows that there is room for exist. What a group of devices takes part in says GroupOf.
+  device_index,   // which of the group's devices this is
+  gather,         // x[N, ...] of every device of the group, one after the other
+  all_sum,        // x, added up over the group
+  own_once,       // x on the group's first device, zeros on the others
+  sort_slots,     // ids[T, K] [, index]: the slots of the experts here, sorted by expert, order[R]; sizes[E]; how many were
+                  // dropped, see SortSlotsOf. The experts here are those from index * E on; all without an index.
+  fetch_rows,     // x[T, ...], order, sizes: the row of each slot's token, from whichever device of the group has it
+  return_rows,    // rows[R, ...], order, sizes [, weights[R]]: weighted, and added up for each token by the device that has it
+  plan_exchange,  // counts[devices, all E], index: of the rows that each device has for each expert, those that fit, alike;
+                  // sizes of the experts here; how many of this device's were dropped, see SortSlotsOf
+  exchange_rows,  // rows sorted by expert, counts, kept, sizes: each expert's rows to its device, sorted by expert, then by
+                  // the device they come from. Or the way back, with zeros for what was dropped.
 
   // Gradients that are ops of their own. The last operand is the cotangent.
   unary_grad,          // x, dy: dx
@@ -68,11 +79,9 @@ enum class Op : std::uint8_t {
   top_k_grad,          // scores that the weights came from, ids, dweights: dscores
   spread_grad,         // ids, dspread: dweights
   slot_mask_grad,      // ids, dmask: dweights
-  balance_loss_grad,   // scores, ids, dloss: dscores
-  group_rows_grad,     // order, drows: dx
   grouped_outer,       // rows[R, K], drows[R, N], sizes: dweights[E, K, N]
   grouped_sum,         // drows[R, N], sizes: dbias[E, N]
-  ungroup_rows_grad,   // rows, weights, order, dy: drows, dweights
+  weighted_rows_grad,  // rows[R, M], weights[R], dy[R, M] of each row: drows, dweights
 
   // Learning.
   sum_squares,     // x: a scalar, float32
@@ -175,7 +184,8 @@ struct TopKOf {
   std::int64_t groups = 0;       // 0: no groups
   std::int64_t chosen_groups = 0;
   int group_score_terms = 2;     // best scores summed to a group's score
-  bool random = false;
+  bool random = false;  // experts are drawn, whatever the scores
+  double skew = 0;      // of the draws: expert e has the probability (e + 1)^-skew
 };
 struct SpreadOf {
   std::int64_t experts = 1;
@@ -183,11 +193,6 @@ struct SpreadOf {
 struct SlotMaskOf {
   std::int64_t experts = 1;
   std::int64_t capacity = 1;  // slots an expert has for a row of the batch
-};
-struct BalanceLossOf {
-  std::int64_t experts = 1;
-  double weight = 0;
-  std::int64_t rows = 1;  // of the batch, over which the loss is a mean
 };
 using ConstraintOf = sharding::Constraint;
 struct StageStateOf {
@@ -216,10 +221,28 @@ struct GroupedMatmulOf {
   bool transpose = false;  // weights[E, N, K]
 };
 
-// Local work with collectives of its own on operands and results that are laid out as their constraints say.
+// Local work with collectives of its own. The body's inputs and results are the shards of the region's, in order; its values
+// have the shapes of one device, and the `partial` axes of their specs are those along which devices have values of their own.
 struct RegionOf {
   std::string strategy;  // "ring", "all-to-all"
-  std::shared_ptr<const Graph> body;  // its inputs and results are the local shards of the region's, in order
+  std::shared_ptr<const Graph> body;
+  std::vector<sharding::Spec> operands;  // how they have to lie
+  std::vector<sharding::Spec> results;   // how they come; partial sums included
+  std::shared_ptr<const mesh::Mesh> written_for;
+};
+
+// The devices that differ in these axes only, in the order of their coordinates, the first axis major.
+struct GroupOf {
+  sharding::AxisList axes;
+  std::int64_t members = 1;
+  std::int64_t choices = 1;  // slots a token has, for fetch_rows and return_rows
+  bool back = false;         // for exchange_rows
+};
+
+// At most `limit` rows, unless that is 0. What comes later is dropped: slots by expert, then by token; rows of an exchange by
+// the device that they come from, then by expert.
+struct SortSlotsOf {
+  std::int64_t limit = 0;
 };
 
 // One collective, or a slice, on the way from one layout to another.
@@ -248,8 +271,8 @@ struct SgdOf {
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
                  SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf,
-                 TopKOf, SpreadOf, SlotMaskOf, BalanceLossOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
-                 GroupedMatmulOf, ReshardOf>;
+                 TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
+                 GroupedMatmulOf, ReshardOf, GroupOf, SortSlotsOf>;
 
 struct Node {
   Op op = Op::input;

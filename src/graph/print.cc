@@ -73,7 +73,6 @@ struct Describe {
   std::string operator()(const SlotMaskOf& of) const {
     return fmt::format("{} experts x {} slots", of.experts, of.capacity);
   }
-  std::string operator()(const BalanceLossOf& of) const { return fmt::format("weight {:.3g}", of.weight); }
   std::string operator()(const sharding::Constraint& of) const {
     std::string text = words(of.labels);
     if (of.each_dim_alone) text += " each dim alone";
@@ -86,9 +85,12 @@ struct Describe {
   std::string operator()(const ReshardOf& of) const { return std::string(name_of(of.kind)); }
   std::string operator()(const StageStateOf& of) const { return fmt::format("{} stages", of.stages); }
   std::string operator()(const RepeatOf& of) const { return fmt::format("x {} {}", of.count(), words(of.labels)); }
-  std::string operator()(const RegionOf& of) const {
-    return of.strategy;
+  std::string operator()(const RegionOf& of) const { return of.strategy; }
+  std::string operator()(const GroupOf& of) const {
+    return fmt::format("{} devices{}{}", of.members, of.choices > 1 ? fmt::format(", {} choices", of.choices) : "",
+                       of.back ? ", back" : "");
   }
+  std::string operator()(const SortSlotsOf& of) const { return of.limit > 0 ? fmt::format("at most {} rows", of.limit) : ""; }
   std::string operator()(const GroupedMatmulOf& of) const { return of.transpose ? "transposed" : ""; }
 };
 

@@ -24,7 +24,7 @@ inline constexpr const char* entropy_sum = "entropy_sum";  // over the positions
 inline constexpr const char* positions = "positions";      // their number
 inline constexpr const char* logits = "logits";
 inline constexpr const char* balance_loss = "balance_loss";  // only for a model with one
-inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E]; only where the router's bias follows it
+inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E + 1]: tokens of each expert, then dropped choices
 }  // namespace results
 
 graph::Graph build_model(const ModelRequest& request);

@@ -13,9 +13,9 @@ Tensor kernel(Builder& builder, const Context& context, const std::string& name,
   return cast(weight, context.model.compute_dtype);
 }
 
-Shape Context::local(const Shape& shape, const sharding::Constraint& constraint) const {
-  if (mesh == nullptr) return shape;
-  return sharding::shard_shape(shape, sharding::lay(constraint, settings.rules("logical_axis_rules"), *mesh), *mesh);
+sharding::Spec Context::spec_of(const sharding::Constraint& constraint) const {
+  if (mesh == nullptr) return sharding::whole_spec(constraint.labels.size());
+  return sharding::without_size_one(sharding::lay(constraint, settings.rules("logical_axis_rules"), *mesh), *mesh);
 }
 
 graph::Initializer fan_in(std::int64_t inputs, double divisor) {

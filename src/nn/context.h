@@ -19,8 +19,8 @@ struct Context {
   std::int64_t expert_shards = 1;  // shards of the expert dim in activations
   const mesh::Mesh* mesh = nullptr;  // what regions are written for; null: one device
 
-  // The shard that a device has of a value laid out so.
-  Shape local(const Shape& shape, const sharding::Constraint& constraint) const;
+  // How a value lies that is asked for so; axes of size 1 left out.
+  sharding::Spec spec_of(const sharding::Constraint& constraint) const;
 };
 
 // Positions and segments of the tokens, [B, S].

@@ -207,11 +207,12 @@ void alike(const Node& node, const std::vector<int>& dims, Table& table) {
   for (std::size_t i = 0; i < node.results.size(); ++i) table.gives(dims);
 }
 
-// Each token alone, whatever experts or choices it has in its last dim; but random experts follow a token's place in the batch.
-void per_token(const Node& node, Table& table) {
-  const auto* of = std::get_if<graph::TopKOf>(&node.attributes);
-  const bool follows_place = node.op == Op::top_k && of->random;
-  alike(node, follows_place ? std::vector<int>(3, kWhole) : table.own_but(table.operand(0), {2}), table);
+// Each token alone, whatever experts or choices it has in its last dim.
+void per_token(const Node& node, Table& table) { alike(node, table.own_but(table.operand(0), {2}), table); }
+
+void expert_load(Table& table) {
+  const std::vector<int> ids = table.own_but(table.operand(0), {2});
+  table.takes(ids).gives({ids[0], kWhole});
 }
 
 // Rows of the batch stand alone; all else is whole, but for scalars.
@@ -346,10 +347,8 @@ void fill_in(const Graph& graph, const Node& node, Table& table) {
     case Op::spread:
     case Op::spread_grad: return per_token(node, table);
     case Op::slot_mask:
-    case Op::slot_mask_grad:
-    case Op::balance_loss:
-    case Op::balance_loss_grad: return per_row(node, table);
-    case Op::expert_load: table.takes(table.own_but(table.operand(0), {2})).gives({kWhole}); return;
+    case Op::slot_mask_grad: return per_row(node, table);
+    case Op::expert_load: return expert_load(table);
     case Op::unary_grad: table.elementwise().linear_in({1}); return;
     case Op::sum_squares: table.takes(table.own(table.operand(0))).gives({}); return;
     case Op::adam_update:

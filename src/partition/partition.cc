@@ -132,11 +132,10 @@ class Walk {
     switch (node.op) {
       case Op::constraint: return place_constraint(node);
       case Op::repeat: return place_repeat(node);
-      case Op::region:
+      case Op::region: return place_region(node);
       case Op::stage_state:
-        refuse(fmt::format("{} run on one device so far, this mesh has {}",
-                           node.op == Op::region ? "sparse experts" : "the stages of a pipeline", mesh().devices()),
-               node.path, node.op == Op::region ? "sparse_matmul=false" : "ici_pipeline_parallelism=1");
+        refuse(fmt::format("the stages of a pipeline run on one device so far, this mesh has {}", mesh().devices()), node.path,
+               "ici_pipeline_parallelism=1");
       default: return place_op(node);
     }
   }
@@ -247,6 +246,19 @@ class Walk {
   }
 
   void place_repeat(const Node& node);
+
+  // What it needs and what it gives is settled; it is taken as it is.
+  void place_region(const Node& node) {
+    const auto& of = std::get<graph::RegionOf>(node.attributes);
+    Node copy = node;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) copy.operands[i] = version(node.operands[i], of.operands[i]);
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      const graph::Value& result = value(node.results[i]);
+      copy.results[i] = add_value(result.shape, result.dtype, of.results[i]);
+      start(node.results[i], copy.results[i]);
+    }
+    out_.nodes.push_back(std::move(copy));
+  }
 
   const Graph& in_;
   Work& work_;

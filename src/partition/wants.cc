@@ -68,6 +68,11 @@ class Finder {
       }
       return;
     }
+    if (node.op == Op::region) {
+      const auto& wanted = std::get<graph::RegionOf>(node.attributes).operands;
+      for (std::size_t i = 0; i < wanted.size(); ++i) ask(node.operands[i], wanted[i], false);
+      return;
+    }
     if (request_.free_products || !keeps_dims(node) || !wants_[at(node.results[0])]) return;
     const Spec& wanted = *wants_[at(node.results[0])];
     // Norms of rows in pieces are written out, see expand.h.

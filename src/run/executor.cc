@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <numeric>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "graph/rewrite.h"
 #include "run/plain/plain.h"
 
 namespace moesh::run {
@@ -141,7 +143,7 @@ void Executor::run_node(const Graph& graph, const Node& node, Values& values) {
     case Op::constraint: result(0) = operand(0); break;
     case Op::reshard: result(0) = reshard(operand(0), graph.value(node.results[0]).spec, mesh_, *pool_, workers_); break;
     case Op::repeat: run_repeat(graph, node, values); break;
-    case Op::region: run_region(node, values); break;
+    case Op::region: run_region(graph, node, values); break;
     case Op::stage_state: fail("pipeline stages are laid out but not run yet", node.path, "ici_pipeline_parallelism=1");
     default: run_op(graph, node, values);
   }
@@ -150,6 +152,56 @@ void Executor::run_node(const Graph& graph, const Node& node, Values& values) {
   for (std::size_t i = 0; i < node.results.size(); ++i) made.push_back(result(i));
   watch_(node, made);
 }
+
+namespace {
+
+// The devices that an op works with together, seen from one of them.
+class Group {
+ public:
+  Group(const Node& node, const mesh::Mesh& mesh, bool only_counts) : mesh_(mesh) {
+    const auto* of = std::get_if<graph::GroupOf>(&node.attributes);
+    if (of != nullptr && !only_counts) axes_ = of->axes;
+    members_ = sharding::shards(axes_, mesh);
+  }
+
+  std::int64_t members() const { return members_; }
+  std::int64_t member(const Coordinates& at) const { return block_index(axes_, mesh_, at); }
+  Coordinates coordinates(Coordinates at, std::int64_t member) const {
+    for (std::size_t i = axes_.size(); i-- > 0;) {
+      const std::int64_t size = mesh_.axis(axes_[i]).size();
+      at[axes_[i]] = member % size;
+      member /= size;
+    }
+    return at;
+  }
+
+ private:
+  const mesh::Mesh& mesh_;
+  sharding::AxisList axes_;
+  std::int64_t members_ = 1;
+};
+
+std::int64_t sum_of(const Array& sizes) {
+  return std::accumulate(sizes.as<std::int32_t>(), sizes.as<std::int32_t>() + sizes.view.count(), std::int64_t{0});
+}
+
+// How many of the rows that a result has room for are there. `own`: this device's operands.
+std::int64_t rows_made(const Node& node, const Shape& shape, const std::function<const Array&(std::size_t)>& own) {
+  switch (node.op) {
+    case Op::fetch_rows: return sum_of(own(2));
+    case Op::exchange_rows: return std::get<graph::GroupOf>(node.attributes).back ? shape[0] : sum_of(own(3));
+    case Op::unary:
+    case Op::unary_grad:
+    case Op::binary:
+    case Op::cast:
+    case Op::grouped_matmul:
+    case Op::grouped_bias:
+    case Op::weighted_rows_grad: return own(0).view.shape[0];
+    default: return shape[0];
+  }
+}
+
+}  // namespace
 
 // Once for each coordinate along the axes over which an operand's or a result's shards differ: elsewhere devices would do
 // the same again.
@@ -166,40 +218,58 @@ void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
   std::vector<Placed> results;
   for (const ValueId id : node.results) results.push_back({graph.value(id).shape, graph.value(id).spec, {}});
   const ShardAxes all(results.front().spec, mesh_);
+  const Group group(node, mesh_, pool_->only_counts());
   for (std::size_t index = 0; index < all.count(); ++index) {
     const Coordinates at = all.coordinates(index);
     std::vector<Array> shards;
     std::vector<Shape> origins;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      shards.push_back(operands[i]->shards[operand_axes[i].index(at)]);
+      for (std::int64_t m = 0; m < group.members(); ++m) {
+        shards.push_back(operands[i]->shards[operand_axes[i].index(group.members() == 1 ? at : group.coordinates(at, m))]);
+      }
       if (all.count() > 1) origins.push_back(begins(block_of(operands[i]->shape, operands[i]->spec, mesh_, at)));
     }
+    const std::int64_t member = group.member(at);
+    const auto own = [&](std::size_t i) -> const Array& {
+      return shards[i * static_cast<std::size_t>(group.members()) + static_cast<std::size_t>(member)];
+    };
     std::vector<Array> made;
     for (std::size_t i = 0; i < results.size(); ++i) {
-      const Shape shape = shape_of(block_of(results[i].shape, results[i].spec, mesh_, at));
+      Shape shape = shape_of(block_of(results[i].shape, results[i].spec, mesh_, at));
+      if (!shape.empty() && !pool_->only_counts()) shape[0] = rows_made(node, shape, own);
       made.push_back(node.op == Op::reshape ? reshaped(shards[0], shape)
                                             : pool_->allocate(shape, graph.value(node.results[i]).dtype));
     }
-    if (node.op != Op::reshape) run_kernel(kernel, node, shards, made, origins);
+    if (node.op != Op::reshape && !pool_->only_counts()) {
+      std::vector<View> in;
+      std::vector<View> out;
+      for (const Array& shard : shards) in.push_back(shard.view);
+      for (const Array& result : made) out.push_back(result.view);
+      kernel({node.attributes, in, out, workers_, origins, member, group.members()});
+    }
     for (std::size_t i = 0; i < results.size(); ++i) results[i].shards.push_back(std::move(made[i]));
   }
   for (std::size_t i = 0; i < results.size(); ++i) values[static_cast<std::size_t>(node.results[i])] = std::move(results[i]);
 }
 
-void Executor::run_kernel(Kernel kernel, const Node& node, const std::vector<Array>& operands, const std::vector<Array>& results,
-                          const std::vector<Shape>& origins) {
-  std::vector<View> in;
-  std::vector<View> out;
-  for (const Array& operand : operands) in.push_back(operand.view);
-  for (const Array& result : results) out.push_back(result.view);
-  if (!pool_->only_counts()) kernel({node.attributes, in, out, workers_, origins});
-}
-
-void Executor::run_region(const Node& node, Values& values) {
+// The body sees shards as values of their own.
+void Executor::run_region(const Graph& graph, const Node& node, Values& values) {
+  const Graph& body = *graph::body_of(node);
+  const std::vector<ValueId> inputs = graph::inputs_of(body);
   std::vector<Placed> feeds;
-  for (const ValueId id : node.operands) feeds.push_back(values[static_cast<std::size_t>(id)]);
-  const std::vector<Placed> made = run(*graph::body_of(node), std::move(feeds));
-  for (std::size_t i = 0; i < made.size(); ++i) values[static_cast<std::size_t>(node.results[i])] = made[i];
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const graph::Value& local = body.value(inputs[i]);
+    feeds.push_back({local.shape, local.spec, values[static_cast<std::size_t>(node.operands[i])].shards});
+  }
+  const std::vector<Placed> made = run(body, std::move(feeds));
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const graph::Value& whole = graph.value(node.results[i]);
+    const ShardAxes axes(whole.spec, mesh_);
+    const ShardAxes made_axes(made[i].spec, mesh_);
+    Placed result{whole.shape, whole.spec, {}};
+    for (std::size_t s = 0; s < axes.count(); ++s) result.shards.push_back(made[i].shards[made_axes.index(axes.coordinates(s))]);
+    values[static_cast<std::size_t>(node.results[i])] = std::move(result);
+  }
 }
 
 void Executor::run_repeat(const Graph& graph, const Node& node, Values& values) {

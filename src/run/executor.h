@@ -37,9 +37,7 @@ class Executor {
 
   void run_node(const graph::Graph& graph, const graph::Node& node, Values& values);
   void run_op(const graph::Graph& graph, const graph::Node& node, Values& values);
-  void run_kernel(Kernel kernel, const graph::Node& node, const std::vector<Array>& operands, const std::vector<Array>& results,
-                  const std::vector<Shape>& origins);
-  void run_region(const graph::Node& node, Values& values);
+  void run_region(const graph::Graph& graph, const graph::Node& node, Values& values);
   void run_repeat(const graph::Graph& graph, const graph::Node& node, Values& values);
   const std::vector<std::vector<graph::ValueId>>& last_uses(const graph::Graph& graph);
 

@@ -16,8 +16,11 @@ Graph on_one_device(const Graph& graph, const mesh::Mesh& mesh) {
     value.spec = {};
   }
   for (Node& node : local.nodes) {
-    auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes);
-    if (repeat != nullptr) repeat->body = std::make_shared<const Graph>(on_one_device(*repeat->body, mesh));
+    const auto go_into = [&](auto* of) {
+      if (of != nullptr) of->body = std::make_shared<const Graph>(on_one_device(*of->body, mesh));
+    };
+    go_into(std::get_if<graph::RepeatOf>(&node.attributes));
+    go_into(std::get_if<graph::RegionOf>(&node.attributes));
   }
   return local;
 }

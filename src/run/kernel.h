@@ -25,6 +25,7 @@ struct View {
   }
 };
 
+// For ops of a group, `operands` holds each operand of all its devices, one device after the other.
 struct KernelCall {
   const graph::Attributes& attributes;
   std::span<const View> operands;
@@ -32,6 +33,12 @@ struct KernelCall {
   Workers& workers;
   // Where the operands' shards begin in their values; empty when all are whole.
   std::span<const Shape> origins = {};
+  std::int64_t member = 0;   // which device of the group this is
+  std::int64_t members = 1;
+
+  // This device's, or another one's.
+  const View& operand(std::int64_t i) const { return operand(i, member); }
+  const View& operand(std::int64_t i, std::int64_t of) const { return operands[static_cast<std::size_t>(i * members + of)]; }
 };
 
 using Kernel = void (*)(const KernelCall&);

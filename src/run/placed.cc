@@ -14,12 +14,6 @@ using sharding::AxisList;
 using sharding::holds;
 using sharding::Spec;
 
-std::int64_t block_index(const AxisList& axes, const mesh::Mesh& mesh, const Coordinates& at) {
-  std::int64_t index = 0;
-  for (const AxisIndex axis : axes) index = index * mesh.axis(axis).size() + at[axis];
-  return index;
-}
-
 // A block of a value, dense.
 class Block {
  public:
@@ -150,6 +144,12 @@ std::size_t ShardAxes::index(const Coordinates& coordinates) const {
   for (const AxisIndex axis : axes_) {
     index = index * static_cast<std::size_t>(mesh_->axis(axis).size()) + static_cast<std::size_t>(coordinates[axis]);
   }
+  return index;
+}
+
+std::int64_t block_index(const AxisList& axes, const mesh::Mesh& mesh, const Coordinates& at) {
+  std::int64_t index = 0;
+  for (const AxisIndex axis : axes) index = index * mesh.axis(axis).size() + at[axis];
   return index;
 }
 

@@ -37,6 +37,9 @@ class ShardAxes {
   std::size_t count_ = 1;
 };
 
+// Which of a list of axes' blocks a device has, the first axis major.
+std::int64_t block_index(const sharding::AxisList& axes, const mesh::Mesh& mesh, const Coordinates& at);
+
 // The part of each dim that the shard at these coordinates has: blocks of ceil size, the last ones smaller or empty.
 std::vector<Range> block_of(const Shape& shape, const sharding::Spec& spec, const mesh::Mesh& mesh, const Coordinates& at);
 

@@ -258,7 +258,7 @@ StepMetrics Trainer::update(const Gradients& gradients) {
     state.parameter = made[next++];
     for (Placed& moment : state.moments) moment = made[next++];
   }
-  if (gradients.load) balance_biases(gradients.load);
+  if (gradients.load && settings_.real("routed_bias_update_rate") > 0) balance_biases(gradients.load);
   return metrics;
 }
 
@@ -275,7 +275,7 @@ void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, 
 void Trainer::balance_biases(const Placed& load) {
   const auto rate = static_cast<float>(settings_.real("routed_bias_update_rate"));
   const Array loads = whole(load);
-  const std::int64_t experts = loads.view.shape.back();
+  const std::int64_t experts = loads.view.shape.back() - 1;  // the last number is that of dropped choices
   std::int64_t layer = 0;
   for (const Trained& trained : programs_.parameters) {
     if (!trained.path.ends_with("/gate/bias")) continue;
@@ -283,7 +283,7 @@ void Trainer::balance_biases(const Placed& load) {
     const Array bias = copy_of(whole(state.parameter), *pool_);
     const std::int64_t layers = bias.view.count() / experts;
     for (std::int64_t l = 0; l < layers; ++l, ++layer) {
-      const float* row = loads.as<float>() + layer * experts;
+      const float* row = loads.as<float>() + layer * (experts + 1);
       const float mean = std::accumulate(row, row + experts, 0.0f) / static_cast<float>(experts);
       for (std::int64_t e = 0; e < experts; ++e) {
         const float sign = row[e] < mean ? 1.0f : row[e] > mean ? -1.0f : 0.0f;

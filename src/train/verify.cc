@@ -74,10 +74,11 @@ class Worst {
   Verdict verdict_;
 };
 
-Batch batch_of(const ReferenceRun& run, run::Pool& pool) {
+Batch batch_of(const ReferenceRun& run, const config::BatchSizes& sizes, run::Pool& pool) {
   Batch batch;
   for (const char* name : {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"}) {
-    batch[name] = array_of(run.batch.at(name), pool);
+    Array& rows = batch[name] = array_of(run.batch.at(name), pool);
+    if (!rows.view.shape.empty() && rows.view.shape[0] == sizes.rows_to_load) rows.view.shape[0] = sizes.rows_to_train;
   }
   return batch;
 }
@@ -100,14 +101,14 @@ Verdict compare_all(const std::string& quantity, double tolerance, const Trainer
 
 }  // namespace
 
-std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, const config::Settings& settings,
-                            const Where& where, run::Workers& workers) {
+std::vector<Verdict> verify(const ReferenceRun& run, const Subject& subject, run::Workers& workers) {
+  const config::Settings& settings = subject.settings;
   const Tolerances tolerances = tolerances_of(settings);
-  Trainer trainer(step_programs(model, settings, where), settings, workers);
+  Trainer trainer(step_programs(subject.model, settings, subject.where), settings, workers);
   for (const Trained& trained : trainer.parameters()) {
     trainer.set_parameter(trained.path, array_of(run.parameters.at(dotted(trained.path)), trainer.pool()));
   }
-  const Batch batch = batch_of(run, trainer.pool());
+  const Batch batch = batch_of(run, subject.batch, trainer.pool());
   Worst loss("loss", tolerances.loss);
   Worst balance("balance loss", tolerances.logits);
   Worst norms("gradient norms", tolerances.gradients);

@@ -19,9 +19,6 @@ struct Verdict {
   bool passes() const { return error <= tolerance; }  // false for NaN
 };
 
-std::vector<Verdict> verify(const ReferenceRun& run, const graph::Graph& model, const config::Settings& settings,
-                            const Where& where, run::Workers& workers);
-
 // A model as it is to run, and where.
 struct Subject {
   const graph::Graph& model;
@@ -29,6 +26,9 @@ struct Subject {
   config::BatchSizes batch;
   Where where;
 };
+
+// A run on more rows than the layout trains is followed with the first of them, as the layout would load them.
+std::vector<Verdict> verify(const ReferenceRun& run, const Subject& subject, run::Workers& workers);
 
 // Holds a layout against one device: the same initial parameters and batches, step by step.
 std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, run::Workers& workers);

@@ -77,7 +77,7 @@ MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x_BSM, S
   // The result of the last projection keeps both claims, flag or not.
   out_EBCM = constrain_slots(context, "intermediate", out_EBCM, labels::activation_embed_moe, false);
   const Tensor out_BSM = einsum("combine", "ebcm,bsec->bsm", cast(out_EBCM, combine_BSEC.dtype()), combine_BSEC);
-  return {out_BSM, balance_loss(builder, context, scores, routed), expert_load(builder, context, routed)};
+  return result_of(builder, context, out_BSM, scores, routed, {});
 }
 
 }  // namespace moesh::nn

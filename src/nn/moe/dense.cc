@@ -25,8 +25,7 @@ MoeResult dense_moe(Builder& builder, const Context& context, Tensor x_BSM, Scor
   const DType sum_dtype = context.settings.boolean("float32_weight_sum") ? DType::float32 : model.compute_dtype;
   const Tensor out_BSM =
       einsum("combine", "bsem,bse->bsm", cast(out_BSEM, sum_dtype), cast(weights_BSE, sum_dtype));
-  return {cast(out_BSM, model.compute_dtype), balance_loss(builder, context, scores, routed),
-          expert_load(builder, context, routed)};
+  return result_of(builder, context, cast(out_BSM, model.compute_dtype), scores, routed, {});
 }
 
 }  // namespace moesh::nn

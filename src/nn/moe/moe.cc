@@ -14,6 +14,12 @@ MoeResult moe(Builder& builder, const Context& context, const std::string& name,
   return {};
 }
 
+MoeResult result_of(Builder& builder, const Context& context, Tensor out, const Scores& scores, const Routed& routed, Tensor dropped) {
+  const Tensor none = graph::fill(builder, 0, {1}, DType::float32);
+  const Tensor lost = dropped ? reshape(dropped, {1}) : none;
+  return {out, balance_loss(builder, context, scores, routed), graph::concat({expert_load(builder, context, routed), lost}, 0)};
+}
+
 Scores constrain_scores(const Context&, Scores scores, const Labels& labels) {
   const bool one_value = scores.choosing.id == scores.weighing.id;
   const Tensor choosing = constrain("gate_logits", scores.choosing, labels);

@@ -10,7 +10,7 @@ namespace moesh::nn {
 struct MoeResult {
   Tensor out;           // [B, S, M]
   Tensor balance_loss;  // a scalar; absent when the model has none
-  Tensor load;          // [E], tokens of each expert; absent unless the router's bias is balanced by it
+  Tensor load;          // [E + 1], tokens of each expert, and last how many of their choices were dropped
 };
 
 // `label`: of the router kernel's input dim.
@@ -21,7 +21,10 @@ MoeResult dense_moe(Builder& builder, const Context& context, Tensor x, Scores s
 MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x, Scores scores, const Experts& experts);
 MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x, Scores scores, const Experts& experts);
 
-// Constrains the scores of a strategy that works on global shapes, once when both are one value.
+// What a strategy gives besides its output; `dropped` is a scalar, absent where nothing can be dropped.
+MoeResult result_of(Builder& builder, const Context& context, Tensor out, const Scores& scores, const Routed& routed, Tensor dropped);
+
+// Constrains the scores, once when both are one value.
 Scores constrain_scores(const Context& context, Scores scores, const Labels& labels);
 
 }  // namespace moesh::nn

@@ -67,18 +67,32 @@ Tensor spread(Builder& builder, const Context& context, const Routed& routed) {
                          {context.rows, context.length, context.model.moe.experts}, routed.weights.dtype());
 }
 
-Tensor expert_load(Builder& builder, const Context& context, const Routed& routed) {
-  const bool balanced = context.model.moe.routed_bias && context.settings.real("routed_bias_update_rate") > 0;
-  if (!balanced) return {};
-  return builder.add_one(graph::Op::expert_load, "expert_load", {routed.ids}, {}, {context.model.moe.experts},
+namespace {
+
+// How many tokens of each row chose each expert, [B, E].
+Tensor choices(Builder& builder, const Context& context, const Routed& routed) {
+  return builder.add_one(graph::Op::expert_load, "choices", {routed.ids}, {}, {routed.ids.size(0), context.model.moe.experts},
                          DType::float32);
 }
 
+}  // namespace
+
+Tensor expert_load(Builder& builder, const Context& context, const Routed& routed) {
+  const graph::Scope scope(builder, "expert_load");
+  return reduce(graph::Reduction::sum, choices(builder, context, routed), {0});
+}
+
+// For each row and expert the share of the tokens times the mean probability; their mean, times the experts squared.
 Tensor balance_loss(Builder& builder, const Context& context, const Scores& scores, const Routed& routed) {
   const double weight = context.settings.real("load_balance_loss_weight");
   if (weight <= 0) return {};
-  return builder.add_one(graph::Op::balance_loss, "balance_loss", {scores.choosing, routed.ids},
-                         graph::BalanceLossOf{context.model.moe.experts, weight, scores.choosing.size(0)}, {}, DType::float32);
+  const graph::Scope scope(builder, "balance_loss");
+  const Tensor density_BE = choices(builder, context, routed);
+  const Tensor probability_BE = reduce(graph::Reduction::sum, softmax(cast(scores.choosing, DType::float32)), {1});
+  const Tensor sum = reduce(graph::Reduction::sum, multiply(density_BE, probability_BE), {0, 1});
+  const auto length = static_cast<double>(scores.choosing.size(1));
+  const auto rows = static_cast<double>(scores.choosing.size(0));
+  return graph::scale(sum, weight * static_cast<double>(context.model.moe.experts) / (rows * length * length));
 }
 
 }  // namespace moesh::nn

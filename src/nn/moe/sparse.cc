@@ -1,84 +1,105 @@
-// Rows sorted by expert and multiplied in groups, in a region whose collectives are spelled out: tokens are gathered over
-// the expert axis (ring) or exchanged (all-to-all).
+// Experts that work on the rows of their own tokens only, in a region: tokens are dispatched, the experts here multiply them in
+// groups, and the results are combined. Chunks of the tokens pass one after the other.
 // Shape suffixes: B rows, S length, M embedding, T tokens here, K experts a token, R rows sorted by expert, E experts, F width.
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "nn/moe/dispatch.h"
 #include "nn/moe/moe.h"
 #include "sharding/labels.h"
 
 namespace moesh::nn {
 namespace {
 
-// An operand of the region with the layout it comes in.
-struct Operand {
-  Tensor tensor;
-  Shape local;
-};
-
-class Operands {
- public:
-  explicit Operands(const Context& context) : context_(context) {}
-
-  std::size_t add(const std::string& name, Tensor tensor, graph::ConstraintOf constraint) {
-    all_.push_back({constrain(name, tensor, constraint), context_.local(tensor.shape(), constraint)});
-    return all_.size() - 1;
-  }
-  std::vector<Tensor> tensors() const {
-    std::vector<Tensor> made;
-    for (const Operand& operand : all_) made.push_back(operand.tensor);
-    return made;
-  }
-  std::vector<Shape> locals() const {
-    std::vector<Shape> made;
-    for (const Operand& operand : all_) made.push_back(operand.local);
-    return made;
-  }
-
- private:
-  const Context& context_;
-  std::vector<Operand> all_;
-};
+using graph::RegionOperand;
+using sharding::AxisList;
+using sharding::Spec;
 
 graph::ConstraintOf labelled(Labels labels) { return {std::move(labels), false, {}, {}, false}; }
 
 // Weights enter whole but for the experts' own axis and tensor parallelism: what fsdp shards is gathered before.
 graph::ConstraintOf without_fsdp(Labels labels) { return {std::move(labels), false, {"fsdp"}, {}, false}; }
 
-void add_weights(Operands& operands, const Experts& e) {
-  const Labels in_labels{labels::exp, labels::none, labels::mlp_no_fsdp};
-  const Labels out_labels{labels::exp, labels::mlp_no_fsdp, labels::none};
-  operands.add("w0_kernel", e.wi_0, without_fsdp(in_labels));
-  operands.add("w1_kernel", e.wi_1, without_fsdp(in_labels));
-  operands.add("wo_kernel", e.wo, without_fsdp(out_labels));
-  if (!e.wo_bias) return;
-  operands.add("w0_bias", e.wi_0_bias, labelled({labels::exp, labels::activation_mlp}));
-  operands.add("w1_bias", e.wi_1_bias, labelled({labels::exp, labels::activation_mlp}));
-  operands.add("wo_bias", e.wo_bias, labelled({labels::exp, labels::activation_embed}));
-}
-
-struct Grouped {
-  Tensor rows_RM, order_R, sizes_E;
+// The axes that share out the experts, and those that share out the width of each.
+struct ExpertAxes {
+  AxisList experts;
+  AxisList width;
 };
 
-Grouped group(Builder& b, Tensor x_TM, Tensor ids_TK, std::int64_t experts) {
-  const std::int64_t rows = ids_TK.size(0) * ids_TK.size(1);
-  const std::vector<Tensor> made =
-      b.add(graph::Op::group_rows, "group", {x_TM, ids_TK}, {},
-            {{{rows, x_TM.size(1)}, x_TM.dtype()}, {{rows}, DType::int32}, {{experts}, DType::int32}});
-  return {made[0], made[1], made[2]};
+RegionOperand constrained(const Context& context, const std::string& name, Tensor tensor, const graph::ConstraintOf& constraint) {
+  return {constrain(name, tensor, constraint), context.spec_of(constraint)};
 }
 
-Tensor multiply_grouped(Builder& b, const std::string& name, Tensor rows, Tensor weights, Tensor bias, Tensor sizes) {
+ExpertAxes add_weights(const Context& context, std::vector<RegionOperand>& operands, const Experts& e) {
+  const Labels in_labels{labels::exp, labels::none, labels::mlp_no_fsdp};
+  const Labels out_labels{labels::exp, labels::mlp_no_fsdp, labels::none};
+  operands.push_back(constrained(context, "w0_kernel", e.wi_0, without_fsdp(in_labels)));
+  const Spec& spec = operands.back().spec;
+  const ExpertAxes axes{spec.dims[0], spec.dims[2]};
+  operands.push_back(constrained(context, "w1_kernel", e.wi_1, without_fsdp(in_labels)));
+  operands.push_back(constrained(context, "wo_kernel", e.wo, without_fsdp(out_labels)));
+  if (!e.wo_bias) return axes;
+  // Whatever the rules say of biases, here they lie as what they are added to.
+  const auto bias = [&](const char* name, Tensor tensor, const char* label, const AxisList& width) {
+    operands.push_back({constrain(name, tensor, {labels::exp, label}), Spec{{axes.experts, width}, {}}});
+  };
+  bias("w0_bias", e.wi_0_bias, labels::activation_mlp, axes.width);
+  bias("w1_bias", e.wi_1_bias, labels::activation_mlp, axes.width);
+  bias("wo_bias", e.wo_bias, labels::activation_embed, {});
+  return axes;
+}
+
+Experts weights_in(const std::vector<Tensor>& shards, std::size_t first) {
+  Experts e{shards[first], shards[first + 1], shards[first + 2], {}, {}, {}};
+  if (shards.size() == first + 3) return e;
+  e.wi_0_bias = shards[first + 3];
+  e.wi_1_bias = shards[first + 4];
+  e.wo_bias = shards[first + 5];
+  return e;
+}
+
+Tensor multiply_grouped(const std::string& name, Tensor rows, Tensor weights, Tensor bias, Tensor sizes) {
   const Shape shape{rows.size(0), weights.size(2)};
-  const Tensor out = b.add_one(graph::Op::grouped_matmul, name, {rows, weights, sizes}, graph::GroupedMatmulOf{}, shape,
-                               rows.dtype());
-  return bias ? b.add_one(graph::Op::grouped_bias, name, {out, bias, sizes}, {}, shape, rows.dtype()) : out;
+  const Tensor out = rows.builder->add_one(graph::Op::grouped_matmul, name, {rows, weights, sizes}, graph::GroupedMatmulOf{},
+                                           shape, rows.dtype());
+  return bias ? rows.builder->add_one(graph::Op::grouped_bias, name, {out, bias, sizes}, {}, shape, rows.dtype()) : out;
 }
 
-// The local experts on the local rows.
-Tensor run_experts(Builder& b, const Context& context, const Grouped& grouped, const Experts& e) {
-  const Tensor a_RF = multiply_grouped(b, "wi_0", grouped.rows_RM, e.wi_0, e.wi_0_bias, grouped.sizes_E);
-  const Tensor b_RF = multiply_grouped(b, "wi_1", grouped.rows_RM, e.wi_1, e.wi_1_bias, grouped.sizes_E);
-  return multiply_grouped(b, "wo", expert_gate(context, a_RF, b_RF), e.wo, e.wo_bias, grouped.sizes_E);
+// The experts here on their rows. With several parts of the width, one is multiplied while the next is fetched.
+Tensor run_experts(const Context& context, const Dispatched& dispatched, Tensor x_TM, const Experts& e) {
+  const std::int64_t parts = context.model.moe.width_chunks;
+  const std::int64_t part = x_TM.size(1) / parts;
+  Tensor a_RF, b_RF;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const auto cut = [&](Tensor x) { return parts == 1 ? x : graph::slice(x, 1, i * part, part); };
+    const bool is_last = i + 1 == parts;
+    const Tensor rows = dispatched.fetch(cut(x_TM));
+    const auto project = [&](const char* name, Tensor& sum, Tensor weights, Tensor bias) {
+      const Tensor made = multiply_grouped(name, rows, cut(weights), is_last ? bias : Tensor{}, dispatched.sizes_E);
+      sum = sum ? add(sum, made) : made;
+    };
+    project("wi_0", a_RF, e.wi_0, e.wi_0_bias);
+    project("wi_1", b_RF, e.wi_1, e.wi_1_bias);
+  }
+  return multiply_grouped("wo", expert_gate(context, a_RF, b_RF), e.wo, e.wo_bias, dispatched.sizes_E);
 }
+
+void check_chunks(const Context& context, const std::string& path, std::int64_t length_here) {
+  const config::MoeShape& moe = context.model.moe;
+  if (length_here % moe.token_chunks != 0) {
+    refuse(fmt::format("num_moe_token_chunks={} does not divide the {} positions that a device has", moe.token_chunks, length_here),
+           path, "choose a divisor");
+  }
+  if (context.model.emb_dim % moe.width_chunks != 0) {
+    refuse(fmt::format("num_moe_emb_chunks={} does not divide the width of {}", moe.width_chunks, context.model.emb_dim), path,
+           "choose a divisor");
+  }
+}
+
+// The axes of `a` that are also in `b`, in a's order.
+AxisList shared_axes(const AxisList& a, const AxisList& b) { return graph::axes_beyond(a, graph::axes_beyond(a, b)); }
 
 }  // namespace
 
@@ -86,53 +107,54 @@ MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Sco
   // A lone row cannot be shared out over the expert axis, so it is whole on all its devices.
   const char* batch = context.rows > 1 ? labels::activation_batch : "decode_batch_moe";
   const Labels token_labels{batch, labels::activation_norm_length, labels::none};
-  const bool one_score = scores.choosing.id == scores.weighing.id;
-  Operands operands(context);
-  operands.add("inputs", x_BSM, labelled(token_labels));
-  operands.add("gate_logits", scores.choosing, labelled(token_labels));
-  if (!one_score) operands.add("pre_bias_logits", scores.weighing, labelled(token_labels));
-  add_weights(operands, e);
+  std::vector<RegionOperand> operands{constrained(context, "inputs", x_BSM, labelled(token_labels))};
+  const Spec tokens = operands.front().spec;
+  scores = constrain_scores(context, scores, token_labels);
+  const Routed routed = route(builder, context, scores);
+  operands.push_back({routed.ids, tokens});
+  operands.push_back({routed.weights, tokens});
+  const ExpertAxes axes = add_weights(context, operands, e);
 
-  const bool has_loss = context.settings.real("load_balance_loss_weight") > 0;
-  const bool has_load = context.model.moe.routed_bias && context.settings.real("routed_bias_update_rate") > 0;
-  std::vector<std::pair<Shape, DType>> results{{x_BSM.shape(), context.model.compute_dtype}};
-  if (has_loss) results.emplace_back(Shape{}, DType::float32);
-  if (has_load) results.emplace_back(Shape{context.model.moe.experts}, DType::float32);
+  const mesh::Mesh one_device({});
+  const mesh::Mesh& mesh = context.mesh == nullptr ? one_device : *context.mesh;
+  const config::MoeShape& moe = context.model.moe;
+  const AxisList token_axes = shared_axes(axes.experts, sharding::distinct_axes(tokens));
+  const Placement place{graph::group_of(axes.experts, mesh), graph::group_of(token_axes, mesh),
+                        moe.experts / sharding::shards(axes.experts, mesh), moe};
+  // Devices with the same tokens and other experts, or other parts of an expert's width, each add to the result.
+  AxisList partial = graph::axes_beyond(axes.experts, token_axes);
+  partial.insert(partial.end(), axes.width.begin(), axes.width.end());
+  std::sort(partial.begin(), partial.end());
 
   const auto build = [&](Builder& b, const std::vector<Tensor>& in) {
-    std::size_t next = 0;
-    const Tensor x = in[next++];
-    const Tensor choosing = in[next++];
-    const Tensor weighing = one_score ? choosing : in[next++];
-    Experts local{in[next], in[next + 1], in[next + 2], {}, {}, {}};
-    if (e.wo_bias) {
-      local.wi_0_bias = in[next + 3];
-      local.wi_1_bias = in[next + 4];
-      local.wo_bias = in[next + 5];
+    Experts here = weights_in(in, 3);
+    if (here.wo_bias) here.wo_bias = graph::own_once(here.wo_bias, graph::group_of(axes.width, mesh));
+    const Shape shape = in[0].shape();
+    check_chunks(context, builder.path("experts"), shape[1]);
+    const std::int64_t length = shape[1] / moe.token_chunks;
+    const std::int64_t count = shape[0] * length;
+    std::vector<Tensor> outs;
+    Tensor dropped;
+    for (std::int64_t c = 0; c < moe.token_chunks; ++c) {
+      const auto chunk = [&](Tensor x) {
+        const Tensor cut = moe.token_chunks == 1 ? x : graph::slice(x, 1, c * length, length);
+        return reshape(cut, {count, x.size(2)});
+      };
+      const Dispatched dispatched = dispatch(b, place, chunk(in[1]), chunk(in[2]));
+      const Tensor out_RM = run_experts(context, dispatched, chunk(in[0]), here);
+      outs.push_back(reshape(dispatched.combine(out_RM), {shape[0], length, shape[2]}));
+      const Tensor lost = cast(dispatched.dropped, DType::float32);
+      dropped = dropped ? add(dropped, lost) : lost;
     }
-    Context here = context;
-    here.rows = x.size(0);
-    here.length = x.size(1);
-    const Routed routed = route(b, here, {choosing, weighing});
-    const std::int64_t tokens = here.rows * here.length;
-    const std::int64_t k = context.model.moe.experts_per_token;
-    const Grouped grouped = group(b, reshape(x, {tokens, x.size(2)}), reshape(routed.ids, {tokens, k}),
-                                  context.model.moe.experts);
-    const Tensor out_RM = run_experts(b, here, grouped, local);
-    const Tensor out_TM = b.add_one(graph::Op::ungroup_rows, "combine",
-                                    {out_RM, reshape(routed.weights, {tokens, k}), grouped.order_R}, {},
-                                    {tokens, x.size(2)}, out_RM.dtype());
-    std::vector<Tensor> made{reshape(out_TM, x.shape())};
-    if (has_loss) made.push_back(balance_loss(b, here, {choosing, weighing}, routed));
-    if (has_load) made.push_back(expert_load(b, here, routed));
-    return made;
+    Spec out_spec = tokens;
+    out_spec.partial = partial;
+    const Spec count_spec{{}, b.own_axes(dropped.id)};
+    return std::vector<graph::RegionResult>{{outs.size() == 1 ? outs[0] : graph::concat(outs, 1), x_BSM.shape(), out_spec},
+                                            {dropped, {}, count_spec}};
   };
-  const std::vector<Tensor> made = graph::region(builder, "experts", context.model.moe.ring ? "ring" : "all-to-all",
-                                                 operands.tensors(), operands.locals(), results, build);
-  MoeResult result{constrain("output", made[0], {batch, labels::activation_norm_length, labels::activation_embed}), {}, {}};
-  if (has_loss) result.balance_loss = made[1];
-  if (has_load) result.load = made.back();
-  return result;
+  const std::vector<Tensor> made = graph::region(builder, "experts", strategy_name(place), operands, mesh, build);
+  const Tensor out = constrain("output", made[0], {batch, labels::activation_norm_length, labels::activation_embed});
+  return result_of(builder, context, out, scores, routed, made[1]);
 }
 
 }  // namespace moesh::nn

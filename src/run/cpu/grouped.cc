@@ -1,5 +1,5 @@
-// The experts' products on rows sorted by expert, and the sorting.
-// Shape suffixes: T tokens, K choices a token, R rows, M embedding, E experts, N width.
+// The experts' products on rows sorted by expert.
+// Shape suffixes: R rows, K depth, E experts, N width.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -23,14 +23,6 @@ OffsetList begins_of(const View& sizes_E) {
   return begins;
 }
 
-// The row of each slot.
-OffsetList rows_of_slots(const View& order_R) {
-  OffsetList rows(static_cast<std::size_t>(order_R.count()));
-  const auto* order = order_R.as<std::int32_t>();
-  for (std::int64_t row = 0; row < order_R.count(); ++row) rows[static_cast<std::size_t>(order[row])] = row;
-  return rows;
-}
-
 // Calls body(row) for all rows, inside a loop compiled for the machine's vectors.
 template <typename Body>
 void for_rows(const KernelCall& call, std::int64_t count, std::int64_t width, const Body& body) {
@@ -39,31 +31,6 @@ void for_rows(const KernelCall& call, std::int64_t count, std::int64_t width, co
     vectorised(isa, [&]() MOESH_LOOP {
       for (std::int64_t row = begin; row < end; ++row) body(row);
     });
-  });
-}
-
-template <typename T>
-void group_rows_grad_of(const KernelCall& call) {
-  using W = Wide<T>;
-  const View& dx_TM = call.results[0];
-  const std::int64_t width = dx_TM.size(1);
-  if (dx_TM.count() == 0) return;
-  const OffsetList rows = rows_of_slots(call.operands[0]);
-  const std::int64_t k = call.operands[0].count() / dx_TM.size(0);
-  const T* drows = call.operands[1].as<T>();
-  for_rows(call, dx_TM.size(0), width * k, [&](std::int64_t token) MOESH_LOOP {
-    const std::int64_t* of_token = rows.data() + token * k;
-    T* __restrict dx = dx_TM.as<T>() + token * width;
-    constexpr std::int64_t kPiece = 256;
-    for (std::int64_t first = 0; first < width; first += kPiece) {
-      const std::int64_t count = std::min(kPiece, width - first);
-      W sum[kPiece] = {};
-      for (std::int64_t choice = 0; choice < k; ++choice) {
-        const T* __restrict from = drows + of_token[choice] * width + first;
-        for (std::int64_t j = 0; j < count; ++j) sum[j] += load(from[j]);
-      }
-      for (std::int64_t j = 0; j < count; ++j) dx[first + j] = store<T>(sum[j]);
-    }
   });
 }
 
@@ -143,77 +110,7 @@ void grouped_sum_of(const KernelCall& call) {
   });
 }
 
-// The weights' type V and the rows' may differ: weights are mostly float32.
-template <typename T, typename V>
-void ungroup_rows_of(const KernelCall& call) {
-  using W = Wide<T>;
-  constexpr std::int64_t kPiece = 256;
-  const View& out_TM = call.results[0];
-  const std::int64_t width = out_TM.size(1);
-  const std::int64_t k = call.operands[1].size(1);
-  const OffsetList rows = rows_of_slots(call.operands[2]);
-  const T* rows_RM = call.operands[0].as<T>();
-  for_rows(call, out_TM.size(0), width * k, [&](std::int64_t token) MOESH_LOOP {
-    const V* weights = call.operands[1].as<V>() + token * k;
-    T* __restrict out = out_TM.as<T>() + token * width;
-    for (std::int64_t first = 0; first < width; first += kPiece) {
-      const std::int64_t count = std::min(kPiece, width - first);
-      W sum[kPiece] = {};
-      for (std::int64_t choice = 0; choice < k; ++choice) {
-        const T* __restrict from = rows_RM + rows[static_cast<std::size_t>(token * k + choice)] * width + first;
-        const W weight = static_cast<W>(load(weights[choice]));
-        for (std::int64_t j = 0; j < count; ++j) sum[j] += weight * load(from[j]);
-      }
-      for (std::int64_t j = 0; j < count; ++j) out[first + j] = store<T>(sum[j]);
-    }
-  });
-}
-
-template <typename T, typename V>
-void ungroup_rows_grad_of(const KernelCall& call) {
-  using W = Wide<T>;
-  const View& dy_TM = call.operands[3];
-  const std::int64_t width = dy_TM.size(1);
-  const std::int64_t k = call.operands[1].size(1);
-  const auto* order = call.operands[2].as<std::int32_t>();
-  for_rows(call, call.operands[2].count(), width, [&](std::int64_t row) MOESH_LOOP {
-    const std::int64_t slot = order[row];
-    const T* __restrict dy = dy_TM.as<T>() + slot / k * width;
-    const T* __restrict from = call.operands[0].as<T>() + row * width;
-    T* __restrict drow = call.results[0].as<T>() + row * width;
-    const W weight = static_cast<W>(load(call.operands[1].as<V>()[slot]));
-    const W sum = sum_of<W>(width, [&](std::int64_t j) MOESH_LOOP { return load(dy[j]) * load(from[j]); });
-    for (std::int64_t j = 0; j < width; ++j) drow[j] = store<T>(weight * load(dy[j]));
-    call.results[1].as<V>()[slot] = store<V>(sum);
-  });
-}
-
 }  // namespace
-
-void group_rows(const KernelCall& call) {
-  const View& x_TM = call.operands[0];
-  const View& ids_TK = call.operands[1];
-  const auto* ids = ids_TK.as<std::int32_t>();
-  auto* order = call.results[1].as<std::int32_t>();
-  auto* sizes = call.results[2].as<std::int32_t>();
-  std::fill_n(sizes, call.results[2].count(), 0);
-  for (std::int64_t slot = 0; slot < ids_TK.count(); ++slot) ++sizes[ids[slot]];
-  OffsetList next = begins_of(call.results[2]);
-  for (std::int64_t slot = 0; slot < ids_TK.count(); ++slot) {
-    order[next[static_cast<std::size_t>(ids[slot])]++] = static_cast<std::int32_t>(slot);
-  }
-  const std::int64_t bytes = x_TM.size(1) * size_of(x_TM.dtype);
-  call.workers.parallel(ids_TK.count(), grain_of(x_TM.size(1)), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      std::memcpy(call.results[0].as<std::byte>() + row * bytes, x_TM.as<std::byte>() + order[row] / ids_TK.size(1) * bytes,
-                  static_cast<std::size_t>(bytes));
-    }
-  });
-}
-
-void group_rows_grad(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { group_rows_grad_of<T>(call); });
-}
 
 void grouped_matmul(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() { grouped_matmul_of<T>(call); });
@@ -229,18 +126,6 @@ void grouped_bias(const KernelCall& call) {
 
 void grouped_sum(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() { grouped_sum_of<T>(call); });
-}
-
-void ungroup_rows(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() {
-    for_floating(call.operands[1].dtype, [&]<typename V>() { ungroup_rows_of<T, V>(call); });
-  });
-}
-
-void ungroup_rows_grad(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() {
-    for_floating(call.operands[1].dtype, [&]<typename V>() { ungroup_rows_grad_of<T, V>(call); });
-  });
 }
 
 }  // namespace moesh::run::cpu

@@ -50,19 +50,18 @@ void spread(const KernelCall& call);
 void spread_grad(const KernelCall& call);
 void slot_mask(const KernelCall& call);
 void slot_mask_grad(const KernelCall& call);
-void balance_loss(const KernelCall& call);
-void balance_loss_grad(const KernelCall& call);
-void expert_load(const KernelCall& call);
+
+// rows.cc
+void sort_slots(const KernelCall& call);
+void fetch_rows(const KernelCall& call);
+void return_rows(const KernelCall& call);
+void weighted_rows_grad(const KernelCall& call);
 
 // grouped.cc
-void group_rows(const KernelCall& call);
-void group_rows_grad(const KernelCall& call);
 void grouped_matmul(const KernelCall& call);
 void grouped_outer(const KernelCall& call);
 void grouped_bias(const KernelCall& call);
 void grouped_sum(const KernelCall& call);
-void ungroup_rows(const KernelCall& call);
-void ungroup_rows_grad(const KernelCall& call);
 
 // learning.cc
 void sum_squares(const KernelCall& call);

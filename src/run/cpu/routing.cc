@@ -5,9 +5,9 @@
 #include <limits>
 #include <vector>
 
-#include "base/random.h"
 #include "run/cpu/kernels.h"
 #include "run/cpu/simd.h"
+#include "run/random_experts.h"
 
 namespace moesh::run::cpu {
 namespace {
@@ -39,18 +39,17 @@ class Chooser {
   Chooser(const TopKOf& of, std::int64_t experts) : of_(of), experts_(experts), scores_(static_cast<std::size_t>(experts)) {}
 
   template <typename T>
-  void choose(std::int64_t token, const T* choosing, std::int32_t* ids) {
+  void choose(std::int64_t row, std::int64_t position, const T* choosing, std::int32_t* ids) {
     for (std::size_t e = 0; e < scores_.size(); ++e) scores_[e] = load(choosing[e]);
     if (of_.groups > 0) leave_chosen_groups();
-    if (of_.random) draw(token);
+    if (of_.random) draw(row, position);
     choose_largest(scores_.data(), experts_, of_.k, taken_, ids);
   }
 
  private:
-  // The same for every run, and unlike for every token.
-  void draw(std::int64_t token) {
+  void draw(std::int64_t row, std::int64_t position) {
     for (std::size_t e = 0; e < scores_.size(); ++e) {
-      scores_[e] = random_uniform(random_key(0), static_cast<std::uint64_t>(token * experts_) + e);
+      scores_[e] = random_score(row, position, static_cast<std::int64_t>(e), experts_, of_.skew);
     }
   }
 
@@ -135,12 +134,14 @@ void top_k_of(const KernelCall& call) {
   const std::int64_t experts = choosing.shape.back();
   assert(of.k <= experts);
   const std::int64_t tokens = choosing.count() / experts;
+  const std::int64_t length = choosing.size(1);
+  const Shape origin = call.origins.empty() ? Shape{0, 0, 0} : call.origins[0];
   call.workers.parallel(tokens, grain_of(experts * of.k), [&](std::int64_t begin, std::int64_t end) {
     Chooser<W> chooser(of, experts);
     std::vector<W> weights(static_cast<std::size_t>(of.k));
     for (std::int64_t token = begin; token < end; ++token) {
       std::int32_t* ids = call.results[1].as<std::int32_t>() + token * of.k;
-      chooser.choose(token, choosing.as<T>() + token * experts, ids);
+      chooser.choose(origin[0] + token / length, origin[1] + token % length, choosing.as<T>() + token * experts, ids);
       for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = load(weighing[token * experts + ids[i]]);
       weigh<T>(of, weights);
       T* result = call.results[0].as<T>() + token * of.k;
@@ -247,81 +248,6 @@ void slot_mask_grad_of(const KernelCall& call) {
   });
 }
 
-// A row's tokens for each expert, per token of the row.
-std::vector<double> density_of(const View& ids_BSK, std::int64_t row, std::int64_t experts) {
-  const std::int64_t length = ids_BSK.size(1);
-  const std::int64_t choices = length * ids_BSK.size(2);
-  const std::int32_t* ids = ids_BSK.as<std::int32_t>() + row * choices;
-  std::vector<double> density(static_cast<std::size_t>(experts));
-  for (std::int64_t i = 0; i < choices; ++i) density[static_cast<std::size_t>(ids[i])] += 1;
-  for (double& share : density) share /= static_cast<double>(length);
-  return density;
-}
-
-template <typename T>
-void softmax_of_token(const T* scores, std::vector<Wide<T>>& shares) {
-  using W = Wide<T>;
-  for (std::size_t e = 0; e < shares.size(); ++e) shares[e] = load(scores[e]);
-  const W largest = *std::max_element(shares.begin(), shares.end());
-  W sum = 0;
-  for (W& share : shares) sum += share = exp_of(share - largest);
-  for (W& share : shares) share /= sum;
-}
-
-// What the mean over rows and experts, times experts squared and the weight, makes of density times probability.
-double balance_factor(const KernelCall& call) {
-  const auto& of = std::get<graph::BalanceLossOf>(call.attributes);
-  return of.weight * static_cast<double>(of.experts) / static_cast<double>(of.rows);
-}
-
-template <typename T>
-void balance_loss_of(const KernelCall& call) {
-  const View& scores_BSE = call.operands[0];
-  const std::int64_t rows = scores_BSE.size(0), length = scores_BSE.size(1), experts = scores_BSE.size(2);
-  std::vector<double> losses(static_cast<std::size_t>(rows));
-  call.workers.parallel(rows, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<Wide<T>> shares(static_cast<std::size_t>(experts));
-    for (std::int64_t row = begin; row < end; ++row) {
-      const std::vector<double> density = density_of(call.operands[1], row, experts);
-      double loss = 0;
-      for (std::int64_t token = row * length; token < (row + 1) * length; ++token) {
-        softmax_of_token(scores_BSE.as<T>() + token * experts, shares);
-        for (std::size_t e = 0; e < shares.size(); ++e) loss += density[e] * static_cast<double>(shares[e]);
-      }
-      losses[static_cast<std::size_t>(row)] = loss / static_cast<double>(length);
-    }
-  });
-  double sum = 0;
-  for (const double loss : losses) sum += loss;
-  const double value = sum * balance_factor(call);
-  for_floating(call.results[0].dtype, [&]<typename R>() { *call.results[0].as<R>() = store<R>(value); });
-}
-
-template <typename T>
-void balance_loss_grad_of(const KernelCall& call) {
-  using W = Wide<T>;
-  const View& scores_BSE = call.operands[0];
-  const std::int64_t rows = scores_BSE.size(0), length = scores_BSE.size(1), experts = scores_BSE.size(2);
-  double dloss = 0;
-  for_floating(call.operands[2].dtype, [&]<typename R>() { dloss = static_cast<double>(load(*call.operands[2].as<R>())); });
-  const W factor = static_cast<W>(dloss * balance_factor(call) / static_cast<double>(length));
-  call.workers.parallel(rows, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<W> shares(static_cast<std::size_t>(experts));
-    for (std::int64_t row = begin; row < end; ++row) {
-      const std::vector<double> density = density_of(call.operands[1], row, experts);
-      for (std::int64_t token = row * length; token < (row + 1) * length; ++token) {
-        softmax_of_token(scores_BSE.as<T>() + token * experts, shares);
-        W mean = 0;
-        for (std::size_t e = 0; e < shares.size(); ++e) mean += shares[e] * static_cast<W>(density[e]);
-        T* dscores = call.results[0].as<T>() + token * experts;
-        for (std::size_t e = 0; e < shares.size(); ++e) {
-          dscores[e] = store<T>(factor * shares[e] * (static_cast<W>(density[e]) - mean));
-        }
-      }
-    }
-  });
-}
-
 }  // namespace
 
 void top_k(const KernelCall& call) {
@@ -350,24 +276,6 @@ void slot_mask(const KernelCall& call) {
 void slot_mask_grad(const KernelCall& call) {
   for_floating(call.operands[1].dtype, [&]<typename T>() {
     for_floating(call.results[0].dtype, [&]<typename V>() { slot_mask_grad_of<T, V>(call); });
-  });
-}
-
-void balance_loss(const KernelCall& call) {
-  for_floating(call.operands[0].dtype, [&]<typename T>() { balance_loss_of<T>(call); });
-}
-
-void balance_loss_grad(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { balance_loss_grad_of<T>(call); });
-}
-
-void expert_load(const KernelCall& call) {
-  const View& ids = call.operands[0];
-  std::vector<std::int64_t> tokens_per_expert(static_cast<std::size_t>(call.results[0].count()));
-  for (std::int64_t i = 0; i < ids.count(); ++i) ++tokens_per_expert[static_cast<std::size_t>(ids.as<std::int32_t>()[i])];
-  for_floating(call.results[0].dtype, [&]<typename T>() {
-    T* load_E = call.results[0].as<T>();
-    for (std::size_t e = 0; e < tokens_per_expert.size(); ++e) load_E[e] = store<T>(static_cast<double>(tokens_per_expert[e]));
   });
 }
 

@@ -29,12 +29,8 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::top_k: return cpu::top_k;
     case Op::spread: return cpu::spread;
     case Op::slot_mask: return cpu::slot_mask;
-    case Op::balance_loss: return cpu::balance_loss;
-    case Op::expert_load: return cpu::expert_load;
-    case Op::group_rows: return cpu::group_rows;
     case Op::grouped_matmul: return cpu::grouped_matmul;
     case Op::grouped_bias: return cpu::grouped_bias;
-    case Op::ungroup_rows: return cpu::ungroup_rows;
     case Op::unary_grad: return cpu::unary_grad;
     case Op::softmax_grad: return cpu::softmax_grad;
     case Op::rms_norm_grad: return cpu::rms_norm_grad;
@@ -44,14 +40,23 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::top_k_grad: return cpu::top_k_grad;
     case Op::spread_grad: return cpu::spread_grad;
     case Op::slot_mask_grad: return cpu::slot_mask_grad;
-    case Op::balance_loss_grad: return cpu::balance_loss_grad;
-    case Op::group_rows_grad: return cpu::group_rows_grad;
     case Op::grouped_outer: return cpu::grouped_outer;
     case Op::grouped_sum: return cpu::grouped_sum;
-    case Op::ungroup_rows_grad: return cpu::ungroup_rows_grad;
     case Op::sum_squares: return cpu::sum_squares;
     case Op::adam_update: return cpu::adam_update;
     case Op::sgd_update: return cpu::sgd_update;
+    case Op::sort_slots: return cpu::sort_slots;
+    case Op::fetch_rows: return cpu::fetch_rows;
+    case Op::return_rows: return cpu::return_rows;
+    case Op::weighted_rows_grad: return cpu::weighted_rows_grad;
+    // Small: the plain ones serve.
+    case Op::expert_load:
+    case Op::device_index:
+    case Op::gather:
+    case Op::all_sum:
+    case Op::own_once:
+    case Op::plan_exchange:
+    case Op::exchange_rows: return nullptr;
     // Placed, laid out or run by the executor.
     case Op::input:
     case Op::parameter:

@@ -89,42 +89,6 @@ std::vector<std::int64_t> begins(const View& sizes) {
   return all;
 }
 
-void group_rows(const KernelCall& call) {
-  const View& ids = call.operands[1];
-  const std::int64_t k = ids.size(1);
-  std::vector<std::int32_t> order(static_cast<std::size_t>(ids.count()));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return ids.as<std::int32_t>()[a] < ids.as<std::int32_t>()[b];
-  });
-  const View& sizes = call.results[2];
-  std::fill_n(sizes.as<std::int32_t>(), sizes.count(), 0);
-  for (std::int64_t i = 0; i < ids.count(); ++i) ++sizes.as<std::int32_t>()[ids.as<std::int32_t>()[i]];
-  std::copy(order.begin(), order.end(), call.results[1].as<std::int32_t>());
-  const std::int64_t width = call.operands[0].size(1) * size_of(call.operands[0].dtype);
-  for (std::size_t row = 0; row < order.size(); ++row) {
-    std::copy_n(call.operands[0].as<std::byte>() + order[row] / k * width, width,
-                call.results[0].as<std::byte>() + static_cast<std::int64_t>(row) * width);
-  }
-}
-
-void group_rows_grad(const KernelCall& call) {
-  const View& order = call.operands[0];
-  const View& dx = call.results[0];
-  const std::int64_t k = order.count() / dx.size(0);
-  cpu::for_floating(dx.dtype, [&]<typename T>() {
-    const std::int64_t width = dx.size(1);
-    std::vector<Wide<T>> sums(static_cast<std::size_t>(dx.count()), 0);
-    for (std::int64_t row = 0; row < order.count(); ++row) {
-      const std::int64_t token = order.as<std::int32_t>()[row] / k;
-      for (std::int64_t m = 0; m < width; ++m) {
-        sums[static_cast<std::size_t>(token * width + m)] += load(call.operands[1].as<T>()[row * width + m]);
-      }
-    }
-    for (std::size_t i = 0; i < sums.size(); ++i) dx.as<T>()[i] = store<T>(sums[i]);
-  });
-}
-
 void grouped_matmul(const KernelCall& call) {
   const bool transpose = std::get<graph::GroupedMatmulOf>(call.attributes).transpose;
   const auto first = begins(call.operands[2]);
@@ -198,70 +162,15 @@ void grouped_sum(const KernelCall& call) {
   });
 }
 
-// The row of each slot: where order puts it.
-std::vector<std::int64_t> rows_of(const View& order) {
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(order.count()));
-  for (std::int64_t row = 0; row < order.count(); ++row) rows[static_cast<std::size_t>(order.as<std::int32_t>()[row])] = row;
-  return rows;
-}
-
-void ungroup_rows(const KernelCall& call) {
-  const auto rows = rows_of(call.operands[2]);
-  const View& weights = call.operands[1];
-  const std::int64_t k = weights.size(1);
-  const std::int64_t width = call.results[0].size(1);
-  cpu::for_floating(call.results[0].dtype, [&]<typename T>() {
-    cpu::for_floating(weights.dtype, [&]<typename V>() {
-      for (std::int64_t token = 0; token < call.results[0].size(0); ++token) {
-        for (std::int64_t m = 0; m < width; ++m) {
-          Wide<T> sum = 0;
-          for (std::int64_t c = 0; c < k; ++c) {
-            const std::int64_t row = rows[static_cast<std::size_t>(token * k + c)];
-            sum += static_cast<Wide<T>>(load(weights.as<V>()[token * k + c])) * load(call.operands[0].as<T>()[row * width + m]);
-          }
-          call.results[0].as<T>()[token * width + m] = store<T>(sum);
-        }
-      }
-    });
-  });
-}
-
-void ungroup_rows_grad(const KernelCall& call) {
-  const auto rows = rows_of(call.operands[2]);
-  const View& weights = call.operands[1];
-  const View& dy = call.operands[3];
-  const std::int64_t k = weights.size(1);
-  const std::int64_t width = dy.size(1);
-  cpu::for_floating(dy.dtype, [&]<typename T>() {
-    cpu::for_floating(weights.dtype, [&]<typename V>() {
-      for (std::size_t slot = 0; slot < rows.size(); ++slot) {
-        const std::int64_t token = static_cast<std::int64_t>(slot) / k;
-        const auto weight = static_cast<Wide<T>>(load(weights.as<V>()[slot]));
-        Wide<T> sum = 0;
-        for (std::int64_t m = 0; m < width; ++m) {
-          const Wide<T> d = load(dy.as<T>()[token * width + m]);
-          sum += d * load(call.operands[0].as<T>()[rows[slot] * width + m]);
-          call.results[0].as<T>()[rows[slot] * width + m] = store<T>(weight * d);
-        }
-        call.results[1].as<V>()[slot] = store<V>(sum);
-      }
-    });
-  });
-}
-
 }  // namespace
 
 Kernel find_products(graph::Op op) {
   switch (op) {
     case graph::Op::einsum: return einsum;
-    case graph::Op::group_rows: return group_rows;
-    case graph::Op::group_rows_grad: return group_rows_grad;
     case graph::Op::grouped_matmul: return grouped_matmul;
     case graph::Op::grouped_outer: return grouped_outer;
     case graph::Op::grouped_bias: return grouped_bias;
     case graph::Op::grouped_sum: return grouped_sum;
-    case graph::Op::ungroup_rows: return ungroup_rows;
-    case graph::Op::ungroup_rows_grad: return ungroup_rows_grad;
     default: return nullptr;
   }
 }

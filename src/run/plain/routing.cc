@@ -4,10 +4,10 @@
 #include <numeric>
 #include <vector>
 
-#include "base/random.h"
 #include "run/cpu/element.h"
 #include "run/plain/plain.h"
 #include "run/plain/scalar.h"
+#include "run/random_experts.h"
 
 namespace moesh::run::plain {
 namespace {
@@ -47,15 +47,6 @@ void keep_best_groups(const graph::TopKOf& of, std::vector<W>& scores) {
   for (std::size_t e = 0; e < scores.size(); ++e) {
     if (!kept[e / static_cast<std::size_t>(size)]) scores[e] = -std::numeric_limits<W>::infinity();
   }
-}
-
-// The same for every run, and unlike for every token.
-std::vector<std::int32_t> random_experts(std::int64_t token, std::int64_t k, std::int64_t experts) {
-  std::vector<float> draws;
-  for (std::int64_t e = 0; e < experts; ++e) {
-    draws.push_back(random_uniform(random_key(0), static_cast<std::uint64_t>(token * experts + e)));
-  }
-  return largest(draws, k);
 }
 
 // The weights of the chosen scores, and back from their cotangents.
@@ -100,12 +91,17 @@ void top_k(const KernelCall& call) {
   const auto& of = std::get<graph::TopKOf>(call.attributes);
   const std::int64_t experts = call.operands[0].shape.back();
   const View& weighing = call.operands.back();
+  const std::int64_t length = weighing.size(1);
+  const Shape origin = call.origins.empty() ? Shape{0, 0, 0} : call.origins[0];
   for_floating(weighing.dtype, [&]<typename T>() {
     for (std::int64_t token = 0; token < weighing.count() / experts; ++token) {
       std::vector<Wide<T>> scores;
       for (std::int64_t e = 0; e < experts; ++e) scores.push_back(load(call.operands[0].as<T>()[token * experts + e]));
       if (of.groups > 0) keep_best_groups(of, scores);
-      const std::vector<std::int32_t> ids = of.random ? random_experts(token, of.k, experts) : largest(scores, of.k);
+      for (std::int64_t e = 0; of.random && e < experts; ++e) {
+        scores[static_cast<std::size_t>(e)] = random_score(origin[0] + token / length, origin[1] + token % length, e, experts, of.skew);
+      }
+      const std::vector<std::int32_t> ids = largest(scores, of.k);
       std::vector<Wide<T>> chosen;
       for (const std::int32_t id : ids) chosen.push_back(load(weighing.as<T>()[token * experts + id]));
       const std::vector<Wide<T>> weights = weigh(of, chosen);
@@ -219,85 +215,12 @@ void slot_mask_grad(const KernelCall& call) {
   });
 }
 
-// For a row of the batch: how many choices each expert got and the mean probability of each, both a token.
-struct Balance {
-  std::vector<double> density, probability;
-};
-
-template <typename T>
-std::vector<double> probabilities(const T* scores, std::int64_t experts) {
-  std::vector<double> p;
-  for (std::int64_t e = 0; e < experts; ++e) p.push_back(static_cast<double>(load(scores[e])));
-  const double most = *std::max_element(p.begin(), p.end());
-  double sum = 0;
-  for (double& x : p) sum += x = std::exp(x - most);
-  for (double& x : p) x /= sum;
-  return p;
-}
-
-template <typename T>
-Balance balance_of(const KernelCall& call, std::int64_t b) {
-  const View& scores = call.operands[0];
-  const View& ids = call.operands[1];
-  const std::int64_t experts = scores.shape.back();
-  const std::int64_t length = scores.size(1);
-  const std::int64_t k = ids.shape.back();
-  Balance balance{std::vector<double>(static_cast<std::size_t>(experts), 0), std::vector<double>(static_cast<std::size_t>(experts), 0)};
-  const double share = 1 / static_cast<double>(length);
-  for (std::int64_t token = b * length; token < (b + 1) * length; ++token) {
-    for (std::int64_t c = 0; c < k; ++c) balance.density[static_cast<std::size_t>(ids.as<std::int32_t>()[token * k + c])] += share;
-    const auto p = probabilities(scores.as<T>() + token * experts, experts);
-    for (std::size_t e = 0; e < p.size(); ++e) balance.probability[e] += p[e] * share;
-  }
-  return balance;
-}
-
-double balance_factor(const KernelCall& call) {
-  const auto& of = std::get<graph::BalanceLossOf>(call.attributes);
-  return static_cast<double>(of.experts) * of.weight / static_cast<double>(of.rows);
-}
-
-void balance_loss(const KernelCall& call) {
-  for_floating(call.operands[0].dtype, [&]<typename T>() {
-    double sum = 0;
-    for (std::int64_t b = 0; b < call.operands[0].size(0); ++b) {
-      const Balance balance = balance_of<T>(call, b);
-      sum += std::inner_product(balance.density.begin(), balance.density.end(), balance.probability.begin(), 0.0);
-    }
-    store_scalar(call.results[0], sum * balance_factor(call));
-  });
-}
-
-// The counts have no gradient; the probabilities have.
-void balance_loss_grad(const KernelCall& call) {
-  const View& scores = call.operands[0];
-  const std::int64_t experts = scores.shape.back();
-  const std::int64_t length = scores.size(1);
-  const double factor = balance_factor(call) * load_scalar(call.operands[2]) / static_cast<double>(length);
-  for_floating(scores.dtype, [&]<typename T>() {
-    for (std::int64_t b = 0; b < scores.size(0); ++b) {
-      const Balance balance = balance_of<T>(call, b);
-      for (std::int64_t token = b * length; token < (b + 1) * length; ++token) {
-        const auto p = probabilities(scores.as<T>() + token * experts, experts);
-        const double pull = std::inner_product(p.begin(), p.end(), balance.density.begin(), 0.0);
-        for (std::int64_t e = 0; e < experts; ++e) {
-          const auto at = static_cast<std::size_t>(e);
-          call.results[0].as<T>()[token * experts + e] = store<T>(factor * p[at] * (balance.density[at] - pull));
-        }
-      }
-    }
-  });
-}
-
 void expert_load(const KernelCall& call) {
+  const View& ids = call.operands[0];
   const View& out = call.results[0];
-  for_floating(out.dtype, [&]<typename T>() {
-    std::vector<double> tokens_per_expert(static_cast<std::size_t>(out.count()), 0);
-    for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
-      ++tokens_per_expert[static_cast<std::size_t>(call.operands[0].as<std::int32_t>()[i])];
-    }
-    for (std::size_t e = 0; e < tokens_per_expert.size(); ++e) out.as<T>()[e] = store<T>(tokens_per_expert[e]);
-  });
+  const std::int64_t choices = ids.size(1) * ids.size(2);
+  std::fill_n(out.as<float>(), out.count(), 0.0f);
+  for (std::int64_t i = 0; i < ids.count(); ++i) ++out.as<float>()[i / choices * out.size(1) + ids.as<std::int32_t>()[i]];
 }
 
 }  // namespace
@@ -310,8 +233,6 @@ Kernel find_routing(graph::Op op) {
     case graph::Op::spread_grad: return spread_grad;
     case graph::Op::slot_mask: return slot_mask;
     case graph::Op::slot_mask_grad: return slot_mask_grad;
-    case graph::Op::balance_loss: return balance_loss;
-    case graph::Op::balance_loss_grad: return balance_loss_grad;
     case graph::Op::expert_load: return expert_load;
     default: return nullptr;
   }

@@ -1,0 +1,70 @@
+// Regions: bodies on the shapes of one device, with their collectives spelled out.
+//
+// Along some axes the devices have values of their own, along the others the same one; for each value of a body the graph
+// knows which. A cotangent that differs along further axes is a partial sum over those: what each device found out about a
+// value that they share.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/builder.h"
+#include "mesh/mesh.h"
+
+namespace moesh::graph {
+
+struct RegionOperand {
+  Tensor tensor;
+  sharding::Spec spec;  // how it has to lie
+};
+
+struct RegionResult {
+  Tensor local;
+  Shape shape;          // of the whole
+  sharding::Spec spec;  // how it comes; partial sums included
+};
+
+using RegionBody = std::function<std::vector<RegionResult>(Builder&, const std::vector<Tensor>&)>;
+
+// `build` is given the operands' shards and returns those of the results.
+std::vector<Tensor> region(Builder& builder, const std::string& name, const std::string& strategy,
+                           const std::vector<RegionOperand>& operands, const mesh::Mesh& mesh, const RegionBody& build);
+
+// The axes along which the results of a node in a region's body differ.
+sharding::AxisList own_axes_of(const Graph& body, const Node& node);
+
+// The axes of a that b lacks.
+sharding::AxisList axes_beyond(const sharding::AxisList& a, const sharding::AxisList& b);
+
+GroupOf group_of(const sharding::AxisList& axes, const mesh::Mesh& mesh);
+
+Tensor device_index(Builder& builder, const GroupOf& group);
+Tensor gather(Tensor x, const GroupOf& group);
+Tensor all_sum(Tensor x, const mesh::Mesh& mesh, const sharding::AxisList& axes);
+Tensor own_once(Tensor x, const GroupOf& group);
+
+// The slots of the experts here, by expert.
+struct SortedSlots {
+  Tensor order_R, sizes_E, dropped;
+};
+// `index`: of this device among those that share the experts out; absent when all are here.
+SortedSlots sort_slots(Tensor ids_TK, Tensor index, std::int64_t experts_here, std::int64_t limit);
+
+Tensor fetch_rows(Tensor x, const SortedSlots& slots, const GroupOf& group);
+// `weights_R` may be absent; `tokens`: that this device has.
+Tensor return_rows(Tensor rows, const SortedSlots& slots, Tensor weights_R, std::int64_t tokens, const GroupOf& group);
+
+struct Exchange {
+  Tensor counts, kept, sizes_E, dropped;
+  GroupOf group;
+  std::int64_t sent = 0;      // rows before the exchange
+  std::int64_t received = 0;  // room for rows after it
+};
+// `counts`: [devices of the group, experts of all of them].
+Exchange plan_exchange(Tensor counts, Tensor index, std::int64_t experts_here, const GroupOf& group, std::int64_t sent,
+                       std::int64_t received, std::int64_t limit);
+Tensor exchange_rows(Tensor rows, const Exchange& exchange);
+Tensor exchange_back(Tensor rows, const Exchange& exchange);
+
+}  // namespace moesh::graph
