@@ -14,7 +14,7 @@ struct Collective {
   std::string path;
   graph::ReshardOf::Kind kind = graph::ReshardOf::Kind::all_gather;
   sharding::AxisList axes;
-  Shape shape;                  // of the whole value
+  Shape shape;                  // of the whole value; in a region, of the device's own
   std::int64_t group = 1;       // devices that take part together
   std::int64_t runs = 1;        // in a step
   std::int64_t operand_bytes = 0;  // that a device hands in, a run
@@ -23,7 +23,8 @@ struct Collective {
   double total_wire_bytes() const { return wire_bytes * static_cast<double>(runs); }
 };
 
-// Bodies of repeats count as often as they run. Slices are not listed: they send nothing.
+// Bodies of repeats count as often as they run. Slices are not listed: they send nothing. Rows that are sent to experts are
+// counted as an even router would send them.
 std::vector<Collective> collectives_of(const graph::Graph& graph, const mesh::Mesh& mesh);
 
 }  // namespace moesh::partition

@@ -37,6 +37,7 @@ std::string word(const Json& value) { return value.is_string() ? value.get<std::
 cli::Session session_of(const Json& config) {
   std::vector<std::string> request{"model_name=" + word(config["model"]), "compile_topology=" + word(config["topology"]),
                                    "max_target_length=" + word(config["sequence"]), "remat_policy=" + word(config["remat"])};
+  if (config["custom_mesh_and_rule"].is_string()) request.push_back("custom_mesh_and_rule=" + word(config["custom_mesh_and_rule"]));
   for (const auto& [key, value] : config["overrides"].items()) request.push_back(key + "=" + word(value));
   return cli::open_session(request);
 }
@@ -64,6 +65,7 @@ Totals theirs(const Json& golden) {
                                                      {"reduce-scatter", ReshardOf::Kind::reduce_scatter},
                                                      {"all-reduce", ReshardOf::Kind::all_reduce},
                                                      {"all-to-all", ReshardOf::Kind::all_to_all},
+                                                     {"ragged-all-to-all", ReshardOf::Kind::all_to_all},
                                                      {"collective-permute", ReshardOf::Kind::permute}};
   Totals totals;
   for (const Json& entry : golden["collectives"]["list"]) {
@@ -108,7 +110,7 @@ std::vector<std::string> cases() {
 TEST(Compiled, SendsNoMoreThanTheReferencesCompiler) {
   Table table({{"case", false, true, true}, {"collective", false, false}, {"runs", true, false}, {"GB sent", true, false},
                {"theirs: runs", true, false}, {"GB sent", true, false}});
-  ASSERT_EQ(cases().size(), 14u);
+  ASSERT_EQ(cases().size(), 25u);
   for (const std::string& name : cases()) {
     const Json golden = read(name);
     const Totals mine = ours(session_of(golden["config"]));
