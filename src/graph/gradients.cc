@@ -148,9 +148,20 @@ Cotangents top_k_vjp(const Vjp& v) {
   return made;
 }
 
-Cotangents slot_mask_vjp(const Vjp& v) {
-  if (v.operands.size() == 1) return {{}};
-  return {{}, v.grad(Op::slot_mask_grad, {v.operands[0], v.dy()}, {v.operands[1]})[0]};
+// fill_slots and empty_slots are each other's transposes.
+Cotangents slots_vjp(const Vjp& v) {
+  const bool fills = v.node.op == Op::fill_slots;
+  std::vector<Tensor> inputs = v.operands;
+  inputs[0] = v.dy();
+  Cotangents made{v.builder.add_one(fills ? Op::empty_slots : Op::fill_slots, "", inputs, v.node.attributes,
+                                    v.operands[0].shape(), v.operands[0].dtype()),
+                  {}};
+  if (v.operands.size() == 2) return made;
+  const Tensor& filled = fills ? v.dy() : v.operands[0];
+  const Tensor& tokens = fills ? v.operands[0] : v.dy();
+  made.push_back(v.builder.add_one(Op::slot_products, "", {filled, v.operands[1], tokens}, v.node.attributes,
+                                   v.operands[2].shape(), v.operands[2].dtype()));
+  return made;
 }
 
 Cotangents grouped_matmul_vjp(const Vjp& v) {
@@ -218,7 +229,9 @@ std::vector<Tensor> operand_cotangents(Builder& builder, const Node& node, const
     case Op::cross_entropy: return cross_entropy_vjp(v);
     case Op::top_k: return top_k_vjp(v);
     case Op::spread: return {v.grad(Op::spread_grad, {operands[1], v.dy()}, {operands[0]})[0], {}};
-    case Op::slot_mask: return slot_mask_vjp(v);
+    case Op::slots: return {{}};
+    case Op::fill_slots:
+    case Op::empty_slots: return slots_vjp(v);
     case Op::expert_load: return {{}};
     case Op::grouped_matmul: return grouped_matmul_vjp(v);
     case Op::grouped_bias: return {v.dy(), v.grad(Op::grouped_sum, {v.dy(), operands[2]}, {operands[1]})[0], {}};

@@ -41,7 +41,11 @@ enum class Op : std::uint8_t {
   cross_entropy,   // logits, targets, segments: loss summed over the positions that count, and their number
   top_k,           // scores [, selection scores]: weights and expert ids of each token
   spread,          // weights, ids: weights laid out over all experts
-  slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; never laid out in memory
+  slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; see slots.h
+  slots,           // ids[B, S, K]: the slot that each choice takes, expert * C + place, or -1 where it is dropped
+  fill_slots,      // x[B, S, M], slots [, weights[B, S, K]]: each slot's token, weighted, [E, B, C, M]
+  empty_slots,     // y[E, B, C, M], slots [, weights]: what is in each token's slots, weighted and summed [B, S, M]
+  slot_products,   // y[E, B, C, M], slots, z[B, S, M]: of each choice, what is in its slot times z, summed over M [B, S, K]
   expert_load,     // ids[B, S, K]: how many tokens of each row chose each expert [B, E], float32
   grouped_matmul,  // rows[R, K], weights[E, K, N], sizes: each expert's rows times its weights
   grouped_bias,    // rows[R, N], bias[E, N], sizes: each expert's rows plus its bias
@@ -78,7 +82,6 @@ enum class Op : std::uint8_t {
   cross_entropy_grad,  // logits, targets, segments, dsum [, vocab_scores' logarithms]: dlogits
   top_k_grad,          // scores that the weights came from, ids, dweights: dscores
   spread_grad,         // ids, dspread: dweights
-  slot_mask_grad,      // ids, dmask: dweights
   grouped_outer,       // rows[R, K], drows[R, N], sizes: dweights[E, K, N]
   grouped_sum,         // drows[R, N], sizes: dbias[E, N]
   weighted_rows_grad,  // rows[R, M], weights[R], dy[R, M] of each row: drows, dweights

@@ -41,6 +41,10 @@ std::string_view name_of(Op op) {
     case Op::top_k: return "top_k";
     case Op::spread: return "spread";
     case Op::slot_mask: return "slot_mask";
+    case Op::slots: return "slots";
+    case Op::fill_slots: return "fill_slots";
+    case Op::empty_slots: return "empty_slots";
+    case Op::slot_products: return "slot_products";
     case Op::expert_load: return "expert_load";
     case Op::grouped_matmul: return "grouped_matmul";
     case Op::grouped_bias: return "grouped_bias";
@@ -68,7 +72,6 @@ std::string_view name_of(Op op) {
     case Op::cross_entropy_grad: return "cross_entropy_grad";
     case Op::top_k_grad: return "top_k_grad";
     case Op::spread_grad: return "spread_grad";
-    case Op::slot_mask_grad: return "slot_mask_grad";
     case Op::grouped_outer: return "grouped_outer";
     case Op::grouped_sum: return "grouped_sum";
     case Op::weighted_rows_grad: return "weighted_rows_grad";

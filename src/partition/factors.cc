@@ -215,16 +215,28 @@ void expert_load(Table& table) {
   table.takes(ids).gives({ids[0], kWhole});
 }
 
-// Rows of the batch stand alone; all else is whole, but for scalars.
-void per_row(const Node& node, Table& table) {
+// Like a product with a mask [B, S, E, C], of which only the choices exist.
+void with_slots(const Node& node, Table& table) {
+  const Shape& filled = node.op == Op::fill_slots ? table.result(0) : table.operand(0);
+  const int e = table.factor(filled[0]);
+  const int b = table.factor(filled[1]);
+  const int c = table.factor(filled[2]);
+  const int m = table.factor(filled[3]);
+  const int s = table.factor(table.operand(1)[1]);
+  const std::vector<int> slots{b, s, kWhole}, tokens{b, s, m}, all{e, b, c, m};
+  table.takes(node.op == Op::fill_slots ? tokens : all).takes(slots).linear_in({0});
+  if (node.op == Op::slot_products) {
+    table.takes(tokens).gives(slots).linear_in({2});
+    return;
+  }
+  if (node.operands.size() == 3) table.takes(slots).linear_in({2});
+  table.gives(node.op == Op::fill_slots ? all : tokens);
+}
+
+// A slot depends on all choices of its row before it.
+void slots(Table& table) {
   const int b = table.factor(table.operand(0)[0]);
-  const auto dims = [&](const Shape& shape) {
-    std::vector<int> made(shape.size(), kWhole);
-    if (!made.empty()) made[0] = b;
-    return made;
-  };
-  for (std::size_t i = 0; i < node.operands.size(); ++i) table.takes(dims(table.operand(i)));
-  for (std::size_t i = 0; i < node.results.size(); ++i) table.gives(dims(table.result(i)));
+  table.takes({b, kWhole, kWhole}).gives({b, kWhole, kWhole});
 }
 
 // A device that knows the logarithms of all pieces of the vocabulary can do with its own piece of the logits.
@@ -346,8 +358,10 @@ void fill_in(const Graph& graph, const Node& node, Table& table) {
     case Op::top_k_grad:
     case Op::spread:
     case Op::spread_grad: return per_token(node, table);
-    case Op::slot_mask:
-    case Op::slot_mask_grad: return per_row(node, table);
+    case Op::slots: return slots(table);
+    case Op::fill_slots:
+    case Op::empty_slots:
+    case Op::slot_products: return with_slots(node, table);
     case Op::expert_load: return expert_load(table);
     case Op::unary_grad: table.elementwise().linear_in({1}); return;
     case Op::sum_squares: table.takes(table.own(table.operand(0))).gives({}); return;

@@ -229,6 +229,9 @@ void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
       }
       if (all.count() > 1) origins.push_back(begins(block_of(operands[i]->shape, operands[i]->spec, mesh_, at)));
     }
+    for (const Placed& result : results) {
+      if (all.count() > 1) origins.push_back(begins(block_of(result.shape, result.spec, mesh_, at)));
+    }
     const std::int64_t member = group.member(at);
     const auto own = [&](std::size_t i) -> const Array& {
       return shards[i * static_cast<std::size_t>(group.members()) + static_cast<std::size_t>(member)];

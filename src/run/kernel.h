@@ -31,7 +31,7 @@ struct KernelCall {
   std::span<const View> operands;
   std::span<const View> results;  // may not overlap operands
   Workers& workers;
-  // Where the operands' shards begin in their values; empty when all are whole.
+  // Where the shards of operands and, behind them, of results begin in their values; empty when all are whole.
   std::span<const Shape> origins = {};
   std::int64_t member = 0;   // which device of the group this is
   std::int64_t members = 1;

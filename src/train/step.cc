@@ -9,6 +9,7 @@
 #include "graph/autodiff.h"
 #include "graph/matrix_dims.h"
 #include "graph/rewrite.h"
+#include "graph/slots.h"
 #include "models/model.h"
 #include "train/muon.h"
 
@@ -167,7 +168,7 @@ Tensor clip_factor(Tensor norm_squared, double threshold) {
 }  // namespace
 
 graph::Graph gradient_graph(const graph::Graph& model, const config::Settings& settings) {
-  Builder builder(graph::with_saved_values(model, remat_of(settings)));
+  Builder builder(graph::with_saved_values(graph::without_slot_masks(model), remat_of(settings)));
   const DType grad_dtype = parse_dtype(settings.text("grad_dtype")).value_or(DType::float32);
   for (const Tensor& gradient : graph::gradients(differentiated(builder, settings), parameters_of(builder))) {
     builder.mark_result(graph::cast(graph::cast(gradient, grad_dtype), DType::float32));

@@ -56,6 +56,13 @@ Tensor project(const Context& context, const Projection& p, Tensor x, Tensor wei
   return context.model.float32_activations ? cast(out, DType::float32) : out;
 }
 
+// Choices beyond the slots that an expert has for a row.
+Tensor dropped_choices(Builder& builder, const Context& context, const Routed& routed) {
+  const Tensor choices_BE = choices(builder, context, routed);
+  const Tensor beyond_BE = unary(graph::Unary::offset, choices_BE, -static_cast<double>(slots(context)));
+  return reduce(graph::Reduction::sum, unary(graph::Unary::relu, beyond_BE), {0, 1});
+}
+
 }  // namespace
 
 MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x_BSM, Scores scores, const Experts& e) {
@@ -77,7 +84,7 @@ MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x_BSM, S
   // The result of the last projection keeps both claims, flag or not.
   out_EBCM = constrain_slots(context, "intermediate", out_EBCM, labels::activation_embed_moe, false);
   const Tensor out_BSM = einsum("combine", "ebcm,bsec->bsm", cast(out_EBCM, combine_BSEC.dtype()), combine_BSEC);
-  return result_of(builder, context, out_BSM, scores, routed, {});
+  return result_of(builder, context, out_BSM, scores, routed, dropped_choices(builder, context, routed));
 }
 
 }  // namespace moesh::nn

@@ -67,15 +67,10 @@ Tensor spread(Builder& builder, const Context& context, const Routed& routed) {
                          {context.rows, context.length, context.model.moe.experts}, routed.weights.dtype());
 }
 
-namespace {
-
-// How many tokens of each row chose each expert, [B, E].
 Tensor choices(Builder& builder, const Context& context, const Routed& routed) {
   return builder.add_one(graph::Op::expert_load, "choices", {routed.ids}, {}, {routed.ids.size(0), context.model.moe.experts},
                          DType::float32);
 }
-
-}  // namespace
 
 Tensor expert_load(Builder& builder, const Context& context, const Routed& routed) {
   const graph::Scope scope(builder, "expert_load");

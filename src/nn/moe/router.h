@@ -24,7 +24,8 @@ Routed route(Builder& builder, const Context& context, const Scores& scores);
 // The weights laid out over all experts, [B, S, E]; zero where a token does not go.
 Tensor spread(Builder& builder, const Context& context, const Routed& routed);
 
-// Nothing unless the router's bias follows the load.
+// How many tokens of each row chose each expert, [B, E]; of all rows, [E].
+Tensor choices(Builder& builder, const Context& context, const Routed& routed);
 Tensor expert_load(Builder& builder, const Context& context, const Routed& routed);
 
 // Nothing when the model has no such loss.

@@ -48,8 +48,11 @@ void top_k(const KernelCall& call);
 void top_k_grad(const KernelCall& call);
 void spread(const KernelCall& call);
 void spread_grad(const KernelCall& call);
-void slot_mask(const KernelCall& call);
-void slot_mask_grad(const KernelCall& call);
+
+// slots.cc
+void fill_slots(const KernelCall& call);
+void empty_slots(const KernelCall& call);
+void slot_products(const KernelCall& call);
 
 // rows.cc
 void sort_slots(const KernelCall& call);

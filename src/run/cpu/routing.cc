@@ -1,5 +1,4 @@
-// Which experts a token goes to, with what weight and into which slot, and how evenly that came out.
-// Shape suffixes: B rows, S length, E experts, K experts a token, C slots.
+// Which experts a token goes to, and with what weight.
 #include <algorithm>
 #include <cassert>
 #include <limits>
@@ -201,53 +200,6 @@ void spread_grad_of(const KernelCall& call) {
   });
 }
 
-// Calls visit(choice's number in the row, place in the row's mask [S, E, C]) for each choice that gets a slot. Slots of an
-// expert are taken in the order of tokens, and within a token of its choices.
-template <typename Visit>
-void for_slots(const View& ids_BSK, std::int64_t row, std::int64_t experts, std::int64_t slots, const Visit& visit) {
-  const std::int64_t k = ids_BSK.size(2);
-  const std::int64_t choices = ids_BSK.size(1) * k;
-  const std::int32_t* ids = ids_BSK.as<std::int32_t>() + row * choices;
-  std::vector<std::int64_t> taken(static_cast<std::size_t>(experts));
-  for (std::int64_t i = 0; i < choices; ++i) {
-    const std::int64_t slot = taken[static_cast<std::size_t>(ids[i])]++;
-    if (slot < slots) visit(i, ((i / k) * experts + ids[i]) * slots + slot);
-  }
-}
-
-// The mask's type and the weights' may differ.
-template <typename T, typename V>
-void slot_mask_of(const KernelCall& call, const V* weights) {
-  const View& mask_BSEC = call.results[0];
-  const std::int64_t size = mask_BSEC.size(1) * mask_BSEC.size(2) * mask_BSEC.size(3);
-  const std::int64_t choices = call.operands[0].size(1) * call.operands[0].size(2);
-  call.workers.parallel(mask_BSEC.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      T* mask = mask_BSEC.as<T>() + row * size;
-      std::fill_n(mask, size, store<T>(0.0f));
-      for_slots(call.operands[0], row, mask_BSEC.size(2), mask_BSEC.size(3), [&](std::int64_t choice, std::int64_t place) {
-        mask[place] = weights == nullptr ? store<T>(1.0f) : store<T>(load(weights[row * choices + choice]));
-      });
-    }
-  });
-}
-
-template <typename T, typename V>
-void slot_mask_grad_of(const KernelCall& call) {
-  const View& dmask_BSEC = call.operands[1];
-  const std::int64_t size = dmask_BSEC.size(1) * dmask_BSEC.size(2) * dmask_BSEC.size(3);
-  const std::int64_t choices = call.operands[0].size(1) * call.operands[0].size(2);
-  call.workers.parallel(dmask_BSEC.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const T* dmask = dmask_BSEC.as<T>() + row * size;
-      V* dweights = call.results[0].as<V>() + row * choices;
-      std::fill_n(dweights, choices, store<V>(0.0f));
-      for_slots(call.operands[0], row, dmask_BSEC.size(2), dmask_BSEC.size(3),
-                [&](std::int64_t choice, std::int64_t place) { dweights[choice] = store<V>(load(dmask[place])); });
-    }
-  });
-}
-
 }  // namespace
 
 void top_k(const KernelCall& call) {
@@ -264,19 +216,6 @@ void spread(const KernelCall& call) {
 
 void spread_grad(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() { spread_grad_of<T>(call); });
-}
-
-void slot_mask(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() {
-    if (call.operands.size() == 1) return slot_mask_of<T, T>(call, nullptr);
-    for_floating(call.operands[1].dtype, [&]<typename V>() { slot_mask_of<T, V>(call, call.operands[1].as<V>()); });
-  });
-}
-
-void slot_mask_grad(const KernelCall& call) {
-  for_floating(call.operands[1].dtype, [&]<typename T>() {
-    for_floating(call.results[0].dtype, [&]<typename V>() { slot_mask_grad_of<T, V>(call); });
-  });
 }
 
 }  // namespace moesh::run::cpu

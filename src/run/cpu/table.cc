@@ -28,7 +28,9 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::cross_entropy_of_scores: return cpu::cross_entropy_of_scores;
     case Op::top_k: return cpu::top_k;
     case Op::spread: return cpu::spread;
-    case Op::slot_mask: return cpu::slot_mask;
+    case Op::fill_slots: return cpu::fill_slots;
+    case Op::empty_slots: return cpu::empty_slots;
+    case Op::slot_products: return cpu::slot_products;
     case Op::grouped_matmul: return cpu::grouped_matmul;
     case Op::grouped_bias: return cpu::grouped_bias;
     case Op::unary_grad: return cpu::unary_grad;
@@ -39,7 +41,6 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::cross_entropy_grad: return cpu::cross_entropy_grad;
     case Op::top_k_grad: return cpu::top_k_grad;
     case Op::spread_grad: return cpu::spread_grad;
-    case Op::slot_mask_grad: return cpu::slot_mask_grad;
     case Op::grouped_outer: return cpu::grouped_outer;
     case Op::grouped_sum: return cpu::grouped_sum;
     case Op::sum_squares: return cpu::sum_squares;
@@ -50,6 +51,7 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::return_rows: return cpu::return_rows;
     case Op::weighted_rows_grad: return cpu::weighted_rows_grad;
     // Small: the plain ones serve.
+    case Op::slots:
     case Op::expert_load:
     case Op::device_index:
     case Op::gather:
@@ -57,10 +59,11 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::own_once:
     case Op::plan_exchange:
     case Op::exchange_rows: return nullptr;
-    // Placed, laid out or run by the executor.
+    // Placed, laid out or written as other ops, or run by the executor.
     case Op::input:
     case Op::parameter:
     case Op::constraint:
+    case Op::slot_mask:
     case Op::stage_state:
     case Op::repeat:
     case Op::reshard:

@@ -17,6 +17,7 @@ Kernel find_attention(graph::Op op);
 Kernel find_vocabulary(graph::Op op);
 Kernel find_routing(graph::Op op);
 Kernel find_rows(graph::Op op);
+Kernel find_slots(graph::Op op);
 Kernel find_learning(graph::Op op);
 
 }  // namespace moesh::run::plain

@@ -1,4 +1,4 @@
-// Choosing experts and what follows from the choice. Shape suffixes: B rows, S length, E experts, K choices, C slots.
+// Choosing experts and what follows from the choice. Shape suffixes: B rows, S length, E experts, K choices.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -157,64 +157,6 @@ void spread_grad(const KernelCall& call) {
   });
 }
 
-// The slot of each choice within its expert, -1 where it is dropped: tokens in order, a token's choices in order.
-std::vector<std::int64_t> slots_of(const View& ids, std::int64_t experts, std::int64_t capacity) {
-  const std::int64_t choices = ids.size(1) * ids.size(2);
-  std::vector<std::int64_t> slots(static_cast<std::size_t>(ids.count()));
-  for (std::int64_t b = 0; b < ids.size(0); ++b) {
-    std::vector<std::int64_t> taken(static_cast<std::size_t>(experts), 0);
-    for (std::int64_t i = b * choices; i < (b + 1) * choices; ++i) {
-      std::int64_t& next = taken[static_cast<std::size_t>(ids.as<std::int32_t>()[i])];
-      slots[static_cast<std::size_t>(i)] = next < capacity ? next : -1;
-      ++next;
-    }
-  }
-  return slots;
-}
-
-// Where in a [B, S, E, C] mask a choice stands.
-std::int64_t place(const View& ids, std::int64_t i, std::int64_t experts, std::int64_t capacity, std::int64_t slot) {
-  return (i / ids.size(2) * experts + ids.as<std::int32_t>()[i]) * capacity + slot;
-}
-
-void slot_mask(const KernelCall& call) {
-  const auto& of = std::get<graph::SlotMaskOf>(call.attributes);
-  const View& ids = call.operands[0];
-  const View& out = call.results[0];
-  const auto slots = slots_of(ids, of.experts, of.capacity);
-  for_floating(out.dtype, [&]<typename T>() {
-    std::fill_n(out.as<T>(), out.count(), store<T>(0.0f));
-    for (std::int64_t i = 0; i < ids.count(); ++i) {
-      const std::int64_t slot = slots[static_cast<std::size_t>(i)];
-      if (slot < 0) continue;
-      T& entry = out.as<T>()[place(ids, i, of.experts, of.capacity, slot)];
-      if (call.operands.size() == 1) {
-        entry = store<T>(1.0f);
-      } else {
-        for_floating(call.operands[1].dtype, [&]<typename V>() {
-          entry = store<T>(static_cast<Wide<T>>(load(call.operands[1].as<V>()[i])));
-        });
-      }
-    }
-  });
-}
-
-void slot_mask_grad(const KernelCall& call) {
-  const auto& of = std::get<graph::SlotMaskOf>(call.attributes);
-  const View& ids = call.operands[0];
-  const auto slots = slots_of(ids, of.experts, of.capacity);
-  for_floating(call.operands[1].dtype, [&]<typename T>() {
-    for_floating(call.results[0].dtype, [&]<typename V>() {
-      for (std::int64_t i = 0; i < ids.count(); ++i) {
-        const std::int64_t slot = slots[static_cast<std::size_t>(i)];
-        const T* d = call.operands[1].as<T>();
-        const Wide<T> made = slot < 0 ? Wide<T>(0) : load(d[place(ids, i, of.experts, of.capacity, slot)]);
-        call.results[0].as<V>()[i] = store<V>(made);
-      }
-    });
-  });
-}
-
 void expert_load(const KernelCall& call) {
   const View& ids = call.operands[0];
   const View& out = call.results[0];
@@ -231,8 +173,6 @@ Kernel find_routing(graph::Op op) {
     case graph::Op::top_k_grad: return top_k_grad;
     case graph::Op::spread: return spread;
     case graph::Op::spread_grad: return spread_grad;
-    case graph::Op::slot_mask: return slot_mask;
-    case graph::Op::slot_mask_grad: return slot_mask_grad;
     case graph::Op::expert_load: return expert_load;
     default: return nullptr;
   }
