@@ -10,6 +10,10 @@
 namespace moesh::cli {
 namespace {
 
+constexpr Option kOptions[] = {
+    {"--skew", "S", "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"},
+};
+
 constexpr std::string_view kExamples[] = {
     "train steps=2 model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 "
     "vocab_size=256 sparse_matmul=false dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 "
@@ -30,6 +34,7 @@ int run(const Arguments& arguments) {
   std::vector<std::string> request = request_alone(arguments);
   const bool is_first = request.empty();
   if (is_first) request.emplace_back(kFirst);
+  if (const auto skew = arguments.value("--skew")) request.push_back("router_skew=" + *skew);
   const Session session = open_session(request);
   const config::Settings& settings = session.loaded.settings;
   if (!config::has_pipeline(settings)) sharding::check_tolerance(session.layout, settings);
@@ -48,7 +53,7 @@ const Command kTrain{
     "Trains a model on this machine: prints the reference's `completed step:` line for each step and writes the same as\n"
     "JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl. An interrupt ends the run after the step. Without\n"
     "arguments it trains configs/first.yml: a small mixture of experts on a text that Debian ships, over eight devices.",
-    {},
+    kOptions,
     kExamples,
     run};
 

@@ -30,7 +30,7 @@ void collect_in_region(const Graph& body, std::int64_t runs, std::vector<Collect
     const graph::Value& to = body.value(node.results[0]);
     const auto add = [&](Kind kind, double bytes) {
       all.push_back({node.path, kind, of->axes, from.shape, of->members, runs, static_cast<std::int64_t>(bytes),
-                     wire_bytes(kind, bytes, of->members)});
+                     wire_bytes(kind, bytes, of->members), true});
     };
     switch (node.op) {
       case Op::gather:
@@ -50,7 +50,7 @@ void collect(const Graph& graph, const mesh::Mesh& mesh, std::int64_t runs, std:
     const auto* of = std::get_if<graph::ReshardOf>(&node.attributes);
     if (of == nullptr || of->kind == Kind::slice) continue;
     const graph::Value& from = graph.value(node.operands[0]);
-    Collective made{node.path, of->kind, of->axes, from.shape, sharding::shards(of->axes, mesh), runs, 0, 0};
+    Collective made{node.path, of->kind, of->axes, from.shape, sharding::shards(of->axes, mesh), runs, 0, 0, false};
     made.operand_bytes = operand_bytes(from.shape, from.dtype, from.spec, mesh);
     made.wire_bytes = wire_bytes(of->kind, static_cast<double>(made.operand_bytes), made.group);
     all.push_back(std::move(made));

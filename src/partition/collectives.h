@@ -19,6 +19,7 @@ struct Collective {
   std::int64_t runs = 1;        // in a step
   std::int64_t operand_bytes = 0;  // that a device hands in, a run
   double wire_bytes = 0;           // of these, what leaves the device, a run
+  bool in_region = false;
 
   double total_wire_bytes() const { return wire_bytes * static_cast<double>(runs); }
 };

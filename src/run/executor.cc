@@ -9,7 +9,9 @@
 
 #include "base/error.h"
 #include "graph/rewrite.h"
+#include "run/group.h"
 #include "run/plain/plain.h"
+#include "run/traffic.h"
 
 namespace moesh::run {
 namespace {
@@ -155,32 +157,6 @@ void Executor::run_node(const Graph& graph, const Node& node, Values& values) {
 
 namespace {
 
-// The devices that an op works with together, seen from one of them.
-class Group {
- public:
-  Group(const Node& node, const mesh::Mesh& mesh, bool only_counts) : mesh_(mesh) {
-    const auto* of = std::get_if<graph::GroupOf>(&node.attributes);
-    if (of != nullptr && !only_counts) axes_ = of->axes;
-    members_ = sharding::shards(axes_, mesh);
-  }
-
-  std::int64_t members() const { return members_; }
-  std::int64_t member(const Coordinates& at) const { return block_index(axes_, mesh_, at); }
-  Coordinates coordinates(Coordinates at, std::int64_t member) const {
-    for (std::size_t i = axes_.size(); i-- > 0;) {
-      const std::int64_t size = mesh_.axis(axes_[i]).size();
-      at[axes_[i]] = member % size;
-      member /= size;
-    }
-    return at;
-  }
-
- private:
-  const mesh::Mesh& mesh_;
-  sharding::AxisList axes_;
-  std::int64_t members_ = 1;
-};
-
 std::int64_t sum_of(const Array& sizes) {
   return std::accumulate(sizes.as<std::int32_t>(), sizes.as<std::int32_t>() + sizes.view.count(), std::int64_t{0});
 }
@@ -218,7 +194,8 @@ void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
   std::vector<Placed> results;
   for (const ValueId id : node.results) results.push_back({graph.value(id).shape, graph.value(id).spec, {}});
   const ShardAxes all(results.front().spec, mesh_);
-  const Group group(node, mesh_, pool_->only_counts());
+  const auto* of_group = std::get_if<graph::GroupOf>(&node.attributes);
+  const Group group(of_group == nullptr || pool_->only_counts() ? sharding::AxisList{} : of_group->axes, mesh_);
   for (std::size_t index = 0; index < all.count(); ++index) {
     const Coordinates at = all.coordinates(index);
     std::vector<Array> shards;
@@ -252,6 +229,7 @@ void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
     }
     for (std::size_t i = 0; i < results.size(); ++i) results[i].shards.push_back(std::move(made[i]));
   }
+  if (traffic_ != nullptr) add_traffic(node, operands, results.front(), mesh_, *traffic_);
   for (std::size_t i = 0; i < results.size(); ++i) values[static_cast<std::size_t>(node.results[i])] = std::move(results[i]);
 }
 

@@ -23,6 +23,8 @@ class Executor {
       : workers_(workers), pool_(std::move(pool)), mesh_(std::move(mesh)) {}
 
   void set_watch(Watch watch) { watch_ = std::move(watch); }
+  // Adds what each device sends in regions to `sent`, while set.
+  void set_traffic(std::vector<double>* sent) { traffic_ = sent; }
   Pool& pool() { return *pool_; }
 
   // `feeds`: a value for each input and parameter node, in the graph's order. Returns the graph's results.
@@ -45,6 +47,7 @@ class Executor {
   std::shared_ptr<Pool> pool_;
   mesh::Mesh mesh_;
   Watch watch_;
+  std::vector<double>* traffic_ = nullptr;
   std::map<const graph::Graph*, std::vector<std::vector<graph::ValueId>>> last_uses_;
 };
 

@@ -1,5 +1,6 @@
 #include "train/loop.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -16,6 +17,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/text.h"
+#include "partition/collectives.h"
 #include "train/data.h"
 #include "train/initialize.h"
 #include "train/notes.h"
@@ -113,7 +115,9 @@ class MetricsFile {
     json.begin_object().key("step").value(m.step).key("seconds").value(seconds).key("learning_rate").value(m.learning_rate);
     json.key("loss").value(m.loss).key("lm_loss").value(m.lm_loss).key("moe_lb_loss").value(m.balance_loss);
     json.key("total_weights").value(m.total_weights).key("raw_grad_norm").value(m.raw_grad_norm);
-    json.key("grad_norm").value(m.grad_norm).key("param_norm").value(m.param_norm).end_object();
+    json.key("grad_norm").value(m.grad_norm).key("param_norm").value(m.param_norm);
+    if (m.load.experts > 0) write_load(json, m.load);
+    json.end_object();
     file_ << json.text() << "\n" << std::flush;
     if (!file_) fail("the metrics could not be written", path_, "is the disk full?");
   }
@@ -121,9 +125,48 @@ class MetricsFile {
   const std::string& path() const { return path_; }
 
  private:
+  static void write_load(JsonWriter& json, const ExpertLoad& load) {
+    json.key("moe").begin_object().key("tokens").begin_array();
+    for (std::int64_t layer = 0; layer < load.layers(); ++layer) {
+      json.begin_array();
+      for (std::int64_t e = 0; e < load.experts; ++e) json.value(load.tokens[static_cast<std::size_t>(layer * load.experts + e)]);
+      json.end_array();
+    }
+    json.end_array().key("max_over_mean").begin_array();
+    for (std::int64_t layer = 0; layer < load.layers(); ++layer) json.value(load.max_over_mean(layer));
+    json.end_array().key("dropped").begin_array();
+    for (const double dropped : load.dropped) json.value(dropped);
+    json.end_array().key("bytes_sent_by_device").begin_array();
+    for (const double bytes : load.sent) json.value(bytes);
+    json.end_array().end_object();
+  }
+
   std::string path_;
   std::ofstream file_;
 };
+
+// What the experts of the last step had to do, and what that cost on the wire.
+std::string load_words(const ExpertLoad& load, double planned_bytes) {
+  double worst = 0, dropped = 0, choices = 0;
+  for (std::int64_t layer = 0; layer < load.layers(); ++layer) worst = std::max(worst, load.max_over_mean(layer));
+  for (const double d : load.dropped) dropped += d;
+  for (const double t : load.tokens) choices += t;
+  std::string words = fmt::format("Experts in the last step: the busiest of a layer had {:.2f} times the mean; {:.0f} of {:.0f} choices "
+                                  "dropped", worst, dropped, choices);
+  if (load.sent.empty()) return words + ".\n";
+  const auto [least, most] = std::minmax_element(load.sent.begin(), load.sent.end());
+  return words + fmt::format("; sent to and from them {} to {} a device, {} with an even router.\n", human_bytes(*least), human_bytes(*most),
+                             human_bytes(planned_bytes));
+}
+
+// Bytes that a device sends in regions, as planned.
+double planned_in_regions(const StepPrograms& programs) {
+  double bytes = 0;
+  for (const partition::Collective& collective : partition::collectives_of(programs.gradients, programs.mesh)) {
+    if (collective.in_region) bytes += collective.total_wire_bytes();
+  }
+  return bytes * static_cast<double>(programs.microbatches);
+}
 
 // The reference's line, which scripts read.
 std::string step_line(const StepMetrics& m, double seconds, const ModelSize& size, std::int64_t tokens, const TrainRequest& request) {
@@ -187,6 +230,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   StepPrograms programs = step_programs(request.model, settings, request.where);
   const StepFootprint footprint = footprint_of(programs);
   check_memory(footprint);
+  const double planned_bytes = planned_in_regions(programs);
   Trainer trainer(std::move(programs), settings, workers);
   initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
   MetricsFile metrics_file(settings);
@@ -201,6 +245,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   Progress progress("step", steps);
   double first_loss = 0;
   double last_loss = 0;
+  ExpertLoad last_load;
   const auto begin = Clock::now();
   std::int64_t step = 0;
   for (; step < steps && !interrupted; ++step) {
@@ -215,11 +260,13 @@ int train(const TrainRequest& request, run::Workers& workers) {
     progress.advance(step + 1, fmt::format("loss {:.3f}", metrics.loss));
     if (step == 0) first_loss = metrics.loss;
     last_loss = metrics.loss;
+    last_load = metrics.load;
   }
   const double total = std::chrono::duration<double>(Clock::now() - begin).count();
-  fmt::print("\n{}{} steps in {:.1f} s, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\nMetrics: {}\n",
+  fmt::print("\n{}{} steps in {:.1f} s, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n{}Metrics: {}\n",
              interrupted ? "interrupted: " : "", step, total, static_cast<double>(tokens * step) / total, first_loss,
-             last_loss, human_bytes(static_cast<double>(trainer.pool().peak_bytes())), metrics_file.path());
+             last_loss, human_bytes(static_cast<double>(trainer.pool().peak_bytes())),
+             last_load.experts > 0 ? load_words(last_load, planned_bytes) : "", metrics_file.path());
   if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
   return interrupted ? 130 : 0;
 }

@@ -105,7 +105,26 @@ std::vector<double> muon_mixing(double beta, std::int64_t step) {
   return {beta / correction(step + 1), (1 - beta) / correction(step)};
 }
 
+// Adds what a pass counted, [layers, E + 1].
+void add_load(const Array& counted, ExpertLoad& sum) {
+  const std::int64_t layers = counted.view.size(0);
+  sum.experts = counted.view.size(1) - 1;
+  sum.tokens.resize(static_cast<std::size_t>(layers * sum.experts));
+  sum.dropped.resize(static_cast<std::size_t>(layers));
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const float* row = counted.as<float>() + layer * (sum.experts + 1);
+    for (std::int64_t e = 0; e < sum.experts; ++e) sum.tokens[static_cast<std::size_t>(layer * sum.experts + e)] += row[e];
+    sum.dropped[static_cast<std::size_t>(layer)] += row[sum.experts];
+  }
+}
+
 }  // namespace
+
+double ExpertLoad::max_over_mean(std::int64_t layer) const {
+  const auto first = tokens.begin() + layer * experts;
+  const double sum = std::accumulate(first, first + experts, 0.0);
+  return sum == 0 ? 0 : *std::max_element(first, first + experts) * static_cast<double>(experts) / sum;
+}
 
 Trainer::Trainer(StepPrograms programs, const config::Settings& settings, run::Workers& workers)
     : settings_(settings),
@@ -175,6 +194,7 @@ Array Trainer::logits(const Gradients& gradients) const {
 Trainer::Gradients Trainer::gradients(const Batch& batch) {
   const std::int64_t count = settings_.integer("gradient_accumulation_steps");
   Gradients sum;
+  executor_.set_traffic(&sum.metrics.load.sent);
   double entropy = 0;
   for (std::int64_t index = 0; index < count; ++index) {
     std::vector<Placed> made = run_microbatch(batch, index, count);
@@ -188,6 +208,7 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
     if (const Placed balance = result(results::balance_loss)) sum.metrics.balance_loss += scalar(balance);
     sum.logits = result(results::logits);
     sum.load = result(results::expert_load);
+    if (sum.load) add_load(whole(sum.load), sum.metrics.load);
     made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(programs_.model_results));
     if (index == 0) {
       sum.gradients = std::move(made);
@@ -200,6 +221,7 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
       for (std::size_t i = 0; i < made.size(); ++i) add_into(sum.gradients[i], made[i]);
     }
   }
+  executor_.set_traffic(nullptr);
   // The reported loss adds the mean of the microbatches' balance losses, the metric is their sum.
   sum.metrics.lm_loss = entropy / (sum.metrics.total_weights + 1e-8);
   sum.metrics.loss = sum.metrics.lm_loss + sum.metrics.balance_loss / static_cast<double>(count);

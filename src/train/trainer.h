@@ -17,6 +17,17 @@ namespace moesh::train {
 // Rows of a global batch: "inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation", [B, S] each.
 using Batch = std::map<std::string, run::Array>;
 
+// How the experts were used in a step.
+struct ExpertLoad {
+  std::int64_t experts = 0;
+  std::vector<double> tokens;   // of each layer's experts, [layers * experts]
+  std::vector<double> dropped;  // choices that found no room, of each layer
+  std::vector<double> sent;     // bytes that each device sent in regions; empty without regions on several devices
+
+  std::int64_t layers() const { return static_cast<std::int64_t>(dropped.size()); }
+  double max_over_mean(std::int64_t layer) const;  // of a layer's tokens
+};
+
 struct StepMetrics {
   std::int64_t step = 0;
   double learning_rate = 0;
@@ -27,6 +38,7 @@ struct StepMetrics {
   double raw_grad_norm = 0;
   double grad_norm = 0;     // after clipping
   double param_norm = 0;    // after the update
+  ExpertLoad load;           // of a model with experts
   bool is_left_out = false;  // the loss or a gradient is not finite: parameters stayed as they were
 };
 
@@ -41,7 +53,7 @@ class Trainer {
   struct Gradients {
     StepMetrics metrics;
     run::Placed logits;  // of the last microbatch, in the order that context parallelism has its positions
-    run::Placed load;    // [MoE layers, E], where the router's bias follows it
+    run::Placed load;    // [MoE layers, E + 1], see models::results
     std::vector<run::Placed> gradients;  // in the order of parameters(), before clipping
   };
   Gradients gradients(const Batch& batch);

@@ -1,6 +1,8 @@
 // Shape suffixes: B rows, S length, M embedding, E experts, K experts a token.
 #include "nn/moe/router.h"
 
+#include <algorithm>
+
 #include "sharding/labels.h"
 
 namespace moesh::nn {
@@ -47,7 +49,9 @@ graph::TopKOf routing_of(const Context& context) {
   of.scale = deepseek ? settings.real("routed_scaling_factor") : 1;
   of.groups = deepseek && settings.integer("n_routing_groups") > 0 ? settings.integer("n_routing_groups") : 0;
   of.chosen_groups = of.groups > 0 ? settings.integer("topk_routing_group") : 0;
-  of.random = settings.boolean("use_random_routing");
+  const double skew = settings.real("router_skew");
+  of.random = settings.boolean("use_random_routing") || skew >= 0;
+  of.skew = std::max(0.0, skew);
   return of;
 }
 

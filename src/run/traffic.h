@@ -1,0 +1,15 @@
+// What the devices really send in regions, where it depends on which experts the tokens choose.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "run/placed.h"
+
+namespace moesh::run {
+
+// Adds the bytes that each device sends for a collective of a region; rows of one token count once on the way back.
+void add_traffic(const graph::Node& node, const std::vector<const Placed*>& operands, const Placed& result,
+                 const mesh::Mesh& mesh, std::vector<double>& sent);
+
+}  // namespace moesh::run
