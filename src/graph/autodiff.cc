@@ -264,7 +264,8 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
     reversed.results.back().partial = axes_beyond(b.own_axes(cotangent.id), b.own_axes(known[inputs[i]].id));
     b.mark_result(cotangent);
   }
-  reversed.body = std::make_shared<const Graph>(without_dead_nodes(b.take()));
+  // Chunks that pass one after the other on the way there are undone one after the other.
+  reversed.body = std::make_shared<const Graph>(without_dead_nodes(with_nodes_when_needed(b.take(), end)));
   const std::vector<Tensor> made = builder_.add(Op::region, "", operands, reversed, results);
   std::vector<Tensor> all(node.operands.size());
   for (std::size_t i = 0; i < floating.size(); ++i) all[floating[i]] = made[i];

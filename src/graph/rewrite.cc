@@ -65,6 +65,42 @@ Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stan
   return graph;
 }
 
+namespace {
+
+class Reordering {
+ public:
+  explicit Reordering(const Graph& graph) : graph_(graph), moved_(graph.nodes.size(), -1), made_(graph) { made_.nodes.clear(); }
+
+  void add(NodeId id) {
+    if (moved_[static_cast<std::size_t>(id)] >= 0) return;
+    const Node& node = graph_.node(id);
+    for (const ValueId operand : node.operands) add(graph_.value(operand).producer);
+    moved_[static_cast<std::size_t>(id)] = static_cast<NodeId>(made_.nodes.size());
+    made_.nodes.push_back(node);
+  }
+
+  Graph take() {
+    for (Value& value : made_.values) value.producer = moved_[static_cast<std::size_t>(value.producer)];
+    return std::move(made_);
+  }
+
+ private:
+  const Graph& graph_;
+  std::vector<NodeId> moved_;
+  Graph made_;
+};
+
+}  // namespace
+
+Graph with_nodes_when_needed(const Graph& graph, std::size_t count) {
+  Reordering order(graph);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (is_root(graph.nodes[i]) || i >= count) order.add(static_cast<NodeId>(i));
+  }
+  for (std::size_t i = 0; i < count; ++i) order.add(static_cast<NodeId>(i));
+  return order.take();
+}
+
 Graph without_dead_nodes(const Graph& graph) {
   const std::vector<bool> needed = needed_nodes(graph);
   Graph kept;

@@ -21,4 +21,8 @@ Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stan
 // Without nodes whose results nobody needs. Inputs and parameters stay.
 Graph without_dead_nodes(const Graph& graph);
 
+// The nodes before number `count` moved to just before the first of the later ones that needs them, so that what they make is
+// held no longer than it has to be. Roots stay in front.
+Graph with_nodes_when_needed(const Graph& graph, std::size_t count);
+
 }  // namespace moesh::graph
