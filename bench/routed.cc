@@ -1,0 +1,227 @@
+// What a layer of experts costs besides its products and the wire, as the expert axis grows: with the tokens of a device fixed,
+// the time for a row routed to a device should stay what it is.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "config/load.h"
+#include "graph/autodiff.h"
+#include "graph/rewrite.h"
+#include "nn/moe/moe.h"
+#include "partition/partition.h"
+#include "run/executor.h"
+#include "sharding/labels.h"
+
+namespace moesh::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using graph::Op;
+
+constexpr const char* kHelp = R"(bench_routed [--tokens=N] [--width=N] [--hidden=N] [--experts=N] [--top-k=N] [--axes=N,N,...] [--strategy=ring|all-to-all]
+             [--skew=S] [--rounds=N] [--json]
+
+Times one layer of experts, forward and backward, on meshes whose expert axis grows while the tokens of a device stay. What the
+products of the experts take, and what copies rows from device to device in an all-to-all, is left out; what remains (routing,
+sorting, permuting, the function between the projections, weighting and summing) is divided by the rows that are routed. Meshes
+take turns, round by round; figures are medians over the rounds. "worst case" is how many rows a device would go through that
+has to be ready for all that could come, for each that does come.
+
+  --tokens=N     of a device (default 1024)
+  --width=N      of a token (default 512), --hidden=N: of an expert (default 128)
+  --experts=N    (default 64), --top-k=N: of a token (default 4)
+  --axes=N,...   sizes of the expert axis (default 1,2,4,8,16,32)
+  --strategy=S   ring (default) or all-to-all
+  --skew=S       expert e is drawn with probability (e + 1)^-S (default 0: an even router)
+  --rounds=N     (default 7)
+  --json         one line of JSON for each mesh
+)";
+
+struct Options {
+  std::map<std::string, std::string> words{{"tokens", "1024"}, {"width", "512"},        {"hidden", "128"}, {"experts", "64"},
+                                           {"top-k", "4"},     {"axes", "1,2,4,8,16,32"}, {"strategy", "ring"}, {"skew", "0"},
+                                           {"rounds", "7"}};
+  bool json = false;
+
+  std::int64_t number(const std::string& word) const {
+    const auto value = parse_integer(words.at(word));
+    if (!value || *value < 1) refuse(fmt::format("--{}={}, a number from 1 on was expected", word, words.at(word)), "bench_routed");
+    return *value;
+  }
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::size_t equals = word.find('=');
+    if (word == "--help") {
+      fmt::print("{}", kHelp);
+      std::exit(0);
+    }
+    if (word == "--json") {
+      options.json = true;
+    } else if (word.starts_with("--") && equals != std::string::npos && options.words.contains(word.substr(2, equals - 2))) {
+      options.words[word.substr(2, equals - 2)] = word.substr(equals + 1);
+    } else {
+      refuse(fmt::format("'{}' is none of its words", word), "bench_routed", "see --help");
+    }
+  }
+  return options;
+}
+
+bool is_product_or_wire(const graph::Node& node) {
+  return node.op == Op::grouped_matmul || node.op == Op::grouped_outer || node.op == Op::exchange_rows || node.op == Op::gather ||
+         node.op == Op::reshard;
+}
+
+// One layer of experts on a mesh, forward and backward.
+class Trial {
+ public:
+  Trial(const Options& options, std::int64_t axis, run::Workers& workers)
+      : axis_(axis), loaded_(config::load(request(options, axis))), shape_(config::model_shape(loaded_.settings)),
+        target_(mesh::target_of(loaded_.settings)), mesh_(mesh::build_mesh(loaded_.settings, target_)),
+        pool_(run::Pool::create()), executor_(workers, pool_, mesh_), tokens_(options.number("tokens")) {
+    build();
+    executor_.set_watch([this](const graph::Node& node, const std::vector<run::Placed>&) {
+      const auto now = Clock::now();
+      (is_product_or_wire(node) ? rest_ : work_) += std::chrono::duration<double>(now - last_).count();
+      last_ = now;
+    });
+  }
+
+  // Seconds of what is measured, and of products and wire.
+  std::pair<double, double> run() {
+    work_ = rest_ = 0;
+    last_ = Clock::now();
+    executor_.run(graph_, feeds_);
+    return {work_, rest_};
+  }
+
+  std::int64_t axis() const { return axis_; }
+  std::int64_t rows() const { return axis_ * tokens_ * shape_.moe.experts_per_token; }
+  double worst_case() const {
+    const auto k = static_cast<double>(shape_.moe.experts_per_token);
+    return std::min(static_cast<double>(axis_), static_cast<double>(shape_.moe.experts) / k);
+  }
+
+ private:
+  static std::vector<std::string> request(const Options& o, std::int64_t axis) {
+    return {"decoder_block=mixtral", "num_experts=" + o.words.at("experts"), "num_experts_per_tok=" + o.words.at("top-k"),
+            "base_emb_dim=" + o.words.at("width"), "base_mlp_dim=" + o.words.at("hidden"), "base_moe_mlp_dim=" + o.words.at("hidden"),
+            "max_target_length=" + o.words.at("tokens"), "dtype=float32", "per_device_batch_size=1", "dataset_type=synthetic",
+            "ici_fsdp_parallelism=1", fmt::format("ici_expert_parallelism={}", axis), "router_skew=" + o.words.at("skew"),
+            fmt::format("use_ring_of_experts={}", o.words.at("strategy") == "ring")};
+  }
+
+  void build() {
+    graph::Builder builder;
+    const nn::Context context{loaded_.settings, shape_, axis_, tokens_, axis_, &mesh_};
+    const graph::Tensor x = builder.input("x", {axis_, tokens_, shape_.emb_dim}, DType::float32, Labels(3));
+    const graph::Tensor out = nn::moe(builder, context, "moe", x, labels::embed).out;
+    std::vector<graph::Tensor> of{x};
+    for (const graph::Node& node : builder.graph().nodes) {
+      if (node.op == Op::parameter) of.push_back(builder.tensor(node.results[0]));
+    }
+    const graph::Tensor loss = graph::reduce(graph::Reduction::sum, graph::multiply(out, out), {0, 1, 2});
+    for (const graph::Tensor& gradient : graph::gradients(loss, of)) builder.mark_result(gradient);
+    const auto& rules = loaded_.settings.rules("logical_axis_rules");
+    const graph::Graph whole = graph::without_dead_nodes(builder.take());
+    std::vector<sharding::Spec> roots;
+    std::vector<std::optional<sharding::Spec>> results;
+    for (const graph::Node& node : whole.nodes) {
+      if (!graph::is_root(node)) continue;
+      const auto* parameter = std::get_if<graph::ParameterOf>(&node.attributes);
+      const Labels tokens{labels::activation_batch, labels::activation_norm_length, labels::none};
+      const Labels& asked = parameter == nullptr ? tokens : parameter->labels;
+      roots.push_back(sharding::without_size_one(sharding::resolve_spec(asked, rules, mesh_), mesh_));
+      results.emplace_back(roots.back());
+    }
+    graph_ = partition::partition(whole, roots, results, {mesh_, target_, rules, false, false}).graph;
+    std::size_t next = 0;
+    for (const graph::Node& node : whole.nodes) {
+      if (!graph::is_root(node)) continue;
+      const run::Array values = pool_->allocate(whole.value(node.results[0]).shape, DType::float32);
+      for (std::int64_t i = 0; i < values.view.count(); ++i) values.as<float>()[i] = static_cast<float>((i * 2654435761 >> 7) % 2048 - 1024) / 20000;
+      feeds_.push_back(run::place(values, roots[next++], mesh_, *pool_));
+    }
+  }
+
+  std::int64_t axis_;
+  config::Loaded loaded_;
+  config::ModelShape shape_;
+  mesh::Topology target_;
+  mesh::Mesh mesh_;
+  std::shared_ptr<run::Pool> pool_;
+  run::Executor executor_;
+  std::int64_t tokens_;
+  graph::Graph graph_;
+  std::vector<run::Placed> feeds_;
+  Clock::time_point last_;
+  double work_ = 0, rest_ = 0;
+};
+
+double median(std::vector<double> all) {
+  std::sort(all.begin(), all.end());
+  return all[all.size() / 2];
+}
+
+int measure(const Options& options) {
+  if (options.words.at("strategy") != "ring" && options.words.at("strategy") != "all-to-all") {
+    refuse("--strategy=" + options.words.at("strategy") + ", ring or all-to-all was expected", "bench_routed");
+  }
+  run::Workers workers(0);
+  std::vector<std::unique_ptr<Trial>> trials;
+  for (const std::string& word : split(options.words.at("axes"), ',')) {
+    const auto axis = parse_integer(word);
+    if (!axis || *axis < 1) refuse("--axes=" + options.words.at("axes") + ", numbers were expected", "bench_routed");
+    trials.push_back(std::make_unique<Trial>(options, *axis, workers));
+  }
+  std::vector<std::vector<double>> work(trials.size()), rest(trials.size()), ratios(trials.size());
+  for (auto& trial : trials) trial->run();
+  for (std::int64_t round = 0; round < options.number("rounds"); ++round) {
+    for (std::size_t i = 0; i < trials.size(); ++i) {
+      const auto [of_work, of_rest] = trials[i]->run();
+      const auto rows = static_cast<double>(trials[i]->rows());
+      work[i].push_back(of_work / rows);
+      rest[i].push_back(of_rest / rows);
+      ratios[i].push_back(work[i].back() / work[0].back());
+    }
+  }
+  Table table({{"expert axis", true, false}, {"rows a device", true, false}, {"us a row", true, false},
+               {"against the first", true, false}, {"worst case", true, false}, {"products and wire, us a row", true, false}});
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    const Trial& trial = *trials[i];
+    if (options.json) {
+      fmt::print("{{\"expert_axis\": {}, \"rows\": {}, \"us_a_row\": {:.4f}, \"ratio\": {:.3f}, \"worst_case\": {:.1f}, \"rest_us_a_row\": {:.4f}}}\n",
+                 trial.axis(), trial.rows() / trial.axis(), 1e6 * median(work[i]), median(ratios[i]), trial.worst_case(), 1e6 * median(rest[i]));
+    }
+    table.add({std::to_string(trial.axis()), std::to_string(trial.rows() / trial.axis()), fmt::format("{:.3f}", 1e6 * median(work[i])),
+               fmt::format("{:.2f}", median(ratios[i])), fmt::format("{:.1f}", trial.worst_case()), fmt::format("{:.3f}", 1e6 * median(rest[i]))});
+  }
+  if (!options.json) fmt::print("{}", table.text(160));
+  return 0;
+}
+
+}  // namespace
+}  // namespace moesh::bench
+
+int main(int argc, char** argv) {
+  try {
+    return moesh::bench::measure(moesh::bench::parse(argc, argv));
+  } catch (const moesh::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  }
+}
