@@ -264,6 +264,12 @@ void apply_rule_set(Settings& settings, std::vector<std::string>& notices) {
   settings.set("context_sharding", axis, {Source::rule_set, chosen.where});
 }
 
+void note_unheeded_buffer(const Settings& settings, std::vector<std::string>& notices) {
+  if (settings.real("ragged_buffer_factor") <= 0 || !settings.boolean("use_ring_of_experts") || settings.boolean("use_ragged_sort")) return;
+  notices.push_back(fmt::format("ragged_buffer_factor={} is heeded by a ring of experts only with use_ragged_sort=true: there is room for all rows",
+                                settings.real("ragged_buffer_factor")));
+}
+
 void note_accepted(const Settings& settings, std::vector<std::string>& notices) {
   std::vector<std::string> names;
   for (const Topic& topic : topics()) {
@@ -303,6 +309,7 @@ Loaded load(const std::vector<std::string>& arguments) {
   arrange_for_pipeline(settings);
   answer_replaced_options(settings, loaded.notices);
   check_settings(settings);
+  note_unheeded_buffer(settings, loaded.notices);
   note_accepted(settings, loaded.notices);
   return loaded;
 }

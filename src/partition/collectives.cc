@@ -65,4 +65,10 @@ std::vector<Collective> collectives_of(const Graph& graph, const mesh::Mesh& mes
   return all;
 }
 
+std::vector<Collective> collectives_of_region(const Graph& body) {
+  std::vector<Collective> all;
+  collect_in_region(body, 1, all);
+  return all;
+}
+
 }  // namespace moesh::partition

@@ -28,4 +28,7 @@ struct Collective {
 // counted as an even router would send them.
 std::vector<Collective> collectives_of(const graph::Graph& graph, const mesh::Mesh& mesh);
 
+// Those of a region's body, on the shapes of one device.
+std::vector<Collective> collectives_of_region(const graph::Graph& body);
+
 }  // namespace moesh::partition

@@ -7,7 +7,10 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "graph/matrix_dims.h"
+#include "graph/rewrite.h"
+#include "partition/collectives.h"
 
 namespace moesh::partition {
 namespace {
@@ -17,11 +20,39 @@ using graph::Node;
 using graph::NodeId;
 using graph::Op;
 using graph::ValueId;
+using sharding::LaidRegion;
 using sharding::LaidTensor;
 using sharding::Layout;
 
-// What made a value, for people: an einsum with its equation, other ops by name.
+LaidRegion laid_region(const Node& node) {
+  const auto& of = std::get<graph::RegionOf>(node.attributes);
+  LaidRegion region;
+  region.path = node.path;
+  region.strategy = of.strategy;
+  const std::vector<ValueId> inputs = graph::inputs_of(*of.body);
+  const graph::Value& tokens = of.body->value(inputs[0]);
+  region.tokens = static_cast<double>(elements(tokens.shape) / tokens.shape.back());
+  region.choices = static_cast<double>(of.body->value(inputs[1]).shape.back());
+  region.token_bytes = static_cast<double>(tokens.shape.back() * size_of(tokens.dtype));
+  for (const Node& inner : of.body->nodes) {
+    const auto* group = std::get_if<graph::GroupOf>(&inner.attributes);
+    if (inner.op != Op::device_index || group == nullptr) continue;
+    region.axes = group->axes;
+    region.devices = group->members;
+  }
+  for (const Collective& collective : collectives_of_region(*of.body)) region.sent_bytes += collective.wire_bytes;
+  return region;
+}
+
+// What made a value, for people: an einsum with its equation, experts with how tokens get to them, other ops by name.
 std::string describe(const Node& node) {
+  if (node.op == Op::region) {
+    const LaidRegion region = laid_region(node);
+    if (region.devices == 1) return fmt::format("the experts, which every device has ({})", node.path);
+    return fmt::format("the experts, {} to a device, {} ({}); a device sends {} for them in a pass forward",
+                       fmt::format("1/{}", region.devices), region.strategy == "local" ? "each keeps its tokens' rows" : "by " + region.strategy,
+                       node.path, human_bytes(region.sent_bytes));
+  }
   if (const auto* einsum = std::get_if<graph::EinsumOf>(&node.attributes)) {
     return fmt::format("einsum {} ({})", einsum->equation, node.path);
   }
@@ -39,7 +70,10 @@ class Activations {
       std::set<int> sources;
       for (const ValueId operand : node.operands) sources.insert(nearest[operand].begin(), nearest[operand].end());
       if (node.op == Op::constraint) sources = {add(graph, node, sources, iterations)};
-      if (node.op == Op::region) check_region(graph, node);
+      if (node.op == Op::region) {
+        check_region(graph, node);
+        layout_.regions.push_back(laid_region(node));
+      }
       for (const ValueId result : node.results) nearest[result] = sources;
       if (const auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) {
         walk(*repeat->body, iterations * repeat->count());
@@ -133,7 +167,7 @@ void add_moments(const config::Settings& settings, Layout& layout) {
 
 Layout lay_out(const Graph& graph, const LayoutRequest& request) {
   Layout layout{request.mesh, request.settings.text("custom_mesh_and_rule"),
-                request.settings.rules("logical_axis_rules"), request.settings.text("shard_mode") == "explicit", {}, {}, {},
+                request.settings.rules("logical_axis_rules"), request.settings.text("shard_mode") == "explicit", {}, {}, {}, {},
                 {}};
   add_input(request, layout);
   add_parameters(graph, request.evenness, layout);

@@ -24,6 +24,18 @@ struct LaidTensor {
   const Labels& labels() const { return constraint.labels; }
 };
 
+// Experts that work on the rows of their own tokens only, and how tokens get to them.
+struct LaidRegion {
+  std::string path;
+  std::string strategy;         // "ring", "all-to-all", "local"
+  AxisList axes;                // that share out the experts
+  std::int64_t devices = 1;     // along them
+  double tokens = 0;            // that a device has in a pass
+  double choices = 0;           // experts of a token
+  double token_bytes = 0;
+  double sent_bytes = 0;        // by a device, a pass forward, with an even router
+};
+
 struct Layout {
   mesh::Mesh mesh;
   std::string rule_set;  // empty: the default
@@ -32,6 +44,7 @@ struct Layout {
   LaidTensor input;
   std::vector<LaidTensor> parameters;
   std::vector<LaidTensor> activations;
+  std::vector<LaidRegion> regions;
   std::vector<LaidTensor> moments;  // of the optimizer: "mu/...", "nu/..."
 };
 

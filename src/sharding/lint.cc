@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "sharding/lint_experts.h"
 
 namespace moesh::sharding {
 namespace {
@@ -322,6 +323,8 @@ std::vector<Finding> lint(const Layout& layout, const LintOptions& options) {
   find_blocked_by_one(layout, findings);
   find_idle_rules(layout, findings);
   find_unruled_labels(layout, findings);
+  const Findings of_experts = lint_experts(layout);
+  findings.insert(findings.end(), of_experts.begin(), of_experts.end());
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
   return findings;

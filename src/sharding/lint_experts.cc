@@ -1,0 +1,79 @@
+#include "sharding/lint_experts.h"
+
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+
+namespace moesh::sharding {
+namespace {
+
+constexpr double kWorthSaying = 1.25;
+
+// What a device sends in a pass forward, with an even router, for tokens that it has alone.
+double ring_bytes(double tokens, const LaidRegion& r) {
+  const auto n = static_cast<double>(r.devices);
+  const double returned = n * tokens * (1 - std::pow(1 - 1 / n, r.choices)) * (n - 1) / n;
+  return ((n - 1) * tokens + returned) * r.token_bytes;
+}
+double exchange_bytes(double tokens, const LaidRegion& r) {
+  const auto n = static_cast<double>(r.devices);
+  return 2 * tokens * r.choices * (n - 1) / n * r.token_bytes;
+}
+
+std::string bytes(double b) { return human_bytes(b); }
+
+std::string axis_words(const LaidRegion& region, const mesh::Mesh& mesh) {
+  std::vector<std::string> names;
+  for (const AxisIndex axis : region.axes) names.push_back(mesh.axis(axis).name);
+  return join(names, "+");
+}
+
+// The other way to bring tokens to experts, where it sends clearly less.
+void find_dearer_strategy(const LaidRegion& r, std::vector<Finding>& findings) {
+  const double ring = ring_bytes(r.tokens, r);
+  const double exchange = exchange_bytes(r.tokens, r);
+  const bool is_ring = r.strategy == "ring";
+  const double chosen = is_ring ? ring : exchange;
+  const double other = is_ring ? exchange : ring;
+  if (chosen < kWorthSaying * other) return;
+  findings.push_back({Severity::info, "dearer-strategy",
+                      fmt::format("{} experts a token over {} devices: {} sends more than {} would", r.choices, r.devices,
+                                  is_ring ? "a ring" : "an all-to-all", is_ring ? "an all-to-all" : "a ring"),
+                      r.path,
+                      fmt::format("a device sends {} in a pass forward, the other way {} (even router; a ring always sends whole tokens, "
+                                  "and has no counts to wait for)", bytes(chosen), bytes(other)),
+                      is_ring ? "use_ring_of_experts=false" : "use_ring_of_experts=true"});
+}
+
+// Devices that share out the experts have the same tokens: right for few tokens, dear for many.
+void find_shared_tokens(const LaidRegion& r, const mesh::Mesh& mesh, std::vector<Finding>& findings) {
+  const auto n = static_cast<double>(r.devices);
+  const double summed = 2 * r.tokens * (n - 1) / n * r.token_bytes;  // scattered as sums, and gathered again
+  const double alone = exchange_bytes(r.tokens / n, r);
+  if (summed < kWorthSaying * alone) return;
+  findings.push_back({Severity::info, "shared-tokens",
+                      fmt::format("{} devices along {} have the same {:.0f} tokens and other experts", r.devices, axis_words(r, mesh), r.tokens),
+                      r.path,
+                      fmt::format("the layer's sums cost a device {} in a pass forward; with tokens of their own an all-to-all would send {}. "
+                                  "Few tokens, as in decoding, are what this layout is for", bytes(summed), bytes(alone)),
+                      "custom_mesh_and_rule= (the default rules) for training"});
+}
+
+}  // namespace
+
+std::vector<Finding> lint_experts(const Layout& layout) {
+  std::vector<Finding> findings;
+  for (const LaidRegion& region : layout.regions) {
+    if (region.devices == 1) continue;
+    if (region.strategy == "local") {
+      find_shared_tokens(region, layout.mesh, findings);
+    } else {
+      find_dearer_strategy(region, findings);
+    }
+  }
+  return findings;
+}
+
+}  // namespace moesh::sharding
