@@ -24,7 +24,7 @@ Routed route(Builder& builder, const Context& context, const Scores& scores);
 // The weights laid out over all experts, [B, S, E]; zero where a token does not go.
 Tensor spread(Builder& builder, const Context& context, const Routed& routed);
 
-// Nothing unless the router's bias follows the load.
+// Tokens of each expert, [E].
 Tensor expert_load(Builder& builder, const Context& context, const Routed& routed);
 
 // Nothing when the model has no such loss.
