@@ -88,11 +88,13 @@ TEST(Explicit, AcceptsTheRuleSets) {
   for (const std::string rules : {"", "pure-fsdp", "shard-exp-on-fsdp", "2d-fsdp", "ep-as-dp", "ep-as-cp", "cp-as-ep", "ep-tp",
                                   "fsdp-as-dp-for-attn"}) {
     for (const std::string model : {"mixtral-8x7b", "deepseek2-16b"}) {
-      std::vector<std::string> request{"model_name=" + model, "compile_topology=cpu-8", "sparse_matmul=false",
-                                       "shard_mode=explicit", "ici_fsdp_parallelism=-1"};
-      if (!rules.empty()) request.push_back("custom_mesh_and_rule=" + rules);
-      if (rules != "pure-fsdp") request.push_back("ici_expert_parallelism=2");
-      EXPECT_EQ(message_of([&] { step_of(request); }), "no error") << rules << " " << model;
+      for (const std::string strategy : {"sparse_matmul=false", "sparse_matmul=true", "use_ring_of_experts=true"}) {
+        std::vector<std::string> request{"model_name=" + model, "compile_topology=cpu-8", strategy, "shard_mode=explicit",
+                                         "ici_fsdp_parallelism=-1"};
+        if (!rules.empty()) request.push_back("custom_mesh_and_rule=" + rules);
+        if (rules != "pure-fsdp") request.push_back("ici_expert_parallelism=2");
+        EXPECT_EQ(message_of([&] { step_of(request); }), "no error") << rules << " " << model << " " << strategy;
+      }
     }
   }
 }
