@@ -25,7 +25,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"config", {"base"}},
       {"mesh", {"base", "config"}},
       {"sharding", {"base", "config", "mesh"}},
-      {"graph", {"base", "sharding"}},
+      {"graph", {"base", "mesh", "sharding"}},
       {"nn", {"base", "config", "sharding", "graph"}},
       {"models", {"base", "config", "mesh", "sharding", "graph", "nn"}},
       {"partition", {"base", "config", "mesh", "sharding", "graph"}},

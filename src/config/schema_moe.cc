@@ -60,7 +60,7 @@ constexpr Key kDispatch[] = {
     {"use_ring_of_experts", boolean, "false", "", used,
      "gathers tokens over the expert axes, and scatters sums back, rather than all-to-all"},
     {"ragged_buffer_factor", real, "-1.0", "-1..1000000", used,
-     "sparse experts: rows a device has room for relative to even load, rest dropped; -1 for all; rings heed it with use_ragged_sort"},
+     "rows a device has room for relative to even load, rest dropped; -1 for all; in rings with use_ragged_sort"},
     {"num_moe_token_chunks", integer, "1", kCount, used,
      "parts of the sequence that pass the experts in turn, so that wire and work overlap; 1 for none"},
     {"num_moe_emb_chunks", integer, "0", kCountOrZero, used,

@@ -147,7 +147,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "moe_expert_input_dim=64",
       "interleave_moe_layer_step=2",
       "first_num_hash_layers=1",
-      "ragged_buffer_factor=1.5",
       "padded_base_moe_mlp_dim=256",
       "use_batch_split_schedule=true",
       "mhc_expansion_rate=2",
@@ -186,8 +185,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
 TEST(Honesty, WhatChangesNoResultIsNoted) {
   const char* const requests[] = {
       "num_vocab_tiling=4",
-      "use_ragged_sort=true",
-      "num_moe_emb_chunks=2",
       "pipeline_fsdp_ag_once=true",
       "decoder_layer_input=offload",
       "mlpwi=device",

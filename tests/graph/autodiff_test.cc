@@ -109,11 +109,13 @@ INSTANTIATE_TEST_SUITE_P(Of, Gradient, ::testing::ValuesIn(all_cases()),
 // Ops without one: what makes values from nothing, counts, gradients themselves, and learning.
 const std::set<Op>& without_gradient() {
   static const std::set<Op> ops{
-      Op::input,           Op::parameter,          Op::fill,          Op::expert_load,       Op::stage_state,
-      Op::unary_grad,      Op::softmax_grad,       Op::rms_norm_grad, Op::attention_grad,    Op::embed_grad,
-      Op::top_k_grad,      Op::cross_entropy_grad, Op::spread_grad,   Op::slot_mask_grad,    Op::balance_loss_grad,
-      Op::group_rows_grad, Op::grouped_outer,      Op::grouped_sum,   Op::ungroup_rows_grad, Op::sum_squares,
-      Op::adam_update,     Op::sgd_update,
+      Op::input,      Op::parameter,          Op::fill,          Op::expert_load,   Op::stage_state,        Op::sort_slots,
+      Op::gather,     Op::device_index,       Op::all_sum,       Op::plan_exchange, Op::unary_grad,         Op::softmax_grad,
+      Op::embed_grad, Op::attention_grad,     Op::rms_norm_grad, Op::top_k_grad,    Op::cross_entropy_grad, Op::spread_grad,
+      Op::grouped_sum, Op::slots, Op::slot_products, Op::grouped_outer, Op::weighted_rows_grad, Op::sum_squares,
+      Op::adam_update, Op::sgd_update,
+      // Written as other ops before the backward pass is made.
+      Op::slot_mask,
       // Made after the backward pass is.
       Op::reshard,         Op::vocab_scores,       Op::cross_entropy_of_scores,
   };
@@ -189,12 +191,13 @@ TEST(Gradients, AreZerosForWhatTheScalarDoesNotDependOn) {
 TEST(Gradients, StopAtCountsAndIds) {
   Builder builder;
   const Tensor x = builder.input("x", {3}, DType::float64, {""});
-  const Tensor ids = builder.input("ids", {3}, DType::int32, {""});
-  const Tensor load = builder.add_one(Op::expert_load, "load", {ids}, {}, {3}, DType::float64);
-  const Tensor y = multiply(multiply(x, load), cast(ids, DType::float64));
+  const Tensor ids = builder.input("ids", {1, 3, 1}, DType::int32, {"", "", ""});
+  const Tensor load = builder.add_one(Op::expert_load, "load", {ids}, {}, {1, 3}, DType::float32);
+  const Tensor counts = cast(reshape(load, {3}), DType::float64);
+  const Tensor y = multiply(multiply(x, counts), cast(reshape(ids, {3}), DType::float64));
   builder.mark_result(gradients(scalar_of(y), {x})[0]);
   const std::vector<Numbers> results =
-      run_graph(builder.graph(), {random_numbers({3}, 1), values(DType::int32, {3}, {2, 0, 2})});
+      run_graph(builder.graph(), {random_numbers({3}, 1), values(DType::int32, {1, 3, 1}, {2, 0, 2})});
   EXPECT_EQ(results[0].bytes, values(DType::float64, {3}, {2, 0, 4}).bytes);
 }
 

@@ -1,4 +1,5 @@
 // Gradients of products, elementwise functions, and what only moves elements.
+#include "graph/region.h"
 #include "tests/graph/gradient_cases.h"
 
 namespace moesh::graph::test {
@@ -28,6 +29,21 @@ template <typename Build>
 GradientCase of_one(Op op, const std::string& variant, const Shape& shape, Build build) {
   return {
       op, variant, {random_numbers(shape, 6)}, [build](Builder&, const Tensors& in) { return Tensors{build(in[0])}; }};
+}
+
+// On one device shards are wholes.
+template <typename Build>
+Tensors one_device_region(Builder& builder, const Tensors& in, const std::vector<Shape>& shapes, Build build) {
+  std::vector<RegionOperand> operands;
+  for (const Tensor& operand : in) operands.push_back({operand, sharding::whole_spec(operand.shape().size())});
+  return region(builder, "experts", "local", operands, mesh::Mesh({}), [&](Builder&, const Tensors& local) {
+    std::vector<RegionResult> results;
+    for (const Tensor& made : build(local)) {
+      const Shape& shape = shapes[results.size()];
+      results.push_back({made, shape, sharding::whole_spec(shape.size())});
+    }
+    return results;
+  });
 }
 
 }  // namespace
@@ -142,24 +158,20 @@ GradientCases shape_cases() {
        "",
        {random_numbers({3, 5}, 1), draws({3, 5}, 2, 4), random_numbers({5, 2}, 3)},
        [](Builder& b, const Tensors& in) {
-         return region(b, "experts", "ring", in, {{3, 5}, {3, 5}, {5, 2}},
-                       {{{3, 2}, DType::float64}, {{}, DType::float64}, {{3, 5}, DType::float64}},
-                       [](Builder&, const Tensors& local) {
-                         const Tensor y = einsum("y", "ab,bc->ac", local[0], local[2]);
-                         return Tensors{unary(Unary::silu, y), reduce(Reduction::sum, multiply(y, y), {0, 1}),
-                                        multiply(local[0], cast(local[1], DType::float64))};
-                       });
+         return one_device_region(b, in, {{3, 2}, {}, {3, 5}}, [](const Tensors& local) {
+           const Tensor y = einsum("y", "ab,bc->ac", local[0], local[2]);
+           return Tensors{unary(Unary::silu, y), reduce(Reduction::sum, multiply(y, y), {0, 1}),
+                          multiply(local[0], cast(local[1], DType::float64))};
+         });
        }},
       // Only one of the region's results is used.
       {Op::region,
        "in_part",
        {random_numbers({3, 5}, 1), random_numbers({5}, 2)},
        [](Builder& b, const Tensors& in) {
-         const Tensors made =
-             region(b, "experts", "all-to-all", in, {{3, 5}, {5}}, {{{3, 5}, DType::float64}, {{5}, DType::float64}},
-                    [](Builder&, const Tensors& local) {
-                      return Tensors{add_bias(local[0], local[1]), unary(Unary::silu, local[1])};
-                    });
+         const Tensors made = one_device_region(b, in, {{3, 5}, {5}}, [](const Tensors& local) {
+           return Tensors{add_bias(local[0], local[1]), unary(Unary::silu, local[1])};
+         });
          return Tensors{multiply(made[0], made[0])};
        }},
   };

@@ -1,6 +1,5 @@
 // Gradients of routing and of the experts' products.
-#include <algorithm>
-
+#include "graph/region.h"
 #include "tests/graph/gradient_cases.h"
 
 namespace moesh::graph::test {
@@ -66,29 +65,19 @@ Numbers chosen(const Shape& tokens, std::int64_t k, std::int64_t first, std::int
   return ids;
 }
 
-GradientCase slot_mask_case(const std::string& variant, std::int64_t capacity) {
-  return {Op::slot_mask,
+// Tokens to slots of the experts, through a function, and back; with weights on one of the ways or both.
+GradientCase slots_case(const std::string& variant, std::int64_t capacity, bool fills_weighted, bool empties_weighted) {
+  return {fills_weighted ? Op::fill_slots : Op::empty_slots,
           variant,
-          {chosen({2, 5}, 2, 0, 5), random_numbers({2, 5, 2}, 1)},
-          [=](Builder& b, const Tensors& in) {
-            return Tensors{b.add_one(Op::slot_mask, "combine", in, SlotMaskOf{kExperts, capacity},
-                                     {2, 5, kExperts, capacity}, DType::float64)};
-          }};
-}
-
-// Dispatch and combine as a layer with slots has them: the mask without weights has no gradient, what it multiplies
-// has.
-GradientCase slots_case() {
-  return {Op::slot_mask,
-          "in_a_layer",
           {chosen({2, 5}, 2, 0, 5), random_numbers({2, 5, 2}, 1), random_numbers({2, 5, 3}, 2)},
-          [](Builder& b, const Tensors& in) {
-            const Shape shape{2, 5, kExperts, 2};
-            const SlotMaskOf of{kExperts, 2};
-            const Tensor dispatch = b.add_one(Op::slot_mask, "dispatch", {in[0]}, of, shape, DType::float64);
-            const Tensor combine = b.add_one(Op::slot_mask, "combine", {in[0], in[1]}, of, shape, DType::float64);
-            const Tensor sent = unary(Unary::silu, einsum("dispatch", "bsm,bsec->ebcm", in[2], dispatch));
-            return Tensors{einsum("combine", "ebcm,bsec->bsm", sent, combine)};
+          [=](Builder& b, const Tensors& in) {
+            const SlotMaskOf of{kExperts, capacity};
+            const Tensor slots = b.add_one(Op::slots, "slots", {in[0]}, of, {2, 5, 2}, DType::int32);
+            std::vector<Tensor> fills{in[2], slots}, empties{{}, slots};
+            if (fills_weighted) fills.push_back(in[1]);
+            if (empties_weighted) empties.push_back(in[1]);
+            empties[0] = unary(Unary::silu, b.add_one(Op::fill_slots, "fill", fills, of, {kExperts, 2, capacity, 3}, DType::float64));
+            return Tensors{b.add_one(Op::empty_slots, "empty", empties, of, {2, 5, 3}, DType::float64)};
           }};
 }
 
@@ -108,39 +97,54 @@ GradientCase grouped_matmul_case(const std::string& variant, bool transpose, std
           }};
 }
 
-GradientCase group_rows_case(const std::string& variant, std::int64_t tokens, std::int64_t k) {
-  return {Op::group_rows,
+// A group of one device that has all experts.
+GroupOf alone(std::int64_t choices) { return {{}, 1, choices}; }
+
+GradientCase fetch_rows_case(const std::string& variant, std::int64_t tokens, std::int64_t k, std::int64_t limit) {
+  return {Op::fetch_rows,
           variant,
           {random_numbers({tokens, 3}, 1), chosen({tokens}, k, 1, 5)},
-          [=](Builder& b, const Tensors& in) {
-            return Tensors{b.add(
-                Op::group_rows, "group", in, {},
-                {{{tokens * k, 3}, DType::float64}, {{tokens * k}, DType::int32}, {{kExperts}, DType::int32}})[0]};
+          [=](Builder&, const Tensors& in) {
+            return Tensors{fetch_rows(in[0], sort_slots(in[1], {}, kExperts, limit), alone(k))};
+          }};
+}
+
+// Of five tokens with two choices each, `rows` of which have room.
+GradientCase return_rows_case(const std::string& variant, std::int64_t rows, bool weighted) {
+  GradientCase made{Op::return_rows, variant, {random_numbers({rows, 3}, 1), chosen({5}, 2, 0, 7)}, {}};
+  if (weighted) made.operands.push_back(random_numbers({rows}, 2));
+  made.build = [=](Builder&, const Tensors& in) {
+    return Tensors{return_rows(in[0], sort_slots(in[1], {}, kExperts, rows), weighted ? in[2] : Tensor{}, 5, alone(2))};
+  };
+  return made;
+}
+
+// Eleven rows, of which `received` fit.
+GradientCase exchange_rows_case(const std::string& variant, bool back, std::int64_t received) {
+  const Numbers counts = values(DType::int32, {1, kExperts}, {0, 3, 1, 0, 5, 2, 0});
+  return {Op::exchange_rows,
+          variant,
+          {random_numbers({back ? received : 11, 3}, 1), counts, values(DType::int32, {}, {0})},
+          [=](Builder&, const Tensors& in) {
+            const Exchange plan = plan_exchange(in[1], in[2], kExperts, alone(1), 11, 11, received);
+            return Tensors{back ? exchange_back(in[0], plan) : exchange_rows(in[0], plan)};
           }};
 }
 
 // From tokens to experts, through their products, and back.
 GradientCase experts_case() {
-  return {
-      Op::ungroup_rows,
-      "in_a_layer",
-      {random_numbers({5, 3}, 1), chosen({5}, 2, 1, 5), random_numbers({5, 2}, 2), random_numbers({kExperts, 3, 2}, 3),
-       random_numbers({kExperts, 2}, 4)},
-      [](Builder& b, const Tensors& in) {
-        const Tensors grouped = b.add(Op::group_rows, "group", {in[0], in[1]}, {},
-                                      {{{10, 3}, DType::float64}, {{10}, DType::int32}, {{kExperts}, DType::int32}});
-        Tensor rows = b.add_one(Op::grouped_matmul, "wi", {grouped[0], in[3], grouped[2]}, GroupedMatmulOf{}, {10, 2},
-                                DType::float64);
-        rows = unary(Unary::silu,
-                     b.add_one(Op::grouped_bias, "wi", {rows, in[4], grouped[2]}, {}, {10, 2}, DType::float64));
-        return Tensors{b.add_one(Op::ungroup_rows, "combine", {rows, in[2], grouped[1]}, {}, {5, 2}, DType::float64)};
-      }};
-}
-
-Numbers shuffled(std::int64_t count) {
-  Numbers order(DType::int32, {count});
-  for (std::int64_t i = 0; i < count; ++i) order.set(i, static_cast<double>((i * 7 + 3) % count));
-  return order;
+  return {Op::return_rows,
+          "in_a_layer",
+          {random_numbers({5, 3}, 1), chosen({5}, 2, 1, 5), random_numbers({10}, 2), random_numbers({kExperts, 3, 2}, 3),
+           random_numbers({kExperts, 2}, 4)},
+          [](Builder& b, const Tensors& in) {
+            const SortedSlots slots = sort_slots(in[1], {}, kExperts, 0);
+            Tensor rows = fetch_rows(in[0], slots, alone(2));
+            rows = b.add_one(Op::grouped_matmul, "wi", {rows, in[3], slots.sizes_E}, GroupedMatmulOf{}, {10, 2}, DType::float64);
+            rows = unary(Unary::silu,
+                         b.add_one(Op::grouped_bias, "wi", {rows, in[4], slots.sizes_E}, {}, {10, 2}, DType::float64));
+            return Tensors{return_rows(rows, slots, fetch_rows(in[2], slots, alone(1)), 5, alone(2))};
+          }};
 }
 
 }  // namespace
@@ -154,18 +158,27 @@ GradientCases expert_cases() {
        [](Builder& b, const Tensors& in) {
          return Tensors{b.add_one(Op::spread, "weights", in, SpreadOf{kExperts}, {2, 5, kExperts}, DType::float64)};
        }},
-      slot_mask_case("one_slot", 1),
-      slot_mask_case("some_dropped", 2),
-      slot_mask_case("slots_for_all", 10),
-      slots_case(),
-      {Op::balance_loss,
+      slots_case("one_slot", 1, false, true),
+      slots_case("some_dropped", 2, false, true),
+      slots_case("slots_for_all", 10, false, true),
+      slots_case("some_dropped", 2, true, false),
+      slots_case("weights_both_ways", 2, true, true),
+      fetch_rows_case("one_choice", 5, 1, 0),
+      fetch_rows_case("three_choices", 7, 3, 0),
+      fetch_rows_case("some_dropped", 7, 3, 10),
+      return_rows_case("", 10, false),
+      return_rows_case("weighted", 10, true),
+      return_rows_case("some_dropped", 7, true),
+      exchange_rows_case("", false, 11),
+      exchange_rows_case("some_dropped", false, 6),
+      exchange_rows_case("back", true, 11),
+      exchange_rows_case("back_some_dropped", true, 6),
+      {Op::own_once,
        "",
-       {random_numbers({3, 5, kExperts}, 1, -2, 2), chosen({3, 5}, 2, 0, 5)},
+       {random_numbers({2, 3}, 1)},
        [](Builder& b, const Tensors& in) {
-         return Tensors{b.add_one(Op::balance_loss, "balance", in, BalanceLossOf{kExperts, 0.7}, {}, DType::float64)};
+         return Tensors{b.add_one(Op::own_once, "once", in, alone(1), {2, 3}, DType::float64)};
        }},
-      group_rows_case("one_choice", 5, 1),
-      group_rows_case("three_choices", 7, 3),
       grouped_matmul_case("", false, 3, 5, sizes()),
       grouped_matmul_case("transposed", true, 5, 1, sizes()),
       grouped_matmul_case("one_expert_has_all", false, 3, 2,
@@ -175,12 +188,6 @@ GradientCases expert_cases() {
        {random_numbers({kRows, 5}, 1), random_numbers({kExperts, 5}, 2), sizes()},
        [](Builder& b, const Tensors& in) {
          return Tensors{b.add_one(Op::grouped_bias, "bias", in, {}, {kRows, 5}, DType::float64)};
-       }},
-      {Op::ungroup_rows,
-       "",
-       {random_numbers({10, 3}, 1), random_numbers({5, 2}, 2), shuffled(10)},
-       [](Builder& b, const Tensors& in) {
-         return Tensors{b.add_one(Op::ungroup_rows, "combine", in, {}, {5, 3}, DType::float64)};
        }},
       experts_case(),
   };

@@ -88,27 +88,36 @@ TEST(Explicit, AcceptsTheRuleSets) {
   for (const std::string rules : {"", "pure-fsdp", "shard-exp-on-fsdp", "2d-fsdp", "ep-as-dp", "ep-as-cp", "cp-as-ep", "ep-tp",
                                   "fsdp-as-dp-for-attn"}) {
     for (const std::string model : {"mixtral-8x7b", "deepseek2-16b"}) {
-      std::vector<std::string> request{"model_name=" + model, "compile_topology=cpu-8", "sparse_matmul=false",
-                                       "shard_mode=explicit", "ici_fsdp_parallelism=-1"};
-      if (!rules.empty()) request.push_back("custom_mesh_and_rule=" + rules);
-      if (rules != "pure-fsdp") request.push_back("ici_expert_parallelism=2");
-      EXPECT_EQ(message_of([&] { step_of(request); }), "no error") << rules << " " << model;
+      for (const std::string strategy : {"sparse_matmul=false", "sparse_matmul=true", "use_ring_of_experts=true"}) {
+        std::vector<std::string> request{"model_name=" + model, "compile_topology=cpu-8", strategy, "shard_mode=explicit",
+                                         "ici_fsdp_parallelism=-1"};
+        if (!rules.empty()) request.push_back("custom_mesh_and_rule=" + rules);
+        if (rules != "pure-fsdp") request.push_back("ici_expert_parallelism=2");
+        EXPECT_EQ(message_of([&] { step_of(request); }), "no error") << rules << " " << model << " " << strategy;
+      }
     }
   }
 }
 
-TEST(Partition, SaysWhatRunsOnOneDeviceOnly) {
-  EXPECT_NE(message_of([] { step_of({"model_name=mixtral-8x7b", "compile_topology=cpu-8"}); })
-                .find("sparse experts run on one device so far, this mesh has 8"),
-            std::string::npos);
+// What partitioning over two axes says of a graph with one op, made of x[8, 8] and order[8].
+std::string message_about(graph::Op op) {
   Builder builder;
-  const Tensor rows = builder.input("rows", {8, 8}, DType::float32, {"", ""});
+  const Tensor x = builder.input("x", {8, 8}, DType::float32, {"", ""});
   const Tensor order = builder.input("order", {8}, DType::int32, {""});
-  builder.mark_result(builder.add_one(graph::Op::group_rows_grad, "back", {order, rows}, {}, {8, 8}, DType::float32));
+  builder.mark_result(builder.add_one(op, "made", {x, order}, {}, {8, 8}, DType::float32));
   const graph::Graph graph = builder.take();
   const PartitionRequest request{two_axes(), mesh::find_topology("cpu-4", 1), kRules, false, false};
-  const std::string said = message_of([&] { partition(graph, {{{{}, {}}, {}}, {{{}}, {}}}, {std::nullopt}, request); });
-  EXPECT_NE(said.find("group_rows_grad cannot be spread over devices yet"), std::string::npos) << said;
+  return message_of([&] { partition(graph, {{{{}, {}}, {}}, {{{}}, {}}}, {std::nullopt}, request); });
+}
+
+TEST(Partition, SaysWhatRunsOnOneDeviceOnly) {
+  EXPECT_EQ(message_about(graph::Op::stage_state),
+            "made: the stages of a pipeline run on one device so far, this mesh has 4\n  fix: ici_pipeline_parallelism=1");
+}
+
+TEST(Partition, SaysWhatCannotBeSpread) {
+  const std::string said = message_about(graph::Op::fetch_rows);
+  EXPECT_NE(said.find("fetch_rows cannot be spread over devices yet"), std::string::npos) << said;
 }
 
 }  // namespace

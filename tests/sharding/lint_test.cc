@@ -46,7 +46,7 @@ LaidTensor laid(const Given& given, const Layout& layout) {
 
 Layout made(const mesh::Mesh& mesh, const std::vector<config::AxisRule>& rules, const std::vector<Given>& parameters,
             const std::vector<Given>& activations) {
-  Layout layout{mesh, "", rules, false, {}, {}, {}, {}};
+  Layout layout{mesh, "", rules, false, {}, {}, {}, {}, {}};
   layout.input = laid({"inputs", {"batch", ""}, {8, 8}}, layout);
   for (const Given& given : parameters) layout.parameters.push_back(laid(given, layout));
   for (const Given& given : activations) layout.activations.push_back(laid(given, layout));

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 // `spread` of 16 rows lies on fsdp, `whole` of 4 on nothing.
 Layout made(std::vector<mesh::Axis> axes) {
-  Layout layout{mesh::Mesh(std::move(axes)), "", {}, false, {}, {}, {}, {}};
+  Layout layout{mesh::Mesh(std::move(axes)), "", {}, false, {}, {}, {}, {}, {}};
   const mesh::AxisIndex fsdp = layout.mesh.find("fsdp").value();
   LaidTensor spread, whole;
   spread.path = "spread";

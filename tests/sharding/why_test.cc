@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Layout layout_with(const Labels& labels, const Shape& shape, const std::vector<config::AxisRule>& rules) {
-  Layout layout{test::mesh_of({{"data", 2}, {"fsdp", 4}, {"one", 1}, {"expert", 2}}), "", rules, false, {}, {}, {}, {}};
+  Layout layout{test::mesh_of({{"data", 2}, {"fsdp", 4}, {"one", 1}, {"expert", 2}}), "", rules, false, {}, {}, {}, {}, {}};
   LaidTensor tensor;
   tensor.path = "decoder/w";
   tensor.shape = shape;

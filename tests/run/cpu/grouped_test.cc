@@ -49,52 +49,12 @@ TEST(Grouped, BiasesAndTheirSumsAreThePlainOnes) {
   }
 }
 
-struct Routed {
-  Tensor ids = draws({50, 3}, 4, 7);
-  Tensor order{DType::int32, {150}};
-  Tensor sizes{DType::int32, {7}};
-
-  Routed() {
-    const Tensors made = run(group(noise(DType::float32, {50, 4}, 1)));
-    order = made[1];
-    sizes = made[2];
-  }
-  Call group(const Tensor& x) const {
-    return {Op::group_rows, {}, {x, ids}, {Tensor(x.dtype, {150, x.shape[1]}), Tensor(DType::int32, {150}), Tensor(DType::int32, {7})}};
-  }
-};
-
-TEST(Grouped, SortingAndItsGradientAreThePlainOnes) {
-  const Routed routed;
-  for (const DType dtype : floating_types()) {
-    const Tensor x = noise(dtype, {50, 301}, 1);
-    hold_to_plain(routed.group(x));
-    hold_to_plain({Op::group_rows_grad, {}, {routed.order, noise(dtype, {150, 301}, 2)}, {x}});
-  }
-}
-
-TEST(Grouped, CombiningAndItsGradientAreThePlainOnes) {
-  const Routed routed;
-  for (const DType dtype : floating_types()) {
-    for (const DType of_weights : {dtype, DType::float32}) {
-      const Tensor rows = noise(dtype, {150, 301}, 1);
-      const Tensor weights = noise(of_weights, {50, 3}, 2);
-      const Tensor out(dtype, {50, 301});
-      hold_to_plain({Op::ungroup_rows, {}, {rows, weights, routed.order}, {out}});
-      hold_to_plain({Op::ungroup_rows_grad, {}, {rows, weights, routed.order, noise(dtype, {50, 301}, 3)}, {rows, weights}});
-    }
-  }
-}
-
 TEST(Grouped, GradientsAreSlopes) {
-  const Routed routed;
   const DType f64 = DType::float64;
-  const Tensor x = noise(f64, {50, 4}, 1), drows = noise(f64, {150, 4}, 2), weights = noise(f64, {50, 3}, 3);
-  const Tensor dy = noise(f64, {50, 4}, 4), w = noise(f64, {7, 4, 5}, 5), dout = noise(f64, {150, 5}, 6), bias = noise(f64, {7, 4}, 7);
-  hold_to_differences(routed.group(x), {drows}, Op::group_rows_grad, {routed.order, drows}, {0});
-  hold_to_differences({Op::ungroup_rows, {}, {drows, weights, routed.order}, {dy}}, {dy}, Op::ungroup_rows_grad, {drows, weights, routed.order, dy}, {0, 1});
-  hold_to_differences({Op::grouped_matmul, GroupedMatmulOf{}, {drows, w, routed.sizes}, {dout}}, {dout}, Op::grouped_outer, {drows, dout, routed.sizes}, {1});
-  hold_to_differences({Op::grouped_bias, {}, {drows, bias, routed.sizes}, {drows}}, {drows}, Op::grouped_sum, {drows, routed.sizes}, {1});
+  const Tensor rows = noise(f64, {kRows, 4}, 2), weights = noise(f64, {7, 4, 5}, 5), bias = noise(f64, {7, 4}, 7);
+  const Tensor dout = noise(f64, {kRows, 5}, 6), drows = noise(f64, {kRows, 4}, 8);
+  hold_to_differences({Op::grouped_matmul, GroupedMatmulOf{}, {rows, weights, sizes()}, {dout}}, {dout}, Op::grouped_outer, {rows, dout, sizes()}, {1});
+  hold_to_differences({Op::grouped_bias, {}, {rows, bias, sizes()}, {drows}}, {drows}, Op::grouped_sum, {drows, sizes()}, {1});
 }
 
 }  // namespace

@@ -85,8 +85,10 @@ inline Tensor converted(const Tensor& from, DType dtype) {
 struct Call {
   Op op;
   graph::Attributes attributes;
-  Tensors operands;
-  Tensors results;  // their types and shapes
+  Tensors operands;  // of ops of a group: each operand of all devices
+  Tensors results;   // their types and shapes
+  std::int64_t member = 0;
+  std::int64_t members = 1;
 };
 
 // Results begin as rubbish: a kernel has to write every element.
@@ -99,7 +101,7 @@ inline Tensors run_kernel(Kernel kernel, const Call& call, int threads = 2) {
     made.push_back(result.view());
   }
   Workers workers(threads);
-  kernel({call.attributes, operands, made, workers});
+  kernel({call.attributes, operands, made, workers, {}, call.member, call.members});
   return results;
 }
 

@@ -6,8 +6,6 @@
 namespace moesh::run::test {
 namespace {
 
-using graph::BalanceLossOf;
-using graph::SlotMaskOf;
 using graph::SpreadOf;
 using graph::TopKOf;
 
@@ -98,57 +96,10 @@ TEST(Spread, AndItsGradientAreThePlainOnes) {
   hold_to_differences({Op::spread, SpreadOf{16}, {weights, chosen_ids()}, {dspread}}, {dspread}, Op::spread_grad, {chosen_ids(), dspread}, {0});
 }
 
-TEST(SlotMask, AndItsGradientAreThePlainOnes) {
-  for (const std::int64_t slots : {1, 5, 30}) {
-    const SlotMaskOf of{16, slots};
-    for (const DType dtype : floating_types()) {
-      const Tensor mask(dtype, {2, 30, 16, slots});
-      hold_to_plain({Op::slot_mask, of, {chosen_ids()}, {mask}});
-      for (const DType of_weights : {dtype, DType::float32}) {
-        const Tensor weights = noise(of_weights, {2, 30, 4}, 1);
-        hold_to_plain({Op::slot_mask, of, {chosen_ids(), weights}, {mask}});
-        hold_to_plain({Op::slot_mask_grad, of, {chosen_ids(), noise(dtype, mask.shape, 2)}, {weights}});
-      }
-    }
-  }
-}
-
-TEST(SlotMask, GradientIsItsSlope) {
-  const Tensor weights = noise(DType::float64, {2, 30, 4}, 1);
-  const Tensor dmask = noise(DType::float64, {2, 30, 16, 5}, 2);
-  hold_to_differences({Op::slot_mask, SlotMaskOf{16, 5}, {chosen_ids(), weights}, {dmask}}, {dmask}, Op::slot_mask_grad, {chosen_ids(), dmask}, {1});
-}
-
-// MaxText's own example: two tokens, experts {0, 1} and {1, 3}, one slot each; the second token loses expert 1.
-TEST(SlotMask, GivesSlotsByTokenAndDropsWhatDoesNotFit) {
-  const Tensor ids = values(DType::int32, {1, 2, 2}, {0, 1, 1, 3});
-  const Tensor made = run({Op::slot_mask, SlotMaskOf{4, 1}, {ids}, {Tensor(DType::float32, {1, 2, 4, 1})}})[0];
-  EXPECT_EQ(made.bytes, values(DType::float32, {1, 2, 4, 1}, {1, 1, 0, 0, 0, 0, 0, 1}).bytes);
-}
-
-TEST(BalanceLoss, AndItsGradientAreThePlainOnes) {
-  const BalanceLossOf of{16, 0.02, 2};
-  for (const DType dtype : floating_types()) {
-    const Tensor scores = noise(dtype, {2, 30, 16}, 1, -3, 3);
-    hold_to_plain({Op::balance_loss, of, {scores, chosen_ids()}, {Tensor(DType::float32, {})}}, 1e-6);
-    hold_to_plain({Op::balance_loss_grad, of, {scores, chosen_ids(), filled(DType::float32, {}, 1.5)}, {scores}});
-  }
-}
-
-TEST(BalanceLoss, GradientIsItsSlope) {
-  const Tensor scores = noise(DType::float64, {2, 30, 16}, 1, -3, 3);
-  const Tensor dloss = filled(DType::float64, {}, 1.5);
-  hold_to_differences({Op::balance_loss, BalanceLossOf{16, 0.02, 2}, {scores, chosen_ids()}, {Tensor(DType::float64, {})}}, {dloss}, Op::balance_loss_grad, {scores, chosen_ids(), dloss}, {0});
-}
-
-// Equal scores: density sums to k over the experts, probability is 1/E, so the loss is k times the weight.
-TEST(BalanceLoss, OfEqualScoresIsTheExpertsATokenTimesTheWeight) {
-  const Tensor made = run({Op::balance_loss, BalanceLossOf{16, 0.01, 2}, {filled(DType::float32, {2, 30, 16}, 1), chosen_ids()}, {Tensor(DType::float32, {})}})[0];
-  EXPECT_FLOAT_EQ(static_cast<float>(made.at(0)), 0.04f);
-}
-
-TEST(ExpertLoad, CountsTheTokensOfEachExpert) {
-  hold_to_plain({Op::expert_load, {}, {chosen_ids()}, {Tensor(DType::float32, {16})}});
+TEST(ExpertLoad, CountsTheTokensOfEachExpertInEachRow) {
+  const Tensor ids = values(DType::int32, {2, 2, 2}, {0, 3, 3, 1, 2, 0, 0, 2});
+  const Tensor made = run_plain({Op::expert_load, {}, {ids}, {Tensor(DType::float32, {2, 4})}})[0];
+  EXPECT_EQ(made.bytes, values(DType::float32, {2, 4}, {1, 1, 0, 2, 2, 0, 2, 0}).bytes);
 }
 
 }  // namespace

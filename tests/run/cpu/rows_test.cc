@@ -1,0 +1,182 @@
+// Rows on their way to the experts and back, alone and in groups of devices that share out the experts.
+#include <numeric>
+
+#include "tests/run/cpu/kernel_support.h"
+
+namespace moesh::run::test {
+namespace {
+
+using graph::GroupOf;
+using graph::SortSlotsOf;
+
+constexpr std::int64_t kTokens = 50;  // of a device
+constexpr std::int64_t kChoices = 3;
+constexpr std::int64_t kExperts = 12;  // of all devices
+
+std::int64_t sum_of(const Tensor& sizes) {
+  std::int64_t sum = 0;
+  for (std::int64_t e = 0; e < sizes.count(); ++e) sum += static_cast<std::int64_t>(sizes.at(e));
+  return sum;
+}
+
+Call sort(const Tensor& ids_TK, std::int64_t index, std::int64_t experts_here, std::int64_t limit) {
+  return {Op::sort_slots,
+          SortSlotsOf{limit},
+          {ids_TK, filled(DType::int32, {}, static_cast<double>(index))},
+          {Tensor(DType::int32, {limit > 0 ? limit : ids_TK.count()}), Tensor(DType::int32, {experts_here}), Tensor(DType::int32, {})}};
+}
+
+double dot(const Tensor& a, const Tensor& b) {
+  EXPECT_EQ(a.shape, b.shape);
+  double sum = 0;
+  for (std::int64_t i = 0; i < a.count(); ++i) sum += a.at(i) * b.at(i);
+  return sum;
+}
+
+// Devices with tokens of their own, and the slots of the experts that each has; most have room for more rows.
+struct Group {
+  std::int64_t members;
+  Tensors orders, sizes;
+
+  explicit Group(std::int64_t count, std::int64_t limit = 0) : members(count) {
+    const Tensor ids = draws({count * kTokens, kChoices}, 4, kExperts);
+    for (std::int64_t m = 0; m < count; ++m) {
+      const Tensors made = run(sort(ids, m, kExperts / count, limit));
+      orders.push_back(made[0]);
+      sizes.push_back(made[1]);
+    }
+  }
+
+  std::int64_t rows(std::int64_t member) const { return sum_of(sizes[static_cast<std::size_t>(member)]); }
+
+  Tensors random_tokens(DType dtype, std::int64_t width, unsigned seed) const {
+    Tensors all;
+    for (std::int64_t m = 0; m < members; ++m) all.push_back(noise(dtype, {kTokens, width}, seed + static_cast<unsigned>(m)));
+    return all;
+  }
+  Tensors random_rows(DType dtype, std::int64_t width, unsigned seed) const {
+    Tensors all;
+    for (std::int64_t m = 0; m < members; ++m) all.push_back(noise(dtype, {rows(m), width}, seed + static_cast<unsigned>(m)));
+    return all;
+  }
+  Tensors random_weights(DType dtype, unsigned seed) const {
+    Tensors all;
+    for (std::int64_t m = 0; m < members; ++m) all.push_back(noise(dtype, {rows(m)}, seed + static_cast<unsigned>(m)));
+    return all;
+  }
+
+  Call fetch(const Tensors& x, std::int64_t member) const {
+    return call(Op::fetch_rows, {x, orders, sizes}, Tensor(x[0].dtype, {rows(member), x[0].shape[1]}), member);
+  }
+  Call give_back(const Tensors& rows, std::int64_t member) const {
+    return call(Op::return_rows, {rows, orders, sizes}, Tensor(rows[0].dtype, {kTokens, rows[0].shape[1]}), member);
+  }
+  Call give_back(const Tensors& rows, const Tensors& weights, std::int64_t member) const {
+    return call(Op::return_rows, {rows, orders, sizes, weights}, Tensor(rows[0].dtype, {kTokens, rows[0].shape[1]}), member);
+  }
+
+ private:
+  Call call(Op op, const std::vector<Tensors>& operands, Tensor result, std::int64_t member) const {
+    Call made{op, GroupOf{{}, members, kChoices}, {}, {std::move(result)}, member, members};
+    for (const Tensors& of_all : operands) made.operands.insert(made.operands.end(), of_all.begin(), of_all.end());
+    return made;
+  }
+};
+
+template <typename Check>
+void for_each_group(const Check& check) {
+  for (const std::int64_t members : {1, 2, 4}) {
+    for (const std::int64_t limit : {0, 17}) {
+      const Group group(members, limit);
+      for (std::int64_t m = 0; m < members; ++m) check(group, m);
+    }
+  }
+}
+
+TEST(SortSlots, IsThePlainOne) {
+  const Tensor ids = draws({200, kChoices}, 4, kExperts);
+  for (const std::int64_t here : {1, 3, 12}) {
+    for (const std::int64_t limit : {0, 1, 17, 600}) {
+      for (std::int64_t index = 0; index < kExperts / here; ++index) hold_to_plain(sort(ids, index, here, limit));
+    }
+  }
+  Call all = sort(ids, 0, kExperts, 0);
+  all.operands.pop_back();
+  hold_to_plain(all);
+}
+
+// Experts 2 and 3 are here. Their slots stand by expert, then by token; of five, the last finds no room.
+TEST(SortSlots, OrdersByExpertThenByTokenAndDropsWhatComesLast) {
+  const Tensor ids = values(DType::int32, {4, 2}, {3, 0, 2, 3, 1, 2, 3, 1});
+  const Tensors made = run(sort(ids, 1, 2, 4));
+  EXPECT_EQ(made[0].bytes, values(DType::int32, {4}, {2, 5, 0, 3}).bytes);
+  EXPECT_EQ(made[1].bytes, values(DType::int32, {2}, {2, 2}).bytes);
+  EXPECT_EQ(made[2].at(0), 1);
+}
+
+TEST(FetchRows, IsThePlainOne) {
+  for (const DType dtype : floating_types()) {
+    for_each_group([&](const Group& group, std::int64_t m) { hold_to_plain(group.fetch(group.random_tokens(dtype, 301, 1), m)); });
+  }
+}
+
+TEST(ReturnRows, IsThePlainOne) {
+  for (const DType dtype : floating_types()) {
+    for_each_group([&](const Group& group, std::int64_t m) {
+      const Tensors rows = group.random_rows(dtype, 301, 1);
+      hold_to_plain(group.give_back(rows, m));
+      for (const DType of_weights : {dtype, DType::float32}) hold_to_plain(group.give_back(rows, group.random_weights(of_weights, 9), m));
+    });
+  }
+}
+
+TEST(WeightedRowsGrad, IsThePlainOne) {
+  for (const DType dtype : floating_types()) {
+    for (const DType of_weights : {dtype, DType::float32}) {
+      const Tensor rows = noise(dtype, {150, 301}, 1), weights = noise(of_weights, {150}, 2);
+      hold_to_plain({Op::weighted_rows_grad, {}, {rows, weights, noise(dtype, {150, 301}, 3)}, {rows, weights}});
+    }
+  }
+}
+
+// An expert without a row, on a device without any.
+TEST(Rows, MayBeNone) {
+  const Tensor ids = filled(DType::int32, {5, 1}, 0);
+  const Tensors sorted = run(sort(ids, 1, 1, 0));
+  EXPECT_EQ(sum_of(sorted[1]), 0);
+  const Tensor x = noise(DType::float32, {5, 3}, 1), none(DType::float32, {0, 3});
+  const GroupOf of{{}, 1, 1};
+  hold_to_plain({Op::fetch_rows, of, {x, sorted[0], sorted[1]}, {none}});
+  EXPECT_EQ(run({Op::return_rows, of, {none, sorted[0], sorted[1]}, {x}})[0].bytes, filled(DType::float32, {5, 3}, 0).bytes);
+  hold_to_plain({Op::weighted_rows_grad, {}, {none, Tensor(DType::float32, {0}), none}, {none, Tensor(DType::float32, {0})}});
+}
+
+// What a group fetches, times anything, is its tokens times what the other comes back as: each is the other's gradient.
+TEST(Rows, FetchingAndReturningAreTransposes) {
+  for (const std::int64_t members : {1, 2, 4}) {
+    for (const std::int64_t limit : {0, 17}) {
+      const Group group(members, limit);
+      const Tensors x = group.random_tokens(DType::float64, 7, 1), y = group.random_rows(DType::float64, 7, 11);
+      double fetched = 0, returned = 0;
+      for (std::int64_t m = 0; m < members; ++m) {
+        const auto at = static_cast<std::size_t>(m);
+        fetched += dot(run(group.fetch(x, m))[0], y[at]);
+        returned += dot(x[at], run(group.give_back(y, m))[0]);
+      }
+      EXPECT_GT(std::abs(fetched), 0.1) << "the case tests nothing";
+      EXPECT_NEAR(fetched, returned, 1e-12 * (1 + std::abs(fetched)));
+    }
+  }
+}
+
+TEST(WeightedRowsGrad, IsTheSlopeOfWhatIsReturned) {
+  const Group group(1, 100);
+  const DType f64 = DType::float64;
+  const Tensor rows = group.random_rows(f64, 4, 1)[0], weights = group.random_weights(f64, 2)[0];
+  const Tensor dy = noise(f64, {kTokens, 4}, 3);
+  const Tensor fetched = run(group.fetch({dy}, 0))[0];
+  hold_to_differences(group.give_back({rows}, {weights}, 0), {dy}, Op::weighted_rows_grad, {rows, weights, fetched}, {0, 3});
+}
+
+}  // namespace
+}  // namespace moesh::run::test
