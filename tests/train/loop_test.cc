@@ -47,7 +47,7 @@ TEST(Train, WritesTheMetricsOfEveryStep) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : of.items()) keys.push_back(key);
     EXPECT_THAT(keys, UnorderedElementsAre("step", "seconds", "learning_rate", "loss", "lm_loss", "moe_lb_loss",
-                                           "total_weights", "raw_grad_norm", "grad_norm", "param_norm"));
+                                           "total_weights", "raw_grad_norm", "grad_norm", "param_norm", "moe"));
     EXPECT_EQ(of["step"], step);
     EXPECT_EQ(of["learning_rate"].get<double>(), learning_rate(settings, static_cast<std::int64_t>(step)));
     EXPECT_EQ(of["total_weights"], 14);
@@ -56,6 +56,36 @@ TEST(Train, WritesTheMetricsOfEveryStep) {
     EXPECT_NEAR(of["grad_norm"].get<double>(), std::min(1.0, of["raw_grad_norm"].get<double>()), 1e-5);
   }
   EXPECT_LT(metrics[4]["loss"].get<double>(), metrics[0]["loss"].get<double>());
+}
+
+// Every choice of every token is counted once, the busiest expert is the one that has most, and what is planned for an even
+// router is near what devices send.
+TEST(Train, CountsWhatTheExpertsGet) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/m.jsonl";
+  const std::string words = kTinyMixtral + "steps=2 sparse_matmul=true ici_fsdp_parallelism=2 ici_expert_parallelism=2 "
+                            "per_device_batch_size=1 metrics_file=" + path;
+  for (const std::string skew : {"0", "3"}) {
+    const Outcome outcome = train_with(words + " router_skew=" + skew);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json moe = metrics_in(path).back()["moe"];
+    const config::Settings settings = config::load(test::words_of(words)).settings;
+    const auto choices = static_cast<double>(4 * settings.integer("max_target_length") * settings.integer("num_experts_per_tok"));
+    ASSERT_EQ(moe["tokens"].size(), moe["dropped"].size());
+    for (std::size_t layer = 0; layer < moe["tokens"].size(); ++layer) {
+      double sum = 0, most = 0;
+      for (const double tokens : moe["tokens"][layer].get<std::vector<double>>()) {
+        sum += tokens;
+        most = std::max(most, tokens);
+      }
+      EXPECT_EQ(sum, choices);
+      EXPECT_NEAR(moe["max_over_mean"][layer].get<double>(), most * static_cast<double>(moe["tokens"][layer].size()) / sum, 1e-9);
+      EXPECT_EQ(moe["dropped"][layer], 0);
+      if (skew == "3") EXPECT_EQ(moe["tokens"][layer][0], most);
+    }
+    EXPECT_EQ(moe["bytes_sent_by_device"].size(), 4u);
+    EXPECT_NE(outcome.out.find("Experts in the last step: the busiest of a layer had "), std::string::npos) << outcome.out;
+  }
 }
 
 TEST(Train, PrintsTheReferencesLineForEveryStep) {
