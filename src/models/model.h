@@ -29,4 +29,14 @@ inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E +
 
 graph::Graph build_model(const ModelRequest& request);
 
+struct DecodeShape {
+  std::int64_t new_tokens = 1;   // of a row in one run: 1 while decoding, the prompt's length before
+  std::int64_t cache_slots = 1;  // positions of a row that can be kept
+};
+
+// The same model on new tokens of rows whose earlier ones are kept: from tokens, positions and segments to logits. What is kept
+// are the inputs with "cache" in their path; a result of the same name is what it becomes. It starts as zeros, in the segment
+// of padding.
+graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& shape);
+
 }  // namespace moesh::models

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "nn/attention.h"
+#include "nn/cache.h"
 #include "nn/norm.h"
 #include "nn/rope.h"
 #include "sharding/labels.h"
@@ -11,14 +12,22 @@
 namespace moesh::nn {
 namespace {
 
-Tensor constrain_input(const std::string& name, Tensor x_BSM) {
-  return constrain(name, x_BSM, {labels::activation_batch_attn, labels::activation_length, labels::activation_embed});
-}
+struct LatentLabels {
+  Labels input, query, key, out;
+};
 
-Tensor constrain_heads(const std::string& name, Tensor x_BSHD) {
-  return constrain(name, x_BSHD,
-                   {labels::activation_kv_batch, labels::activation_length, labels::activation_kv_heads,
-                    labels::activation_kv_head_dim});
+// New tokens bear what trained ones do; keys and values of kept tokens are read whole.
+LatentLabels labels_of(Context::Mode mode) {
+  using namespace labels;  // NOLINT: the table reads as the rule files do
+  const bool prefill = mode == Context::Mode::prefill;
+  const char* batch = prefill ? activation_prefill_kv_batch : activation_batch_attn;
+  const char* kv_batch = prefill ? activation_prefill_kv_batch : activation_kv_batch;
+  const char* length = prefill ? prefill_activation_length : activation_length;
+  const char* key_length = mode == Context::Mode::train ? length : activation_kv_length;
+  return {{batch, length, activation_embed},
+          {kv_batch, length, activation_kv_heads, activation_kv_head_dim},
+          {kv_batch, key_length, activation_kv_heads, activation_kv_head_dim},
+          {batch, length, activation_heads, activation_kv}};
 }
 
 Tensor down(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t rank,
@@ -66,10 +75,11 @@ Tensor build_query(Builder& builder, const Context& context, Tensor x_BSM, const
   } else {
     query = up(builder, context, x_BSM, {"query", labels::embed, labels::q_heads, labels::kv, shape.qk_head_dim()});
   }
-  const Tensor nope = constrain_heads("q_nope", slice(query, 3, 0, shape.qk_nope_head_dim));
+  const Labels as = labels_of(context.mode()).query;
+  const Tensor nope = constrain("q_nope", slice(query, 3, 0, shape.qk_nope_head_dim), as);
   Tensor turned = slice(query, 3, shape.qk_nope_head_dim, shape.qk_rope_head_dim);
-  turned = constrain_heads("q_pe", rope(builder, context, turned, tokens.positions));
-  return constrain_heads("query", graph::scale(graph::concat({nope, turned}, 3), score_scale(context)));
+  turned = constrain("q_pe", rope(builder, context, turned, tokens.positions), as);
+  return constrain("query", graph::scale(graph::concat({nope, turned}, 3), score_scale(context)), as);
 }
 
 struct KeyValue {
@@ -82,17 +92,23 @@ KeyValue build_key_value(Builder& builder, const Context& context, Tensor x_BSM,
   const std::int64_t nope = shape.qk_nope_head_dim;
   const std::int64_t turned = shape.qk_rope_head_dim;
   const Tensor low = down(builder, context, "wkv_a", x_BSM, shape.kv_lora_rank + turned, labels::kv_lora_up_proj);
-  const Tensor latent = rms_norm(builder, context, "kv_norm", slice(low, 2, 0, shape.kv_lora_rank));
-  const Tensor both = up(builder, context, latent,
-                         {"wkv_b", labels::kv_lora, labels::kv_heads, labels::kv_head_dim, nope + shape.v_head_dim});
+  Tensor latent = rms_norm(builder, context, "kv_norm", slice(low, 2, 0, shape.kv_lora_rank));
   Tensor one_head = slice(low, 2, shape.kv_lora_rank, turned);
   one_head = rope(builder, context, reshape(one_head, {context.rows, context.length, 1, turned}), tokens.positions);
   one_head = reshape(one_head, {context.rows, context.length, turned});
-  const Tensor key_nope = constrain_heads("key_nope", slice(both, 3, 0, nope));
-  const Tensor key_rope = constrain_heads(
-      "key_rope", broadcast(one_head, {context.rows, context.length, shape.query_heads, turned}, {0, 1, 3}));
-  return {constrain_heads("key", graph::concat({key_nope, key_rope}, 3)),
-          constrain_heads("value", slice(both, 3, nope, shape.v_head_dim))};
+  if (!context.trains()) {
+    const Labels kept{labels::cache_batch, labels::cache_sequence, labels::cache_kv};
+    latent = remember(builder, context, "latent", latent, tokens.positions, kept);
+    one_head = remember(builder, context, "key_rope", one_head, tokens.positions, kept);
+  }
+  const Tensor both = up(builder, context, latent,
+                         {"wkv_b", labels::kv_lora, labels::kv_heads, labels::kv_head_dim, nope + shape.v_head_dim});
+  const Labels as = labels_of(context.mode()).key;
+  const Tensor key_nope = constrain("key_nope", slice(both, 3, 0, nope), as);
+  const Tensor key_rope = constrain(
+      "key_rope", broadcast(one_head, {context.rows, one_head.size(1), shape.query_heads, turned}, {0, 1, 3}), as);
+  return {constrain("key", graph::concat({key_nope, key_rope}, 3), as),
+          constrain("value", slice(both, 3, nope, shape.v_head_dim), as)};
 }
 
 }  // namespace
@@ -100,14 +116,13 @@ KeyValue build_key_value(Builder& builder, const Context& context, Tensor x_BSM,
 Tensor latent_attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM,
                         const Tokens& tokens) {
   const graph::Scope scope(builder, name);
-  const Tensor query_in = constrain_input("inputs_q", x_BSM);
-  const Tensor kv_in = constrain_input("inputs_kv", x_BSM);
+  const LatentLabels as = labels_of(context.mode());
+  const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
+  const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
   const Tensor query = build_query(builder, context, query_in, tokens);
   const KeyValue kv = build_key_value(builder, context, kv_in, tokens);
   Tensor out = attend(builder, context, query, kv.key, kv.value, tokens, attention_of(context, 0));
-  out = constrain("out", out,
-                  {labels::activation_batch_attn, labels::activation_length, labels::activation_heads,
-                   labels::activation_kv});
+  out = constrain("out", out, as.out);
   return project_out(builder, context, out);
 }
 

@@ -283,6 +283,12 @@ void rope(Table& table) {
   table.takes(x).takes(head(x, 2)).gives(x).linear_in({0});
 }
 
+// Slots and the new tokens are whole; the batch and what a token has may be spread.
+void cache_write(Table& table) {
+  const std::vector<int> cache = table.own_but(table.operand(0), {1});
+  table.takes(cache).takes(cache).takes({cache[0], kWhole}).gives(cache);
+}
+
 void embed(const Node& node, Table& table) {
   const bool backward = node.op == Op::embed_grad;
   const Shape& tokens = table.operand(backward ? 0 : 1);
@@ -348,6 +354,7 @@ void fill_in(const Graph& graph, const Node& node, Table& table) {
     case Op::rope: return rope(table);
     case Op::attention:
     case Op::attention_grad: return attention(node, table);
+    case Op::cache_write: return cache_write(table);
     case Op::embed:
     case Op::embed_grad: return embed(node, table);
     case Op::cross_entropy:
