@@ -19,16 +19,12 @@ struct Batch {
   Tensor tokens, targets, positions, segments, target_segments;
 };
 
-constexpr const char* kTokens = "inputs";
-constexpr const char* kPositions = "inputs_position";
-constexpr const char* kSegments = "inputs_segmentation";
-
 Batch batch_inputs(Builder& builder, const Context& context) {
   const auto add = [&](const char* name) {
     return builder.input(name, {context.rows, context.length}, DType::int32,
                          {labels::activation_embed_and_logits_batch, labels::activation_norm_length});
   };
-  return {add(kTokens), add("targets"), add(kPositions), add(kSegments), add("targets_segmentation")};
+  return {add(inputs::tokens), add("targets"), add(inputs::positions), add(inputs::segments), add("targets_segmentation")};
 }
 
 Tensor embed(Builder& builder, const Context& context, Tensor table_VM, Tensor tokens_BS) {
@@ -148,8 +144,8 @@ graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& 
   const auto add = [&](const char* name) {
     return builder.input(name, {context.rows, context.length}, DType::int32, {labels::none, labels::none});
   };
-  const Tensor ids = add(kTokens);
-  Tokens tokens{add(kPositions), add(kSegments), {}, {}};
+  const Tensor ids = add(inputs::tokens);
+  Tokens tokens{add(inputs::positions), add(inputs::segments), {}, {}};
   // Slots that hold no token have a segment that no token has, so nobody sees them.
   const Labels kept{labels::cache_batch, labels::cache_sequence};
   tokens.key_positions = nn::remember(builder, context, "positions", tokens.positions, tokens.positions, kept);

@@ -17,6 +17,13 @@ struct ModelRequest {
   const mesh::Mesh* mesh = nullptr;
 };
 
+// Names of a model's inputs, all [rows, length]. Training has targets besides.
+namespace inputs {
+inline constexpr const char* tokens = "inputs";
+inline constexpr const char* positions = "inputs_position";
+inline constexpr const char* segments = "inputs_segmentation";
+}  // namespace inputs
+
 // Names of a model's results.
 namespace results {
 inline constexpr const char* loss = "loss";                // what is reported: cross entropy a position plus balance loss
@@ -35,8 +42,7 @@ struct DecodeShape {
 };
 
 // The same model on new tokens of rows whose earlier ones are kept: from tokens, positions and segments to logits. What is kept
-// are the inputs with "cache" in their path; a result of the same name is what it becomes. It starts as zeros, in the segment
-// of padding.
+// are the inputs that there is a result of the same name of: what they become. They start as zeros: in the segment of padding.
 graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& shape);
 
 }  // namespace moesh::models

@@ -62,6 +62,10 @@ class Table {
     made_.flops = each;
     return *this;
   }
+  Table& in_place() {
+    made_.in_place = true;
+    return *this;
+  }
   Table& anywhere() {
     made_.anywhere = true;
     return *this;
@@ -286,7 +290,7 @@ void rope(Table& table) {
 // Slots and the new tokens are whole; the batch and what a token has may be spread.
 void cache_write(Table& table) {
   const std::vector<int> cache = table.own_but(table.operand(0), {1});
-  table.takes(cache).takes(cache).takes({cache[0], kWhole}).gives(cache);
+  table.takes(cache).takes(cache).takes({cache[0], kWhole}).gives(cache).in_place();
 }
 
 void embed(const Node& node, Table& table) {
