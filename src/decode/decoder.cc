@@ -78,6 +78,12 @@ run::Placed Decoder::take_root(const graph::Value& value, const std::string& pat
 }
 
 run::Array Decoder::run(const Program& program, const NewTokens& tokens) {
+  for (const std::int32_t id : tokens.ids) {
+    if (id < 0 || id >= program.vocabulary) {
+      refuse(fmt::format("token {} lies outside the vocabulary of {}", id, program.vocabulary), models::inputs::tokens,
+             "use the tokenizer of this model");
+    }
+  }
   const graph::Graph& graph = program.graph;
   std::vector<run::Placed> feeds;
   for (const graph::Node& node : graph.nodes) {

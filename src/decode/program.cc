@@ -26,7 +26,7 @@ bool is_state(const graph::Graph& graph, const graph::Node& node) {
 
 Program make_program(const models::ModelRequest& request, const models::DecodeShape& shape, const mesh::Topology& target) {
   assert(request.mesh != nullptr);
-  Program program{*request.mesh, models::build_decode_model(request, shape), {}};
+  Program program{*request.mesh, request.shape.vocab_size, models::build_decode_model(request, shape), {}};
   const sharding::Layout layout = partition::lay_out_decoding(program.graph, request.settings, program.mesh);
   if (program.mesh.devices() == 1) return program;
   const std::map<std::string, Spec> specs = specs_of(layout);

@@ -12,6 +12,7 @@ namespace moesh::decode {
 
 struct Program {
   mesh::Mesh mesh{{}};
+  std::int64_t vocabulary = 0;
   graph::Graph graph;
   std::vector<partition::Choice> choices;  // of the partitioner; none on one device
 };

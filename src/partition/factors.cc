@@ -174,9 +174,10 @@ struct AttentionDims {
     const Shape& k = table.operand(1);
     const int b = table.factor(q[0]);
     const int s = table.factor(q[1]);
-    const int h = table.factor(k[2], true);
+    const bool one_key_head = k[2] == 1;  // that all heads read, wherever they are
+    const int h = table.factor(one_key_head ? q[2] : k[2], true);
     query = {b, s, h, kWhole};
-    key = {b, kWhole, h, kWhole};
+    key = {b, kWhole, one_key_head ? kWhole : h, kWhole};
     value = key;
     out = query;
     q_tokens = {b, s};
@@ -299,11 +300,11 @@ void embed(const Node& node, Table& table) {
   const Shape& rows = backward ? table.operand(1) : table.result(0);
   const std::vector<int> x = table.own(rows);
   const std::vector<int> token_dims = head(x, tokens.size());
-  const std::vector<int> table_dims{kWhole, x.back()};
   if (backward) {
-    table.takes(token_dims).takes(x).gives(table_dims).linear_in({1});
+    table.takes(token_dims).takes(x).gives({kWhole, x.back()}).linear_in({1});
   } else {
-    table.takes(table_dims).takes(token_dims).gives(x);
+    // Of a token that another device has the row of there are zeros, which add up with that row.
+    table.takes({table.factor(table.operand(0)[0]), x.back()}).takes(token_dims).gives(x);
   }
 }
 
