@@ -32,8 +32,9 @@ with tensor=8. For each number of rows:
   ms     a step of the lockstep executor, which does the work of all eight devices on this machine's cores. Equal work of several
          devices is done once and sending is copying, so it measures work and copies, not the wires of a real machine
 
-Layouts take turns, round by round, so that a machine's drift meets all; times are medians over the rounds, `ep-tp x` medians of
-the rounds' ratios of the best other layout's time to ep-tp's (above 1: ep-tp is faster). '-': the layout refuses so few rows.
+Layouts take turns, round by round, so that a machine's drift meets all; times are medians over the rounds. The last columns hold
+the better of the two `ep` layouts, and `tp`, to ep-tp: how many times as many bytes, and how many times as long (the median of the
+rounds' ratios; above 1: ep-tp wins). '-': the layout refuses so few rows.
 
   --rounds=N    rounds of each case (default 9)
   --seconds=N   fewer rounds where a case takes longer, but three (default 20)
@@ -234,10 +235,21 @@ class Bench {
   Parameters parameters_;
 };
 
-// ep-tp's figures against the best of the others; nothing where there is no other.
+// Another way's figures over ep-tp's.
+struct Ratio {
+  double bytes = 1;
+  double time = 1;
+};
+
+Ratio ratio_of(const Contestant& other, const Contestant& ours) {
+  std::vector<double> times;
+  for (std::size_t r = 0; r < ours.seconds.size(); ++r) times.push_back(other.seconds[r] / ours.seconds[r]);
+  return {other.wire_bytes / std::max(1.0, ours.wire_bytes), median(times)};
+}
+
+// ep-tp against the default expert parallelism, the better of its two ways in each figure, and against tensor parallelism.
 struct Verdict {
-  std::optional<double> bytes;  // others' over ep-tp's
-  std::optional<double> time;
+  std::optional<Ratio> experts, tensor;
 };
 
 Verdict judge(const std::vector<Contestant>& all) {
@@ -245,31 +257,34 @@ Verdict judge(const std::vector<Contestant>& all) {
   const Contestant& ours = all.front();
   for (std::size_t i = 1; ours.runs() && i < all.size(); ++i) {
     if (!all[i].runs()) continue;
-    std::vector<double> ratios;
-    for (std::size_t r = 0; r < ours.seconds.size(); ++r) ratios.push_back(all[i].seconds[r] / ours.seconds[r]);
-    const double bytes = all[i].wire_bytes / std::max(1.0, ours.wire_bytes);
-    verdict.bytes = std::min(verdict.bytes.value_or(bytes), bytes);
-    verdict.time = std::min(verdict.time.value_or(median(ratios)), median(ratios));
+    const Ratio ratio = ratio_of(all[i], ours);
+    std::optional<Ratio>& best = all[i].layout == "tp" ? verdict.tensor : verdict.experts;
+    best = best ? Ratio{std::min(best->bytes, ratio.bytes), std::min(best->time, ratio.time)} : ratio;
   }
   return verdict;
 }
 
 void print_head(const std::string& name) {
-  fmt::print("\n{}\n{:>6}", name, "rows");
+  fmt::print("\n{}\n{:>4}", name, "rows");
   for (const Named& layout : kLayouts) fmt::print(" |{:>24}", layout.name);
-  fmt::print(" | ep-tp x: bytes   time\n");
+  fmt::print(" | ep/ep-tp: bytes  time | tp/ep-tp: bytes  time\n");
 }
 
 void print_row(const Case& of, const std::vector<Contestant>& all, const Verdict& verdict) {
-  fmt::print("{:>6}", of.rows);
+  fmt::print("{:>4}", of.rows);
   for (const Contestant& one : all) {
     if (one.runs())
       fmt::print(" |{:>10.1f} KiB {:>6.1f} ms", one.wire_bytes / 1024, 1e3 * median(one.seconds));
     else
       fmt::print(" |{:>24}", "-");
   }
-  const auto ratio = [](const std::optional<double>& value) { return value ? fmt::format("{:.2f}", *value) : "-"; };
-  fmt::print(" |{:>15} {:>6}\n", ratio(verdict.bytes), ratio(verdict.time));
+  for (const std::optional<Ratio>& ratio : {verdict.experts, verdict.tensor}) {
+    if (ratio)
+      fmt::print(" |{:>16.2f} {:>5.2f}", ratio->bytes, ratio->time);
+    else
+      fmt::print(" |{:>16} {:>5}", "-", "-");
+  }
+  fmt::print("\n");
   std::fflush(stdout);
 }
 
@@ -290,15 +305,28 @@ struct Judged {
   Verdict verdict;
 };
 
-// "at 1, 8 rows; not at 16, 32, 64"
-std::string wins(const std::vector<Judged>& all, const std::optional<double> Verdict::* figure) {
-  std::vector<std::string> won, lost;
+// "wins at 1, 8 rows, ties at 16, loses at 64": below a hundredth nothing is won.
+std::string outcome(const std::vector<Judged>& all, std::optional<Ratio> Verdict::* other, double Ratio::* figure) {
+  std::vector<std::string> won, tied, lost, absent;
   for (const Judged& one : all) {
-    const std::optional<double>& ratio = one.verdict.*figure;
-    if (ratio) (*ratio > 1 ? won : lost).push_back(std::to_string(one.rows));
+    const std::optional<Ratio>& ratio = one.verdict.*other;
+    const double value = ratio ? (*ratio).*figure : 0;
+    (!ratio ? absent : value > 1.01 ? won : value < 0.99 ? lost : tied).push_back(std::to_string(one.rows));
   }
-  if (won.empty()) return "at no number of rows";
-  return fmt::format("at {} rows{}", join(won, ", "), lost.empty() ? "" : "; not at " + join(lost, ", "));
+  std::vector<std::string> parts;
+  for (const auto& [word, rows] : {std::pair{"wins at", won}, std::pair{"ties at", tied}, std::pair{"loses at", lost},
+                                   std::pair{"is alone at", absent}}) {
+    if (!rows.empty()) parts.push_back(fmt::format("{} {}", word, join(rows, ", ")));
+  }
+  return join(parts, "; ");
+}
+
+void print_outcome(const std::vector<Judged>& all) {
+  fmt::print("rows at which ep-tp\n");
+  for (const auto& [name, other] : {std::pair{"default ep", &Verdict::experts}, std::pair{"tp", &Verdict::tensor}}) {
+    fmt::print("  against {:<10}  bytes: {}\n", name, outcome(all, other, &Ratio::bytes));
+    fmt::print("  {:<18}  time:  {}\n", "", outcome(all, other, &Ratio::time));
+  }
 }
 
 int run(int argc, char** argv) {
@@ -322,8 +350,7 @@ int run(int argc, char** argv) {
         options.json ? print_json(of, all) : print_row(of, all, judged.back().verdict);
       }
       if (options.json) continue;
-      fmt::print("ep-tp sends least {}\n", wins(judged, &Verdict::bytes));
-      fmt::print("ep-tp is fastest here {}\n", wins(judged, &Verdict::time));
+      print_outcome(judged);
       if (!refused.empty()) fmt::print("- stands for refusals such as: {}\n", refused);
     }
   }
