@@ -18,6 +18,8 @@ struct SmallModel {
   std::string request;
 };
 
+inline void PrintTo(const SmallModel& model, std::ostream* out) { *out << model.family; }
+
 inline const std::string kSmallWidths =
     "dtype=float32 weight_dtype=float32 override_model_config=true base_emb_dim=64 base_num_query_heads=8 base_num_kv_heads=8 "
     "head_dim=16 base_mlp_dim=64 base_moe_mlp_dim=32 vocab_size=128 max_target_length=20 per_device_batch_size=1 ";

@@ -1,9 +1,6 @@
 // Prompts and single tokens through the KV cache give what the whole sequence at once gives.
 #include <gmock/gmock.h>
 
-#include "graph/print.h"
-#include "graph/rewrite.h"
-#include "partition/collectives.h"
 #include "tests/decode/decode_support.h"
 
 namespace moesh::decode {
@@ -125,6 +122,22 @@ TEST(Decoder, RefusesWhatDoesNotFitTheProgram) {
   Decoding longer(kSmallWidths + test::small_model("llama2").request + "compile_topology=cpu-1", 2, 8);
   EXPECT_THAT(test::message_of([&] { decoding.logits(longer.step(), {{1, 1}, {0, 0}, {1, 1}}); }),
               HasSubstr("fix: make all programs for the same rows and cache slots, on one mesh"));
+}
+
+TEST(Decoder, RefusesTokensOutsideTheVocabulary) {
+  Decoding decoding(kSmallWidths + test::small_model("llama2").request + "compile_topology=cpu-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8",
+                    1, 4);
+  for (const std::int32_t id : {-1, 128}) {
+    EXPECT_EQ(test::message_of([&] { decoding.logits(decoding.step(), {{id}, {0}, {1}}); }),
+              "inputs: token " + std::to_string(id) + " lies outside the vocabulary of 128\n  fix: use the tokenizer of this model");
+  }
+}
+
+TEST(Decoder, RefusesPipelines) {
+  const cli::Session found =
+      test::session(kSmallWidths + "compile_topology=cpu-8 ici_fsdp_parallelism=4 ici_pipeline_parallelism=2 base_num_decoder_layers=4");
+  EXPECT_THAT(test::message_of([&] { models::build_decode_model({found.loaded.settings, found.shape, 1, 1, nullptr}, {1, 4}); }),
+              HasSubstr("decoding does not run over pipeline stages\n  fix: ici_pipeline_parallelism=1"));
 }
 
 TEST(Decoder, RefusesMoreTokensThanTheCacheHolds) {
