@@ -33,8 +33,8 @@ with tensor=8. For each number of rows:
          devices is done once and sending is copying, so it measures work and copies, not the wires of a real machine
 
 Layouts take turns, round by round, so that a machine's drift meets all; times are medians over the rounds. The last columns hold
-the better of the two `ep` layouts, and `tp`, to ep-tp: how many times as many bytes, and how many times as long (the median of the
-rounds' ratios; above 1: ep-tp wins). '-': the layout refuses so few rows.
+the better of the two `ep` layouts, and `tp`, to ep-tp: how many times as many bytes, and how many times as long (the median of
+the rounds' ratios; above 1: ep-tp wins; times within a twentieth tie). '-': the layout refuses so few rows.
 
   --rounds=N    rounds of each case (default 9)
   --seconds=N   fewer rounds where a case takes longer, but three (default 20)
@@ -172,7 +172,7 @@ class Bench {
     for (const Named& layout : kLayouts) {
       const std::vector<std::string> words = split(kEverywhere + model.request + " " + layout.request, ' ');
       std::vector<std::string> arguments;
-      std::copy_if(words.begin(), words.end(), std::back_inserter(arguments), [](const std::string& word) { return !word.empty(); });
+      std::copy_if(words.begin(), words.end(), std::back_inserter(arguments), [](const std::string& w) { return !w.empty(); });
       sessions_.push_back(cli::open_session(arguments));
     }
     parameters_ = make_parameters(sessions_.front().graph, *pool_, workers_);
@@ -291,11 +291,11 @@ void print_row(const Case& of, const std::vector<Contestant>& all, const Verdict
 void print_json(const Case& of, const std::vector<Contestant>& all) {
   for (const Contestant& one : all) {
     const std::string figures =
-        one.runs() ? fmt::format(R"("wire_bytes":{:.0f},"collectives":{},"seconds":{:.6f},"rounds":{})", one.wire_bytes, one.collectives,
-                                 median(one.seconds), one.seconds.size())
+        one.runs() ? fmt::format(R"("wire_bytes":{:.0f},"collectives":{},"seconds":{:.6f},"rounds":{})", one.wire_bytes,
+                                 one.collectives, median(one.seconds), one.seconds.size())
                    : R"("refused":true)";
-    fmt::print(R"({{"model":"{}","phase":"{}","rows":{},"layout":"{}",{}}})" "\n", of.model, of.prompt ? "prompt" : "decode", of.rows,
-               one.layout, figures);
+    fmt::print(R"({{"model":"{}","phase":"{}","rows":{},"layout":"{}",{}}})" "\n", of.model,
+               of.prompt ? "prompt" : "decode", of.rows, one.layout, figures);
   }
   std::fflush(stdout);
 }
@@ -305,17 +305,17 @@ struct Judged {
   Verdict verdict;
 };
 
-// "wins at 1, 8 rows, ties at 16, loses at 64": below a hundredth nothing is won.
-std::string outcome(const std::vector<Judged>& all, std::optional<Ratio> Verdict::* other, double Ratio::* figure) {
+// "wins at 1, 8; ties at 16; loses at 64; the other refuses 2, 4": a ratio this near to 1 is a tie.
+std::string outcome(const std::vector<Judged>& all, std::optional<Ratio> Verdict::* other, double Ratio::* figure, double tie) {
   std::vector<std::string> won, tied, lost, absent;
   for (const Judged& one : all) {
     const std::optional<Ratio>& ratio = one.verdict.*other;
     const double value = ratio ? (*ratio).*figure : 0;
-    (!ratio ? absent : value > 1.01 ? won : value < 0.99 ? lost : tied).push_back(std::to_string(one.rows));
+    (!ratio ? absent : value > 1 + tie ? won : value < 1 - tie ? lost : tied).push_back(std::to_string(one.rows));
   }
   std::vector<std::string> parts;
   for (const auto& [word, rows] : {std::pair{"wins at", won}, std::pair{"ties at", tied}, std::pair{"loses at", lost},
-                                   std::pair{"is alone at", absent}}) {
+                                   std::pair{"the other refuses", absent}}) {
     if (!rows.empty()) parts.push_back(fmt::format("{} {}", word, join(rows, ", ")));
   }
   return join(parts, "; ");
@@ -324,8 +324,8 @@ std::string outcome(const std::vector<Judged>& all, std::optional<Ratio> Verdict
 void print_outcome(const std::vector<Judged>& all) {
   fmt::print("rows at which ep-tp\n");
   for (const auto& [name, other] : {std::pair{"default ep", &Verdict::experts}, std::pair{"tp", &Verdict::tensor}}) {
-    fmt::print("  against {:<10}  bytes: {}\n", name, outcome(all, other, &Ratio::bytes));
-    fmt::print("  {:<18}  time:  {}\n", "", outcome(all, other, &Ratio::time));
+    fmt::print("  against {:<10}  bytes: {}\n", name, outcome(all, other, &Ratio::bytes, 0.005));
+    fmt::print("  {:<18}  time:  {}\n", "", outcome(all, other, &Ratio::time, 0.05));
   }
 }
 
