@@ -112,14 +112,40 @@ Tensor Builder::input(const std::string& name, Shape shape, DType dtype, Labels 
   return add_one(Op::input, name, {}, InputOf{std::move(labels)}, std::move(shape), dtype);
 }
 
+Tensor Builder::root_at(Op op, const std::string& full_path, Shape shape, DType dtype, Attributes attributes) {
+  const Tensor tensor = add_one(op, "", {}, std::move(attributes), std::move(shape), dtype);
+  graph_.nodes.back().path = full_path;
+  return tensor;
+}
+
 Tensor Builder::parameter_at(const std::string& full_path, Shape shape, DType dtype, ParameterOf attributes) {
   assert(attributes.labels.size() == shape.size());
-  const bool in_body = outer_ != nullptr;
-  Attributes of = in_body ? Attributes(InputOf{attributes.labels}) : Attributes(attributes);
-  const Tensor tensor = add_one(in_body ? Op::input : Op::parameter, "", {}, std::move(of), std::move(shape), dtype);
-  graph_.nodes.back().path = full_path;
-  if (in_body) stacked_.push_back({full_path, tensor, std::move(attributes)});
+  if (outer_ == nullptr) return root_at(Op::parameter, full_path, std::move(shape), dtype, std::move(attributes));
+  const Tensor slice = root_at(Op::input, full_path, std::move(shape), dtype, InputOf{attributes.labels});
+  stacked_.push_back({full_path, slice, std::move(attributes)});
+  return slice;
+}
+
+Tensor Builder::state_at(const std::string& full_path, Shape shape, DType dtype, Labels labels) {
+  assert(labels.size() == shape.size());
+  const InputOf of{std::move(labels)};
+  const Tensor tensor = root_at(Op::input, full_path, std::move(shape), dtype, of);
+  if (outer_ != nullptr) stacked_.push_back({full_path, tensor, of});
   return tensor;
+}
+
+Tensor Builder::state(const std::string& name, Shape shape, DType dtype, Labels labels) {
+  return state_at(path(name), std::move(shape), dtype, std::move(labels));
+}
+
+void Builder::keep(Tensor state, Tensor changed) {
+  assert(state.shape() == changed.shape() && state.dtype() == changed.dtype());
+  keep_at(graph_.producer_of(state.id).path, changed);
+}
+
+void Builder::keep_at(const std::string& full_path, Tensor changed) {
+  if (outer_ == nullptr) return mark_result(changed, full_path);
+  kept_.push_back({full_path, changed});
 }
 
 Tensor Builder::parameter(const std::string& name, Shape shape, DType dtype, ParameterOf attributes) {
@@ -239,6 +265,18 @@ Tensor concat(const std::vector<Tensor>& parts, int dim) {
                                         parts.front().dtype());
 }
 
+Tensor cache_write(Tensor cache, Tensor rows, Tensor slots) {
+  const Shape of_cache = cache.shape();
+  Shape wanted = rows.shape();
+  const bool ranks_fit = of_cache.size() >= 2 && wanted.size() == of_cache.size();
+  const Shape tokens = ranks_fit ? Shape{wanted[0], wanted[1]} : Shape{};
+  if (ranks_fit) wanted[1] = of_cache[1];
+  if (!ranks_fit || wanted != of_cache || slots.shape() != tokens || rows.dtype() != cache.dtype()) {
+    refuse_shapes(cache.builder->path("cache_write"), "a cache [B, T, ...] with rows [B, S, ...] and slots [B, S]", {cache, rows, slots});
+  }
+  return cache.builder->add_one(Op::cache_write, "cache_write", {cache, rows, slots}, {}, of_cache, cache.dtype());
+}
+
 Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint) {
   assert(constraint.labels.size() == x.shape().size());
   constraint.stage_as_data = x.builder->stages_carry_batch();
@@ -269,13 +307,27 @@ std::vector<T> with_inserted(std::vector<T> values, int position, const std::vec
 
 }  // namespace
 
+// The whole that iterations have slices of: parameters at the stack's position, states in front.
+Tensor Builder::stack(const Pending& pending, const Stack& stack, int position) {
+  const auto stacked = [&](const auto& values, const auto& added) { return with_inserted(values, position, added); };
+  Shape shape = stacked(pending.slice.shape(), stack.sizes);
+  if (const auto* parameter = std::get_if<ParameterOf>(&pending.attributes)) {
+    return parameter_at(pending.path, std::move(shape), pending.slice.dtype(),
+                        {stacked(parameter->labels, stack.labels), parameter->initializer});
+  }
+  const Labels& labels = std::get<InputOf>(pending.attributes).labels;
+  return state_at(pending.path, std::move(shape), pending.slice.dtype(), stacked(labels, stack.labels));
+}
+
 std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vector<Tensor>& carried,
                            const std::vector<Tensor>& shared, const Body& body) {
   const Scope scope(builder, stack.name);
   Builder inner(builder);
   const std::vector<Tensor> carried_in = add_body_inputs(inner, "carried", carried);
   const std::vector<Tensor> shared_in = add_body_inputs(inner, "shared", shared);
-  const std::vector<Tensor> made = body.build(inner, carried_in, shared_in);
+  std::vector<Tensor> made = body.build(inner, carried_in, shared_in);
+  const std::size_t own_results = made.size();
+  for (const Builder::Kept& kept : inner.kept_) made.push_back(kept.changed);
   std::vector<std::pair<Shape, DType>> results;
   for (std::size_t i = 0; i < made.size(); ++i) {
     inner.mark_result(made[i]);
@@ -289,15 +341,16 @@ std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vect
               std::vector<int>(made.size() - carried.size(), 0), false, {}};
   std::vector<Tensor> operands = carried;
   operands.insert(operands.end(), shared.begin(), shared.end());
-  for (Builder::Pending& pending : inner.stacked_) {
-    ParameterOf stacked = pending.attributes;
-    stacked.labels = with_inserted(stacked.labels, stack.position, stack.labels);
-    of.slices.push_back(std::min(stack.position, pending.slice.rank()));
-    operands.push_back(builder.parameter_at(pending.path, with_inserted(pending.slice.shape(), stack.position, stack.sizes),
-                                            pending.slice.dtype(), std::move(stacked)));
+  for (const Builder::Pending& pending : inner.stacked_) {
+    const bool is_state = std::holds_alternative<InputOf>(pending.attributes);
+    of.slices.push_back(is_state ? 0 : std::min(stack.position, pending.slice.rank()));
+    operands.push_back(builder.stack(pending, stack, of.slices.back()));
   }
   of.body = std::make_shared<const Graph>(inner.take());
-  return builder.add(Op::repeat, "", operands, std::move(of), results);
+  std::vector<Tensor> outer = builder.add(Op::repeat, "", operands, std::move(of), results);
+  for (std::size_t i = 0; i < inner.kept_.size(); ++i) builder.keep_at(inner.kept_[i].path, outer[own_results + i]);
+  outer.resize(own_results);
+  return outer;
 }
 
 }  // namespace moesh::graph

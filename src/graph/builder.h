@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "graph/graph.h"
@@ -10,6 +11,7 @@
 namespace moesh::graph {
 
 class Builder;
+struct Stack;
 
 struct Tensor {
   Builder* builder = nullptr;
@@ -33,6 +35,10 @@ class Builder {
   Tensor input(const std::string& name, Shape shape, DType dtype, Labels labels);
   // In a body: the iteration's slice of a parameter that the enclosing repeat stacks.
   Tensor parameter(const std::string& name, Shape shape, DType dtype, ParameterOf attributes);
+  // What a program keeps from run to run: it is given, and handed back as the result of the same name. In a body: the
+  // iteration's slice of what the enclosing repeat stacks.
+  Tensor state(const std::string& name, Shape shape, DType dtype, Labels labels);
+  void keep(Tensor state, Tensor changed);
   // In a region's body.
   Tensor shard_input(const std::string& name, Shape shape, DType dtype, sharding::AxisList own_axes);
   const sharding::AxisList& own_axes(ValueId id) const { return graph_.value(id).spec.partial; }
@@ -64,16 +70,25 @@ class Builder {
   friend class Scope;
   friend struct Tensor;
   Builder(std::string path, bool in_region) : in_region_(in_region), scopes_{std::move(path)} {}
-  friend std::vector<Tensor> repeat(Builder&, const struct Stack&, const std::vector<Tensor>&,
+  friend std::vector<Tensor> repeat(Builder&, const Stack&, const std::vector<Tensor>&,
                                     const std::vector<Tensor>&, const struct Body&);
 
+  // A slice of what is stacked: a parameter's, or a state's.
   struct Pending {
     std::string path;
     Tensor slice;
-    ParameterOf attributes;
+    std::variant<ParameterOf, InputOf> attributes;
+  };
+  struct Kept {
+    std::string path;
+    Tensor changed;
   };
 
   Tensor parameter_at(const std::string& path, Shape shape, DType dtype, ParameterOf attributes);
+  Tensor state_at(const std::string& path, Shape shape, DType dtype, Labels labels);
+  Tensor root_at(Op op, const std::string& path, Shape shape, DType dtype, Attributes attributes);
+  void keep_at(const std::string& path, Tensor changed);
+  Tensor stack(const Pending& pending, const Stack& stack, int position);
 
   Graph graph_;
   Builder* outer_ = nullptr;
@@ -81,6 +96,7 @@ class Builder {
   bool in_region_ = false;
   std::vector<std::string> scopes_;
   std::vector<Pending> stacked_;
+  std::vector<Kept> kept_;  // in a body
 };
 
 // Names what is added while it lives.
@@ -113,6 +129,8 @@ Tensor reshape(Tensor x, Shape shape);
 Tensor transpose(Tensor x, std::vector<int> order);
 Tensor slice(Tensor x, int dim, std::int64_t begin, std::int64_t size);
 Tensor concat(const std::vector<Tensor>& parts, int dim);
+// The cache, [B, T, ...], with rows [B, S, ...] in the slots [B, S] of its T.
+Tensor cache_write(Tensor cache, Tensor rows, Tensor slots);
 
 // Asks for a layout. The name is what `why` and the dumps call it.
 Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint);

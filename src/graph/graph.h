@@ -36,7 +36,8 @@ enum class Op : std::uint8_t {
   softmax,         // over the last dim
   rms_norm,        // x, scale: over the last dim
   rope,            // x, positions: rotates the last dim
-  attention,       // query, key, value, positions, segments [, sinks]
+  attention,       // query, key, value, positions, segments [, those of the keys, where they are of other tokens] [, sinks]
+  cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows in these of its T slots
   embed,           // table, tokens
   cross_entropy,   // logits, targets, segments: loss summed over the positions that count, and their number
   top_k,           // scores [, selection scores]: weights and expert ids of each token

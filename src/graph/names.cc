@@ -36,6 +36,7 @@ std::string_view name_of(Op op) {
     case Op::rms_norm: return "rms_norm";
     case Op::rope: return "rope";
     case Op::attention: return "attention";
+    case Op::cache_write: return "cache_write";
     case Op::embed: return "embed";
     case Op::cross_entropy: return "cross_entropy";
     case Op::top_k: return "top_k";

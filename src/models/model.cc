@@ -3,7 +3,12 @@
 
 #include <cmath>
 
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "graph/rewrite.h"
 #include "models/stack.h"
+#include "nn/cache.h"
 #include "nn/norm.h"
 #include "sharding/labels.h"
 
@@ -19,8 +24,7 @@ Batch batch_inputs(Builder& builder, const Context& context) {
     return builder.input(name, {context.rows, context.length}, DType::int32,
                          {labels::activation_embed_and_logits_batch, labels::activation_norm_length});
   };
-  return {add("inputs"), add("targets"), add("inputs_position"), add("inputs_segmentation"),
-          add("targets_segmentation")};
+  return {add(inputs::tokens), add("targets"), add(inputs::positions), add(inputs::segments), add("targets_segmentation")};
 }
 
 Tensor embed(Builder& builder, const Context& context, Tensor table_VM, Tensor tokens_BS) {
@@ -65,13 +69,14 @@ std::vector<Tensor> cross_entropy(Builder& builder, const Context& context, Tens
 
 std::int64_t moe_layers(const Context& context) { return context.model.layers - context.model.dense_layers; }
 
-}  // namespace
+// What the layers make of tokens.
+struct Trunk {
+  Tensor logits_BSV;
+  std::vector<Tensor> balance_losses;
+  std::vector<Tensor> loads;
+};
 
-graph::Graph build_model(const ModelRequest& request) {
-  const Context context{request.settings, request.shape, request.rows,
-                        request.settings.integer("max_target_length"), request.expert_shards, request.mesh};
-  Builder builder;
-  const Batch batch = batch_inputs(builder, context);
+Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const Tokens& tokens) {
   Tensor table_VM;
   {
     const graph::Scope scope(builder, "token_embedder");
@@ -79,34 +84,74 @@ graph::Graph build_model(const ModelRequest& request) {
                                  context.model.weight_dtype,
                                  {{labels::vocab, labels::embed_vocab}, {graph::Initializer::Kind::normal, 1, 1}});
   }
-  Tensor x = embed(builder, context, table_VM, batch.tokens);
-  std::vector<Tensor> balance;
-  std::vector<Tensor> loads;
+  Tensor x = embed(builder, context, table_VM, ids_BS);
+  Trunk trunk;
   {
     const graph::Scope scope(builder, "decoder");
     for (const LayerGroup& group : layers_of(context)) {
-      const StackResult made = stack_layers(builder, context, group, x, {batch.positions, batch.segments});
+      const StackResult made = stack_layers(builder, context, group, x, tokens);
       x = made.x;
-      loads.insert(loads.end(), made.loads.begin(), made.loads.end());
-      balance.insert(balance.end(), made.balance_losses.begin(), made.balance_losses.end());
+      trunk.loads.insert(trunk.loads.end(), made.loads.begin(), made.loads.end());
+      trunk.balance_losses.insert(trunk.balance_losses.end(), made.balance_losses.begin(), made.balance_losses.end());
     }
   }
-  const Tensor logits_BSV = logits(builder, context, x, table_VM);
-  const std::vector<Tensor> entropy = cross_entropy(builder, context, logits_BSV, batch);
+  trunk.logits_BSV = logits(builder, context, x, table_VM);
+  return trunk;
+}
+
+void check_decoding(const ModelRequest& request, const DecodeShape& shape) {
+  if (shape.new_tokens < 1 || shape.new_tokens > shape.cache_slots) {
+    refuse(fmt::format("{} new tokens a row with a cache for {} positions", shape.new_tokens, shape.cache_slots), "decoding",
+           "choose at least one token, and a cache with room for the prompt and what follows it");
+  }
+  if (config::has_pipeline(request.settings)) {
+    refuse("decoding does not run over pipeline stages", request.settings.origin("ici_pipeline_parallelism").where,
+           "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1");
+  }
+}
+
+}  // namespace
+
+graph::Graph build_model(const ModelRequest& request) {
+  const Context context{request.settings, request.shape, request.rows,
+                        request.settings.integer("max_target_length"), request.expert_shards, request.mesh};
+  Builder builder;
+  const Batch batch = batch_inputs(builder, context);
+  const Trunk trunk = build_trunk(builder, context, batch.tokens, {batch.positions, batch.segments, {}, {}});
+  const std::vector<Tensor> entropy = cross_entropy(builder, context, trunk.logits_BSV, batch);
   Tensor loss = binary(graph::Binary::divide, entropy[0], unary(graph::Unary::offset, entropy[1], 1e-8));
   Tensor balance_loss;
-  for (const Tensor& part : balance) balance_loss = balance_loss ? graph::add(balance_loss, part) : part;
+  for (const Tensor& part : trunk.balance_losses) balance_loss = balance_loss ? graph::add(balance_loss, part) : part;
   if (balance_loss) {
     balance_loss = graph::scale(balance_loss, 1 / static_cast<double>(moe_layers(context)));
     loss = graph::add(loss, balance_loss);
   }
+  const std::vector<Tensor>& loads = trunk.loads;
   builder.mark_result(loss, results::loss);
   builder.mark_result(entropy[0], results::entropy_sum);
   builder.mark_result(entropy[1], results::positions);
-  builder.mark_result(logits_BSV, results::logits);
+  builder.mark_result(trunk.logits_BSV, results::logits);
   if (balance_loss) builder.mark_result(balance_loss, results::balance_loss);
   if (!loads.empty()) builder.mark_result(loads.size() == 1 ? loads[0] : graph::concat(loads, 0), results::expert_load);
   return builder.take();
+}
+
+graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& shape) {
+  check_decoding(request, shape);
+  const Context context{request.settings, request.shape, request.rows, shape.new_tokens,
+                        request.expert_shards, request.mesh, shape.cache_slots};
+  Builder builder;
+  const auto add = [&](const char* name) {
+    return builder.input(name, {context.rows, context.length}, DType::int32, {labels::none, labels::none});
+  };
+  const Tensor ids = add(inputs::tokens);
+  Tokens tokens{add(inputs::positions), add(inputs::segments), {}, {}};
+  // Slots that hold no token have a segment that no token has, so nobody sees them.
+  const Labels kept{labels::cache_batch, labels::cache_sequence};
+  tokens.key_positions = nn::remember(builder, context, "positions", tokens.positions, tokens.positions, kept);
+  tokens.key_segments = nn::remember(builder, context, "segments", tokens.segments, tokens.positions, kept);
+  builder.mark_result(build_trunk(builder, context, ids, tokens).logits_BSV, results::logits);
+  return graph::without_dead_nodes(builder.take());
 }
 
 }  // namespace moesh::models

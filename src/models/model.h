@@ -17,6 +17,13 @@ struct ModelRequest {
   const mesh::Mesh* mesh = nullptr;
 };
 
+// Names of a model's inputs, all [rows, length]. Training has targets besides.
+namespace inputs {
+inline constexpr const char* tokens = "inputs";
+inline constexpr const char* positions = "inputs_position";
+inline constexpr const char* segments = "inputs_segmentation";
+}  // namespace inputs
+
 // Names of a model's results.
 namespace results {
 inline constexpr const char* loss = "loss";                // what is reported: cross entropy a position plus balance loss
@@ -28,5 +35,14 @@ inline constexpr const char* expert_load = "expert_load";    // [MoE layers, E +
 }  // namespace results
 
 graph::Graph build_model(const ModelRequest& request);
+
+struct DecodeShape {
+  std::int64_t new_tokens = 1;   // of a row in one run: 1 while decoding, the prompt's length before
+  std::int64_t cache_slots = 1;  // positions of a row that can be kept
+};
+
+// The same model on new tokens of rows whose earlier ones are kept: from tokens, positions and segments to logits. What is kept
+// are the inputs that there is a result of the same name of: what they become. They start as zeros: in the segment of padding.
+graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& shape);
 
 }  // namespace moesh::models

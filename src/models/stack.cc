@@ -33,19 +33,29 @@ Tensor sum_of(const std::vector<Tensor>& scalars) {
                          [](Tensor a, Tensor b) { return graph::add(a, b); });
 }
 
+std::vector<Tensor> packed(const Tokens& tokens) {
+  if (!tokens.key_positions) return {tokens.positions, tokens.segments};
+  return {tokens.positions, tokens.segments, tokens.key_positions, tokens.key_segments};
+}
+
+Tokens unpacked(const std::vector<Tensor>& tensors) {
+  if (tensors.size() == 2) return {tensors[0], tensors[1], {}, {}};
+  return {tensors[0], tensors[1], tensors[2], tensors[3]};
+}
+
 // Repeats `inside` and sums the losses of the iterations; their loads are stacked.
 template <typename Inside>
 StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x, const Tokens& tokens, Inside inside) {
   bool has_loss = false;
   const graph::Body body{[&](Builder& b, const std::vector<Tensor>& carried, const std::vector<Tensor>& shared) {
-    const StackResult made = inside(b, carried[0], Tokens{shared[0], shared[1]});
+    const StackResult made = inside(b, carried[0], unpacked(shared));
     std::vector<Tensor> out{made.x};
     has_loss = !made.balance_losses.empty();
     if (has_loss) out.push_back(sum_of(made.balance_losses));
     if (!made.loads.empty()) out.push_back(made.loads.size() == 1 ? made.loads[0] : graph::concat(made.loads, 0));
     return out;
   }};
-  const std::vector<Tensor> made = graph::repeat(builder, stack, {x}, {tokens.positions, tokens.segments}, body);
+  const std::vector<Tensor> made = graph::repeat(builder, stack, {x}, packed(tokens), body);
   StackResult result{made[0], {}, {}};
   std::vector<int> all_dims(stack.sizes.size());
   std::iota(all_dims.begin(), all_dims.end(), 0);
@@ -124,7 +134,7 @@ StackResult pipelined(Builder& builder, const Context& context, const LayerGroup
     stack.labels.insert(stack.labels.begin(), labels::circular_repeats);
   }
   const Tensor h = enter_stages(builder, pipeline, x);
-  const Tokens t{microbatch(builder, pipeline, tokens.positions), microbatch(builder, pipeline, tokens.segments)};
+  const Tokens t{microbatch(builder, pipeline, tokens.positions), microbatch(builder, pipeline, tokens.segments), {}, {}};
   StackResult result = repeat_layers(builder, stack, h, t, [&](Builder& b, Tensor y, const Tokens& s) {
     return stage_layers(b, inner, group, pipeline, y, s);
   });

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "nn/cache.h"
 #include "nn/norm.h"
 #include "nn/rope.h"
 #include "sharding/labels.h"
@@ -10,15 +11,30 @@
 namespace moesh::nn {
 namespace {
 
-Tensor constrain_input(const std::string& name, Tensor x_BSM) {
-  return constrain(name, x_BSM,
-                   {labels::activation_batch_attn, labels::activation_input_length_attn, labels::activation_embed_attn});
-}
+// What the values around attention bear: a batch that is trained, a prompt, and new tokens have rules of their own.
+struct AttentionLabels {
+  Labels input, query, key, out;
+};
 
-Tensor constrain_heads(const std::string& name, Tensor x_BSHD) {
-  return constrain(name, x_BSHD,
-                   {labels::activation_kv_batch, labels::activation_length_attn, labels::activation_kv_heads,
-                    labels::activation_kv_head_dim});
+AttentionLabels labels_of(Context::Mode mode) {
+  using namespace labels;  // NOLINT: the table reads as the rule files do
+  switch (mode) {
+    case Context::Mode::prefill:
+      return {{activation_prefill_kv_batch, prefill_activation_length, activation_embed_attn},
+              {activation_prefill_kv_batch, prefill_activation_length, activation_kv_heads, activation_kv_head_dim},
+              {activation_prefill_kv_batch, prefill_activation_length, activation_kv_heads, activation_kv_head_dim},
+              {activation_prefill_kv_batch, prefill_activation_length, activation_heads, activation_kv}};
+    case Context::Mode::decode:
+      return {{decode_batch, decode_length, activation_embed_attn},
+              {decode_batch, decode_length, activation_heads, activation_kv},
+              {decode_batch, decode_length, activation_kv_heads, activation_kv},
+              {decode_batch, decode_length, activation_heads, activation_kv}};
+    case Context::Mode::train: break;
+  }
+  return {{activation_batch_attn, activation_input_length_attn, activation_embed_attn},
+          {activation_kv_batch, activation_length_attn, activation_kv_heads, activation_kv_head_dim},
+          {activation_kv_batch, activation_length_attn, activation_kv_heads, activation_kv_head_dim},
+          {activation_batch_attn, activation_length_attn, activation_heads, activation_kv}};
 }
 
 // Context parallelism while decoding wants the whole weights on each device.
@@ -61,7 +77,7 @@ graph::AttentionOf attention_of(const Context& context, std::int64_t window) {
 Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
               graph::AttentionOf of, Tensor sinks) {
   // A kernel that reads whole rows of scores wants all keys and values of its rows; plain products leave that open.
-  if (context.model.gathered_keys) {
+  if (context.model.gathered_keys && context.trains()) {
     const auto whole = [](const std::string& name, Tensor x, const char* length) {
       return constrain(name, x, {labels::activation_batch_attn, length, labels::activation_heads, labels::activation_kv});
     };
@@ -70,6 +86,7 @@ Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key
     value = whole("attention_op/value", value, labels::activation_kv_length);
   }
   std::vector<Tensor> operands{query, key, value, tokens.positions, tokens.segments};
+  if (tokens.key_positions) operands.insert(operands.end(), {tokens.key_positions, tokens.key_segments});
   if (sinks) operands.push_back(sinks);
   Shape shape = query.shape();
   shape.back() = value.shape().back();
@@ -94,8 +111,9 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
   const graph::Scope scope(builder, name);
   const config::AttentionShape& shape = context.model.attention;
   const double root = std::sqrt(static_cast<double>(shape.head_dim));
-  const Tensor query_in = constrain_input("inputs_q", x_BSM);
-  const Tensor kv_in = constrain_input("inputs_kv", x_BSM);
+  const AttentionLabels as = labels_of(context.mode());
+  const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
+  const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
   const double divisor = options.scale_query ? 1 : root;
   Tensor query = project(builder, context, query_in,
                          {"query", shape.query_heads, labels::q_heads, labels::kv, divisor});
@@ -104,15 +122,18 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
   query = rope(builder, context, maybe_norm(builder, context, "query_norm", query), tokens.positions);
   key = rope(builder, context, maybe_norm(builder, context, "key_norm", key), tokens.positions);
   if (options.scale_query) query = scale(query, 1 / root);
-  query = constrain_heads("query", query);
-  key = constrain_heads("key", key);
-  value = constrain_heads("value", value);
+  query = constrain("query", query, as.query);
+  key = constrain("key", key, as.key);
+  value = constrain("value", value, as.key);
+  if (!context.trains()) {
+    const Labels kept{labels::cache_batch, labels::cache_sequence, labels::cache_heads, labels::cache_kv};
+    key = remember(builder, context, "key", key, tokens.positions, kept);
+    value = remember(builder, context, "value", value, tokens.positions, kept);
+  }
   Tensor sinks;
   if (shape.sinks) sinks = kernel(builder, context, "sinks", {shape.query_heads}, {labels::none}, zeros());
   Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, options.window), sinks);
-  out = constrain("out", out,
-                  {labels::activation_batch_attn, labels::activation_length_attn, labels::activation_heads,
-                   labels::activation_kv});
+  out = constrain("out", out, as.out);
   return project_out(builder, context, out);
 }
 

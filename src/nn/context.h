@@ -18,15 +18,22 @@ struct Context {
   std::int64_t length = 1;         // S
   std::int64_t expert_shards = 1;  // shards of the expert dim in activations
   const mesh::Mesh* mesh = nullptr;  // what regions are written for; null: one device
+  std::int64_t cache_slots = 0;      // positions that a row's KV cache has room for; 0: there is none
+
+  enum class Mode { train, prefill, decode };
+  Mode mode() const { return cache_slots == 0 ? Mode::train : length > 1 ? Mode::prefill : Mode::decode; }
+  bool trains() const { return mode() == Mode::train; }
 
   // How a value lies that is asked for so; axes of size 1 left out.
   sharding::Spec spec_of(const sharding::Constraint& constraint) const;
 };
 
-// Positions and segments of the tokens, [B, S].
+// Positions and segments of the tokens, [B, S], and of those that attention reads, [B, slots]; absent where they are the same.
 struct Tokens {
   Tensor positions;
   Tensor segments;
+  Tensor key_positions;
+  Tensor key_segments;
 };
 
 // A weight matrix in the compute type.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "nn/attention.h"
+#include "nn/cache.h"
 #include "nn/norm.h"
 #include "nn/rope.h"
 #include "sharding/labels.h"
@@ -11,14 +12,22 @@
 namespace moesh::nn {
 namespace {
 
-Tensor constrain_input(const std::string& name, Tensor x_BSM) {
-  return constrain(name, x_BSM, {labels::activation_batch_attn, labels::activation_length, labels::activation_embed});
-}
+struct LatentLabels {
+  Labels input, query, key, out;
+};
 
-Tensor constrain_heads(const std::string& name, Tensor x_BSHD) {
-  return constrain(name, x_BSHD,
-                   {labels::activation_kv_batch, labels::activation_length, labels::activation_kv_heads,
-                    labels::activation_kv_head_dim});
+// New tokens bear what trained ones do; keys and values of kept tokens are read whole.
+LatentLabels labels_of(Context::Mode mode) {
+  using namespace labels;  // NOLINT: the table reads as the rule files do
+  const bool prefill = mode == Context::Mode::prefill;
+  const char* batch = prefill ? activation_prefill_kv_batch : activation_batch_attn;
+  const char* kv_batch = prefill ? activation_prefill_kv_batch : activation_kv_batch;
+  const char* length = prefill ? prefill_activation_length : activation_length;
+  const char* key_length = mode == Context::Mode::train ? length : activation_kv_length;
+  return {{batch, length, activation_embed},
+          {kv_batch, length, activation_kv_heads, activation_kv_head_dim},
+          {kv_batch, key_length, activation_kv_heads, activation_kv_head_dim},
+          {batch, length, activation_heads, activation_kv}};
 }
 
 Tensor down(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t rank,
@@ -37,11 +46,14 @@ struct Up {
   std::int64_t dim;
 };
 
+Tensor up_weight(Builder& builder, const Context& context, std::int64_t rank, const Up& u) {
+  return kernel(builder, context, "kernel", {rank, context.model.attention.query_heads, u.dim},
+                {u.in_label, u.heads_label, u.dim_label}, fan_in(rank));
+}
+
 Tensor up(Builder& builder, const Context& context, Tensor x_BSR, const Up& u) {
   const graph::Scope scope(builder, u.name);
-  const std::int64_t rank = x_BSR.shape().back();
-  const Tensor weight_RHD = kernel(builder, context, "kernel", {rank, context.model.attention.query_heads, u.dim},
-                                   {u.in_label, u.heads_label, u.dim_label}, fan_in(rank));
+  const Tensor weight_RHD = up_weight(builder, context, x_BSR.shape().back(), u);
   return tag(einsum("", "bsr,rhd->bshd", x_BSR, weight_RHD), u.name == "wkv_b" ? "mla_kv" : "mla_q");
 }
 
@@ -56,7 +68,12 @@ double score_scale(const Context& context) {
   return plain * correction * correction;
 }
 
-Tensor build_query(Builder& builder, const Context& context, Tensor x_BSM, const Tokens& tokens) {
+struct Query {
+  Tensor nope;
+  Tensor turned;
+};
+
+Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
   Tensor query;
   if (shape.q_lora_rank > 0) {
@@ -66,33 +83,71 @@ Tensor build_query(Builder& builder, const Context& context, Tensor x_BSM, const
   } else {
     query = up(builder, context, x_BSM, {"query", labels::embed, labels::q_heads, labels::kv, shape.qk_head_dim()});
   }
-  const Tensor nope = constrain_heads("q_nope", slice(query, 3, 0, shape.qk_nope_head_dim));
-  Tensor turned = slice(query, 3, shape.qk_nope_head_dim, shape.qk_rope_head_dim);
-  turned = constrain_heads("q_pe", rope(builder, context, turned, tokens.positions));
-  return constrain_heads("query", graph::scale(graph::concat({nope, turned}, 3), score_scale(context)));
+  const Labels as = labels_of(context.mode()).query;
+  const Tensor nope = constrain("q_nope", slice(query, 3, 0, shape.qk_nope_head_dim), as);
+  const Tensor turned = slice(query, 3, shape.qk_nope_head_dim, shape.qk_rope_head_dim);
+  return {nope, constrain("q_pe", rope(builder, context, turned, tokens.positions), as)};
 }
 
-struct KeyValue {
-  Tensor key;
-  Tensor value;
+Tensor join_query(const Context& context, const Query& query) {
+  return constrain("query", graph::scale(graph::concat({query.nope, query.turned}, 3), score_scale(context)),
+                   labels_of(context.mode()).query);
+}
+
+// What attention reads of a token, [B, T, R] and [B, T, D]: what its keys and values come from, and the part that turns.
+struct Latent {
+  Tensor latent;
+  Tensor one_head;
 };
 
-KeyValue build_key_value(Builder& builder, const Context& context, Tensor x_BSM, const Tokens& tokens) {
+Latent build_latent(Builder& builder, const Context& context, Tensor x_BSM, const Tokens& tokens) {
   const config::AttentionShape& shape = context.model.attention;
-  const std::int64_t nope = shape.qk_nope_head_dim;
   const std::int64_t turned = shape.qk_rope_head_dim;
   const Tensor low = down(builder, context, "wkv_a", x_BSM, shape.kv_lora_rank + turned, labels::kv_lora_up_proj);
   const Tensor latent = rms_norm(builder, context, "kv_norm", slice(low, 2, 0, shape.kv_lora_rank));
-  const Tensor both = up(builder, context, latent,
-                         {"wkv_b", labels::kv_lora, labels::kv_heads, labels::kv_head_dim, nope + shape.v_head_dim});
   Tensor one_head = slice(low, 2, shape.kv_lora_rank, turned);
   one_head = rope(builder, context, reshape(one_head, {context.rows, context.length, 1, turned}), tokens.positions);
   one_head = reshape(one_head, {context.rows, context.length, turned});
-  const Tensor key_nope = constrain_heads("key_nope", slice(both, 3, 0, nope));
-  const Tensor key_rope = constrain_heads(
-      "key_rope", broadcast(one_head, {context.rows, context.length, shape.query_heads, turned}, {0, 1, 3}));
-  return {constrain_heads("key", graph::concat({key_nope, key_rope}, 3)),
-          constrain_heads("value", slice(both, 3, nope, shape.v_head_dim))};
+  if (context.trains()) return {latent, one_head};
+  const Labels kept{labels::cache_batch, labels::cache_sequence, labels::cache_kv};
+  return {remember(builder, context, "latent", latent, tokens.positions, kept),
+          remember(builder, context, "key_rope", one_head, tokens.positions, kept)};
+}
+
+Up key_value_up(const config::AttentionShape& shape) {
+  return {"wkv_b", labels::kv_lora, labels::kv_heads, labels::kv_head_dim, shape.qk_nope_head_dim + shape.v_head_dim};
+}
+
+// Keys and values of all heads, of every token that is read.
+Tensor attend_heads(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
+  const config::AttentionShape& shape = context.model.attention;
+  const std::int64_t nope = shape.qk_nope_head_dim;
+  const Tensor query = join_query(context, parts);
+  const auto [latent, one_head] = build_latent(builder, context, x_BSM, tokens);
+  const Tensor both = up(builder, context, latent, key_value_up(shape));
+  const Labels as = labels_of(context.mode()).key;
+  const Shape of_heads{context.rows, latent.size(1), shape.query_heads, shape.qk_rope_head_dim};
+  const Tensor key_nope = constrain("key_nope", slice(both, 3, 0, nope), as);
+  const Tensor key_rope = constrain("key_rope", broadcast(one_head, of_heads, {0, 1, 3}), as);
+  const Tensor key = constrain("key", graph::concat({key_nope, key_rope}, 3), as);
+  const Tensor value = constrain("value", slice(both, 3, nope, shape.v_head_dim), as);
+  return attend(builder, context, query, key, value, tokens, attention_of(context, 0));
+}
+
+// The same for one new token: its query goes to the latents, rather than all latents to its heads. The heads share them as one
+// key head, and what they read of them is brought to the heads.
+Tensor attend_latents(Builder& builder, const Context& context, const Query& parts, Tensor x_BSM, const Tokens& tokens) {
+  const config::AttentionShape& shape = context.model.attention;
+  const std::int64_t nope = shape.qk_nope_head_dim;
+  const auto [latent, one_head] = build_latent(builder, context, x_BSM, tokens);
+  const graph::Scope scope(builder, "wkv_b");
+  const Tensor weight_RHD = up_weight(builder, context, shape.kv_lora_rank, key_value_up(shape));
+  const Tensor query_BSHR = einsum("to_latent", "bshd,rhd->bshr", parts.nope, slice(weight_RHD, 2, 0, nope));
+  const auto one_key_head = [](Tensor x) { return reshape(x, {x.size(0), x.size(1), 1, x.size(2)}); };
+  const Tensor read_BSHR = attend(builder, context, join_query(context, {query_BSHR, parts.turned}),
+                                  one_key_head(graph::concat({latent, one_head}, 2)), one_key_head(latent), tokens,
+                                  attention_of(context, 0));
+  return einsum("from_latent", "bshr,rhd->bshd", read_BSHR, slice(weight_RHD, 2, nope, shape.v_head_dim));
 }
 
 }  // namespace
@@ -100,14 +155,13 @@ KeyValue build_key_value(Builder& builder, const Context& context, Tensor x_BSM,
 Tensor latent_attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM,
                         const Tokens& tokens) {
   const graph::Scope scope(builder, name);
-  const Tensor query_in = constrain_input("inputs_q", x_BSM);
-  const Tensor kv_in = constrain_input("inputs_kv", x_BSM);
-  const Tensor query = build_query(builder, context, query_in, tokens);
-  const KeyValue kv = build_key_value(builder, context, kv_in, tokens);
-  Tensor out = attend(builder, context, query, kv.key, kv.value, tokens, attention_of(context, 0));
-  out = constrain("out", out,
-                  {labels::activation_batch_attn, labels::activation_length, labels::activation_heads,
-                   labels::activation_kv});
+  const LatentLabels as = labels_of(context.mode());
+  const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
+  const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
+  const Query query = build_query(builder, context, query_in, tokens);
+  const auto attend_by = context.mode() == Context::Mode::decode ? attend_latents : attend_heads;
+  Tensor out = attend_by(builder, context, query, kv_in, tokens);
+  out = constrain("out", out, as.out);
   return project_out(builder, context, out);
 }
 

@@ -186,7 +186,9 @@ class Choosing {
     double bytes = 0;
     for (std::size_t i = 0; i < q_.operands.size(); ++i) {
       const Candidate& operand = q_.operands[i];
-      bytes += static_cast<double>(operand_bytes(operand.shape, operand.dtype, answer.operands[i], mesh_));
+      if (!q_.factors.in_place || i > 0) {
+        bytes += static_cast<double>(operand_bytes(operand.shape, operand.dtype, answer.operands[i], mesh_));
+      }
       if (paid_before(i, answer)) continue;
       double moved = 0;
       if (!cheapest_version(operand, answer.operands[i], prices_, &moved)) return kNever;
@@ -194,7 +196,9 @@ class Choosing {
     }
     for (std::size_t i = 0; i < answer.results.size(); ++i) {
       const Spec& made = answer.results[i];
-      bytes += static_cast<double>(operand_bytes(q_.result_shapes[i], q_.result_dtypes[i], made, mesh_));
+      if (!q_.factors.in_place) {
+        bytes += static_cast<double>(operand_bytes(q_.result_shapes[i], q_.result_dtypes[i], made, mesh_));
+      }
       Spec goal = made;
       goal.partial.clear();
       if (q_.wants[i]) goal = *q_.wants[i];

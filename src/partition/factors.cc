@@ -62,6 +62,10 @@ class Table {
     made_.flops = each;
     return *this;
   }
+  Table& in_place() {
+    made_.in_place = true;
+    return *this;
+  }
   Table& anywhere() {
     made_.anywhere = true;
     return *this;
@@ -170,9 +174,10 @@ struct AttentionDims {
     const Shape& k = table.operand(1);
     const int b = table.factor(q[0]);
     const int s = table.factor(q[1]);
-    const int h = table.factor(k[2], true);
+    const bool one_key_head = k[2] == 1;  // that all heads read, wherever they are
+    const int h = table.factor(one_key_head ? q[2] : k[2], true);
     query = {b, s, h, kWhole};
-    key = {b, kWhole, h, kWhole};
+    key = {b, kWhole, one_key_head ? kWhole : h, kWhole};
     value = key;
     out = query;
     q_tokens = {b, s};
@@ -283,17 +288,23 @@ void rope(Table& table) {
   table.takes(x).takes(head(x, 2)).gives(x).linear_in({0});
 }
 
+// Slots and the new tokens are whole; the batch and what a token has may be spread.
+void cache_write(Table& table) {
+  const std::vector<int> cache = table.own_but(table.operand(0), {1});
+  table.takes(cache).takes(cache).takes({cache[0], kWhole}).gives(cache).in_place();
+}
+
 void embed(const Node& node, Table& table) {
   const bool backward = node.op == Op::embed_grad;
   const Shape& tokens = table.operand(backward ? 0 : 1);
   const Shape& rows = backward ? table.operand(1) : table.result(0);
   const std::vector<int> x = table.own(rows);
   const std::vector<int> token_dims = head(x, tokens.size());
-  const std::vector<int> table_dims{kWhole, x.back()};
   if (backward) {
-    table.takes(token_dims).takes(x).gives(table_dims).linear_in({1});
+    table.takes(token_dims).takes(x).gives({kWhole, x.back()}).linear_in({1});
   } else {
-    table.takes(table_dims).takes(token_dims).gives(x);
+    // Of a token that another device has the row of there are zeros, which add up with that row.
+    table.takes({table.factor(table.operand(0)[0]), x.back()}).takes(token_dims).gives(x);
   }
 }
 
@@ -348,6 +359,7 @@ void fill_in(const Graph& graph, const Node& node, Table& table) {
     case Op::rope: return rope(table);
     case Op::attention:
     case Op::attention_grad: return attention(node, table);
+    case Op::cache_write: return cache_write(table);
     case Op::embed:
     case Op::embed_grad: return embed(node, table);
     case Op::cross_entropy:

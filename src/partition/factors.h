@@ -25,6 +25,7 @@ struct OpFactors {
   std::vector<bool> linear;
   bool linear_together = false;
   double flops = 0;        // of each combination of the factors' indices
+  bool in_place = false;   // the first operand becomes the result; of neither more is touched than the others say
   bool anywhere = false;   // axes may go to factors where they neither lie nor are wanted
 };
 

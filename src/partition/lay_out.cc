@@ -122,6 +122,23 @@ void add_parameters(const Graph& graph, Evenness evenness, Layout& layout) {
             [](const LaidTensor& a, const LaidTensor& b) { return a.path < b.path; });
 }
 
+// Inputs that the graph hands back.
+void add_states(const Graph& graph, Evenness evenness, Layout& layout) {
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::input) continue;
+    const graph::Value& value = graph.value(node.results.front());
+    LaidTensor tensor{node.path, value.shape, value.dtype, {}, {}, 1, "", {}, {}};
+    tensor.constraint.labels = std::get<graph::InputOf>(node.attributes).labels;
+    tensor.spec = sharding::lay(tensor.constraint, layout.rules, layout.mesh, node.path);
+    if (evenness == Evenness::demanded) check_even(tensor, layout.rules, layout.mesh);
+    if (graph::find_result(graph, node.path) >= 0) {
+      layout.states.push_back(std::move(tensor));
+    } else if (layout.input.path.empty()) {
+      layout.input = std::move(tensor);
+    }
+  }
+}
+
 void add_input(const LayoutRequest& request, Layout& layout) {
   layout.input.path = "inputs";
   layout.input.shape = {request.batch.rows_to_load, request.settings.integer("max_target_length")};
@@ -163,16 +180,27 @@ void add_moments(const config::Settings& settings, Layout& layout) {
   }
 }
 
+Layout empty_layout(const config::Settings& settings, const mesh::Mesh& mesh) {
+  return {mesh, settings.text("custom_mesh_and_rule"), settings.rules("logical_axis_rules"),
+          settings.text("shard_mode") == "explicit", {}, {}, {}, {}, {}};
+}
+
 }  // namespace
 
 Layout lay_out(const Graph& graph, const LayoutRequest& request) {
-  Layout layout{request.mesh, request.settings.text("custom_mesh_and_rule"),
-                request.settings.rules("logical_axis_rules"), request.settings.text("shard_mode") == "explicit", {}, {}, {}, {},
-                {}};
+  Layout layout = empty_layout(request.settings, request.mesh);
   add_input(request, layout);
   add_parameters(graph, request.evenness, layout);
   Activations(layout, request.evenness).walk(graph, 1);
   add_moments(request.settings, layout);
+  return layout;
+}
+
+Layout lay_out_decoding(const Graph& graph, const config::Settings& settings, const mesh::Mesh& mesh, Evenness evenness) {
+  Layout layout = empty_layout(settings, mesh);
+  add_states(graph, evenness, layout);
+  add_parameters(graph, evenness, layout);
+  Activations(layout, evenness).walk(graph, 1);
   return layout;
 }
 

@@ -19,4 +19,8 @@ struct LayoutRequest {
 
 sharding::Layout lay_out(const graph::Graph& graph, const LayoutRequest& request);
 
+// Of a model that decodes: states instead of an optimizer's. The input is whole on every device.
+sharding::Layout lay_out_decoding(const graph::Graph& graph, const config::Settings& settings, const mesh::Mesh& mesh,
+                                  Evenness evenness = Evenness::demanded);
+
 }  // namespace moesh::partition

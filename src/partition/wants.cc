@@ -28,6 +28,7 @@ bool keeps_dims(const Node& node) {
     case Op::slice:
     case Op::concat:
     case Op::pad:
+    case Op::cache_write:
     case Op::softmax:
     case Op::rms_norm:
     case Op::rope:

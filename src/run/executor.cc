@@ -161,6 +161,12 @@ std::int64_t sum_of(const Array& sizes) {
   return std::accumulate(sizes.as<std::int32_t>(), sizes.as<std::int32_t>() + sizes.view.count(), std::int64_t{0});
 }
 
+// Whether a result may take its first operand's buffer: nobody else will read it.
+bool may_take_buffer(const Node& node, const Placed& operand, const std::vector<ValueId>& dying) {
+  if (std::find(dying.begin(), dying.end(), node.operands[0]) == dying.end()) return false;
+  return std::all_of(operand.shards.begin(), operand.shards.end(), [](const Array& a) { return a.storage.use_count() == 1; });
+}
+
 // How many of the rows that a result has room for are there. `own`: this device's operands.
 std::int64_t rows_made(const Node& node, const Shape& shape, const std::function<const Array&(std::size_t)>& own) {
   switch (node.op) {
@@ -196,6 +202,8 @@ void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
   const ShardAxes all(results.front().spec, mesh_);
   const auto* of_group = std::get_if<graph::GroupOf>(&node.attributes);
   const Group group(of_group == nullptr || pool_->only_counts() ? sharding::AxisList{} : of_group->axes, mesh_);
+  const bool reuses = node.op == Op::cache_write && operands[0]->spec == results[0].spec &&
+                      may_take_buffer(node, *operands[0], last_uses(graph)[static_cast<std::size_t>(&node - graph.nodes.data())]);
   for (std::size_t index = 0; index < all.count(); ++index) {
     const Coordinates at = all.coordinates(index);
     std::vector<Array> shards;
@@ -217,8 +225,8 @@ void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
     for (std::size_t i = 0; i < results.size(); ++i) {
       Shape shape = shape_of(block_of(results[i].shape, results[i].spec, mesh_, at));
       if (!shape.empty() && !pool_->only_counts()) shape[0] = rows_made(node, shape, own);
-      made.push_back(node.op == Op::reshape ? reshaped(shards[0], shape)
-                                            : pool_->allocate(shape, graph.value(node.results[i]).dtype));
+      made.push_back(node.op == Op::reshape || reuses ? reshaped(shards[0], shape)
+                                                      : pool_->allocate(shape, graph.value(node.results[i]).dtype));
     }
     if (node.op != Op::reshape && !pool_->only_counts()) {
       std::vector<View> in;

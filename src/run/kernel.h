@@ -29,7 +29,7 @@ struct View {
 struct KernelCall {
   const graph::Attributes& attributes;
   std::span<const View> operands;
-  std::span<const View> results;  // may not overlap operands
+  std::span<const View> results;  // may not overlap operands; that of cache_write may be its cache
   Workers& workers;
   // Where the shards of operands and, behind them, of results begin in their values; empty when all are whole.
   std::span<const Shape> origins = {};

@@ -62,6 +62,16 @@ inline constexpr const char* activation_kv_heads = "activation_kv_heads";
 inline constexpr const char* activation_kv = "activation_kv";
 inline constexpr const char* activation_kv_head_dim = "activation_kv_head_dim";
 
+// Activations of attention on a prompt, on a new token, and what it keeps.
+inline constexpr const char* activation_prefill_kv_batch = "activation_prefill_kv_batch";
+inline constexpr const char* prefill_activation_length = "prefill_activation_length";
+inline constexpr const char* decode_batch = "decode_batch";
+inline constexpr const char* decode_length = "decode_length";
+inline constexpr const char* cache_batch = "cache_batch";
+inline constexpr const char* cache_sequence = "cache_sequence";
+inline constexpr const char* cache_heads = "cache_heads";
+inline constexpr const char* cache_kv = "cache_kv";
+
 // Activations of the experts.
 inline constexpr const char* activation_exp = "activation_exp";
 inline constexpr const char* activation_batch_moe = "activation_batch_moe";

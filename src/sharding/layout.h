@@ -46,6 +46,7 @@ struct Layout {
   std::vector<LaidTensor> activations;
   std::vector<LaidRegion> regions;
   std::vector<LaidTensor> moments;  // of the optimizer: "mu/...", "nu/..."
+  std::vector<LaidTensor> states = {};  // of decoding: ".../cache/key"
 };
 
 // Bytes of a tensor's largest shard, and on how many devices each shard stands.

@@ -173,6 +173,41 @@ TEST(Print, WritesALineAValueAndIndentsBodies) {
             "return %7\n");
 }
 
+TEST(Builder, RefusesRowsThatDoNotFitTheCache) {
+  Builder builder;
+  const Tensor cache = input(builder, {2, 8, 3});
+  const Tensor slots = input(builder, {2, 1}, DType::int32);
+  EXPECT_EQ(message_of([&] { cache_write(cache, input(builder, {2, 1, 4}), slots); }),
+            "cache_write: a cache [B, T, ...] with rows [B, S, ...] and slots [B, S] does not fit operands of shapes [2, 8, 3] and "
+            "[2, 1, 4] and [2, 1]");
+  EXPECT_EQ(message_of([&] { cache_write(cache, input(builder, {2, 2, 3}), slots); }),
+            "cache_write: a cache [B, T, ...] with rows [B, S, ...] and slots [B, S] does not fit operands of shapes [2, 8, 3] and "
+            "[2, 2, 3] and [2, 1]");
+  EXPECT_EQ(cache_write(cache, input(builder, {2, 1, 3}), slots).shape(), (Shape{2, 8, 3}));
+}
+
+// An iteration's state is a slice of a stack, first among its dims; what becomes of it is stacked again.
+TEST(Builder, KeepsWhatLayersChange) {
+  Builder builder;
+  const Tensor x = input(builder, {2, 4});
+  builder.mark_result(repeated(builder, x, [](Builder& b, Tensor h) {
+    const Tensor state = b.state("state", {2, 4}, DType::float32, {"batch", ""});
+    b.keep(state, add(state, h));
+    return add(h, state);
+  })[0], "out");
+  EXPECT_EQ(to_text(builder.graph()),
+            "%0: float32[2, 4] = input (-, -)  # x\n"
+            "%1: float32[3, 2, 4] = input (layers, batch, -)  # layers/state\n"
+            "%2: float32[2, 4], %3: float32[3, 2, 4] = repeat %0, %1 x 3 (layers)  # layers\n"
+            "  %0: float32[2, 4] = input (-, -)  # layers/carried0\n"
+            "  %1: float32[2, 4] = input (batch, -)  # layers/state\n"
+            "  %2: float32[2, 4] = binary %1, %0 add  # layers/add\n"
+            "  %3: float32[2, 4] = binary %0, %1 add  # layers/add\n"
+            "  return %3, %2\n"
+            "return %3, %2\n");
+  EXPECT_EQ(builder.graph().result_names, (std::vector<std::string>{"layers/state", "out"}));
+}
+
 TEST(Print, CountsWhatAGraphHolds) {
   Builder builder;
   const Tensor x = constrain("laid", input(builder, {2, 4}), Labels(2));

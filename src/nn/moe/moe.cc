@@ -15,6 +15,7 @@ MoeResult moe(Builder& builder, const Context& context, const std::string& name,
 }
 
 MoeResult result_of(Builder& builder, const Context& context, Tensor out, const Scores& scores, const Routed& routed, Tensor dropped) {
+  if (!context.trains()) return {out, {}, {}};
   const Tensor none = graph::fill(builder, 0, {1}, DType::float32);
   const Tensor lost = dropped ? reshape(dropped, {1}) : none;
   return {out, balance_loss(builder, context, scores, routed), graph::concat({expert_load(builder, context, routed), lost}, 0)};

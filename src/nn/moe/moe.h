@@ -10,7 +10,7 @@ namespace moesh::nn {
 struct MoeResult {
   Tensor out;           // [B, S, M]
   Tensor balance_loss;  // a scalar; absent when the model has none
-  Tensor load;          // [E + 1], tokens of each expert, and last how many of their choices were dropped
+  Tensor load;          // [E + 1], tokens of each expert, and last how many of their choices were dropped; only in training
 };
 
 // `label`: of the router kernel's input dim.

@@ -20,6 +20,7 @@ void transpose(const KernelCall& call);
 void slice(const KernelCall& call);
 void concat(const KernelCall& call);
 void pad(const KernelCall& call);
+void cache_write(const KernelCall& call);
 
 // einsum.cc
 void einsum(const KernelCall& call);

@@ -6,6 +6,7 @@
 
 #include "run/cpu/kernels.h"
 #include "run/cpu/simd.h"
+#include "run/plain/plain.h"
 
 namespace moesh::run::cpu {
 namespace {
@@ -384,6 +385,23 @@ void pad(const KernelCall& call) {
       std::memset(start + before + from.bytes, 0, static_cast<std::size_t>(after));
     }
   });
+}
+
+void cache_write(const KernelCall& call) {
+  const View& cache = call.operands[0];
+  const View& rows = call.operands[1];
+  const View& to = call.results[0];
+  const auto* slots = call.operands[2].as<std::int32_t>();
+  const std::int64_t bytes = rows_of(cache, 1).bytes_of_one;
+  // The result may be the cache itself.
+  if (to.data != cache.data) {
+    copy_band(call.workers, {to.as<std::byte>(), 0, cache.as<std::byte>(), 0}, 1, cache.count() * size_of(cache.dtype));
+  }
+  const std::int64_t tokens = rows.size(1);
+  for (std::int64_t i = 0; i < rows.size(0) * tokens; ++i) {
+    const std::int64_t slot = i / tokens * cache.size(1) + plain::checked_slot(slots[i], cache.size(1));
+    std::memcpy(to.as<std::byte>() + slot * bytes, rows.as<std::byte>() + i * bytes, static_cast<std::size_t>(bytes));
+  }
 }
 
 }  // namespace moesh::run::cpu

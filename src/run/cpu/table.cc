@@ -22,6 +22,7 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::rms_norm: return cpu::rms_norm;
     case Op::rope: return cpu::rope;
     case Op::attention: return cpu::attention;
+    case Op::cache_write: return cpu::cache_write;
     case Op::embed: return cpu::embed;
     case Op::cross_entropy: return cpu::cross_entropy;
     case Op::vocab_scores: return cpu::vocab_scores;

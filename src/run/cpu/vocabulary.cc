@@ -268,16 +268,24 @@ void cross_entropy_grad_of(const KernelCall& call) {
 
 }  // namespace
 
+// A piece of the table gives zeros for tokens of other pieces.
 void embed(const KernelCall& call) {
   const View& table = call.operands[0];
   const View& tokens = call.operands[1];
-  check_tokens(tokens, table.size(0));
+  const std::int64_t first = call.origins.empty() ? 0 : call.origins[0][0];
+  if (call.origins.empty()) check_tokens(tokens, table.size(0));
   const auto* token = tokens.as<std::int32_t>();
   const std::int64_t bytes = table.size(1) * size_of(table.dtype);
-  call.workers.parallel(tokens.count(), 1 + kGrain / table.size(1), [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(tokens.count(), 1 + kGrain / std::max<std::int64_t>(1, table.size(1)), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      std::memcpy(call.results[0].as<std::byte>() + i * bytes, table.as<std::byte>() + token[i] * bytes,
-                  static_cast<std::size_t>(bytes));
+      std::byte* to = call.results[0].as<std::byte>() + i * bytes;
+      const std::int64_t row = token[i] - first;
+      const bool is_here = row >= 0 && row < table.size(0);
+      if (is_here) {
+        std::memcpy(to, table.as<std::byte>() + row * bytes, static_cast<std::size_t>(bytes));
+      } else {
+        std::memset(to, 0, static_cast<std::size_t>(bytes));
+      }
     }
   });
 }

@@ -8,6 +8,9 @@ namespace moesh::run::plain {
 // Null for ops that are not kernels (inputs, constraints, repeats, regions).
 Kernel find_kernel(graph::Op op);
 
+// Refuses a slot that a cache lacks.
+std::int64_t checked_slot(std::int32_t slot, std::int64_t slots);
+
 // By file.
 Kernel find_elementwise(graph::Op op);
 Kernel find_shape(graph::Op op);

@@ -2,6 +2,9 @@
 #include <cstring>
 #include <vector>
 
+#include <fmt/core.h>
+
+#include "base/error.h"
 #include "run/cpu/element.h"
 #include "run/plain/plain.h"
 
@@ -121,7 +124,28 @@ void pad(const KernelCall& call) {
   copy_range(to, of.before, call.operands[0], 0, call.operands[0].shape[static_cast<std::size_t>(of.dim)], of.dim);
 }
 
+void cache_write(const KernelCall& call) {
+  const View& cache = call.operands[0];
+  const View& rows = call.operands[1];
+  const View& to = call.results[0];
+  if (to.data != cache.data) std::memcpy(to.data, cache.data, static_cast<std::size_t>(cache.count() * size_of(cache.dtype)));
+  std::int64_t width = 1;
+  for (std::size_t dim = 2; dim < cache.shape.size(); ++dim) width *= cache.shape[dim];
+  for (std::int64_t b = 0; b < rows.size(0); ++b) {
+    for (std::int64_t s = 0; s < rows.size(1); ++s) {
+      const std::int64_t token = b * rows.size(1) + s;
+      const std::int64_t slot = b * cache.size(1) + checked_slot(call.operands[2].as<std::int32_t>()[token], cache.size(1));
+      for (std::int64_t i = 0; i < width; ++i) copy_element(to, slot * width + i, rows, token * width + i);
+    }
+  }
+}
+
 }  // namespace
+
+std::int64_t checked_slot(std::int32_t slot, std::int64_t slots) {
+  if (slot >= 0 && slot < slots) return slot;
+  fail(fmt::format("position {} has no slot in a cache of {}", slot, slots), "the KV cache", "make room for more positions");
+}
 
 Kernel find_shape(graph::Op op) {
   switch (op) {
@@ -131,6 +155,7 @@ Kernel find_shape(graph::Op op) {
     case graph::Op::slice: return slice;
     case graph::Op::concat: return concat;
     case graph::Op::pad: return pad;
+    case graph::Op::cache_write: return cache_write;
     default: return nullptr;
   }
 }

@@ -26,10 +26,16 @@ std::int64_t checked(std::int32_t token, std::int64_t vocabulary) {
 void embed(const KernelCall& call) {
   const View& table = call.operands[0];
   const std::int64_t width = table.size(1) * size_of(table.dtype);
+  const bool in_pieces = !call.origins.empty();
   for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
-    const std::int64_t token = checked(call.operands[1].as<std::int32_t>()[i], table.size(0));
-    std::memcpy(call.results[0].as<std::byte>() + i * width, table.as<std::byte>() + token * width,
-                static_cast<std::size_t>(width));
+    const std::int32_t token = call.operands[1].as<std::int32_t>()[i];
+    const std::int64_t row = in_pieces ? token - call.origins[0][0] : checked(token, table.size(0));
+    std::byte* to = call.results[0].as<std::byte>() + i * width;
+    if (row >= 0 && row < table.size(0)) {
+      std::memcpy(to, table.as<std::byte>() + row * width, static_cast<std::size_t>(width));
+    } else {
+      std::memset(to, 0, static_cast<std::size_t>(width));  // another piece has it
+    }
   }
 }
 

@@ -91,5 +91,33 @@ TEST(Shape, OpsOnNothingDoNothing) {
   EXPECT_EQ(run({Op::pad, graph::PadOf{0, 1, 1}, {none}, {Tensor(DType::float32, {2, 3})}})[0].at(5), 0);
 }
 
+TEST(Shape, CachesArePlainlyWritten) {
+  const Tensor slots = values(DType::int32, {2, 3}, {4, 0, 2, 1, 2, 6});
+  for (const DType dtype : all_types()) {
+    for (const Shape& rest : {Shape{}, Shape{5}, Shape{3, 70}}) {
+      Shape cache{2, 7}, rows{2, 3};
+      cache.insert(cache.end(), rest.begin(), rest.end());
+      rows.insert(rows.end(), rest.begin(), rest.end());
+      hold_to_plain({Op::cache_write, {}, {numbered(dtype, cache), numbered(dtype, rows), slots}, {Tensor(dtype, cache)}});
+    }
+  }
+}
+
+TEST(Shape, ACacheIsWrittenWhereItLiesOrBesideIt) {
+  const Tensor cache = values(DType::float32, {1, 4, 1}, {1, 2, 3, 4});
+  const Tensor rows = values(DType::float32, {1, 2, 1}, {10, 20});
+  const Tensor slots = values(DType::int32, {1, 2}, {3, 0});
+  const Tensor beside = run({Op::cache_write, {}, {cache, rows, slots}, {Tensor(DType::float32, {1, 4, 1})}})[0];
+  Workers workers(1);
+  const std::vector<View> operands{cache.view(), rows.view(), slots.view()};
+  const std::vector<View> results{cache.view()};
+  find_cpu_kernel(Op::cache_write)({{}, operands, results, workers});
+  const std::vector<double> expected{20, 2, 3, 10};
+  for (std::int64_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(beside.at(i), expected[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(cache.at(i), expected[static_cast<std::size_t>(i)]);
+  }
+}
+
 }  // namespace
 }  // namespace moesh::run::test

@@ -1,0 +1,370 @@
+// Expert parallelism that is tensor parallelism outside the experts (ep-tp), beside the default expert parallelism and plain
+// tensor parallelism: what a decoding model sends between eight devices and how long it takes, from few rows to many.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/session.h"
+#include "decode/decoder.h"
+#include "partition/collectives.h"
+#include "train/initialize.h"
+
+namespace moesh::bench {
+namespace {
+
+constexpr const char* kHelp = R"(bench_ep_tp [--rounds=N] [--seconds=N] [--prompt=N] [--only=TEXT] [--json]
+
+Runs models shaped like Mixtral and DeepSeek 3, scaled down, on eight devices of this machine: single tokens that read a KV cache,
+and prompts that fill it. Layouts: ep-tp (expert=8, rules ep-tp), the default rules with expert=8 by rings and by all-to-alls, and
+with tensor=8. For each number of rows:
+
+  KiB    what a device sends in a step, as planned: rows to experts are counted as an even router would send them
+  ms     a step of the lockstep executor, which does the work of all eight devices on this machine's cores. Equal work of several
+         devices is done once and sending is copying, so it measures work and copies, not the wires of a real machine
+
+Layouts take turns, round by round, so that a machine's drift meets all; times are medians over the rounds. The last columns hold
+the better of the two `ep` layouts, and `tp`, to ep-tp: how many times as many bytes, and how many times as long (the median of
+the rounds' ratios; above 1: ep-tp wins; times within a twentieth tie). '-': the layout refuses so few rows.
+
+  --rounds=N    rounds of each case (default 9)
+  --seconds=N   fewer rounds where a case takes longer, but three (default 20)
+  --prompt=N    tokens of a prompt (default 32; the cache has room for four times as many)
+  --only=TEXT   only cases whose name has this text, e.g. mixtral, decode
+  --json        one line of JSON for each case and layout
+)";
+
+struct Options {
+  int rounds = 9;
+  double seconds = 20;
+  std::int64_t prompt = 32;
+  std::string only;
+  bool json = false;
+};
+
+std::int64_t number(const std::string& value, std::string_view word) {
+  char* end = nullptr;
+  const long parsed = std::strtol(value.c_str(), &end, 10);
+  if (!value.empty() && *end == '\0' && parsed >= 1 && parsed <= 4096) return parsed;
+  fmt::print(stderr, "bench_ep_tp: '{}' takes a number from 1 to 4096\n", word);
+  std::exit(2);
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const std::string value(word.substr(std::min(word.size(), word.find('=') + 1)));
+    if (word == "--help") {
+      fmt::print("{}", kHelp);
+      std::exit(0);
+    }
+    if (word == "--json")
+      options.json = true;
+    else if (word.starts_with("--rounds="))
+      options.rounds = static_cast<int>(number(value, word));
+    else if (word.starts_with("--seconds="))
+      options.seconds = static_cast<double>(number(value, word));
+    else if (word.starts_with("--prompt="))
+      options.prompt = number(value, word);
+    else if (word.starts_with("--only="))
+      options.only = value;
+    else {
+      fmt::print(stderr, "bench_ep_tp: '{}' is none of its words; see --help\n", word);
+      std::exit(2);
+    }
+  }
+  return options;
+}
+
+struct Named {
+  std::string name;
+  std::string request;
+};
+
+const std::string kEverywhere =
+    "compile_topology=cpu-8 ici_fsdp_parallelism=1 dtype=float32 weight_dtype=float32 override_model_config=true scan_layers=false "
+    "per_device_batch_size=1 vocab_size=4096 base_emb_dim=512 ";
+
+// The proportions of the real ones; heads and experts divide by eight.
+const std::vector<Named> kModels{
+    {"mixtral",
+     "model_name=mixtral-8x7b base_num_query_heads=32 base_num_kv_heads=8 head_dim=16 base_mlp_dim=1792 base_moe_mlp_dim=1792 "
+     "base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=2"},
+    {"deepseek3",
+     "model_name=deepseek3-671b base_num_query_heads=16 base_num_kv_heads=16 q_lora_rank=128 kv_lora_rank=64 qk_nope_head_dim=64 "
+     "qk_rope_head_dim=32 v_head_dim=64 base_mlp_dim=1280 base_moe_mlp_dim=144 base_num_decoder_layers=3 first_num_dense_layers=1 "
+     "num_experts=64 num_experts_per_tok=8 n_routing_groups=8 topk_routing_group=4"},
+};
+
+// ep-tp comes first: the others are held to it.
+const std::vector<Named> kLayouts{
+    {"ep-tp", "ici_expert_parallelism=8 custom_mesh_and_rule=ep-tp use_ring_of_experts=true"},
+    {"ep ring", "ici_expert_parallelism=8 use_ring_of_experts=true"},
+    {"ep all-to-all", "ici_expert_parallelism=8"},
+    {"tp", "ici_tensor_parallelism=8"},
+};
+
+const std::vector<std::int64_t> kRows{1, 2, 4, 8, 16, 32, 64};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+using Parameters = std::vector<std::pair<std::string, run::Array>>;
+
+Parameters make_parameters(const graph::Graph& graph, run::Pool& pool, run::Workers& workers) {
+  Parameters made;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.op != graph::Op::parameter) continue;
+    const graph::Value& value = graph.value(node.results.front());
+    made.emplace_back(node.path, train::initial_value(node.path, value.shape, value.dtype,
+                                                      std::get<graph::ParameterOf>(node.attributes).initializer, 1, pool, workers));
+  }
+  return made;
+}
+
+// A layout at work on so many rows: a prompt, or a token after it.
+struct Contestant {
+  std::string layout;
+  std::string refused;  // why it cannot have so few rows
+  decode::Program program;
+  std::unique_ptr<decode::Decoder> decoder;
+  double wire_bytes = 0;
+  std::size_t collectives = 0;
+  std::vector<double> seconds;
+
+  bool runs() const { return decoder != nullptr; }
+};
+
+struct Case {
+  std::string model;
+  bool prompt = false;
+  std::int64_t rows = 1;
+  std::int64_t prompt_length = 1;
+
+  std::string name() const { return fmt::format("{} {}", model, prompt ? "prompt" : "decode"); }
+  std::int64_t new_tokens() const { return prompt ? prompt_length : 1; }
+  decode::NewTokens tokens(std::int64_t vocabulary) const {
+    decode::NewTokens made;
+    for (std::int64_t i = 0; i < rows * new_tokens(); ++i) {
+      made.ids.push_back(static_cast<std::int32_t>((i * 7919 + 13) % vocabulary));
+      made.positions.push_back(static_cast<std::int32_t>(prompt ? i % prompt_length : prompt_length));
+      made.segments.push_back(1);
+    }
+    return made;
+  }
+};
+
+class Bench {
+ public:
+  Bench(const Named& model, const Options& options) : options_(options), workers_(0), pool_(run::Pool::create()) {
+    for (const Named& layout : kLayouts) {
+      const std::vector<std::string> words = split(kEverywhere + model.request + " " + layout.request, ' ');
+      std::vector<std::string> arguments;
+      std::copy_if(words.begin(), words.end(), std::back_inserter(arguments), [](const std::string& w) { return !w.empty(); });
+      sessions_.push_back(cli::open_session(arguments));
+    }
+    parameters_ = make_parameters(sessions_.front().graph, *pool_, workers_);
+  }
+
+  std::vector<Contestant> measure(const Case& of) {
+    std::vector<Contestant> all;
+    for (std::size_t i = 0; i < kLayouts.size(); ++i) all.push_back(prepare(i, of));
+    const auto start = std::chrono::steady_clock::now();
+    for (int round = 0; round < options_.rounds; ++round) {
+      for (std::size_t turn = 0; turn < all.size(); ++turn) {
+        Contestant& one = all[(turn + static_cast<std::size_t>(round)) % all.size()];
+        if (one.runs()) one.seconds.push_back(seconds_of(one, of));
+      }
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+      if (round >= 2 && spent.count() > options_.seconds) break;
+    }
+    return all;
+  }
+
+ private:
+  Contestant prepare(std::size_t index, const Case& of) {
+    const cli::Session& session = sessions_[index];
+    Contestant made{kLayouts[index].name, "", {}, nullptr, 0, 0, {}};
+    const auto program = [&](std::int64_t new_tokens) {
+      return decode::make_program({session.loaded.settings, session.shape, of.rows, 1, &session.mesh},
+                                  {new_tokens, 4 * of.prompt_length}, session.target);
+    };
+    try {
+      made.program = program(of.new_tokens());
+    } catch (const Error& error) {
+      made.refused = split(error.what(), '\n').front();
+      return made;
+    }
+    for (const partition::Collective& c : partition::collectives_of(made.program.graph, session.mesh)) {
+      made.wire_bytes += c.total_wire_bytes();
+      made.collectives += static_cast<std::size_t>(c.runs);
+    }
+    made.decoder = std::make_unique<decode::Decoder>(made.program, workers_);
+    for (const auto& [path, value] : parameters_) made.decoder->set_parameter(path, value);
+    // A token is decoded after a prompt that stands in the cache.
+    Case before = of;
+    before.prompt = true;
+    if (!of.prompt) made.decoder->run(program(before.new_tokens()), before.tokens(session.shape.vocab_size));
+    seconds_of(made, of);
+    return made;
+  }
+
+  double seconds_of(Contestant& one, const Case& of) {
+    const decode::NewTokens tokens = of.tokens(sessions_.front().shape.vocab_size);
+    const auto start = std::chrono::steady_clock::now();
+    one.decoder->run(one.program, tokens);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  const Options& options_;
+  run::Workers workers_;
+  std::shared_ptr<run::Pool> pool_;
+  std::vector<cli::Session> sessions_;
+  Parameters parameters_;
+};
+
+// Another way's figures over ep-tp's.
+struct Ratio {
+  double bytes = 1;
+  double time = 1;
+};
+
+Ratio ratio_of(const Contestant& other, const Contestant& ours) {
+  std::vector<double> times;
+  for (std::size_t r = 0; r < ours.seconds.size(); ++r) times.push_back(other.seconds[r] / ours.seconds[r]);
+  return {other.wire_bytes / std::max(1.0, ours.wire_bytes), median(times)};
+}
+
+// ep-tp against the default expert parallelism, the better of its two ways in each figure, and against tensor parallelism.
+struct Verdict {
+  std::optional<Ratio> experts, tensor;
+};
+
+Verdict judge(const std::vector<Contestant>& all) {
+  Verdict verdict;
+  const Contestant& ours = all.front();
+  for (std::size_t i = 1; ours.runs() && i < all.size(); ++i) {
+    if (!all[i].runs()) continue;
+    const Ratio ratio = ratio_of(all[i], ours);
+    std::optional<Ratio>& best = all[i].layout == "tp" ? verdict.tensor : verdict.experts;
+    best = best ? Ratio{std::min(best->bytes, ratio.bytes), std::min(best->time, ratio.time)} : ratio;
+  }
+  return verdict;
+}
+
+void print_head(const std::string& name) {
+  fmt::print("\n{}\n{:>4}", name, "rows");
+  for (const Named& layout : kLayouts) fmt::print(" |{:>24}", layout.name);
+  fmt::print(" | ep/ep-tp: bytes  time | tp/ep-tp: bytes  time\n");
+}
+
+void print_row(const Case& of, const std::vector<Contestant>& all, const Verdict& verdict) {
+  fmt::print("{:>4}", of.rows);
+  for (const Contestant& one : all) {
+    if (one.runs())
+      fmt::print(" |{:>10.1f} KiB {:>6.1f} ms", one.wire_bytes / 1024, 1e3 * median(one.seconds));
+    else
+      fmt::print(" |{:>24}", "-");
+  }
+  for (const std::optional<Ratio>& ratio : {verdict.experts, verdict.tensor}) {
+    if (ratio)
+      fmt::print(" |{:>16.2f} {:>5.2f}", ratio->bytes, ratio->time);
+    else
+      fmt::print(" |{:>16} {:>5}", "-", "-");
+  }
+  fmt::print("\n");
+  std::fflush(stdout);
+}
+
+void print_json(const Case& of, const std::vector<Contestant>& all) {
+  for (const Contestant& one : all) {
+    const std::string figures =
+        one.runs() ? fmt::format(R"("wire_bytes":{:.0f},"collectives":{},"seconds":{:.6f},"rounds":{})", one.wire_bytes,
+                                 one.collectives, median(one.seconds), one.seconds.size())
+                   : R"("refused":true)";
+    fmt::print(R"({{"model":"{}","phase":"{}","rows":{},"layout":"{}",{}}})" "\n", of.model,
+               of.prompt ? "prompt" : "decode", of.rows, one.layout, figures);
+  }
+  std::fflush(stdout);
+}
+
+struct Judged {
+  std::int64_t rows;
+  Verdict verdict;
+};
+
+// "wins at 1, 8; ties at 16; loses at 64; the other refuses 2, 4": a ratio this near to 1 is a tie.
+std::string outcome(const std::vector<Judged>& all, std::optional<Ratio> Verdict::* other, double Ratio::* figure, double tie) {
+  std::vector<std::string> won, tied, lost, absent;
+  for (const Judged& one : all) {
+    const std::optional<Ratio>& ratio = one.verdict.*other;
+    const double value = ratio ? (*ratio).*figure : 0;
+    (!ratio ? absent : value > 1 + tie ? won : value < 1 - tie ? lost : tied).push_back(std::to_string(one.rows));
+  }
+  std::vector<std::string> parts;
+  for (const auto& [word, rows] : {std::pair{"wins at", won}, std::pair{"ties at", tied}, std::pair{"loses at", lost},
+                                   std::pair{"the other refuses", absent}}) {
+    if (!rows.empty()) parts.push_back(fmt::format("{} {}", word, join(rows, ", ")));
+  }
+  return join(parts, "; ");
+}
+
+void print_outcome(const std::vector<Judged>& all) {
+  fmt::print("rows at which ep-tp\n");
+  for (const auto& [name, other] : {std::pair{"default ep", &Verdict::experts}, std::pair{"tp", &Verdict::tensor}}) {
+    fmt::print("  against {:<10}  bytes: {}\n", name, outcome(all, other, &Ratio::bytes, 0.005));
+    fmt::print("  {:<18}  time:  {}\n", "", outcome(all, other, &Ratio::time, 0.05));
+  }
+}
+
+int run(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  for (const Named& model : kModels) {
+    std::unique_ptr<Bench> bench;
+    for (const bool prompt : {false, true}) {
+      Case of{model.name, prompt, 1, options.prompt};
+      if (of.name().find(options.only) == std::string::npos) continue;
+      if (bench == nullptr) bench = std::make_unique<Bench>(model, options);
+      if (!options.json) print_head(prompt ? fmt::format("{}, {} tokens a row", of.name(), options.prompt) : of.name());
+      std::vector<Judged> judged;
+      std::string refused;
+      for (const std::int64_t rows : kRows) {
+        of.rows = rows;
+        const std::vector<Contestant> all = bench->measure(of);
+        judged.push_back({rows, judge(all)});
+        for (const Contestant& one : all) {
+          if (!one.runs()) refused = fmt::format("{}, {} rows: {}", one.layout, rows, one.refused);
+        }
+        options.json ? print_json(of, all) : print_row(of, all, judged.back().verdict);
+      }
+      if (options.json) continue;
+      print_outcome(judged);
+      if (!refused.empty()) fmt::print("- stands for refusals such as: {}\n", refused);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace moesh::bench
+
+int main(int argc, char** argv) {
+  try {
+    return moesh::bench::run(argc, argv);
+  } catch (const moesh::Error& error) {
+    fmt::print(stderr, "bench_ep_tp: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,52 @@
+#include "decode/program.h"
+
+#include <cassert>
+#include <map>
+
+#include "partition/lay_out.h"
+
+namespace moesh::decode {
+namespace {
+
+using sharding::Spec;
+
+std::map<std::string, Spec> specs_of(const sharding::Layout& layout) {
+  std::map<std::string, Spec> specs;
+  for (const auto* tensors : {&layout.parameters, &layout.states}) {
+    for (const sharding::LaidTensor& tensor : *tensors) specs[tensor.path] = sharding::without_size_one(tensor.spec, layout.mesh);
+  }
+  return specs;
+}
+
+}  // namespace
+
+bool is_state(const graph::Graph& graph, const graph::Node& node) {
+  return node.op == graph::Op::input && graph::find_result(graph, node.path) >= 0;
+}
+
+Program make_program(const models::ModelRequest& request, const models::DecodeShape& shape, const mesh::Topology& target) {
+  assert(request.mesh != nullptr);
+  Program program{*request.mesh, request.shape.vocab_size, models::build_decode_model(request, shape), {}};
+  const sharding::Layout layout = partition::lay_out_decoding(program.graph, request.settings, program.mesh);
+  if (program.mesh.devices() == 1) return program;
+  const std::map<std::string, Spec> specs = specs_of(layout);
+  std::vector<Spec> roots;
+  for (const graph::Node& node : program.graph.nodes) {
+    if (!graph::is_root(node)) continue;
+    const auto known = specs.find(node.path);
+    const std::size_t rank = program.graph.value(node.results.front()).shape.size();
+    roots.push_back(known != specs.end() ? known->second : sharding::whole_spec(rank));
+  }
+  std::vector<std::optional<Spec>> results;
+  for (const std::string& name : program.graph.result_names) {
+    const auto known = specs.find(name);
+    results.push_back(known != specs.end() ? std::optional<Spec>(known->second) : std::nullopt);
+  }
+  partition::Partitioned made =
+      partition::partition(program.graph, roots, results, {layout.mesh, target, layout.rules, layout.explicit_mode, false});
+  program.graph = std::move(made.graph);
+  program.choices = std::move(made.choices);
+  return program;
+}
+
+}  // namespace moesh::decode

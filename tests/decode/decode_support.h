@@ -1,0 +1,115 @@
+// Small models of each family that decode, as their command line asks for them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "tests/support.h"
+#include "train/initialize.h"
+
+namespace moesh::test {
+
+struct SmallModel {
+  std::string family;
+  std::string request;
+};
+
+inline void PrintTo(const SmallModel& model, std::ostream* out) { *out << model.family; }
+
+inline const std::string kSmallWidths =
+    "dtype=float32 weight_dtype=float32 override_model_config=true base_emb_dim=64 base_num_query_heads=8 base_num_kv_heads=8 "
+    "head_dim=16 base_mlp_dim=64 base_moe_mlp_dim=32 vocab_size=128 max_target_length=20 per_device_batch_size=1 ";
+
+inline const std::vector<SmallModel>& small_models() {
+  static const std::vector<SmallModel> all{
+      {"llama2", "model_name=llama2-7b base_num_decoder_layers=2 "},
+      {"mixtral", "model_name=mixtral-8x7b base_mlp_dim=32 base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=2 "},
+      {"deepseek3",
+       "model_name=deepseek3-tiny base_num_decoder_layers=3 first_num_dense_layers=1 q_lora_rank=32 kv_lora_rank=16 "
+       "qk_nope_head_dim=16 qk_rope_head_dim=8 v_head_dim=16 num_experts=16 num_experts_per_tok=4 shared_experts=1 "
+       "n_routing_groups=4 topk_routing_group=2 "},
+      {"qwen3_moe", "model_name=qwen3-30b-a3b base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=3 "},
+      {"gpt_oss", "model_name=gpt-oss-20b base_num_decoder_layers=4 num_experts=8 num_experts_per_tok=2 sliding_window_size=8 "},
+  };
+  return all;
+}
+
+inline const SmallModel& small_model(const std::string& family) {
+  for (const SmallModel& model : small_models()) {
+    if (model.family == family) return model;
+  }
+  throw std::runtime_error("no family " + family);
+}
+
+// Parameters of any graph, none of them a constant: norms, biases and sinks differ from where training starts.
+inline run::Array parameter_value(const graph::Graph& graph, const graph::Node& node, run::Pool& pool, run::Workers& workers) {
+  const graph::Value& value = graph.value(node.results.front());
+  const graph::Initializer& initial = std::get<graph::ParameterOf>(node.attributes).initializer;
+  const bool is_constant = initial.kind == graph::Initializer::Kind::zeros || initial.kind == graph::Initializer::Kind::ones;
+  run::Array made = train::initial_value(node.path, value.shape, value.dtype,
+                                         is_constant ? graph::Initializer{graph::Initializer::Kind::normal, 1, 1} : initial, 7, pool,
+                                         workers);
+  if (!is_constant) return made;
+  const float base = initial.kind == graph::Initializer::Kind::ones ? 1 : 0;
+  for (std::int64_t i = 0; i < made.view.count(); ++i) made.as<float>()[i] = base + 0.2f * made.as<float>()[i];
+  return made;
+}
+
+// Tokens of rows, [rows, length].
+inline std::vector<std::int32_t> some_tokens(std::int64_t rows, std::int64_t length, std::int64_t vocabulary) {
+  std::mt19937 random(11);
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i < rows * length; ++i) ids.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(vocabulary)));
+  return ids;
+}
+
+// A model that decodes on the mesh that its request names.
+class Decoding {
+ public:
+  Decoding(const std::string& request, std::int64_t rows_, std::int64_t slots_)
+      : session(test::session(request)), rows(rows_), slots(slots_), workers(2), step_(program(1)), decoder(step_, workers) {
+    for (const graph::Node& node : step_.graph.nodes) {
+      if (node.op == graph::Op::parameter) {
+        decoder.set_parameter(node.path, parameter_value(step_.graph, node, decoder.pool(), workers));
+      }
+    }
+  }
+
+  decode::Program program(std::int64_t new_tokens) const {
+    return decode::make_program({session.loaded.settings, session.shape, rows, 1, &session.mesh}, {new_tokens, slots}, session.target);
+  }
+  const decode::Program& step() const { return step_; }
+
+  // Logits, [rows, new tokens, V], of the tokens that stand at `positions`.
+  std::vector<float> logits(const decode::Program& of, const decode::NewTokens& tokens) {
+    const run::Array made = decoder.run(of, tokens);
+    return {made.as<float>(), made.as<float>() + made.view.count()};
+  }
+
+  cli::Session session;
+  std::int64_t rows, slots;
+  run::Workers workers;
+
+ private:
+  decode::Program step_;
+
+ public:
+  decode::Decoder decoder;
+};
+
+// The most likely token of each row, from logits [rows, length, V] at one place of the length.
+inline std::vector<std::int32_t> likeliest(const std::vector<float>& logits, std::int64_t rows, std::int64_t length, std::int64_t at) {
+  const std::int64_t vocabulary = static_cast<std::int64_t>(logits.size()) / (rows * length);
+  std::vector<std::int32_t> ids;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* first = logits.data() + (row * length + at) * vocabulary;
+    ids.push_back(static_cast<std::int32_t>(std::max_element(first, first + vocabulary) - first));
+  }
+  return ids;
+}
+
+}  // namespace moesh::test
