@@ -16,8 +16,9 @@ constexpr Option kOptions[] = {
 
 constexpr std::string_view kExamples[] = {
     "train steps=2 model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 "
-    "vocab_size=256 sparse_matmul=false dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 "
+    "vocab_size=256 dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 "
     "max_target_length=64",
+    "train configs/first.yml steps=5 use_ring_of_experts=true --skew 1.5",
 };
 
 constexpr const char* kFirst = "configs/first.yml";

@@ -63,7 +63,7 @@ TEST(Train, WritesTheMetricsOfEveryStep) {
 TEST(Train, CountsWhatTheExpertsGet) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/m.jsonl";
-  const std::string words = kTinyMixtral + "steps=2 sparse_matmul=true ici_fsdp_parallelism=2 ici_expert_parallelism=2 "
+  const std::string words = kTinyMixtral + "num_experts=4 steps=2 sparse_matmul=true compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 "
                             "per_device_batch_size=1 metrics_file=" + path;
   for (const std::string skew : {"0", "3"}) {
     const Outcome outcome = train_with(words + " router_skew=" + skew);
@@ -81,7 +81,9 @@ TEST(Train, CountsWhatTheExpertsGet) {
       EXPECT_EQ(sum, choices);
       EXPECT_NEAR(moe["max_over_mean"][layer].get<double>(), most * static_cast<double>(moe["tokens"][layer].size()) / sum, 1e-9);
       EXPECT_EQ(moe["dropped"][layer], 0);
-      if (skew == "3") EXPECT_EQ(moe["tokens"][layer][0], most);
+      if (skew == "3") {
+        EXPECT_EQ(moe["tokens"][layer][0], most);
+      }
     }
     EXPECT_EQ(moe["bytes_sent_by_device"].size(), 4u);
     EXPECT_NE(outcome.out.find("Experts in the last step: the busiest of a layer had "), std::string::npos) << outcome.out;

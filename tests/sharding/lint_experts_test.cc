@@ -1,0 +1,50 @@
+#include "sharding/lint_experts.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/support.h"
+
+namespace moesh::sharding {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<Finding> findings_of(const std::string& request) {
+  const std::string model = "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 "
+                            "dataset_type=synthetic max_target_length=128 per_device_batch_size=1 ";
+  return lint_experts(cli::open_session(test::words_of(model + request)).layout);
+}
+
+// Eight experts a token over two devices: every token needs both, so whole tokens once are less than each of their rows.
+TEST(LintExperts, NamesTheCheaperWayForTokensToTravel) {
+  const std::vector<Finding> found = findings_of("ici_fsdp_parallelism=4 ici_expert_parallelism=2");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].check, "dearer-strategy");
+  EXPECT_EQ(found[0].fix, "use_ring_of_experts=true");
+  EXPECT_THAT(found[0].what, HasSubstr("an all-to-all sends more than a ring would"));
+  EXPECT_THAT(findings_of("ici_fsdp_parallelism=4 ici_expert_parallelism=2 use_ring_of_experts=true"), IsEmpty());
+}
+
+TEST(LintExperts, NamesTheExchangeWhereATokenHasFewExperts) {
+  const std::vector<Finding> found =
+      findings_of("ici_fsdp_parallelism=1 ici_expert_parallelism=8 use_ring_of_experts=true num_experts_per_tok=1 n_routing_groups=-1 topk_routing_group=-1");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].fix, "use_ring_of_experts=false");
+}
+
+// With one expert a token over four devices that share all tokens, the sums of the layer are the dearest part.
+TEST(LintExperts, SaysWhatItCostsThatDevicesShareTheirTokens) {
+  const std::vector<Finding> found = findings_of(
+      "custom_mesh_and_rule=ep-tp ici_fsdp_parallelism=2 ici_expert_parallelism=4 num_experts_per_tok=1 n_routing_groups=-1 topk_routing_group=-1");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].check, "shared-tokens");
+  EXPECT_THAT(found[0].what, HasSubstr("4 devices along expert have the same"));
+}
+
+TEST(LintExperts, SaysNothingWhereEveryDeviceHasAllExperts) {
+  EXPECT_THAT(findings_of("custom_mesh_and_rule=pure-fsdp ici_fsdp_parallelism=8"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace moesh::sharding
