@@ -202,6 +202,14 @@ void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
   const ShardAxes all(results.front().spec, mesh_);
   const auto* of_group = std::get_if<graph::GroupOf>(&node.attributes);
   const Group group(of_group == nullptr || pool_->only_counts() ? sharding::AxisList{} : of_group->axes, mesh_);
+  // A device that is planned for alone has to gather the tokens of its group before it can take rows of them; here, where all
+  // devices are in reach, nothing is gathered.
+  Array gathered;
+  if (pool_->only_counts() && mesh_.axes().empty() && node.op == Op::fetch_rows && of_group->members > 1) {
+    Shape shape = operands[0]->shape;
+    shape[0] *= of_group->members;
+    gathered = pool_->allocate(std::move(shape), operands[0]->shards.front().view.dtype);
+  }
   const bool reuses = node.op == Op::cache_write && operands[0]->spec == results[0].spec &&
                       may_take_buffer(node, *operands[0], last_uses(graph)[static_cast<std::size_t>(&node - graph.nodes.data())]);
   for (std::size_t index = 0; index < all.count(); ++index) {
