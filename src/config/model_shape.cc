@@ -114,7 +114,7 @@ void check_layers(const ModelShape& shape, const Settings& settings) {
     refuse(fmt::format("a cycle of {} layers, at most {} are written out", shape.cycle, kMostWrittenLayers),
            settings.origin("inhomogeneous_layer_cycle_interval").where);
   }
-  if (shape.layers % shape.cycle != 0) {
+  if (shape.scan && shape.layers % shape.cycle != 0) {
     refuse(fmt::format("{} layers are no whole number of cycles of {} (inhomogeneous_layer_cycle_interval)",
                        shape.layers, shape.cycle),
            settings.origin("base_num_decoder_layers").where);
@@ -157,6 +157,11 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
 }
 
 }  // namespace
+
+DType first_moment_dtype(const Settings& settings) {
+  const bool says = settings.text("opt_type") != "adam_pax" && !settings.text("mu_dtype").empty();
+  return parse_dtype(settings.text(says ? "mu_dtype" : "weight_dtype")).value_or(DType::float32);
+}
 
 ModelShape model_shape(const Settings& settings) {
   const Scales scales = scales_of(settings);

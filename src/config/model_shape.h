@@ -76,6 +76,9 @@ struct ModelShape {
 
 ModelShape model_shape(const Settings& settings);
 
+// In what the optimizer keeps a gradient's mean; adam_pax keeps it like the weights, whatever mu_dtype says.
+DType first_moment_dtype(const Settings& settings);
+
 // Rows of a step, from per_device_batch_size, which may be a fraction.
 inline constexpr std::int64_t kMostWrittenLayers = 4096;  // where each layer has nodes of its own
 

@@ -26,7 +26,7 @@ constexpr Key kAttention[] = {
      "learned scale in the norm of queries and keys; always present here"},
     {"v_norm_with_scale", boolean, "true", "", refused,
      "learned scale in a norm of values, of which there is none here"},
-    {"attn_logits_soft_cap", real, "0.0", "0..1000000000", refused,
+    {"attn_logits_soft_cap", real, "0.0", "0..1000000000", used,
      "squeezes attention scores into a range by tanh; 0 for none"},
     {"attention_output_dim", integer, "-1", "-1..1000000000", refused,
      "width of attention's result; -1 for that of the residual stream"},

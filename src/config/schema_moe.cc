@@ -39,7 +39,7 @@ constexpr Key kRouting[] = {
     {"routed_scaling_factor", real, "1.0", "0..1000000", used, "factor on the weights of the chosen experts"},
     {"norm_topk_prob", boolean, "false", "", used, "makes the weights of a token's chosen experts sum to 1"},
     {"n_routing_groups", integer, "-1", kCountOrAuto, used,
-     "groups of experts among which some are chosen first; -1 for none"},
+     "groups of experts among which some are chosen first, by models named deepseek3...; -1 for none"},
     {"topk_routing_group", integer, "-1", kCountOrAuto, used,
      "groups that a token may choose experts from; -1 for all"},
     {"load_balance_loss_weight", real, "0.0", "0..1000000", used,

@@ -64,7 +64,7 @@ constexpr Key kOptimizer[] = {
     {"adam_weight_decay", real, "0.1", "0..1000000", used, "weight decay of Adam"},
     {"adamw_mask", texts, "[]", "", used,
      "regular expressions: adamw and adam_pax do not decay parameters whose path holds one; empty for none"},
-    {"mu_dtype", choice, "", "|bfloat16|float32", used, "format of the first moment; empty for weight_dtype"},
+    {"mu_dtype", choice, "", "|bfloat16|float32", used, "format of the first moment; empty for weight_dtype, as adam_pax keeps it always"},
     {"muon_beta", real, "0.95", kFraction, used, "decay of Muon's mean of gradients"},
     {"muon_weight_decay", real, "0", "0..1000000", used, "weight decay of Muon"},
     {"muon_consistent_rms", real, "null", "0..1000000", used,

@@ -36,7 +36,7 @@ enum class Op : std::uint8_t {
   softmax,         // over the last dim
   rms_norm,        // x, scale: over the last dim
   rope,            // x, positions: rotates the last dim
-  attention,       // query, key, value, positions, segments [, those of the keys, where they are of other tokens] [, sinks]
+  attention,       // query, key, value, order, segments [, those of the keys, where they are of other tokens] [, sinks]
   cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows in these of its T slots
   embed,           // table, tokens
   cross_entropy,   // logits, targets, segments: loss summed over the positions that count, and their number
@@ -169,7 +169,7 @@ struct RopeOf {
   bool inverse = false;  // turns back: the gradient of turning
 };
 struct AttentionOf {
-  std::int64_t window = 0;    // 0: all earlier positions
+  std::int64_t window = 0;    // 0: all that comes before
   double score_scale = 1;     // of query times key
   double soft_cap = 0;        // 0: none
   bool float32_scores = false;   // else the scores are rounded to the operands' type
@@ -262,6 +262,8 @@ struct ReshardOf {
 struct AdamOf {
   double beta1 = 0.9;
   double beta2 = 0.95;
+  double mu_decay = 0.9;  // the same two, as numbers of the moments' types
+  double nu_decay = 0.95;
   double epsilon = 1e-8;
   double epsilon_root = 0;
   double weight_decay = 0.1;

@@ -16,7 +16,7 @@ namespace moesh::models {
 namespace {
 
 struct Batch {
-  Tensor tokens, targets, positions, segments, target_segments;
+  Tensor tokens, targets, positions, order, segments, target_segments;
 };
 
 Batch batch_inputs(Builder& builder, const Context& context) {
@@ -24,7 +24,7 @@ Batch batch_inputs(Builder& builder, const Context& context) {
     return builder.input(name, {context.rows, context.length}, DType::int32,
                          {labels::activation_embed_and_logits_batch, labels::activation_norm_length});
   };
-  return {add(inputs::tokens), add("targets"), add(inputs::positions), add(inputs::segments), add("targets_segmentation")};
+  return {add(inputs::tokens), add("targets"), add(inputs::positions), add(inputs::order), add(inputs::segments), add("targets_segmentation")};
 }
 
 Tensor embed(Builder& builder, const Context& context, Tensor table_VM, Tensor tokens_BS) {
@@ -117,7 +117,7 @@ graph::Graph build_model(const ModelRequest& request) {
                         request.settings.integer("max_target_length"), request.expert_shards, request.mesh};
   Builder builder;
   const Batch batch = batch_inputs(builder, context);
-  const Trunk trunk = build_trunk(builder, context, batch.tokens, {batch.positions, batch.segments, {}, {}});
+  const Trunk trunk = build_trunk(builder, context, batch.tokens, {batch.positions, batch.order, batch.segments, {}, {}});
   const std::vector<Tensor> entropy = cross_entropy(builder, context, trunk.logits_BSV, batch);
   Tensor loss = binary(graph::Binary::divide, entropy[0], unary(graph::Unary::offset, entropy[1], 1e-8));
   Tensor balance_loss;
@@ -145,11 +145,12 @@ graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& 
     return builder.input(name, {context.rows, context.length}, DType::int32, {labels::none, labels::none});
   };
   const Tensor ids = add(inputs::tokens);
-  Tokens tokens{add(inputs::positions), add(inputs::segments), {}, {}};
+  const Tensor positions = add(inputs::positions);
+  Tokens tokens{positions, positions, add(inputs::segments), {}, {}};
   // Slots that hold no token have a segment that no token has, so nobody sees them.
   const Labels kept{labels::cache_batch, labels::cache_sequence};
-  tokens.key_positions = nn::remember(builder, context, "positions", tokens.positions, tokens.positions, kept);
-  tokens.key_segments = nn::remember(builder, context, "segments", tokens.segments, tokens.positions, kept);
+  tokens.key_order = nn::remember(builder, context, "positions", positions, positions, kept);
+  tokens.key_segments = nn::remember(builder, context, "segments", tokens.segments, positions, kept);
   builder.mark_result(build_trunk(builder, context, ids, tokens).logits_BSV, results::logits);
   return graph::without_dead_nodes(builder.take());
 }

@@ -17,9 +17,11 @@ struct ModelRequest {
   const mesh::Mesh* mesh = nullptr;
 };
 
-// Names of a model's inputs, all [rows, length]. Training has targets besides.
+// Names of a model's inputs, all [rows, length]. Training has targets besides, and the place of each token in its row:
+// documents in a row have positions of their own, and a row may lie in another order.
 namespace inputs {
 inline constexpr const char* tokens = "inputs";
+inline constexpr const char* order = "inputs_order";
 inline constexpr const char* positions = "inputs_position";
 inline constexpr const char* segments = "inputs_segmentation";
 }  // namespace inputs

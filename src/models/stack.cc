@@ -34,13 +34,13 @@ Tensor sum_of(const std::vector<Tensor>& scalars) {
 }
 
 std::vector<Tensor> packed(const Tokens& tokens) {
-  if (!tokens.key_positions) return {tokens.positions, tokens.segments};
-  return {tokens.positions, tokens.segments, tokens.key_positions, tokens.key_segments};
+  if (!tokens.key_order) return {tokens.positions, tokens.order, tokens.segments};
+  return {tokens.positions, tokens.order, tokens.segments, tokens.key_order, tokens.key_segments};
 }
 
 Tokens unpacked(const std::vector<Tensor>& tensors) {
-  if (tensors.size() == 2) return {tensors[0], tensors[1], {}, {}};
-  return {tensors[0], tensors[1], tensors[2], tensors[3]};
+  if (tensors.size() == 3) return {tensors[0], tensors[1], tensors[2], {}, {}};
+  return {tensors[0], tensors[1], tensors[2], tensors[3], tensors[4]};
 }
 
 // Repeats `inside` and sums the losses of the iterations; their loads are stacked.
@@ -134,7 +134,8 @@ StackResult pipelined(Builder& builder, const Context& context, const LayerGroup
     stack.labels.insert(stack.labels.begin(), labels::circular_repeats);
   }
   const Tensor h = enter_stages(builder, pipeline, x);
-  const Tokens t{microbatch(builder, pipeline, tokens.positions), microbatch(builder, pipeline, tokens.segments), {}, {}};
+  const Tokens t{microbatch(builder, pipeline, tokens.positions), microbatch(builder, pipeline, tokens.order),
+                 microbatch(builder, pipeline, tokens.segments), {}, {}};
   StackResult result = repeat_layers(builder, stack, h, t, [&](Builder& b, Tensor y, const Tokens& s) {
     return stage_layers(b, inner, group, pipeline, y, s);
   });

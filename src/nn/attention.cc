@@ -85,8 +85,8 @@ Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key
     key = whole("attention_op/key", key, labels::activation_kv_length);
     value = whole("attention_op/value", value, labels::activation_kv_length);
   }
-  std::vector<Tensor> operands{query, key, value, tokens.positions, tokens.segments};
-  if (tokens.key_positions) operands.insert(operands.end(), {tokens.key_positions, tokens.key_segments});
+  std::vector<Tensor> operands{query, key, value, tokens.order, tokens.segments};
+  if (tokens.key_order) operands.insert(operands.end(), {tokens.key_order, tokens.key_segments});
   if (sinks) operands.push_back(sinks);
   Shape shape = query.shape();
   shape.back() = value.shape().back();

@@ -28,11 +28,13 @@ struct Context {
   sharding::Spec spec_of(const sharding::Constraint& constraint) const;
 };
 
-// Positions and segments of the tokens, [B, S], and of those that attention reads, [B, slots]; absent where they are the same.
+// What layers are told of the tokens, [B, S]: positions turn queries and keys, the order in a row says what comes before what.
+// And of those that attention reads, [B, slots]; absent where they are the same.
 struct Tokens {
   Tensor positions;
+  Tensor order;
   Tensor segments;
-  Tensor key_positions;
+  Tensor key_order;
   Tensor key_segments;
 };
 

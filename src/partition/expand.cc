@@ -133,7 +133,7 @@ class Expansion {
     return copy(node, operands, node.attributes);
   }
 
-  // query, key, value, positions, segments, and behind them the same two for the keys.
+  // query, key, value, order, segments, and behind them the same two for the keys.
   static std::vector<Tensor> with_keys_tokens(const Node& node, std::vector<Tensor> operands) {
     const std::size_t forward = operands.size() - (node.op == Op::attention_grad ? 1 : 0);
     if (forward < 7) operands.insert(operands.begin() + 5, {operands[3], operands[4]});

@@ -164,7 +164,7 @@ void along(int dim, std::size_t operands, Table& table) {
   table.gives(dims).linear_together();
 }
 
-// query, key, value, positions and segments of queries, then of keys [, sinks]. Queries may be spread along their length,
+// query, key, value, order and segments of queries, then of keys [, sinks]. Queries may be spread along their length,
 // each device reading all keys; heads as far as the key heads go.
 struct AttentionDims {
   std::vector<int> query, key, value, out, q_tokens, k_tokens, sinks;

@@ -162,8 +162,8 @@ std::set<std::string> moments_of(const config::Settings& settings, const LaidTen
 }
 
 DType moment_dtype(const config::Settings& settings, const std::string& moment) {
-  const std::string& name = moment == "mu" ? settings.text("mu_dtype") : settings.text("weight_dtype");
-  return parse_dtype(name.empty() ? settings.text("weight_dtype") : name).value_or(DType::float32);
+  if (moment == "mu") return config::first_moment_dtype(settings);
+  return parse_dtype(settings.text("weight_dtype")).value_or(DType::float32);
 }
 
 void add_moments(const config::Settings& settings, Layout& layout) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "models/model.h"
 #include "train/files.h"
 
 namespace moesh::train {
@@ -115,6 +116,12 @@ std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::
   return std::make_unique<Reused>(std::move(source), rows_to_load);
 }
 
+run::Array places_in_rows(std::int64_t rows, std::int64_t length, run::Pool& pool) {
+  run::Array places = pool.allocate({rows, length}, DType::int32);
+  for (std::int64_t i = 0; i < rows * length; ++i) places.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % length);
+  return places;
+}
+
 Batch make_batch(const TokenSource& source, std::int64_t step, std::int64_t rows_to_load, std::int64_t rows,
                  std::int64_t length, std::int64_t vocab_size, run::Pool& pool) {
   Batch batch;
@@ -137,6 +144,7 @@ Batch make_batch(const TokenSource& source, std::int64_t step, std::int64_t rows
     put("inputs_segmentation", made.segments);
     put("targets_segmentation", made.target_segments);
   }
+  batch[models::inputs::order] = places_in_rows(rows, length, pool);
   return batch;
 }
 

@@ -31,6 +31,9 @@ class TokenSource {
 // file of int32 or uint16).
 std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load);
 
+// Each token's place in its row: the order that attention goes by.
+run::Array places_in_rows(std::int64_t rows, std::int64_t length, run::Pool& pool);
+
 // The batch of a step; of the rows loaded the first `rows` are trained.
 Batch make_batch(const TokenSource& source, std::int64_t step, std::int64_t rows_to_load, std::int64_t rows,
                  std::int64_t length, std::int64_t vocab_size, run::Pool& pool);

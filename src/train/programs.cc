@@ -20,7 +20,7 @@ class Places {
     for (const sharding::LaidTensor& tensor : layout.parameters) add(tensor.path, tensor.spec);
     for (const sharding::LaidTensor& tensor : layout.parameters) add(tensor.path + "'", tensor.spec);
     for (const sharding::LaidTensor& tensor : layout.moments) add(tensor.path, tensor.spec);
-    for (const char* name : {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"}) {
+    for (const char* name : {"inputs", "targets", "inputs_position", "inputs_order", "inputs_segmentation", "targets_segmentation"}) {
       add(name, layout.input.spec);
     }
   }

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "base/bfloat16.h"
 #include "base/error.h"
 #include "graph/autodiff.h"
 #include "graph/matrix_dims.h"
@@ -101,9 +102,23 @@ bool is_masked(const std::string& path, const config::Settings& settings) {
   return false;
 }
 
-graph::AdamOf adam_of(const config::Settings& settings, bool nesterov) {
-  return {settings.real("adam_b1"),       settings.real("adam_b2"),          settings.real("adam_eps"),
-          settings.real("adam_eps_root"), settings.real("adam_weight_decay"), nesterov,
+// A factor takes the type of the array that it multiplies, as in JAX: beside bfloat16, 0.9 is 0.8984375.
+double factor_for(Tensor array, double factor) {
+  if (array.dtype() != DType::bfloat16) return factor;
+  return static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(factor))));
+}
+
+graph::AdamOf adam_of(const config::Settings& settings, const Slot& slot, bool nesterov) {
+  const double beta1 = settings.real("adam_b1");
+  const double beta2 = settings.real("adam_b2");
+  return {beta1,
+          beta2,
+          factor_for(slot.mu, beta1),
+          factor_for(slot.nu, beta2),
+          settings.real("adam_eps"),
+          settings.real("adam_eps_root"),
+          factor_for(slot.parameter, settings.real("adam_weight_decay")),
+          nesterov,
           settings.text("opt_type") == "adam_pax"};
 }
 
@@ -125,7 +140,8 @@ Tensor sgd(Builder& builder, Tensor parameter, Tensor direction, Tensor scalars,
 Updated muon(Builder& builder, const Slot& slot, Tensor scalars, Tensor mixing, const graph::MatrixDims& dims,
              const config::Settings& settings) {
   const double beta = settings.real("muon_beta");
-  const Tensor mu = graph::add(graph::scale(cast(slot.mu, DType::float32), beta), graph::scale(slot.gradient, 1 - beta));
+  const Tensor kept = graph::scale(cast(slot.mu, DType::float32), factor_for(slot.mu, beta));
+  const Tensor mu = graph::add(kept, graph::scale(slot.gradient, 1 - beta));
   const auto weight = [&](std::int64_t i) {
     return graph::broadcast(graph::reshape(graph::slice(mixing, 0, i, 1), {}), mu.shape(), {});
   };
@@ -139,13 +155,13 @@ Updated update(Builder& builder, const Trained& trained, const Slot& slot, Tenso
   const std::string& optimizer = settings.text("opt_type");
   if (optimizer == "sgd") return {sgd(builder, slot.parameter, slot.gradient, scalars, 0), {}};
   if (optimizer != "muon") {
-    graph::AdamOf of = adam_of(settings, false);
+    graph::AdamOf of = adam_of(settings, slot, false);
     if (is_masked(trained.path, settings)) of.weight_decay = 0;
     return adam(builder, slot, scalars, of);
   }
   const graph::MatrixDims dims = graph::matrix_dims(trained.path, trained.shape);
   return dims.is_matrix ? muon(builder, slot, scalars, mixing, dims, settings)
-                        : adam(builder, slot, scalars, adam_of(settings, true));
+                        : adam(builder, slot, scalars, adam_of(settings, slot, true));
 }
 
 Tensor sum_of_squares(Builder& builder, const std::vector<Tensor>& tensors) {
@@ -178,14 +194,13 @@ graph::Graph gradient_graph(const graph::Graph& model, const config::Settings& s
 
 std::vector<Trained> trained_parameters(const graph::Graph& model, const config::Settings& settings) {
   const std::string& optimizer = settings.text("opt_type");
-  const std::string& mu_dtype = settings.text("mu_dtype");
+  const DType mu_dtype = config::first_moment_dtype(settings);
   std::vector<Trained> all;
   for (const graph::Node& node : model.nodes) {
     if (node.op != Op::parameter) continue;
     const graph::Value& value = model.value(node.results.front());
     const bool one = optimizer == "muon" && graph::matrix_dims(node.path, value.shape).is_matrix;
-    all.push_back({node.path, value.shape, value.dtype, optimizer == "sgd" ? 0 : one ? 1 : 2,
-                   mu_dtype.empty() ? value.dtype : parse_dtype(mu_dtype).value_or(value.dtype)});
+    all.push_back({node.path, value.shape, value.dtype, optimizer == "sgd" ? 0 : one ? 1 : 2, mu_dtype});
   }
   return all;
 }

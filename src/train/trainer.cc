@@ -207,8 +207,10 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
     sum.metrics.total_weights += scalar(result(results::positions));
     if (const Placed balance = result(results::balance_loss)) sum.metrics.balance_loss += scalar(balance);
     sum.logits = result(results::logits);
-    sum.load = result(results::expert_load);
-    if (sum.load) add_load(whole(sum.load), sum.metrics.load);
+    if (const Placed load = result(results::expert_load)) {
+      sum.loads.push_back(whole(load));
+      add_load(sum.loads.back(), sum.metrics.load);
+    }
     made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(programs_.model_results));
     if (index == 0) {
       sum.gradients = std::move(made);
@@ -280,7 +282,9 @@ StepMetrics Trainer::update(const Gradients& gradients) {
     state.parameter = made[next++];
     for (Placed& moment : state.moments) moment = made[next++];
   }
-  if (gradients.load && settings_.real("routed_bias_update_rate") > 0) balance_biases(gradients.load);
+  if (settings_.real("routed_bias_update_rate") > 0) {
+    for (const Array& loads : gradients.loads) balance_biases(loads);
+  }
   return metrics;
 }
 
@@ -293,10 +297,9 @@ void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, 
   }
 }
 
-// Each expert's bias moves by the rate towards the mean load of its layer.
-void Trainer::balance_biases(const Placed& load) {
+// Each expert's bias moves by the rate towards the mean load of its layer: once for every microbatch, as in MaxText.
+void Trainer::balance_biases(const Array& loads) {
   const auto rate = static_cast<float>(settings_.real("routed_bias_update_rate"));
-  const Array loads = whole(load);
   const std::int64_t experts = loads.view.shape.back() - 1;  // the last number is that of dropped choices
   std::int64_t layer = 0;
   for (const Trained& trained : programs_.parameters) {

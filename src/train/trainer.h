@@ -14,7 +14,8 @@
 
 namespace moesh::train {
 
-// Rows of a global batch: "inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation", [B, S] each.
+// Rows of a global batch: "inputs", "targets", "inputs_position", "inputs_order", "inputs_segmentation" and
+// "targets_segmentation", [B, S] each.
 using Batch = std::map<std::string, run::Array>;
 
 // How the experts were used in a step.
@@ -53,7 +54,7 @@ class Trainer {
   struct Gradients {
     StepMetrics metrics;
     run::Placed logits;  // of the last microbatch, in the order that context parallelism has its positions
-    run::Placed load;    // [MoE layers, E + 1], see models::results
+    std::vector<run::Array> loads;       // of each microbatch, [MoE layers, E + 1], see models::results
     std::vector<run::Placed> gradients;  // in the order of parameters(), before clipping
   };
   Gradients gradients(const Batch& batch);
@@ -73,7 +74,7 @@ class Trainer {
     std::vector<run::Placed> moments;
   };
   run::Placed place(const std::string& path, const run::Array& value);  // as the update takes it
-  void balance_biases(const run::Placed& load);
+  void balance_biases(const run::Array& loads);
   std::vector<run::Placed> run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count);
 
   config::Settings settings_;

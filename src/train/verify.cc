@@ -10,6 +10,7 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
+#include "models/model.h"
 #include "train/data.h"
 
 namespace moesh::train {
@@ -17,19 +18,31 @@ namespace {
 
 using run::Array;
 
-// float32: sums of thousands of terms in another order. bfloat16: one rounding, 2^-8, a layer's worth of them in a loss.
+// float32: sums of thousands of terms in another order. bfloat16: about twice what MaxText's own runs in it are away from
+// their float32 twins, over llama3.1, qwen3-moe, gpt-oss, deepseek2 and deepseek3 with a capacity: at most 1.6e-3 in a loss,
+// 5e-3 in a norm, 1.8e-2 in logits, 1.6e-2 in parameters and 1.7e-1 in a tensor's gradient, where tokens change their expert.
 struct Tolerances {
-  double loss, logits, gradients, parameters;
+  double loss, norms, logits, gradients, parameters;
 };
 
 Tolerances tolerances_of(const config::Settings& settings) {
-  if (settings.text("dtype") == "bfloat16") return {4e-3, 3e-2, 5e-2, 2e-3};
-  return {1e-5, 1e-4, 1e-4, 1e-4};
+  const auto is_rounded = [&](const char* key) { return settings.text(key) == "bfloat16"; };
+  if (is_rounded("dtype") || is_rounded("weight_dtype") || is_rounded("grad_dtype")) return {4e-3, 1e-2, 4e-2, 3e-1, 3e-2};
+  return {1e-5, 1e-4, 1e-4, 1e-4, 1e-4};
 }
 
 Array array_of(const StoredTensor& stored, run::Pool& pool) {
   Array array = pool.allocate(stored.shape, stored.dtype);
   std::memcpy(array.view.data, stored.data, static_cast<std::size_t>(stored.bytes));
+  return array;
+}
+
+// A run may have started from the parameters of its float32 twin.
+Array array_of(const StoredTensor& stored, DType dtype, run::Pool& pool) {
+  if (stored.dtype == dtype || dtype != DType::bfloat16) return array_of(stored, pool);
+  const std::vector<double> values = stored.values();
+  Array array = pool.allocate(stored.shape, dtype);
+  for (std::size_t i = 0; i < values.size(); ++i) array.as<bfloat16>()[i] = bfloat16(static_cast<float>(values[i]));
   return array;
 }
 
@@ -52,6 +65,23 @@ double relative_distance(const std::vector<double>& a, const std::vector<double>
   }
   if (distance == 0) return 0;
   return std::sqrt(distance / std::max(norm, 1e-30));
+}
+
+// The token of two [rows, length, vocabulary] arrays whose values are furthest apart.
+std::string furthest_token(const std::vector<double>& a, const std::vector<double>& b, const Shape& shape) {
+  const auto width = static_cast<std::size_t>(shape[2]);
+  std::size_t furthest = 0;
+  double most = -1;
+  for (std::size_t token = 0; token * width < a.size(); ++token) {
+    double distance = 0;
+    for (std::size_t i = token * width; i < (token + 1) * width; ++i) distance += (a[i] - b[i]) * (a[i] - b[i]);
+    if (distance <= most) continue;  // a NaN is further than anything
+    most = distance;
+    furthest = token;
+    if (std::isnan(distance)) break;
+  }
+  const auto length = static_cast<std::size_t>(shape[1]);
+  return fmt::format("step 0, row {}, position {}", furthest / length, furthest % length);
 }
 
 double relative(double made, double recorded) {
@@ -80,6 +110,8 @@ Batch batch_of(const ReferenceRun& run, const config::BatchSizes& sizes, run::Po
     Array& rows = batch[name] = array_of(run.batch.at(name), pool);
     if (!rows.view.shape.empty() && rows.view.shape[0] == sizes.rows_to_load) rows.view.shape[0] = sizes.rows_to_train;
   }
+  const Shape& shape = batch.at("inputs").view.shape;
+  if (shape.size() == 2) batch[models::inputs::order] = places_in_rows(shape[0], shape[1], pool);
   return batch;
 }
 
@@ -106,12 +138,12 @@ std::vector<Verdict> verify(const ReferenceRun& run, const Subject& subject, run
   const Tolerances tolerances = tolerances_of(settings);
   Trainer trainer(step_programs(subject.model, settings, subject.where), settings, workers);
   for (const Trained& trained : trainer.parameters()) {
-    trainer.set_parameter(trained.path, array_of(run.parameters.at(dotted(trained.path)), trainer.pool()));
+    trainer.set_parameter(trained.path, array_of(run.parameters.at(dotted(trained.path)), trained.dtype, trainer.pool()));
   }
   const Batch batch = batch_of(run, subject.batch, trainer.pool());
   Worst loss("loss", tolerances.loss);
-  Worst balance("balance loss", tolerances.logits);
-  Worst norms("gradient norms", tolerances.gradients);
+  Worst balance("balance loss", tolerances.norms);
+  Worst norms("gradient norms", tolerances.norms);
   Worst sizes("parameter norms", tolerances.parameters);
   std::vector<Verdict> verdicts;
   const bool has_tensors = run.expect && run.expect->has("logits");
@@ -120,7 +152,9 @@ std::vector<Verdict> verify(const ReferenceRun& run, const Subject& subject, run
     loss.see(relative(made.metrics.loss, recorded.loss), fmt::format("step {}", recorded.step));
     if (recorded.step == 0 && has_tensors && made.logits.shape == run.expect->at("logits").shape) {
       Worst logits("logits", tolerances.logits);
-      logits.see(relative_distance(values_of(trainer.logits(made)), run.expect->at("logits").values()), "step 0");
+      const std::vector<double> mine = values_of(trainer.logits(made));
+      const std::vector<double> theirs = run.expect->at("logits").values();
+      logits.see(relative_distance(mine, theirs), furthest_token(mine, theirs, made.logits.shape));
       verdicts.push_back(logits.verdict());
     }
     if (recorded.step == 0 && run.expect && run.expect->has("grad." + dotted(trainer.parameters().front().path))) {
@@ -163,7 +197,7 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   const config::BatchSizes& sizes = layout.batch;
   const auto source = open_source(layout.settings, sizes.rows_to_load);
   Worst loss("loss", tolerances.loss);
-  Worst balance("balance loss", tolerances.logits);
+  Worst balance("balance loss", tolerances.norms);
   Worst logits("logits", tolerances.logits);
   Worst gradients("gradients", tolerances.gradients);
   Worst parameters(fmt::format("parameters after {} steps", steps), tolerances.parameters);

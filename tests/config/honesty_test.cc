@@ -120,7 +120,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "fused_mlp=true",
       "prefuse_moe_weights=true",
       "fuse_expert_scales=true",
-      "attn_logits_soft_cap=30",
       "final_logits_soft_cap=30",
       "use_post_attn_norm=true",
       "use_post_ffw_norm=true",

@@ -31,7 +31,7 @@ std::vector<float> trained_logits(const Decoding& decoding, const std::vector<st
     }
     feeds.push_back(pool->allocate({kRows, kLength}, DType::int32));
     for (std::int64_t i = 0; i < kRows * kLength; ++i) {
-      const bool is_position = node.path == models::inputs::positions;
+      const bool is_position = node.path == models::inputs::positions || node.path == models::inputs::order;
       const bool is_token = node.path == models::inputs::tokens;
       feeds.back().as<std::int32_t>()[i] =
           is_token ? ids[static_cast<std::size_t>(i)] : is_position ? static_cast<std::int32_t>(i % kLength) : 1;

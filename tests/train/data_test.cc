@@ -282,6 +282,7 @@ TEST(Batch, HasTargetsOneTokenAheadOfInputs) {
   EXPECT_THAT(values_of(batch.at("inputs")), ElementsAre(0, 1, 2, 100, 101, 102));
   EXPECT_THAT(values_of(batch.at("targets")), ElementsAre(1, 2, 3, 101, 102, 103));
   EXPECT_THAT(values_of(batch.at("inputs_position")), ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(values_of(batch.at("inputs_order")), ElementsAre(0, 1, 2, 0, 1, 2));
   EXPECT_THAT(values_of(batch.at("inputs_segmentation")), ElementsAre(1, 1, 1, 1, 1, 1));
   EXPECT_THAT(values_of(batch.at("targets_segmentation")), ElementsAre(1, 1, 1, 1, 1, 1));
   for (const auto& [name, array] : batch) EXPECT_EQ(array.view.shape, (Shape{2, 3})) << name;

@@ -234,14 +234,19 @@ TEST(BiasBalance, MovesEachExpertsBiasTowardsTheMeanLoad) {
   ASSERT_EQ(training.trainer.parameter(path).view.shape, (Shape{4, 2}));
   training.trainer.set_parameter(path, training.array({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
   Trainer::Gradients given = training.trainer.gradients(training.batch());
-  ASSERT_EQ(given.load.shape, (Shape{2, 5}));
+  ASSERT_EQ(given.loads.size(), 1U);
+  ASSERT_EQ(given.loads[0].view.shape, (Shape{2, 5}));
   double sum = 0;
-  for (const double tokens : numbers_of(given.load)) sum += tokens;
+  for (const double tokens : numbers_of(given.loads[0])) sum += tokens;
   EXPECT_EQ(sum, 2 * 2 * 14) << "layers times choices times tokens, none dropped";
-  given.load = training.placed({2, 5}, {10, 20, 30, 20, 100, 0, 0, 0, 8, 7});
+  given.loads[0] = training.array({2, 5}, {10, 20, 30, 20, 100, 0, 0, 0, 8, 7});
   training.trainer.update(given);
   // The first layer's mean is 20, the second's 2, whatever was dropped; the layer is the second dim.
   EXPECT_EQ(training.parameter(path), (Numbers{1.25, 2.25, 3, 4.25, 4.75, 6.25, 7, 7.75}));
+  // Each microbatch has its say: one in which the first expert has the least, and one in which it has the most.
+  given.loads = {training.array({2, 5}, {1, 2, 3, 2, 0, 2, 2, 2, 2, 0}), training.array({2, 5}, {3, 1, 2, 2, 0, 0, 4, 2, 2, 0})};
+  training.trainer.update(given);
+  EXPECT_EQ(training.parameter(path), (Numbers{1.25, 2.5, 3.25, 4, 4.5, 6.25, 7, 7.75}));
 }
 
 TEST(TrainedParameters, KeepTheMomentsThatTheLayoutShows) {

@@ -90,7 +90,7 @@ TEST(VerifyNotices, AGradientThatIsOff) {
 TEST(VerifyNotices, LogitsThatAreOff) {
   const RunCopy copy("llama");
   copy.change_tensors("expect.safetensors", moved_by("logits", 2e-4));
-  EXPECT_EQ(found_off(copy), (Found{{"logits", "step 0"}}));
+  EXPECT_EQ(found_off(copy), (Found{{"logits", "step 0, row 4, position 0"}}));
 }
 
 TEST(VerifyNotices, AParameterThatEndsElsewhere) {
@@ -181,8 +181,8 @@ TEST(VerifyRefuses, AModelThatIsNotTheRecordedOne) {
   EXPECT_THAT(refusal(deeper), HasSubstr("no tensor 'decoder.logits_dense.kernel'"));
 }
 
-// The batch of another shape, and parameters of another type, would be read beyond their end.
-TEST(VerifyRefuses, SizesAndTypesThatAreNotTheRecordedOnes) {
+// The batch of another shape would be read beyond its end.
+TEST(VerifyRefuses, SizesThatAreNotTheRecordedOnes) {
   const std::string path = (test::kRecordedRuns / "llama").string();
   const auto refused = [&](const std::string& change) {
     const Outcome outcome = outcome_of({"verify", path, change});
@@ -194,7 +194,6 @@ TEST(VerifyRefuses, SizesAndTypesThatAreNotTheRecordedOnes) {
   EXPECT_THAT(refused("per_device_batch_size=4"), HasSubstr(" in a pass, the model takes "));
   EXPECT_THAT(refused("max_target_length=64"), HasSubstr(" in a pass, the model takes "));
   EXPECT_THAT(refused("gradient_accumulation_steps=2"), HasSubstr(" in a pass, the model takes "));
-  EXPECT_THAT(refused("weight_dtype=bfloat16"), HasSubstr(": values of float32, bfloat16 was expected"));
 }
 
 TEST(VerifyRefuses, ABatchOfAnotherType) {

@@ -13,21 +13,21 @@ namespace {
 constexpr std::int64_t kBlockRows = 56;  // of scores; a multiple of the widest micro kernel's rows
 constexpr std::int64_t kKeyChunk = 256;
 
-// A query sees the keys of its own segment at its own and earlier positions, the last `window` of them.
+// A query sees the keys of its own segment at its own place and before it, the last `window` of them.
 struct Sight {
   std::int32_t segment;
-  std::int32_t position;
-  std::int32_t farthest;  // position
+  std::int32_t place;
+  std::int32_t farthest;  // place
 
-  [[gnu::always_inline]] bool sees(std::int32_t key_segment, std::int32_t key_position) const {
-    return (key_segment == segment) & (key_position <= position) & (key_position > farthest);
+  [[gnu::always_inline]] bool sees(std::int32_t key_segment, std::int32_t key_place) const {
+    return (key_segment == segment) & (key_place <= place) & (key_place > farthest);
   }
 };
 
-Sight sight_of(std::int32_t segment, std::int32_t position, std::int64_t window) {
-  const std::int64_t farthest = std::int64_t{position} - window;
+Sight sight_of(std::int32_t segment, std::int32_t place, std::int64_t window) {
+  const std::int64_t farthest = std::int64_t{place} - window;
   const bool all = window <= 0 || farthest < std::numeric_limits<std::int32_t>::min();
-  return {segment, position, all ? std::numeric_limits<std::int32_t>::min() : static_cast<std::int32_t>(farthest)};
+  return {segment, place, all ? std::numeric_limits<std::int32_t>::min() : static_cast<std::int32_t>(farthest)};
 }
 
 }  // namespace
@@ -38,9 +38,9 @@ AttentionScores<T>::AttentionScores(const graph::AttentionOf& of, std::span<cons
   const View& query = operands[0];
   const View& key = operands[1];
   const std::size_t of_keys = operands.size() >= 7 ? 5 : 3;
-  query_positions_ = operands[3].as<std::int32_t>();
+  query_order_ = operands[3].as<std::int32_t>();
   query_segments_ = operands[4].as<std::int32_t>();
-  key_positions_ = operands[of_keys].as<std::int32_t>();
+  key_order_ = operands[of_keys].as<std::int32_t>();
   key_segments_ = operands[of_keys + 1].as<std::int32_t>();
   if (operands.size() % 2 == 0) sinks_ = operands.back().as<T>();
   shape_.rows = query.size(0);
@@ -66,18 +66,18 @@ AttentionBlock AttentionScores<T>::block(std::int64_t row, std::int64_t key_head
 
 template <typename T>
 void AttentionScores<T>::find_keys(AttentionBlock& block) const {
-  const std::int32_t* positions = key_positions_ + block.row * shape_.keys;
+  const std::int32_t* places = key_order_ + block.row * shape_.keys;
   const std::int32_t* segments = key_segments_ + block.row * shape_.keys;
   std::int64_t first = shape_.keys;
   std::int64_t last = -1;
   for (std::int64_t i = 0; i < block.queries; ++i) {
     const std::int64_t token = block.row * shape_.queries + block.query + i;
-    const Sight sight = sight_of(query_segments_[token], query_positions_[token], of_.window);
+    const Sight sight = sight_of(query_segments_[token], query_order_[token], of_.window);
     for (std::int64_t t = 0; t < first; ++t) {
-      if (sight.sees(segments[t], positions[t])) first = t;
+      if (sight.sees(segments[t], places[t])) first = t;
     }
     for (std::int64_t t = shape_.keys - 1; t > last; --t) {
-      if (sight.sees(segments[t], positions[t])) last = t;
+      if (sight.sees(segments[t], places[t])) last = t;
     }
   }
   block.first_key = last < 0 ? 0 : first / kKeyChunk * kKeyChunk;
@@ -114,8 +114,8 @@ template <typename T>
 auto AttentionScores<T>::exponentials_of_row(Isa isa, const AttentionBlock& block, std::int64_t index, W* scores,
                                              W* slopes) const -> Row {
   const std::int64_t token = block.row * shape_.queries + block.query + index / shape_.sharing;
-  const Sight sight = sight_of(query_segments_[token], query_positions_[token], of_.window);
-  const std::int32_t* __restrict positions = key_positions_ + block.row * shape_.keys + block.first_key;
+  const Sight sight = sight_of(query_segments_[token], query_order_[token], of_.window);
+  const std::int32_t* __restrict places = key_order_ + block.row * shape_.keys + block.first_key;
   const std::int32_t* __restrict segments = key_segments_ + block.row * shape_.keys + block.first_key;
   W* __restrict x = scores;
   const std::int64_t keys = block.keys;
@@ -139,7 +139,7 @@ auto AttentionScores<T>::exponentials_of_row(Isa isa, const AttentionBlock& bloc
     }
   }
   vectorised(isa, [&]() MOESH_LOOP {
-    for (std::int64_t t = 0; t < keys; ++t) x[t] = sight.sees(segments[t], positions[t]) ? x[t] : nothing;
+    for (std::int64_t t = 0; t < keys; ++t) x[t] = sight.sees(segments[t], places[t]) ? x[t] : nothing;
     W largest = largest_of<W>(keys, [&](std::int64_t t) MOESH_LOOP { return x[t]; });
     const W sink = sinks_ == nullptr ? nothing : load(sinks_[block.key_head * shape_.sharing + index % shape_.sharing]);
     largest = sink > largest ? sink : largest;

@@ -11,8 +11,8 @@
 
 namespace moesh::run::cpu {
 
-// Operands are query, key, value, positions, segments [, sinks] where queries and keys are of the same tokens; else query,
-// key, value, query positions, query segments, key positions, key segments [, sinks].
+// Operands are query, key, value, order, segments [, sinks] where queries and keys are of the same tokens; else query,
+// key, value, query order, query segments, key order, key segments [, sinks].
 struct AttentionShape {
   std::int64_t rows = 0;           // B
   std::int64_t queries = 0;        // S
@@ -79,9 +79,9 @@ class AttentionScores {
   AttentionShape shape_;
   const T* query_;
   const T* key_;
-  const std::int32_t* query_positions_;
+  const std::int32_t* query_order_;
   const std::int32_t* query_segments_;
-  const std::int32_t* key_positions_;
+  const std::int32_t* key_order_;
   const std::int32_t* key_segments_;
   const T* sinks_ = nullptr;
 };

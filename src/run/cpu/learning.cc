@@ -42,19 +42,22 @@ void for_pieces(const KernelCall& call, const Body& body) {
   });
 }
 
-// A step as numbers: mu and nu decay towards the gradient and its square; the update is
+// A step as numbers: mu and nu decay and take in the gradient and its square; the update is
 // (of_mu mu + of_gradient g) / (sqrt(of_nu nu + epsilon_root) + epsilon) + decay p, times the rate.
 struct AdamStep {
-  double rate, beta1, beta2, of_mu, of_gradient, of_nu, epsilon, epsilon_root, decay;
+  double rate, decay1, decay2, rest1, rest2, of_mu, of_gradient, of_nu, epsilon, epsilon_root, decay;
 };
 
 AdamStep adam_step(const AdamOf& of, double rate, double step) {
-  AdamStep made{rate, of.beta1, of.beta2, 1, 0, 1, of.epsilon, of.epsilon_root, of.weight_decay};
+  AdamStep made{rate, of.mu_decay, of.nu_decay, 1 - of.beta1, 1 - of.beta2, 1, 0, 1, of.epsilon, of.epsilon_root,
+                of.weight_decay};
   const auto corrected = [](double beta, double steps) { return 1 / (1 - std::pow(beta, steps)); };
   if (of.pax) {
     const auto decay = [&](double beta) { return beta * (1 - std::pow(beta, step - 1)) / (1 - std::pow(beta, step)); };
-    made.beta1 = decay(of.beta1);
-    made.beta2 = decay(of.beta2);
+    made.decay1 = decay(of.beta1);
+    made.decay2 = decay(of.beta2);
+    made.rest1 = 1 - made.decay1;
+    made.rest2 = 1 - made.decay2;
     return made;
   }
   made.of_nu = corrected(of.beta2, step);
@@ -69,14 +72,14 @@ AdamStep adam_step(const AdamOf& of, double rate, double step) {
 template <typename W>
 void update_piece(Isa isa, const AdamStep& step, std::int64_t count, W* __restrict p, const W* __restrict g,
                   W* __restrict mu, W* __restrict nu) {
-  const W rate = W(step.rate), beta1 = W(step.beta1), beta2 = W(step.beta2), of_mu = W(step.of_mu);
+  const W rate = W(step.rate), decay1 = W(step.decay1), decay2 = W(step.decay2), of_mu = W(step.of_mu);
   const W of_gradient = W(step.of_gradient), of_nu = W(step.of_nu), epsilon = W(step.epsilon);
   const W epsilon_root = W(step.epsilon_root), decay = W(step.decay);
-  const W rest1 = W(1 - step.beta1), rest2 = W(1 - step.beta2);
+  const W rest1 = W(step.rest1), rest2 = W(step.rest2);
   vectorised(isa, [&]() MOESH_LOOP {
     for (std::int64_t i = 0; i < count; ++i) {
-      mu[i] = beta1 * mu[i] + rest1 * g[i];
-      nu[i] = beta2 * nu[i] + rest2 * (g[i] * g[i]);
+      mu[i] = decay1 * mu[i] + rest1 * g[i];
+      nu[i] = decay2 * nu[i] + rest2 * (g[i] * g[i]);
       const W along = of_mu * mu[i] + of_gradient * g[i];
       p[i] -= rate * (along / (std::sqrt(of_nu * nu[i] + epsilon_root) + epsilon) + decay * p[i]);
     }

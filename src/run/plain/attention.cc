@@ -13,10 +13,10 @@ using cpu::load;
 using cpu::store;
 using cpu::Wide;
 
-// The operands by what they are: positions and segments may be given once, or for queries and for keys.
+// The operands by what they are: order and segments may be given once, or for queries and for keys.
 struct Operands {
   const graph::AttentionOf& of;
-  View query, key, value, q_positions, q_segments, k_positions, k_segments, sinks;
+  View query, key, value, q_order, q_segments, k_order, k_segments, sinks;
   bool has_sinks;
   std::int64_t B, S, T, H, G, D, V;
 
@@ -25,10 +25,10 @@ struct Operands {
     query = o[0];
     key = o[1];
     value = o[2];
-    q_positions = o[3];
+    q_order = o[3];
     q_segments = o[4];
     const bool separate = count >= 7;
-    k_positions = separate ? o[5] : o[3];
+    k_order = separate ? o[5] : o[3];
     k_segments = separate ? o[6] : o[4];
     has_sinks = count == 6 || count == 8;
     if (has_sinks) sinks = o[count - 1];
@@ -42,8 +42,8 @@ struct Operands {
   }
 
   bool sees(std::int64_t b, std::int64_t s, std::int64_t t) const {
-    const std::int32_t q = q_positions.as<std::int32_t>()[b * S + s];
-    const std::int32_t k = k_positions.as<std::int32_t>()[b * T + t];
+    const std::int32_t q = q_order.as<std::int32_t>()[b * S + s];
+    const std::int32_t k = k_order.as<std::int32_t>()[b * T + t];
     const bool same = q_segments.as<std::int32_t>()[b * S + s] == k_segments.as<std::int32_t>()[b * T + t];
     return same && q >= k && (of.window == 0 || q - k < of.window);
   }

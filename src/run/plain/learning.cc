@@ -24,17 +24,21 @@ void sum_squares(const KernelCall& call) {
 
 // The decay rates and corrections of a step.
 struct Adam {
-  double decay1, decay2, correct1, correct2, mix_mu, mix_g;
+  double decay1, decay2, rest1, rest2, correct1, correct2, mix_mu, mix_g;
 
   Adam(const graph::AdamOf& of, double step) {
     const auto corrected = [&](double beta, double t) { return 1 - std::pow(beta, t); };
-    decay1 = of.beta1;
-    decay2 = of.beta2;
+    decay1 = of.mu_decay;
+    decay2 = of.nu_decay;
+    rest1 = 1 - of.beta1;
+    rest2 = 1 - of.beta2;
     correct1 = corrected(of.beta1, step);
     correct2 = corrected(of.beta2, step);
     if (of.pax) {
       decay1 = of.beta1 * corrected(of.beta1, step - 1) / correct1;
       decay2 = of.beta2 * corrected(of.beta2, step - 1) / correct2;
+      rest1 = 1 - decay1;
+      rest2 = 1 - decay2;
       correct1 = correct2 = 1;
     }
     mix_mu = of.nesterov ? of.beta1 / corrected(of.beta1, step + 1) : 1 / correct1;
@@ -54,8 +58,8 @@ void adam_update(const KernelCall& call) {
           for (std::int64_t i = begin; i < end; ++i) {
             const double g = static_cast<double>(call.operands[1].as<float>()[i]);
             const double p = static_cast<double>(load(parameter.as<P>()[i]));
-            const double mu = adam.decay1 * static_cast<double>(load(call.operands[2].as<M>()[i])) + (1 - adam.decay1) * g;
-            const double nu = adam.decay2 * static_cast<double>(load(call.operands[3].as<N>()[i])) + (1 - adam.decay2) * g * g;
+            const double mu = adam.decay1 * static_cast<double>(load(call.operands[2].as<M>()[i])) + adam.rest1 * g;
+            const double nu = adam.decay2 * static_cast<double>(load(call.operands[3].as<N>()[i])) + adam.rest2 * g * g;
             const double direction = (adam.mix_mu * mu + adam.mix_g * g) /
                                      (std::sqrt(nu / adam.correct2 + of.epsilon_root) + of.epsilon);
             call.results[0].as<P>()[i] = store<P>(p - rate * (direction + of.weight_decay * p));
