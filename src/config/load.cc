@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/builtin.h"
+#include "config/model_shape.h"
 #include "config/pipeline.h"
 
 namespace moesh::config {
@@ -270,6 +271,13 @@ void note_unheeded_buffer(const Settings& settings, std::vector<std::string>& no
                                 settings.real("ragged_buffer_factor")));
 }
 
+// MaxText routes by groups only in models of that name; a DeepSeek-V2 takes the best of all experts.
+void note_unheeded_groups(const Settings& settings, std::vector<std::string>& notices) {
+  if (settings.integer("n_routing_groups") <= 0 || routes_as_deepseek3(settings)) return;
+  notices.push_back(fmt::format("n_routing_groups={} is heeded only by models named deepseek3...: tokens choose among all experts",
+                                settings.integer("n_routing_groups")));
+}
+
 void note_accepted(const Settings& settings, std::vector<std::string>& notices) {
   std::vector<std::string> names;
   for (const Topic& topic : topics()) {
@@ -310,6 +318,7 @@ Loaded load(const std::vector<std::string>& arguments) {
   answer_replaced_options(settings, loaded.notices);
   check_settings(settings);
   note_unheeded_buffer(settings, loaded.notices);
+  note_unheeded_groups(settings, loaded.notices);
   note_accepted(settings, loaded.notices);
   return loaded;
 }

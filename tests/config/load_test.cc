@@ -132,6 +132,13 @@ TEST(Load, NotesKeysWithoutEffectInOneLine) {
   EXPECT_THAT(loaded("dump_hlo=false").notices, IsEmpty()) << "its default";
 }
 
+TEST(Load, NotesGroupsOfExpertsThatNoTokenHeeds) {
+  const std::string sizes = "override_model_config=true num_experts=8 n_routing_groups=4 topk_routing_group=2";
+  EXPECT_THAT(loaded("model_name=deepseek2-16b " + sizes).notices,
+              Contains("n_routing_groups=4 is heeded only by models named deepseek3...: tokens choose among all experts"));
+  EXPECT_THAT(loaded("model_name=deepseek3-tiny " + sizes).notices, IsEmpty());
+}
+
 TEST(Load, TakesOneFile) {
   const std::string endless = std::string(10'000, 'f') + ".yml";
   EXPECT_EQ(refusal(endless + " " + endless),

@@ -10,11 +10,6 @@ namespace {
 
 using config::Block;
 
-// DeepSeek-V3's own routing: by groups, with a bias that only chooses. MaxText knows it by the model's name.
-bool is_deepseek3(const Context& context) {
-  return context.model.block == Block::deepseek && context.model.name.starts_with("deepseek3");
-}
-
 Tensor score_function(const Context& context, Tensor logits) {
   const std::string& function = context.settings.text("routed_score_func");
   if (function == "sigmoid") return unary(graph::Unary::sigmoid, logits);
@@ -35,7 +30,7 @@ Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, con
   if (!model.moe.routed_bias) return {scored, scored};
   const Tensor bias = builder.parameter("bias", {model.moe.experts}, model.weight_dtype, {{labels::none}, zeros()});
   const Tensor biased = add_bias(scored, cast(bias, dtype));
-  return {biased, is_deepseek3(context) ? scored : biased};
+  return {biased, config::routes_as_deepseek3(context.settings) ? scored : biased};
 }
 
 graph::TopKOf routing_of(const Context& context) {
@@ -48,7 +43,7 @@ graph::TopKOf routing_of(const Context& context) {
   of.normalize = deepseek ? settings.text("routed_score_func") == "sigmoid" : settings.boolean("norm_topk_prob");
   of.normalize_epsilon = deepseek ? 1e-20 : 0;
   of.scale = deepseek ? settings.real("routed_scaling_factor") : 1;
-  of.groups = is_deepseek3(context) ? std::max<std::int64_t>(0, settings.integer("n_routing_groups")) : 0;
+  of.groups = config::routes_as_deepseek3(settings) ? std::max<std::int64_t>(0, settings.integer("n_routing_groups")) : 0;
   of.chosen_groups = of.groups > 0 ? settings.integer("topk_routing_group") : 0;
   const double skew = settings.real("router_skew");
   of.random = settings.boolean("use_random_routing") || skew >= 0;
