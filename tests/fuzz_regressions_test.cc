@@ -11,6 +11,7 @@
 
 #include "config/pipeline.h"
 #include "fuzz/targets.h"
+#include "tests/paths.h"
 
 namespace moesh::fuzz {
 namespace {
@@ -23,7 +24,7 @@ std::string bytes_of(const std::filesystem::path& path) {
 template <typename Target>
 void run_cases(const std::string& folder, Target target) {
   std::set<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(MOESH_SOURCE_DIR "/tests/fuzz_regressions/" + folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "tests/fuzz_regressions" / folder)) {
     paths.insert(entry.path());
   }
   for (const std::filesystem::path& path : paths) {

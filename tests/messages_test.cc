@@ -10,12 +10,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh {
 namespace {
 
-const std::filesystem::path kRoot = MOESH_SOURCE_DIR;
+const std::filesystem::path kRoot = test::source_folder();
 
 // The functions that raise an error; the first text among a call's arguments is the message, or its only fixed part.
 const std::set<std::string> kRaising{"refuse", "fail", "refuse_value", "refuse_shapes"};

@@ -11,12 +11,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh {
 namespace {
 
-const std::filesystem::path kSources = std::filesystem::path(MOESH_SOURCE_DIR) / "src";
+const std::filesystem::path kSources = test::source_folder() / "src";
 
 // A folder that is not listed may not exist; cli may include everything.
 const std::map<std::string, std::set<std::string>>& allowed() {

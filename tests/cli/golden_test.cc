@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sharding/dump.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::cli {
@@ -19,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::filesystem::path kFolder = std::filesystem::path(MOESH_SOURCE_DIR) / "tests/golden/shardings";
+const std::filesystem::path kFolder = test::source_folder() / "tests/golden/shardings";
 
 std::vector<std::string> case_names() {
   std::vector<std::string> names;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/outcome.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::cli {
@@ -123,7 +124,7 @@ TEST(Help, OfEveryCommandHasExamples) {
 // What a user types from the top of a clone; what a run writes goes elsewhere.
 TEST(Help, ShowsExamplesThatRun) {
   const test::TemporaryFolder written;
-  const test::WorkingFolder top(MOESH_SOURCE_DIR);
+  const test::WorkingFolder top(test::source_folder());
   for (const Command* command : commands()) {
     for (const std::string_view example : command->examples) {
       SCOPED_TRACE(example);
@@ -234,7 +235,7 @@ TEST(GraphCommand, PrintsTheModel) {
 
 TEST(Binary, DoesTheSameAsTheFunction) {
   const auto status = [](const std::string& line) {
-    return std::system((std::string(MOESH_BINARY) + " " + line + " >/dev/null 2>&1").c_str()) >> 8;
+    return std::system((test::binary() + " " + line + " >/dev/null 2>&1").c_str()) >> 8;
   };
   EXPECT_EQ(status("--help"), 0);
   EXPECT_EQ(status("shardings" + kSmall), 0);
@@ -245,7 +246,7 @@ TEST(Binary, DoesTheSameAsTheFunction) {
 TEST(Binary, ReturnsOneWhenItsOutputCannotBeWritten) {
   const test::TemporaryFolder folder;
   const std::string errors = folder.path() + "/errors";
-  EXPECT_EQ(std::system((std::string(MOESH_BINARY) + " --version >/dev/full 2>" + errors).c_str()) >> 8, 1);
+  EXPECT_EQ(std::system((test::binary() + " --version >/dev/full 2>" + errors).c_str()) >> 8, 1);
   EXPECT_EQ(test::read_text(errors),
             "moesh: error: standard output: the output could not be written\n  fix: is the disk full?\n");
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/outcome.h"
+#include "tests/paths.h"
 #include "tests/train/safetensors_support.h"
 
 namespace moesh::cli {
@@ -15,7 +16,7 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-const std::string kRecorded = MOESH_SOURCE_DIR "/tests/golden/models/llama";
+const std::string kRecorded = test::source_folder() / "tests/golden/models/llama";
 
 TEST(VerifyCommand, FindsTheRecordedCurve) {
   const Outcome done = outcome("verify " + kRecorded);

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "config/load.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::config {
@@ -17,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::filesystem::path kSources = std::filesystem::path(MOESH_SOURCE_DIR) / "src";
+const std::filesystem::path kSources = test::source_folder() / "src";
 
 // The sources without comments and without the table itself, by their path under src.
 std::map<std::string, std::string> read_sources() {

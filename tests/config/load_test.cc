@@ -7,6 +7,7 @@
 
 #include "config/builtin.h"
 #include "config/load.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::config {
@@ -417,7 +418,7 @@ TEST(CheckSettings, RefusesAScheduleOfMoreThanItsWhole) {
 TEST(Builtin, HasTheFilesOfConfigs) {
   ASSERT_NE(find_builtin("base.yml"), nullptr);
   EXPECT_EQ(find_builtin("nothing.yml"), nullptr);
-  EXPECT_EQ(test::read_text(std::string(MOESH_SOURCE_DIR) + "/configs/base.yml"),
+  EXPECT_EQ(test::read_text(test::source_folder() / "configs/base.yml"),
             std::string(find_builtin("base.yml")->text));
   EXPECT_THAT(builtin_names("models"), Contains("mixtral-8x7b"));
   EXPECT_THAT(builtin_names("nothing"), IsEmpty());

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "config/settings.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::config {
@@ -96,7 +97,7 @@ bool reads(const std::string& code, std::string_view key) {
 // Where the sources ask for a key they act on it.
 TEST(Schema, SaysOfNoKeyThatIsReadThatItHasNoEffect) {
   std::string code;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(MOESH_SOURCE_DIR "/src")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_folder() / "src")) {
     if (entry.path().extension() == ".cc") code += test::read_text(entry.path());
   }
   EXPECT_TRUE(reads(code, "scan_layers_per_stage"));

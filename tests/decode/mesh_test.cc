@@ -6,6 +6,7 @@
 #include "partition/collectives.h"
 #include "partition/lay_out.h"
 #include "tests/decode/decode_support.h"
+#include "tests/paths.h"
 
 namespace moesh::decode {
 namespace {
@@ -141,7 +142,7 @@ TEST(CacheLayout, HasTheShapesOfAStackAndOfItsLayers) {
 
 TEST(CacheLayout, RefusesHeadsThatDoNotDivide) {
   const test::TemporaryFolder folder;
-  std::string rules = test::read_text(std::filesystem::path(MOESH_SOURCE_DIR) / "configs/rules/ep-tp.yml");
+  std::string rules = test::read_text(test::source_folder() / "configs/rules/ep-tp.yml");
   const std::string of_weights = "- [kv_heads, [tensor, expert]]";
   ASSERT_NE(rules.find(of_weights), std::string::npos);
   rules.replace(rules.find(of_weights), of_weights.size(), "- [kv_heads, []]");

@@ -8,6 +8,7 @@
 #include "base/table.h"
 #include "partition/collectives.h"
 #include "partition/price.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 #include "train/programs.h"
 
@@ -17,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 using graph::ReshardOf;
 
-const std::filesystem::path kFolder = std::filesystem::path(MOESH_SOURCE_DIR) / "tests/golden/compiled";
+const std::filesystem::path kFolder = test::source_folder() / "tests/golden/compiled";
 
 // By kind and the axes that the devices of a group differ in.
 struct Total {

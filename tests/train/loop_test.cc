@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/paths.h"
 #include "tests/train/train_support.h"
 #include "tests/train/trainer_support.h"
 #include "train/loop.h"
@@ -255,7 +256,7 @@ TEST(Train, RunsOnSeveralDevicesAsPlanned) {
 TEST(Train, RunsTheFirstConfigurationWithoutArguments) {
   const TemporaryFolder folder;
   const std::string command = fmt::format("cd {} && {} train configs/first.yml steps=2 per_device_batch_size=1 max_target_length=32 2>&1 >out",
-                                          folder.path(), MOESH_BINARY);
+                                          folder.path(), test::binary());
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 0);
   const std::string out = test::read_text(folder.path() + "/out");
   EXPECT_THAT(out, HasSubstr("default on cpu-8: 8 devices as fsdp=2 x expert=4"));
@@ -315,7 +316,7 @@ TEST(Train, EndsAfterTheStepOnAnInterrupt) {
       "{} train {} steps=1000000000 metrics_file={} >{}/out 2>&1 & pid=$!; for i in $(seq 400); do [ -s {} ] || sleep "
       "0.05; done; "
       "kill -INT $pid; wait $pid",
-      MOESH_BINARY, kTinyModel, path, folder.path(), path);
+      test::binary(), kTinyModel, path, folder.path(), path);
   const int status = std::system(command.c_str());
   EXPECT_EQ(WEXITSTATUS(status), 130);
   const std::string out = test::read_text(folder.path() + "/out");

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/paths.h"
 #include "tests/train/train_support.h"
 #include "tests/train/trainer_support.h"
 
@@ -13,7 +14,7 @@ using test::Outcome;
 using test::outcome_of;
 using ::testing::HasSubstr;
 
-const std::filesystem::path kLayouts = std::filesystem::path(MOESH_SOURCE_DIR) / "tests/golden/layouts";
+const std::filesystem::path kLayouts = test::source_folder() / "tests/golden/layouts";
 
 std::vector<std::string> words(const std::string& line) {
   std::vector<std::string> all;

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/outcome.h"
+#include "tests/paths.h"
 #include "tests/train/safetensors_support.h"
 
 namespace moesh::test {
@@ -45,7 +46,7 @@ struct SafetensorsParts {
   std::string bytes() const { return safetensors(header.dump(), data); }
 };
 
-inline const std::filesystem::path kRecordedRuns = std::filesystem::path(MOESH_SOURCE_DIR) / "tests/golden/models";
+inline const std::filesystem::path kRecordedRuns = test::source_folder() / "tests/golden/models";
 
 // A copy of a recorded run that may be changed; it has its own parameters.
 class RunCopy {
