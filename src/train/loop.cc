@@ -1,25 +1,21 @@
 #include "train/loop.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <csignal>
-#include <cstdio>
-#include <ctime>
 #include <fstream>
-#include <filesystem>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "partition/collectives.h"
 #include "train/data.h"
 #include "train/initialize.h"
+#include "train/interrupts.h"
+#include "train/metrics_file.h"
 #include "train/notes.h"
 #include "train/trainer.h"
 
@@ -27,25 +23,6 @@ namespace moesh::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::atomic<bool> interrupted{false};
-
-// Ctrl-C asks the loop to end after the step; a second one ends the process.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    interrupted = false;
-    previous_ = std::signal(SIGINT, [](int) {
-      if (interrupted.exchange(true)) std::_Exit(130);
-    });
-  }
-  ~InterruptGuard() { std::signal(SIGINT, previous_); }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-
- private:
-  void (*previous_)(int);
-};
 
 bool is_expert(const std::string& path) {
   return path.ends_with("/wi_0") || path.ends_with("/wi_1") || path.ends_with("/wo") || path.ends_with("_bias");
@@ -80,70 +57,6 @@ std::int64_t steps_to_train(const config::Settings& settings) {
   }
   return steps < 0 ? of_schedule : steps;
 }
-
-std::string run_folder(const config::Settings& settings) {
-  std::string base = settings.text("base_output_directory");
-  const bool remote = base.find("://") != std::string::npos;
-  if (remote) log_notice(fmt::format("{} cannot be written from here; moesh_output is used", base));
-  if (base.empty() || remote) base = "moesh_output";
-  std::string name = settings.text("run_name");
-  if (name.empty()) {
-    char stamp[32];
-    const std::time_t now = std::time(nullptr);
-    std::tm local{};
-    std::strftime(stamp, sizeof stamp, "%Y-%m-%d-%H-%M", localtime_r(&now, &local));
-    name = settings.text("model_name") + "_" + stamp;
-  }
-  return base + "/" + name;
-}
-
-// One JSON object a step; a line is whole or not there.
-class MetricsFile {
- public:
-  explicit MetricsFile(const config::Settings& settings) {
-    path_ = settings.text("metrics_file");
-    if (path_.empty()) path_ = run_folder(settings) + "/metrics.jsonl";
-    std::error_code error;
-    const auto parent = std::filesystem::path(path_).parent_path();
-    if (!parent.empty()) std::filesystem::create_directories(parent, error);
-    file_.open(path_, std::ios::trunc);
-    if (!file_) fail("the file cannot be written", path_, "choose base_output_directory or metrics_file");
-  }
-
-  void write(const StepMetrics& m, double seconds) {
-    JsonWriter json;
-    json.begin_object().key("step").value(m.step).key("seconds").value(seconds).key("learning_rate").value(m.learning_rate);
-    json.key("loss").value(m.loss).key("lm_loss").value(m.lm_loss).key("moe_lb_loss").value(m.balance_loss);
-    json.key("total_weights").value(m.total_weights).key("raw_grad_norm").value(m.raw_grad_norm);
-    json.key("grad_norm").value(m.grad_norm).key("param_norm").value(m.param_norm);
-    if (m.load.experts > 0) write_load(json, m.load);
-    json.end_object();
-    file_ << json.text() << "\n" << std::flush;
-    if (!file_) fail("the metrics could not be written", path_, "is the disk full?");
-  }
-
-  const std::string& path() const { return path_; }
-
- private:
-  static void write_load(JsonWriter& json, const ExpertLoad& load) {
-    json.key("moe").begin_object().key("tokens").begin_array();
-    for (std::int64_t layer = 0; layer < load.layers(); ++layer) {
-      json.begin_array();
-      for (std::int64_t e = 0; e < load.experts; ++e) json.value(load.tokens[static_cast<std::size_t>(layer * load.experts + e)]);
-      json.end_array();
-    }
-    json.end_array().key("max_over_mean").begin_array();
-    for (std::int64_t layer = 0; layer < load.layers(); ++layer) json.value(load.max_over_mean(layer));
-    json.end_array().key("dropped").begin_array();
-    for (const double dropped : load.dropped) json.value(dropped);
-    json.end_array().key("bytes_sent_by_device").begin_array();
-    for (const double bytes : load.sent) json.value(bytes);
-    json.end_array().end_object();
-  }
-
-  std::string path_;
-  std::ofstream file_;
-};
 
 // What the experts of the last step had to do, and what that cost on the wire.
 std::string load_words(const ExpertLoad& load, double planned_bytes) {
@@ -241,14 +154,14 @@ int train(const TrainRequest& request, run::Workers& workers) {
   fmt::print("a device: {} of parameters and moments, {} at the peak; this process, equal shards once: {}\n\n",
              human_bytes(static_cast<double>(footprint.state_of_device)), human_bytes(static_cast<double>(footprint.peak.device)),
              human_bytes(static_cast<double>(footprint.peak.process)));
-  const InterruptGuard guard;
+  const Interrupts interrupts;
   Progress progress("step", steps);
   double first_loss = 0;
   double last_loss = 0;
   ExpertLoad last_load;
   const auto begin = Clock::now();
   std::int64_t step = 0;
-  for (; step < steps && !interrupted; ++step) {
+  for (; step < steps && !interrupts.asked(); ++step) {
     const auto start = Clock::now();
     const Batch batch = make_batch(*source, step, request.batch.rows_to_load, request.batch.rows_to_train, length,
                                    request.shape.vocab_size, trainer.pool());
@@ -264,11 +177,11 @@ int train(const TrainRequest& request, run::Workers& workers) {
   }
   const double total = std::chrono::duration<double>(Clock::now() - begin).count();
   fmt::print("\n{}{} steps in {:.1f} s, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n{}Metrics: {}\n",
-             interrupted ? "interrupted: " : "", step, total, static_cast<double>(tokens * step) / total, first_loss,
+             interrupts.asked() ? "interrupted: " : "", step, total, static_cast<double>(tokens * step) / total, first_loss,
              last_loss, human_bytes(static_cast<double>(trainer.pool().peak_bytes())),
              last_load.experts > 0 ? load_words(last_load, planned_bytes) : "", metrics_file.path());
   if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
-  return interrupted ? 130 : 0;
+  return interrupts.exit_code();
 }
 
 }  // namespace moesh::train
