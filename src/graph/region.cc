@@ -17,6 +17,11 @@ AxisList united(AxisList a, const AxisList& b) {
   return a;
 }
 
+[[maybe_unused]] bool has_axes_once(const sharding::Spec& spec) {
+  const AxisList all = sharding::distinct_axes(spec);
+  return std::adjacent_find(all.begin(), all.end()) == all.end();
+}
+
 }  // namespace
 
 AxisList axes_beyond(const AxisList& a, const AxisList& b) {
@@ -58,6 +63,7 @@ std::vector<Tensor> region(Builder& builder, const std::string& name, const std:
   }
   std::vector<std::pair<Shape, DType>> results;
   for (const RegionResult& made : build(inner, shards)) {
+    assert(has_axes_once(made.spec) && "an axis that shards a result is also one to add it up over");
     assert(axes_beyond(inner.own_axes(made.local.id), sharding::distinct_axes(made.spec)).empty() && "a result that differs more than it says");
     inner.mark_result(made.local);
     of.results.push_back(made.spec);

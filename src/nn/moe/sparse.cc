@@ -17,10 +17,9 @@ using graph::RegionOperand;
 using sharding::AxisList;
 using sharding::Spec;
 
-graph::ConstraintOf labelled(Labels labels) { return {std::move(labels), false, {}, {}, false}; }
-
-// Weights enter whole but for the experts' own axis and tensor parallelism: what fsdp shards is gathered before.
-graph::ConstraintOf without_fsdp(Labels labels) { return {std::move(labels), false, {"fsdp"}, {}, false}; }
+graph::ConstraintOf peeled(Labels labels, std::vector<std::string> axes) {
+  return {std::move(labels), false, std::move(axes), {}, false};
+}
 
 // The axes that share out the experts, and those that share out the width of each.
 struct ExpertAxes {
@@ -32,14 +31,56 @@ RegionOperand constrained(const Context& context, const std::string& name, Tenso
   return {constrain(name, tensor, constraint), context.spec_of(constraint)};
 }
 
-ExpertAxes add_weights(const Context& context, std::vector<RegionOperand>& operands, const Experts& e) {
-  const Labels in_labels{labels::exp, labels::none, labels::mlp_no_fsdp};
-  const Labels out_labels{labels::exp, labels::mlp_no_fsdp, labels::none};
-  operands.push_back(constrained(context, "w0_kernel", e.wi_0, without_fsdp(in_labels)));
+// The axes of `a` that are also in `b`, in a's order.
+AxisList shared_axes(const AxisList& a, const AxisList& b) { return graph::axes_beyond(a, graph::axes_beyond(a, b)); }
+
+// How the tokens and the experts' weights enter.
+struct Entrance {
+  graph::ConstraintOf tokens, in_kernels, out_kernel;
+};
+
+double shard_bytes(const Context& context, Tensor tensor, const graph::ConstraintOf& constraint) {
+  return static_cast<double>(elements(sharding::shard_shape(tensor.shape(), context.spec_of(constraint), *context.mesh)) *
+                             size_of(tensor.dtype()));
+}
+
+// The parts of an expert's width can only be added up by devices that have the same tokens. So an axis that the rules give to
+// both is taken off one of them: off the tokens, which are then gathered, and their results scattered as sums; or off the
+// width, whose weights are then gathered. Going back costs as much again either way, and either way a device gets what the
+// others of its group have: the smaller shard decides.
+void give_each_axis_to_tokens_or_width(const Context& context, Entrance& entrance, Tensor x_BSM, const Experts& e) {
+  const AxisList token_axes = sharding::distinct_axes(context.spec_of(entrance.tokens));
+  std::vector<std::string> shared;
+  for (const sharding::AxisIndex axis : shared_axes(context.spec_of(entrance.in_kernels).dims[2], token_axes)) {
+    shared.push_back(context.mesh->axis(axis).name);
+  }
+  if (shared.empty()) return;
+  const double token_bytes = 2 * shard_bytes(context, x_BSM, entrance.tokens);
+  const double weight_bytes = shard_bytes(context, e.wi_0, entrance.in_kernels) + shard_bytes(context, e.wi_1, entrance.in_kernels) +
+                              shard_bytes(context, e.wo, entrance.out_kernel);
+  const auto take_off = [&](graph::ConstraintOf& of) { of.peeled.insert(of.peeled.end(), shared.begin(), shared.end()); };
+  if (token_bytes < weight_bytes) {
+    take_off(entrance.tokens);
+  } else {
+    take_off(entrance.in_kernels);
+    take_off(entrance.out_kernel);
+  }
+}
+
+// Weights enter whole but for the experts' own axis and tensor parallelism: what fsdp shards is gathered before.
+Entrance entrance_of(const Context& context, const Labels& token_labels, Tensor x_BSM, const Experts& e) {
+  Entrance entrance{peeled(token_labels, {}), peeled({labels::exp, labels::none, labels::mlp_no_fsdp}, {"fsdp"}),
+                    peeled({labels::exp, labels::mlp_no_fsdp, labels::none}, {"fsdp"})};
+  give_each_axis_to_tokens_or_width(context, entrance, x_BSM, e);
+  return entrance;
+}
+
+ExpertAxes add_weights(const Context& context, const Entrance& entrance, std::vector<RegionOperand>& operands, const Experts& e) {
+  operands.push_back(constrained(context, "w0_kernel", e.wi_0, entrance.in_kernels));
   const Spec& spec = operands.back().spec;
   const ExpertAxes axes{spec.dims[0], spec.dims[2]};
-  operands.push_back(constrained(context, "w1_kernel", e.wi_1, without_fsdp(in_labels)));
-  operands.push_back(constrained(context, "wo_kernel", e.wo, without_fsdp(out_labels)));
+  operands.push_back(constrained(context, "w1_kernel", e.wi_1, entrance.in_kernels));
+  operands.push_back(constrained(context, "wo_kernel", e.wo, entrance.out_kernel));
   if (!e.wo_bias) return axes;
   // Whatever the rules say of biases, here they lie as what they are added to.
   const auto bias = [&](const char* name, Tensor tensor, const char* label, const AxisList& width) {
@@ -98,22 +139,20 @@ void check_chunks(const Context& context, const std::string& path, std::int64_t 
   }
 }
 
-// The axes of `a` that are also in `b`, in a's order.
-AxisList shared_axes(const AxisList& a, const AxisList& b) { return graph::axes_beyond(a, graph::axes_beyond(a, b)); }
-
 }  // namespace
 
 MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Scores scores, const Experts& e) {
   // A lone row cannot be shared out over the expert axis, so it is whole on all its devices.
   const char* batch = context.rows > 1 ? labels::activation_batch : "decode_batch_moe";
   const Labels token_labels{batch, labels::activation_norm_length, labels::none};
-  std::vector<RegionOperand> operands{constrained(context, "inputs", x_BSM, labelled(token_labels))};
+  const Entrance entrance = entrance_of(context, token_labels, x_BSM, e);
+  std::vector<RegionOperand> operands{constrained(context, "inputs", x_BSM, entrance.tokens)};
   const Spec tokens = operands.front().spec;
   scores = constrain_scores(context, scores, token_labels);
   const Routed routed = route(builder, context, scores);
   operands.push_back({routed.ids, tokens});
   operands.push_back({routed.weights, tokens});
-  const ExpertAxes axes = add_weights(context, operands, e);
+  const ExpertAxes axes = add_weights(context, entrance, operands, e);
 
   const mesh::Mesh one_device({});
   const mesh::Mesh& mesh = context.mesh == nullptr ? one_device : *context.mesh;

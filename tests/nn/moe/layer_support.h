@@ -18,7 +18,7 @@ namespace moesh::nn::test {
 using graph::test::Numbers;
 
 struct LayerCase {
-  std::string rules{};                        // custom_mesh_and_rule; empty for the default ones
+  std::string rules{};                        // custom_mesh_and_rule, or key=value; empty for the default ones
   std::map<std::string, std::int64_t> axes{};  // those with more than one device
   std::int64_t rows = 2;
   std::int64_t length = 6;
@@ -54,7 +54,8 @@ inline const cli::Session& session_with(const std::string& rules) {
   const auto found = known.find(rules);
   if (found != known.end()) return found->second;
   const std::string request = "model_name=mixtral-8x7b compile_topology=cpu-1 per_device_batch_size=1 ici_fsdp_parallelism=1 ";
-  return known.emplace(rules, moesh::test::session(request + (rules.empty() ? "" : "custom_mesh_and_rule=" + rules))).first->second;
+  const bool is_name = !rules.empty() && rules.find('=') == std::string::npos;
+  return known.emplace(rules, moesh::test::session(request + (is_name ? "custom_mesh_and_rule=" : "") + rules)).first->second;
 }
 
 inline mesh::Mesh mesh_of(const LayerCase& of) {
@@ -85,6 +86,7 @@ class Layer {
     const Tensor dout = input("dout", {of.rows, of.length, of.emb}, tokens);
     const Experts weights = experts(builder_, context());
     const MoeResult made = sparse_moe(builder_, context(), x, {choosing, weighing}, weights);
+    find_region();
     std::vector<Tensor> of_roots{x, weighing};
     add_parameters(of_roots);
     builder_.mark_result(made.out);
@@ -109,6 +111,8 @@ class Layer {
   std::size_t gradients() const { return gradients_; }
   const std::vector<Shape>& shapes() const { return shapes_; }
   const std::vector<sharding::Spec>& specs() const { return specs_; }
+  const sharding::Spec& tokens() const { return tokens_; }    // as they enter the region
+  const sharding::Spec& kernels() const { return kernels_; }  // of the way in
 
   std::vector<Numbers> run(const std::vector<Numbers>& feeds, int threads = 2) const {
     run::Workers workers(threads);
@@ -136,6 +140,15 @@ class Layer {
     return builder_.input(name, std::move(shape), of_.dtype, labels);
   }
 
+  void find_region() {
+    for (const graph::Node& node : builder_.graph().nodes) {
+      const auto* of = std::get_if<graph::RegionOf>(&node.attributes);
+      if (of == nullptr) continue;
+      tokens_ = of->operands[0];
+      kernels_ = of->operands[3];
+    }
+  }
+
   void add_parameters(std::vector<Tensor>& roots) {
     const graph::Graph& graph = builder_.graph();
     for (const graph::Node& node : graph.nodes) {
@@ -161,6 +174,7 @@ class Layer {
   graph::Graph program_;
   std::vector<Shape> shapes_;          // of the roots
   std::vector<sharding::Spec> specs_;  // how they lie
+  sharding::Spec tokens_, kernels_;
   std::size_t gradients_ = 0;
 };
 

@@ -27,34 +27,39 @@ class Draw {
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// The axes beside the expert axis under each set of rules.
+// Axes that shard the tokens and the experts' width at once, and experts over more axes than one.
+constexpr const char* kTokensOverTensor = "logical_axis_rules=[[activation_batch,[fsdp,expert,tensor]],[mlp_no_fsdp,[tensor]]]";
+constexpr const char* kAllOverEverything =
+    "logical_axis_rules=[[activation_batch,[tensor,data,fsdp]],[activation_norm_length,[context,autoregressive,expert]],"
+    "[exp,[expert,data]],[mlp_no_fsdp,[context,tensor,fsdp_transpose]]]";
+
+// Every axis beside the expert axis; stages and copies of the model shard nothing here.
 std::vector<std::string> axes_beside(const std::string& rules) {
-  if (rules == "ep-as-cp" || rules == "ep-as-dp") return {"data", "fsdp"};
-  if (rules == "cp-as-ep") return {"data", "fsdp", "context"};
-  if (rules == "ep-tp") return {"data", "fsdp", "tensor"};
-  return {"data", "fsdp", "tensor", "context"};
+  std::vector<std::string> names;
+  for (const mesh::Axis& axis : session_with(rules).mesh.axes()) {
+    if (axis.name != "expert" && axis.name != "stage" && axis.name != "diloco") names.push_back(axis.name);
+  }
+  return names;
 }
 
 LayerCase random_case(unsigned seed) {
   Draw draw(seed);
   LayerCase made;
   made.seed = seed;
-  made.rules = draw.one_of<std::string>({"", "", "", "ep-as-cp", "cp-as-ep", "ep-as-dp", "ep-tp", "shard-exp-on-fsdp"});
+  made.rules = draw.one_of<std::string>({"", "", "", "ep-as-cp", "cp-as-ep", "ep-as-dp", "ep-tp", "shard-exp-on-fsdp", kTokensOverTensor, kAllOverEverything});
   const std::int64_t expert = draw.one_of<std::int64_t>({1, 2, 2, 4, 4, 8});
   made.axes["expert"] = expert;
-  std::int64_t left = 8 / expert;
-  for (const std::string& axis : axes_beside(made.rules)) {
-    if (left == 1 || !draw.chance(50)) continue;
-    made.axes[axis] = 2;
-    left /= 2;
+  const std::vector<std::string> beside = axes_beside(made.rules);
+  for (std::int64_t left = 8 / expert; left > 1; left /= 2) {
+    if (draw.chance(80)) made.axes[draw.one_of(beside)] = 2;
   }
   if (made.axes.size() == 1 && expert == 1) made.axes["fsdp"] = 2;
   const bool lone_row = draw.chance(10);
   if (lone_row && made.rules.empty()) {
-    made.axes.erase("data");
-    made.axes.erase("fsdp");
+    for (const char* axis : {"data", "fsdp", "fsdp_transpose"}) made.axes.erase(axis);
   }
-  const std::int64_t share = made.rules == "shard-exp-on-fsdp" || made.rules == "cp-as-ep" ? 8 : expert;
+  const bool has_more_axes = made.rules == "shard-exp-on-fsdp" || made.rules == "cp-as-ep" || made.rules == kAllOverEverything;
+  const std::int64_t share = has_more_axes ? 8 : expert;
   const std::int64_t each = draw.one_of<std::int64_t>({1, 1, 2, 3, 8});
   made.moe = {.experts = std::max<std::int64_t>(2, std::min<std::int64_t>(64, share * each)), .mlp_dim = 8};
   made.moe.experts_per_token = 1 + draw.below(std::min<std::int64_t>(8, made.moe.experts));
@@ -126,21 +131,20 @@ TEST(RandomCases, HoldEveryKindOften) {
     counts["width chunks"] += of.moe.width_chunks > 1;
     counts["one expert has all"] += of.favourite >= 0 && of.moe.experts_per_token == 1;
   }
-  for (const char* axis : {"expert=1", "expert=2", "expert=4", "expert=8", "data=2", "fsdp=2", "tensor=2", "context=2"}) {
+  for (const char* axis : {"expert=1", "expert=2", "expert=4", "expert=8", "data=2", "fsdp=2", "fsdp_transpose=2", "tensor=2",
+                           "tensor_sequence=2", "context=2", "autoregressive=2"}) {
     EXPECT_GT(counts[axis], 50) << axis;
   }
   for (const auto& [kind, count] : counts) EXPECT_GT(count, 10) << kind;
-  EXPECT_EQ(counts.size(), 8 + 6 + 9u);
+  EXPECT_EQ(counts.size(), 13 + 8 + 9u);
 }
 
 // Which choices find no room, found one by one.
 class Drops {
  public:
-  Drops(const LayerCase& of, const Layer& layer, const Numbers& ids) : of_(of), mesh_(layer.mesh()), ids_(ids) {
-    const Context context = layer.context();
-    const char* batch = of.rows > 1 ? labels::activation_batch : "decode_batch_moe";
-    tokens_ = context.spec_of({{batch, labels::activation_norm_length}, false, {}, {}, false});
-    experts_ = context.spec_of({{labels::exp, labels::none, labels::mlp_no_fsdp}, false, {"fsdp"}, {}, false}).dims[0];
+  Drops(const LayerCase& of, const Layer& layer, const Numbers& ids)
+      : of_(of), mesh_(layer.mesh()), ids_(ids), tokens_(layer.tokens()), experts_(layer.kernels().dims[0]) {
+    tokens_.dims.resize(2);
     for (const sharding::AxisIndex axis : experts_) {
       if (sharding::holds(sharding::distinct_axes(tokens_), axis)) shared_.push_back(axis);
     }
@@ -316,6 +320,25 @@ TEST(Experts, HaveToDivideOverTheirAxis) {
             }),
             "decoder/layers/MoeBlock_0/wi_0: dim 0 ('exp', size 6) does not divide over expert=4 = 4 shards (rule at "
             "configs/base.yml:42)\n  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
+}
+
+// What is smaller is gathered: few tokens, or thin experts.
+TEST(AnAxisOfTokensAndWidth, GoesToTheDearerOne) {
+  LayerCase of{.axes = {{"tensor_sequence", 2}, {"fsdp", 2}}, .rows = 4, .length = 6, .emb = 8};
+  const auto lies = [&](std::int64_t mlp_dim) {
+    of.moe.mlp_dim = mlp_dim;
+    const Layer layer(of);
+    const auto words = [&](const sharding::Spec& spec) { return sharding::to_string(spec, layer.mesh()); };
+    return words(layer.tokens()) + " " + words(layer.kernels());
+  };
+  // A shard's tokens, there and back, are 2 * 2 * 3 * 8 numbers; its three weights 3 * 4 * 8 * mlp_dim / 2.
+  EXPECT_EQ(lies(4), "[fsdp, -, -] [-, -, tensor_sequence]");
+  EXPECT_EQ(lies(2), "[fsdp, tensor_sequence, -] [-, -, -]") << "as much either way";
+  of.axes = {{"data", 2}, {"expert", 2}, {"tensor", 2}};
+  of.rules = kTokensOverTensor;
+  EXPECT_EQ(lies(8), "[expert, -, -] [expert, -, tensor]");
+  of.moe.experts = 2;
+  EXPECT_EQ(lies(2), "[(expert, tensor), -, -] [expert, -, -]");
 }
 
 TEST(Strategies, AreChosenByWhoSharesTheExperts) {
