@@ -5,12 +5,17 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace moesh::partition {
 namespace {
 
 using sharding::AxisIndex;
 using sharding::AxisList;
+
+std::string words_of(const Candidate& operand, const mesh::Mesh& mesh) {
+  return moesh::to_string(operand.shape) + " as " + sharding::to_string(operand.lies, mesh);
+}
 
 class Agreement {
  public:
@@ -84,9 +89,7 @@ class Agreement {
            q_.node.path, "change the rules of one operand's labels, or shard_mode=auto");
   }
 
-  std::string words(std::size_t i) const {
-    return moesh::to_string(q_.operands[i].shape) + " as " + sharding::to_string(q_.operands[i].lies, mesh_);
-  }
+  std::string words(std::size_t i) const { return words_of(q_.operands[i], mesh_); }
 
   const Question& q_;
   const mesh::Mesh& mesh_;
@@ -98,6 +101,14 @@ class Agreement {
 
 std::vector<int> agreed_places(const Question& question, const mesh::Mesh& mesh) {
   return Agreement(question, mesh).find();
+}
+
+void refuse_uneven_agreement(const Question& question, const mesh::Mesh& mesh) {
+  std::vector<std::string> operands;
+  for (const Candidate& operand : question.operands) operands.push_back(words_of(operand, mesh));
+  refuse(fmt::format("shard_mode=explicit: {} takes blocks of equal size only, its operands lie unevenly: {}", name_of(question.node.op),
+                     join(operands, ", ")),
+         question.node.path, "choose axis sizes that divide the dims, or shard_mode=auto");
 }
 
 }  // namespace moesh::partition

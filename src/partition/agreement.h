@@ -12,4 +12,7 @@ namespace moesh::partition {
 // it, else that operand is gathered. Parameters rest as their rules say and are gathered where activations use their axes.
 std::vector<int> agreed_places(const Question& question, const mesh::Mesh& mesh);
 
+// Ends a request in which an op cannot run on the blocks that its operands agree on: they differ in size.
+[[noreturn]] void refuse_uneven_agreement(const Question& question, const mesh::Mesh& mesh);
+
 }  // namespace moesh::partition

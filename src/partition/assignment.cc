@@ -120,16 +120,17 @@ class Choosing {
     }
     for (std::size_t f = 0; f < axes.size(); ++f) {
       if (axes[f].empty()) continue;
-      bool known = false;
+      // Blocks may differ in size where a reference has just these axes.
+      bool known = false, is_ordered = false;
       for (const ByFactor& reference : references_) {
         AxisList ordered;
         for (const AxisIndex axis : reference[f]) {
           if (holds(axes[f], axis)) ordered.push_back(axis);
         }
         if (ordered.size() != axes[f].size()) continue;
-        known = known || ordered.size() == reference[f].size();
-        axes[f] = ordered;
-        break;
+        if (!is_ordered) axes[f] = ordered;
+        is_ordered = true;
+        known = known || reference[f] == axes[f];
       }
       const bool divides = factors()[f].size % sharding::shards(axes[f], mesh_) == 0;
       const bool may_differ = !factors()[f].even && (known || q_.factors.anywhere);

@@ -174,6 +174,7 @@ class Walk {
     }
     if (work_.request.explicit_mode && !is_told(node)) question.agreed = agreed_places(question, mesh());
     const Answers& answers = answer(question);
+    if (question.agreed && answers.best.results.size() != node.results.size()) refuse_uneven_agreement(question, mesh());
     assert(answers.best.results.size() == node.results.size() && "whole operands are always possible");
     note(question, answers);
     Node copy = node;

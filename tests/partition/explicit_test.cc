@@ -3,8 +3,10 @@
 
 #include "graph/builder.h"
 #include "partition/partition.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 #include "train/programs.h"
+#include "train/reference_run.h"
 
 namespace moesh::partition {
 namespace {
@@ -97,6 +99,28 @@ TEST(Explicit, AcceptsTheRuleSets) {
       }
     }
   }
+}
+
+// A loss takes pieces of the vocabulary that are equal.
+TEST(Explicit, NamesTheOpWhoseBlocksDiffer) {
+  EXPECT_EQ(message_of([] {
+              step_of({"model_name=llama2-7b", "max_target_length=16", "shard_mode=explicit", "compile_topology=cpu-3", "ici_fsdp_parallelism=1",
+                       "ici_autoregressive_parallelism=3", "per_device_batch_size=1",
+                       "logical_axis_rules=[[activation_vocab,[autoregressive]],[vocab,[]],[q_heads,[]],[kv_heads,[]],[heads,[]],[mlp,[]]]"});
+            }),
+            "cross_entropy/scores: shard_mode=explicit: vocab_scores takes blocks of equal size only, its operands lie unevenly: "
+            "[3, 16, 32000] as [-, -, autoregressive], [3, 16] as [-, -]\n  fix: choose axis sizes that divide the dims, or shard_mode=auto");
+}
+
+// Eight rows over sixteen devices, where the result is wanted over another axis too.
+TEST(Explicit, TakesUnevenBlocksThatAnyOperandHas) {
+  std::vector<std::string> request = train::read_reference_run((test::source_folder() / "tests/golden/models/deepseek2-groups").string()).request;
+  for (const char* change : {"sparse_matmul=false", "capacity_factor=8", "moe_dispatch_no_expert_sharding=true", "custom_mesh_and_rule=shard-exp-on-fsdp",
+                             "shard_mode=explicit", "compile_topology=cpu-32", "ici_data_parallelism=8", "ici_fsdp_parallelism=2",
+                             "ici_expert_parallelism=2", "per_device_batch_size=0.25"}) {
+    request.emplace_back(change);
+  }
+  EXPECT_EQ(message_of([&] { step_of(request); }), "no error");
 }
 
 // What partitioning over two axes says of a graph with one op, made of x[8, 8] and order[8].

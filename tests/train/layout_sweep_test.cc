@@ -1,0 +1,175 @@
+// Recorded runs on drawn layouts: each gives what was recorded, or is refused as a request that was wrong.
+//
+//   MOESH_SWEEP_DRAWS=3000     how many draws there are, over all tests of the suite
+//   MOESH_SWEEP_SEED=1         another seed draws others
+//   MOESH_SWEEP_FIRST=0        the first of them
+//   MOESH_SWEEP_VERBOSE=1      each draw and its end on the error stream, and how often each refusal came
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include <gmock/gmock.h>
+
+#include "tests/paths.h"
+#include "tests/train/layout_draws.h"
+#include "tests/train/train_support.h"
+#include "train/reference_run.h"
+#include "train/verify.h"
+
+namespace moesh::train {
+namespace {
+
+using ::testing::HasSubstr;
+using test::LayoutDraw;
+using test::RunTraits;
+
+constexpr std::uint64_t kShares = 10;
+
+std::uint64_t variable(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+struct KnownRun {
+  ReferenceRun run;
+  RunTraits traits;
+};
+
+// The first update leaves the parameters as they are, the second shows in the third loss.
+constexpr std::size_t kSteps = 3;
+
+const KnownRun& known_run(const std::string& name) {
+  static std::map<std::string, KnownRun> known;
+  const auto found = known.find(name);
+  if (found != known.end()) return found->second;
+  KnownRun made{read_reference_run((test::kRecordedRuns / name).string()), {}};
+  made.run.curve.resize(kSteps);
+  made.traits = test::traits_of(made.run.request);
+  return known.emplace(name, std::move(made)).first->second;
+}
+
+std::vector<std::string> run_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(test::kRecordedRuns)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct End {
+  enum class Kind { equal, refused, wrong } kind = Kind::equal;
+  std::string what;
+};
+
+std::string words_of(const Verdict& v) {
+  return fmt::format("{}: {:.2e}, at most {:.2e} was expected ({})", v.quantity, v.error, v.tolerance, v.worst);
+}
+
+End end_of(const KnownRun& known, const std::vector<std::string>& changes) {
+  ::testing::internal::CaptureStderr();
+  End end;
+  try {
+    std::vector<std::string> request = known.run.request;
+    request.insert(request.end(), changes.begin(), changes.end());
+    const cli::Session session = cli::open_session(request);
+    run::Workers workers(1);
+    const Subject subject{session.graph, session.loaded.settings, session.batch, {session.layout, session.target}};
+    for (const Verdict& verdict : verify(known.run, subject, workers)) {
+      if (!verdict.passes() && end.what.empty()) end = {End::Kind::wrong, words_of(verdict)};
+    }
+  } catch (const Error& error) {
+    end = {error.exit_code() == 2 ? End::Kind::refused : End::Kind::wrong, error.what()};
+  } catch (const std::exception& error) {
+    end = {End::Kind::wrong, error.what()};
+  }
+  ::testing::internal::GetCapturedStderr();
+  return end;
+}
+
+// A message without what differs between two of its kind.
+std::string kind_of(const std::string& message) {
+  std::string kind;
+  const std::string first = message.substr(0, message.find('\n'));
+  const std::string what = first.substr(first.find(": ") == std::string::npos ? 0 : first.find(": ") + 2);
+  for (const char c : what) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit || kind.empty() || kind.back() != '#') kind += is_digit ? '#' : c;
+  }
+  return kind;
+}
+
+struct Counts {
+  int equal = 0, refused = 0, wrong = 0;
+  std::map<std::string, int> refusals;
+};
+
+void print(const Counts& counts) {
+  fmt::print(stderr, "sweep: {} equal, {} refused, {} wrong\n", counts.equal, counts.refused, counts.wrong);
+  std::vector<std::pair<int, std::string>> kinds;
+  for (const auto& [kind, count] : counts.refusals) kinds.emplace_back(count, kind);
+  std::sort(kinds.rbegin(), kinds.rend());
+  for (const auto& [count, kind] : kinds) fmt::print(stderr, "sweep refusal: {:5} {}\n", count, kind);
+}
+
+class LayoutSweepSlow : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(LayoutSweepSlow, IsAsRecordedOrRefused) {
+  const std::uint64_t draws = variable("MOESH_SWEEP_DRAWS", 300), seed = variable("MOESH_SWEEP_SEED", 1);
+  const std::uint64_t first = variable("MOESH_SWEEP_FIRST", 0);
+  const bool is_verbose = variable("MOESH_SWEEP_VERBOSE", 0) != 0;
+  const std::vector<std::string> names = run_names();
+  Counts counts;
+  for (std::uint64_t i = draws * GetParam() / kShares; i < draws * (GetParam() + 1) / kShares; ++i) {
+    LayoutDraw draw(seed, first + i);
+    const std::string name = draw.one_of(names);
+    const std::vector<std::string> changes = draw.changes(known_run(name).traits);
+    const std::string line = fmt::format("draw {}: moesh verify tests/golden/models/{} {}", first + i, name, join(changes, " "));
+    if (is_verbose) fmt::print(stderr, "{}\n", line);
+    const End end = end_of(known_run(name), changes);
+    if (is_verbose && end.kind != End::Kind::equal) fmt::print(stderr, "  {}\n", end.what);
+    counts.equal += end.kind == End::Kind::equal;
+    counts.wrong += end.kind == End::Kind::wrong;
+    counts.refused += end.kind == End::Kind::refused;
+    if (end.kind == End::Kind::refused) ++counts.refusals[kind_of(end.what)];
+    EXPECT_TRUE(end.kind != End::Kind::wrong) << line << "\n" << end.what;
+  }
+  if (is_verbose) print(counts);
+  EXPECT_GE(counts.equal, counts.refused) << "draws that are refused show little";
+}
+
+INSTANTIATE_TEST_SUITE_P(Share, LayoutSweepSlow, ::testing::Range<std::uint64_t>(0, kShares));
+
+TEST(LayoutSweep, TellsWhatIsEqualRefusedAndWrong) {
+  const KnownRun& run = known_run("mixtral");
+  EXPECT_EQ(end_of(run, {"compile_topology=cpu-1"}).kind, End::Kind::equal);
+  EXPECT_EQ(end_of(run, {"compile_topology=cpu-1", "no_such_key=1"}).kind, End::Kind::refused);
+  const End wrong = end_of(run, {"compile_topology=cpu-1", "learning_rate=0.1"});
+  EXPECT_EQ(wrong.kind, End::Kind::wrong);
+  EXPECT_THAT(wrong.what, HasSubstr("(step 2)"));
+}
+
+TEST(LayoutSweep, DrawsEveryKindOften) {
+  std::map<std::string, int> counts;
+  const RunTraits traits{8, 1, 8, false, false, false, {"embed"}};
+  for (std::uint64_t i = 0; i < 400; ++i) {
+    for (const std::string& word : LayoutDraw(1, i).changes(traits)) {
+      const std::string key = word.substr(0, word.find('='));
+      const bool is_mesh = key.starts_with("ici_");
+      if (!is_mesh || !word.ends_with("=1")) ++counts[is_mesh ? key : word.starts_with("logical") ? key : word];
+    }
+  }
+  for (const char* axis : {"data", "fsdp", "fsdp_transpose", "context", "tensor", "tensor_sequence", "expert", "autoregressive"}) {
+    EXPECT_GT(counts[mesh::key_for(mesh::Level::ici, axis)], 15) << axis;
+  }
+  for (const char* word : {"custom_mesh_and_rule=ep-tp", "custom_mesh_and_rule=2d-fsdp", "sparse_matmul=true", "sparse_matmul=false",
+                           "use_ring_of_experts=true", "capacity_factor=8", "moe_dispatch_no_expert_sharding=true",
+                           "num_moe_token_chunks=2", "num_moe_emb_chunks=4", "remat_policy=minimal", "remat_policy=custom",
+                           "shard_mode=explicit", "gradient_accumulation_steps=2", "compile_topology_num_slices=2", "logical_axis_rules"}) {
+    EXPECT_GT(counts[word], 5) << word;
+  }
+}
+
+}  // namespace
+}  // namespace moesh::train
