@@ -62,22 +62,30 @@ void return_rows_of(const KernelCall& call) {
   const bool is_weighted = call.operands.size() / static_cast<std::size_t>(call.members) == 4;
   const Sources sources(call);
   const Isa isa = chosen_isa();
+  // Adds up what the device of the first source has for the token: a sum that travels as one row, in the values' type.
+  // Returns the first source behind it.
+  const auto add_member = [&](const Source* source, const Source* end, std::int64_t first, std::int64_t count, W* __restrict total) MOESH_LOOP {
+    W sum[kPiece] = {};
+    const std::int32_t member = source->member;
+    for (; source < end && source->member == member; ++source) {
+      const T* __restrict row = call.operand(0, member).as<T>() + source->row * width + first;
+      const W weight = is_weighted ? static_cast<W>(load(call.operand(3, member).as<V>()[source->row])) : W(1);
+      for (std::int64_t j = 0; j < count; ++j) sum[j] += weight * load(row[j]);
+    }
+    for (std::int64_t j = 0; j < count; ++j) total[j] += load(store<T>(sum[j]));
+    return source;
+  };
   call.workers.parallel(out.size(0), grain_of(width * choices_of(call)), [&](std::int64_t begin, std::int64_t end) {
     vectorised(isa, [&]() MOESH_LOOP {
       for (std::int64_t token = begin; token < end; ++token) {
-        const auto from = static_cast<std::size_t>(sources.begins[static_cast<std::size_t>(token)]);
-        const auto to = static_cast<std::size_t>(sources.begins[static_cast<std::size_t>(token) + 1]);
+        const Source* to = sources.all.data() + sources.begins[static_cast<std::size_t>(token) + 1];
         for (std::int64_t first = 0; first < width; first += kPiece) {
           const std::int64_t count = std::min(kPiece, width - first);
-          W sum[kPiece] = {};
-          for (std::size_t s = from; s < to; ++s) {
-            const Source source = sources.all[s];
-            const T* __restrict row = call.operand(0, source.member).as<T>() + source.row * width + first;
-            const W weight = is_weighted ? static_cast<W>(load(call.operand(3, source.member).as<V>()[source.row])) : W(1);
-            for (std::int64_t j = 0; j < count; ++j) sum[j] += weight * load(row[j]);
-          }
+          W total[kPiece] = {};
+          const Source* source = sources.all.data() + sources.begins[static_cast<std::size_t>(token)];
+          while (source < to) source = add_member(source, to, first, count, total);
           T* __restrict made = out.as<T>() + token * width + first;
-          for (std::int64_t j = 0; j < count; ++j) made[j] = store<T>(sum[j]);
+          for (std::int64_t j = 0; j < count; ++j) made[j] = store<T>(total[j]);
         }
       }
     });

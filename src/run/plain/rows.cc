@@ -88,28 +88,39 @@ void fetch_rows(const KernelCall& call) {
   }
 }
 
-void return_rows(const KernelCall& call) {
+// What one device has for the tokens of this one: its rows of each, weighted and added up wide.
+template <typename T>
+std::vector<Wide<T>> sums_of_member(const KernelCall& call, std::int64_t m) {
   const View& out = call.results[0];
+  const View& rows = call.operand(0, m);
   const std::int64_t tokens = out.size(0);
   const std::int64_t width = tokens == 0 ? 0 : out.count() / tokens;
   const bool is_weighted = call.operands.size() / static_cast<std::size_t>(call.members) == 4;
-  for_floating(out.dtype, [&]<typename T>() {
-    std::vector<Wide<T>> sums(static_cast<std::size_t>(out.count()), 0);
-    for (std::int64_t m = 0; m < call.members; ++m) {
-      const View& rows = call.operand(0, m);
-      for (std::int64_t row = 0; row < rows.size(0); ++row) {
-        const std::int64_t token = call.operand(1, m).as<std::int32_t>()[row] / choices_of(call) - call.member * tokens;
-        if (token < 0 || token >= tokens) continue;
-        Wide<T> weight = 1;
-        if (is_weighted) {
-          for_floating(call.operand(3, m).dtype, [&]<typename V>() { weight = static_cast<Wide<T>>(load(call.operand(3, m).as<V>()[row])); });
-        }
-        for (std::int64_t j = 0; j < width; ++j) {
-          sums[static_cast<std::size_t>(token * width + j)] += weight * load(rows.as<T>()[row * width + j]);
-        }
-      }
+  std::vector<Wide<T>> sums(static_cast<std::size_t>(out.count()), 0);
+  for (std::int64_t row = 0; row < rows.size(0); ++row) {
+    const std::int64_t token = call.operand(1, m).as<std::int32_t>()[row] / choices_of(call) - call.member * tokens;
+    if (token < 0 || token >= tokens) continue;
+    Wide<T> weight = 1;
+    if (is_weighted) {
+      for_floating(call.operand(3, m).dtype, [&]<typename V>() { weight = static_cast<Wide<T>>(load(call.operand(3, m).as<V>()[row])); });
     }
-    for (std::int64_t i = 0; i < out.count(); ++i) out.as<T>()[i] = store<T>(sums[static_cast<std::size_t>(i)]);
+    for (std::int64_t j = 0; j < width; ++j) {
+      sums[static_cast<std::size_t>(token * width + j)] += weight * load(rows.as<T>()[row * width + j]);
+    }
+  }
+  return sums;
+}
+
+// Devices send their sums in the values' type; the owner adds them up in the order of devices.
+void return_rows(const KernelCall& call) {
+  const View& out = call.results[0];
+  for_floating(out.dtype, [&]<typename T>() {
+    std::vector<Wide<T>> totals(static_cast<std::size_t>(out.count()), 0);
+    for (std::int64_t m = 0; m < call.members; ++m) {
+      const std::vector<Wide<T>> sums = sums_of_member<T>(call, m);
+      for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += load(store<T>(sums[i]));
+    }
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<T>()[i] = store<T>(totals[static_cast<std::size_t>(i)]);
   });
 }
 

@@ -130,6 +130,51 @@ TEST(ReturnRows, IsThePlainOne) {
   }
 }
 
+// The first token of a group's first device, of which each member has some rows; weights are ones where they are given.
+double returned(DType dtype, const std::vector<std::vector<double>>& rows_of_members, bool is_weighted) {
+  const auto members = static_cast<std::int64_t>(rows_of_members.size());
+  Call call{Op::return_rows, GroupOf{{}, members, 8}, {}, {Tensor(dtype, {1, 1})}, 0, members};
+  Tensors orders, sizes, weights;
+  double slot = 0;
+  for (const std::vector<double>& rows : rows_of_members) {
+    const Shape count{static_cast<std::int64_t>(rows.size())};
+    std::vector<double> slots;
+    for (std::size_t i = 0; i < rows.size(); ++i) slots.push_back(slot++);
+    call.operands.push_back(values(dtype, {count[0], 1}, rows));
+    orders.push_back(values(DType::int32, count, slots));
+    sizes.push_back(values(DType::int32, {1}, {static_cast<double>(rows.size())}));
+    weights.push_back(filled(dtype, count, 1));
+  }
+  for (const Tensors& more : {orders, sizes, is_weighted ? weights : Tensors{}}) {
+    call.operands.insert(call.operands.end(), more.begin(), more.end());
+  }
+  const double made = run(call)[0].at(0);
+  EXPECT_EQ(run_plain(call)[0].at(0), made);
+  return made;
+}
+
+// A row a device travels, in the values' type: 1 + 2^-8 is 1 in bfloat16, so what is lost on the way is lost.
+TEST(ReturnRows, RoundsWhatEachDeviceSends) {
+  const double small = 0x1p-8;
+  for (const bool is_weighted : {false, true}) {
+    EXPECT_EQ(returned(DType::bfloat16, {{1, small}, {small}}, is_weighted), 1) << "1 from the first device, and again";
+    EXPECT_EQ(returned(DType::bfloat16, {{1}, {small, small}}, is_weighted), 1 + 2 * small) << "2^-7 from the second";
+    EXPECT_EQ(returned(DType::bfloat16, {{1, small, small}}, is_weighted), 1 + 2 * small) << "a device's own sum is wide";
+    EXPECT_EQ(returned(DType::bfloat16, {{1}, {small}, {small}}, is_weighted), 1 + 2 * small) << "so is the owner's";
+    EXPECT_EQ(returned(DType::float32, {{1, small}, {small}}, is_weighted), 1 + 2 * small);
+  }
+}
+
+// 2^24 + 1 is 2^24 in float32.
+TEST(ReturnRows, AddsUpByDeviceThenInTheirOrder) {
+  for (const bool is_weighted : {false, true}) {
+    EXPECT_EQ(returned(DType::float32, {{0x1p24}, {1, 1}}, is_weighted), 0x1p24 + 2);
+    EXPECT_EQ(returned(DType::float32, {{0x1p24}, {1}, {1}}, is_weighted), 0x1p24);
+    EXPECT_EQ(returned(DType::float32, {{1}, {1}, {0x1p24}}, is_weighted), 0x1p24 + 2);
+    EXPECT_EQ(returned(DType::float64, {{0x1p24}, {1}, {1}}, is_weighted), 0x1p24 + 2);
+  }
+}
+
 TEST(WeightedRowsGrad, IsThePlainOne) {
   for (const DType dtype : floating_types()) {
     for (const DType of_weights : {dtype, DType::float32}) {
