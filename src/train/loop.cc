@@ -144,9 +144,9 @@ int train(const TrainRequest& request, run::Workers& workers) {
   const StepFootprint footprint = footprint_of(programs);
   check_memory(footprint);
   const double planned_bytes = planned_in_regions(programs);
+  MetricsFile metrics_file(settings);
   Trainer trainer(std::move(programs), settings, workers);
   initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
-  MetricsFile metrics_file(settings);
   say_what_is_asked(settings);
   fmt::print("{}\n{} parameters, {} active; {} rows of {} tokens a step from {}\n", request.headline,
              human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),

@@ -1,9 +1,9 @@
 #include "train/metrics_file.h"
 
-#include <filesystem>
+#include <ctime>
 
-#include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "train/run_folder.h"
 
 namespace moesh::train {
@@ -26,16 +26,40 @@ void write_load(JsonWriter& json, const ExpertLoad& load) {
   json.end_array().end_object();
 }
 
+constexpr std::string_view kSignature = R"({"run": {"moesh": ")";
+
+std::string path_of(const config::Settings& settings) {
+  const std::string& given = settings.text("metrics_file");
+  return given.empty() ? make_run_folder(settings) + "/metrics.jsonl" : given;
+}
+
+std::string date_and_time() {
+  char stamp[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S%z", localtime_r(&now, &local));
+  return stamp;
+}
+
+// The line before a run's steps, by which our files are known and runs in one file are told apart.
+std::string run_line(const config::Settings& settings) {
+  JsonWriter json;
+  json.begin_object().key("run").begin_object().key("moesh").value(MOESH_VERSION).key("began").value(date_and_time());
+  json.key("settings").begin_object();
+  for (const config::Topic& topic : config::topics()) {
+    for (const config::Key& key : topic.keys) {
+      if (key.status == config::Status::used && settings.is_given(key.name))
+        json.key(key.name).value(config::to_string(settings.value(key.name)));
+    }
+  }
+  return json.end_object().end_object().end_object().text();
+}
+
 }  // namespace
 
-MetricsFile::MetricsFile(const config::Settings& settings) {
-  path_ = settings.text("metrics_file");
-  if (path_.empty()) path_ = run_folder(settings) + "/metrics.jsonl";
-  std::error_code error;
-  const auto parent = std::filesystem::path(path_).parent_path();
-  if (!parent.empty()) std::filesystem::create_directories(parent, error);
-  file_.open(path_, std::ios::trunc);
-  if (!file_) fail("the file cannot be written", path_, "choose base_output_directory or metrics_file");
+MetricsFile::MetricsFile(const config::Settings& settings) : file_(path_of(settings), kSignature) {
+  if (file_.had_lines()) log_notice(file_.path() + " has lines of earlier runs; those of this one follow");
+  file_.append(run_line(settings));
 }
 
 void MetricsFile::write(const StepMetrics& m, double seconds) {
@@ -52,8 +76,7 @@ void MetricsFile::write(const StepMetrics& m, double seconds) {
   json.key("grad_norm").value(m.grad_norm).key("param_norm").value(m.param_norm);
   if (m.load.experts > 0) write_load(json, m.load);
   json.end_object();
-  file_ << json.text() << "\n" << std::flush;
-  if (!file_) fail("the metrics could not be written", path_, "is the disk full?");
+  file_.append(json.text());
 }
 
 }  // namespace moesh::train

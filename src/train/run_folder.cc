@@ -1,27 +1,79 @@
 #include "train/run_folder.h"
 
+#include <cerrno>
 #include <ctime>
+#include <filesystem>
+#include <sys/stat.h>
 
 #include <fmt/core.h>
 
+#include "base/error.h"
 #include "base/log.h"
+#include "base/system.h"
+#include "base/text.h"
 
 namespace moesh::train {
+namespace {
 
-std::string run_folder(const config::Settings& settings) {
-  std::string base = settings.text("base_output_directory");
-  const bool remote = base.find("://") != std::string::npos;
-  if (remote) log_notice(fmt::format("{} cannot be written from here; moesh_output is used", base));
-  if (base.empty() || remote) base = "moesh_output";
-  std::string name = settings.text("run_name");
-  if (name.empty()) {
-    char stamp[32];
-    const std::time_t now = std::time(nullptr);
-    std::tm local{};
-    std::strftime(stamp, sizeof stamp, "%Y-%m-%d-%H-%M", localtime_r(&now, &local));
-    name = settings.text("model_name") + "_" + stamp;
+using Path = std::filesystem::path;
+
+constexpr const char* kInstead = "moesh_output";
+
+Path base_folder(const config::Settings& settings) {
+  const std::string& base = settings.text("base_output_directory");
+  if (base.empty()) return kInstead;
+  if (base.find("://") == std::string::npos) return base;
+  log_notice(fmt::format("{} cannot be written from here; {} is used", base, kInstead));
+  return kInstead;
+}
+
+[[noreturn]] void fail_to_make(const Path& folder, const std::string& reason) {
+  fail("the folder cannot be made: " + reason, folder.string(), "choose base_output_directory or metrics_file");
+}
+
+void make(const Path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail_to_make(folder, error.message());
+}
+
+// A name may hold folders, but not lead out of the base, nor be the base.
+Path given_name(const config::Settings& settings) {
+  const std::string& name = settings.text("run_name");
+  const Path normal = Path(name).lexically_normal();
+  if (normal.is_absolute() || *normal.begin() == ".." || *normal.begin() == ".") {
+    refuse(fmt::format("run_name={} is no folder below base_output_directory", shorten(name, 80)),
+           settings.origin("run_name").where, "a plain name, and where it lies in base_output_directory");
   }
-  return base + "/" + name;
+  return normal;
+}
+
+std::string name_of_date(const config::Settings& settings) {
+  char stamp[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  std::strftime(stamp, sizeof stamp, "%Y-%m-%d-%H-%M-%S", localtime_r(&now, &local));
+  return Path(settings.text("model_name")).stem().string() + "_" + stamp;
+}
+
+// Only one process makes a folder; who comes second in a second takes the next name.
+Path make_new(const Path& base, const std::string& name) {
+  make(base);
+  for (int i = 1;; ++i) {
+    const Path folder = base / (i == 1 ? name : fmt::format("{}-{}", name, i));
+    if (::mkdir(folder.c_str(), 0777) == 0) return folder;
+    if (errno != EEXIST) fail_to_make(folder, system_reason());
+  }
+}
+
+}  // namespace
+
+std::string make_run_folder(const config::Settings& settings) {
+  const Path base = base_folder(settings);
+  if (settings.text("run_name").empty()) return make_new(base, name_of_date(settings)).string();
+  const Path folder = base / given_name(settings);
+  make(folder);
+  return folder.string();
 }
 
 }  // namespace moesh::train

@@ -28,9 +28,10 @@ TEST(TrainCommand, PrintsALineAStepAndWritesTheSame) {
   const std::string path = folder.path() + "/r/metrics.jsonl";
   EXPECT_THAT(done.out, HasSubstr("Metrics: " + path + "\n"));
   const std::vector<std::string> lines = split(test::read_text(path), '\n');
-  ASSERT_EQ(lines.size(), 3u) << "two lines, each with its end";
+  ASSERT_EQ(lines.size(), 4u) << "the run and two steps, each with its end";
+  EXPECT_EQ(nlohmann::json::parse(lines[0])["run"]["settings"]["steps"], "2");
   for (std::size_t step = 0; step < 2; ++step) {
-    const auto json = nlohmann::json::parse(lines[step]);
+    const auto json = nlohmann::json::parse(lines[step + 1]);
     EXPECT_EQ(json["step"], step);
     EXPECT_GT(json["loss"], 0);
   }
@@ -43,10 +44,11 @@ TEST(TrainCommand, RefusesWordsThatAreNoRequest) {
 
 TEST(TrainCommand, SaysWhichMetricsCannotBeWritten) {
   EXPECT_EQ(outcome(kTiny + "/dev/null").err,
-            "moesh: error: /dev/null/r/metrics.jsonl: the file cannot be written\n"
+            "moesh: error: /dev/null/r: the folder cannot be made: Not a directory\n"
             "  fix: choose base_output_directory or metrics_file\n");
   EXPECT_EQ(outcome(kTiny + "unused metrics_file=/dev/full").err,
-            "moesh: error: /dev/full: the metrics could not be written\n  fix: is the disk full?\n");
+            "moesh: error: /dev/full: the metrics could not be written: No space left on device\n"
+            "  fix: make room, or choose another metrics_file\n");
 }
 
 }  // namespace

@@ -21,6 +21,25 @@ namespace moesh::test {
 using cli::Outcome;
 using cli::outcome_of;
 
+inline Outcome train_with(const std::string& request) { return outcome_of(words_of("train " + request)); }
+
+// The objects of a file of JSON Lines, which ends with a whole line.
+inline std::vector<nlohmann::json> json_lines_in(const std::string& path) {
+  std::vector<nlohmann::json> all;
+  std::vector<std::string> lines = split(read_text(path), '\n');
+  EXPECT_EQ(lines.back(), "") << "a last line that is not whole";
+  lines.pop_back();
+  for (const std::string& line : lines) all.push_back(nlohmann::json::parse(line));
+  return all;
+}
+
+// The steps of all runs that wrote a file of metrics.
+inline std::vector<nlohmann::json> metrics_in(const std::string& path) {
+  std::vector<nlohmann::json> steps = json_lines_in(path);
+  std::erase_if(steps, [](const nlohmann::json& line) { return line.contains("run"); });
+  return steps;
+}
+
 inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
