@@ -7,5 +7,6 @@ namespace moesh {
 
 void log_notice(std::string_view text);   // worth knowing
 void log_warning(std::string_view text);  // likely not what was meant
+void log_error(std::string_view text);    // what ends the command
 
 }  // namespace moesh

@@ -1,10 +1,11 @@
 #include "base/progress.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <unistd.h>
 
 #include <fmt/core.h>
+
+#include "base/streams.h"
 
 namespace moesh {
 namespace {
@@ -40,7 +41,7 @@ void Progress::advance(std::int64_t done, const std::string& note) {
 void Progress::print(const std::string& line) {
   clear();
   fmt::print("{}\n", line);
-  std::fflush(stdout);
+  flush_output();
   if (terminal_) draw();
 }
 
@@ -51,16 +52,15 @@ void Progress::draw() {
   const auto full = static_cast<std::size_t>(part * kBar);
   const std::string about = fmt::format("{} {}/{}  {} left  {}", title_, done_, total_, duration(left), note_);
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K[{}{}] {}", std::string(full, '#'), std::string(kBar - full, '.'), about);
-    std::fflush(stderr);
+    say(fmt::format("\r\033[K[{}{}] {}", std::string(full, '#'), std::string(kBar - full, '.'), about));
     drawn_ = true;
   } else {
-    fmt::print(stderr, "moesh: {}\n", about);
+    say(fmt::format("moesh: {}\n", about));
   }
 }
 
 void Progress::clear() {
-  if (drawn_) fmt::print(stderr, "\r\033[K");
+  if (drawn_) say("\r\033[K");
   drawn_ = false;
 }
 

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <exception>
-#include <new>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/streams.h"
 #include "base/text.h"
+#include "cli/failure.h"
 
 namespace moesh::cli {
 namespace {
@@ -124,7 +125,7 @@ std::string help_text() {
   text +=
       "\nKeys, defaults and meanings are MaxText's: `moesh help KEY`. A later key=value wins.\n"
       "`moesh COMMAND --help` tells more, with examples.\n"
-      "Exit codes: 0 done, 1 it failed, 2 the request was wrong.\n";
+      "Exit codes: 0 done, 1 it failed, 2 the request was wrong, 128 + N ended by signal N (130 for Ctrl-C).\n";
   return text;
 }
 
@@ -143,17 +144,12 @@ std::string help_text(const Command& command) {
 int run(const std::vector<std::string>& words) {
   try {
     const int code = run_checked(words);
-    if (std::fflush(stdout) != 0) fail("the output could not be written", "standard output", "is the disk full?");
+    flush_output();
     return code;
-  } catch (const Error& error) {
-    fmt::print(stderr, "moesh: error: {}\n", error.what());
-    return error.exit_code();
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "moesh: error: out of memory\n");
-    return 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "moesh: error: {} (a fault of moesh itself)\n", error.what());
-    return 1;
+  } catch (...) {
+    const Failure failure = failure_of(std::current_exception());
+    if (!failure.message.empty()) log_error(failure.message);
+    return failure.code;
   }
 }
 

@@ -59,7 +59,8 @@ extern const Command kHelp;
 std::string help_text();                    // of all commands
 std::string help_text(const Command& command);
 
-// Runs a command line; prints errors, and returns the exit code: 0 done, 1 it failed, 2 the request was wrong.
+// Runs a command line; prints errors, and returns the exit code: 0 done, 1 it failed, 2 the request was wrong,
+// 128 + N for signal N.
 int run(const std::vector<std::string>& words);
 
 }  // namespace moesh::cli

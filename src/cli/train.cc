@@ -52,8 +52,10 @@ const Command kTrain{
     "[FILE.yml] [key=value ...]",
     "trains, on the devices of a mesh that this machine plays",
     "Trains a model on this machine: prints the reference's `completed step:` line for each step and writes the same as\n"
-    "JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl. An interrupt ends the run after the step. Without\n"
-    "arguments it trains configs/first.yml: a small mixture of experts on a text that Debian ships, over eight devices.",
+    "JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl, below what earlier runs of that name wrote; a line {\"run\": ...}\n"
+    "with what was set stands before the steps of each. Ctrl-C, or SIGTERM or SIGHUP, ends the run after the step, with\n"
+    "its summary and exit code 130, 143 or 129; a second one ends it at once. Without arguments it trains\n"
+    "configs/first.yml: a small mixture of experts on a text that Debian ships, over eight devices.",
     kOptions,
     kExamples,
     run};

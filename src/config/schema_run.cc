@@ -18,7 +18,7 @@ constexpr std::string_view kHelpTracedProgramDump = "dumps of the programs that 
 constexpr Key kRun[] = {
     {"run_name", text, "", "", used,
      "name of the run: its folder under base_output_directory; empty for a name made from the date"},
-    {"base_output_directory", text, "", "", used, "folder under which runs are written; empty for the current folder"},
+    {"base_output_directory", text, "", "", used, "folder under which runs are written; empty for moesh_output"},
     {"base_config", text, "null", "", used, "file that a configuration file inherits from; read in files only"},
     {"model_name", text, "default", "", used, "preset of a known model, or the path of a YAML file; default for none"},
     {"override_model_config", boolean, "false", "", used,

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -67,7 +68,11 @@ struct Workers::State {
 
 Workers::Workers(int threads) : state_(std::make_unique<State>()) {
   const int wanted = threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  for (int i = 1; i < wanted; ++i) state_->threads.emplace_back([this] { state_->loop(); });
+  // A machine that gives no more threads is worked on with those that it gave.
+  try {
+    for (int i = 1; i < wanted; ++i) state_->threads.emplace_back([this] { state_->loop(); });
+  } catch (const std::system_error&) {
+  }
 }
 
 Workers::~Workers() {

@@ -1,9 +1,15 @@
 // Signals that ask a run to end.
 #pragma once
 
+#include <array>
+
+#include <signal.h>
+
 namespace moesh::train {
 
-// While it lives, Ctrl-C asks the loop to end after the step; a second one ends the process.
+// While it lives, the first of SIGINT (Ctrl-C), SIGTERM and SIGHUP is answered at once and asks the loop to end after
+// its step; the second ends the process. Before and afterwards they end the process as the system has it. A SIGHUP that
+// the caller ignores, as nohup does, stays ignored.
 class Interrupts {
  public:
   Interrupts();
@@ -12,10 +18,10 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
 
   bool asked() const;
-  int exit_code() const;  // 0 when nothing asked
+  int exit_code() const;  // 128 and the signal's number, as a shell says it
 
  private:
-  void (*previous_)(int);
+  std::array<struct sigaction, 3> before_;
 };
 
 }  // namespace moesh::train

@@ -175,13 +175,14 @@ int train(const TrainRequest& request, run::Workers& workers) {
     last_loss = metrics.loss;
     last_load = metrics.load;
   }
+  const bool is_interrupted = step < steps;
   const double total = std::chrono::duration<double>(Clock::now() - begin).count();
   fmt::print("\n{}{} steps in {:.1f} s, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n{}Metrics: {}\n",
-             interrupts.asked() ? "interrupted: " : "", step, total, static_cast<double>(tokens * step) / total, first_loss,
+             is_interrupted ? "interrupted: " : "", step, total, static_cast<double>(tokens * step) / total, first_loss,
              last_loss, human_bytes(static_cast<double>(trainer.pool().peak_bytes())),
              last_load.experts > 0 ? load_words(last_load, planned_bytes) : "", metrics_file.path());
   if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
-  return interrupts.exit_code();
+  return is_interrupted ? interrupts.exit_code() : 0;
 }
 
 }  // namespace moesh::train

@@ -266,22 +266,6 @@ TEST(Train, LeavesOutUpdatesThatAreNotFinite) {
   EXPECT_TRUE(any);
 }
 
-// A run that would take hours, interrupted once it has written something.
-TEST(Train, EndsAfterTheStepOnAnInterrupt) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/m.jsonl";
-  const std::string command = fmt::format(
-      "{} train {} steps=1000000000 metrics_file={} >{}/out 2>&1 & pid=$!; for i in $(seq 400); do [ -s {} ] || sleep "
-      "0.05; done; "
-      "kill -INT $pid; wait $pid",
-      test::binary(), kTinyModel, path, folder.path(), path);
-  const int status = std::system(command.c_str());
-  EXPECT_EQ(WEXITSTATUS(status), 130);
-  const std::string out = test::read_text(folder.path() + "/out");
-  EXPECT_THAT(out, HasSubstr("interrupted: "));
-  EXPECT_THAT(out, HasSubstr(fmt::format("interrupted: {} steps in ", metrics_in(path).size())));
-}
-
 double billions(std::int64_t parameters) { return static_cast<double>(parameters) / 1e9; }
 
 ModelSize size_of_model(const std::string& request, std::int64_t tokens = 1, std::int64_t length = 0) {

@@ -1,0 +1,42 @@
+#include "base/streams.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace moesh {
+namespace {
+
+bool is_open(int stream) { return ::fcntl(stream, F_GETFD) >= 0 || errno != EBADF; }
+
+// The lowest free number is taken, which is the stream's own as those below are open. Where there is no /dev/null a
+// folder is as harmless.
+void occupy(int stream) {
+  if (::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY) < 0) ::open("/", O_RDONLY);
+}
+
+}  // namespace
+
+bool occupy_streams() {
+  // A write beyond a limit on the size of files is then an error like that of a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const bool has_output = is_open(STDOUT_FILENO);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (!is_open(stream)) occupy(stream);
+  }
+  return has_output;
+}
+
+void flush_output() {
+  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
+}
+
+void say(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace moesh

@@ -1,0 +1,82 @@
+// The binary as a process of its own, with streams and signals as a test wants them.
+#pragma once
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/paths.h"
+#include "tests/support.h"
+
+namespace moesh::test {
+
+// As a shell says it: 128 and the number of the signal that killed it.
+inline int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+// The exit code of a line for the shell.
+inline int shell(const std::string& line) { return code_of(std::system(line.c_str())); }
+
+// Waits for up to a minute, and returns whether it came true.
+inline bool wait_until(const std::function<bool()>& is_true) {
+  for (int i = 0; i < 6000; ++i) {
+    if (is_true()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+// The binary in a process group of its own, with its output in files; killed if it still runs when this goes.
+class Process {
+ public:
+  Process(const std::string& words, const std::string& folder) : out_(folder + "/out"), err_(folder + "/err") {
+    std::vector<std::string> all = words_of(words);
+    all.insert(all.begin(), binary());
+    std::vector<char*> arguments;
+    for (std::string& word : all) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    id_ = ::fork();
+    if (id_ == 0) {
+      ::setpgid(0, 0);
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
+      redirect(STDOUT_FILENO, out_);
+      redirect(STDERR_FILENO, err_);
+      ::execv(arguments.front(), arguments.data());
+      ::_exit(127);
+    }
+    ::setpgid(id_, id_);
+  }
+  ~Process() {
+    if (id_ > 0) send(SIGKILL), wait();
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void send(int signal) const { ::kill(id_, signal); }
+  void send_to_group(int signal) const { ::kill(-id_, signal); }
+  int wait() {
+    int status = 0;
+    ::waitpid(id_, &status, 0);
+    id_ = 0;
+    return code_of(status);
+  }
+  std::string out() const { return read_text(out_); }
+  std::string err() const { return read_text(err_); }
+
+ private:
+  static void redirect(int stream, const std::string& path) {
+    ::dup2(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), stream);
+  }
+
+  std::string out_, err_;
+  pid_t id_ = 0;
+};
+
+}  // namespace moesh::test

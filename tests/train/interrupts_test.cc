@@ -1,0 +1,130 @@
+// Signals that end a run: after its step, with its summary; twice, at once; before the first step, as the system has
+// it.
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "tests/process.h"
+#include "tests/train/train_support.h"
+#include "tests/train/trainer_support.h"
+#include "train/interrupts.h"
+
+namespace moesh::train {
+namespace {
+
+using test::kTinyModel;
+using test::Process;
+using test::TemporaryFolder;
+using ::testing::HasSubstr;
+
+constexpr const char* kAnswer = "moesh: ending after this step; once more ends it at once\n";
+
+// A run that would take hours, once it has done a step.
+struct Endless {
+  TemporaryFolder folder;
+  std::string metrics = folder.path() + "/m.jsonl";
+  Process process{"train " + kTinyModel + " steps=1000000000 enable_checkpointing=false metrics_file=" + metrics,
+                  folder.path()};
+
+  Endless() {
+    EXPECT_TRUE(test::wait_until([&] { return test::read_text(metrics).find("\"step\": 0") != std::string::npos; }));
+  }
+  void expect_ended(int code) {
+    EXPECT_EQ(process.wait(), code);
+    EXPECT_THAT(process.out(), HasSubstr(fmt::format("interrupted: {} steps in ", test::metrics_in(metrics).size())));
+    EXPECT_EQ(process.err(), kAnswer);
+  }
+};
+
+TEST(Interrupts, EndARunAfterItsStepWithItsSummary) {
+  const std::pair<int, int> cases[] = {{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}};
+  for (const auto& [signal, code] : cases) {
+    SCOPED_TRACE(code);
+    Endless run;
+    run.process.send(signal);
+    run.expect_ended(code);
+  }
+}
+
+// `timeout` sends its signal to the process and to the group that it is in.
+TEST(Interrupts, OfOneWishAreOne) {
+  Endless run;
+  run.process.send(SIGTERM);
+  run.process.send_to_group(SIGTERM);
+  run.process.send(SIGHUP);
+  run.expect_ended(143);
+}
+
+// What a child prints on its error stream, and how it ends.
+struct Ended {
+  int code;
+  std::string err;
+};
+
+template <typename Act>
+Ended in_a_child(Act act) {
+  const TemporaryFolder folder;
+  const std::string err = folder.path() + "/err";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+    act();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return {test::code_of(status), test::read_text(err)};
+}
+
+TEST(Interrupts, AreAnsweredAtOnceAndTheSecondEndsTheProcess) {
+  const Ended once = in_a_child([] {
+    const Interrupts interrupts;
+    if (interrupts.asked()) ::_exit(1);
+    std::raise(SIGTERM);
+    if (!interrupts.asked() || interrupts.exit_code() != 143) ::_exit(2);
+  });
+  EXPECT_EQ(once.code, 0);
+  EXPECT_EQ(once.err, kAnswer);
+  const Ended twice = in_a_child([] {
+    const Interrupts interrupts;
+    std::raise(SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    std::raise(SIGINT);
+  });
+  EXPECT_EQ(twice.code, 130);
+  EXPECT_EQ(twice.err, kAnswer);
+}
+
+TEST(Interrupts, AreTheSystemsBeforeAndAfterwards) {
+  const auto handler_of = [](int signal) {
+    struct sigaction action {};
+    ::sigaction(signal, nullptr, &action);
+    return action.sa_handler;
+  };
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const auto before = handler_of(signal);
+    {
+      const Interrupts interrupts;
+      EXPECT_NE(handler_of(signal), before);
+    }
+    EXPECT_EQ(handler_of(signal), before);
+  }
+}
+
+TEST(Interrupts, LeaveAHangupIgnoredAsNohupHasIt) {
+  const Ended ended = in_a_child([] {
+    std::signal(SIGHUP, SIG_IGN);
+    const Interrupts interrupts;
+    std::raise(SIGHUP);
+    if (interrupts.asked()) ::_exit(1);
+  });
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.err, "");
+}
+
+}  // namespace
+}  // namespace moesh::train
