@@ -3,6 +3,7 @@
 #include <cassert>
 #include <map>
 
+#include "graph/slots.h"
 #include "partition/lay_out.h"
 
 namespace moesh::decode {
@@ -28,6 +29,7 @@ Program make_program(const models::ModelRequest& request, const models::DecodeSh
   assert(request.mesh != nullptr);
   Program program{*request.mesh, request.shape.vocab_size, models::build_decode_model(request, shape), {}};
   const sharding::Layout layout = partition::lay_out_decoding(program.graph, request.settings, program.mesh);
+  program.graph = graph::without_slot_masks(program.graph);
   if (program.mesh.devices() == 1) return program;
   const std::map<std::string, Spec> specs = specs_of(layout);
   std::vector<Spec> roots;

@@ -1,4 +1,5 @@
 // A model that decodes on eight devices writes what it writes on one, token by token.
+#include <limits>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -6,6 +7,7 @@
 #include "partition/collectives.h"
 #include "partition/lay_out.h"
 #include "tests/decode/decode_support.h"
+#include "tests/layout_draws.h"
 #include "tests/paths.h"
 
 namespace moesh::decode {
@@ -56,15 +58,43 @@ const Written& on_one_device(const std::string& family, std::int64_t rows) {
   return written;
 }
 
+float furthest(const Written& a, const Written& b) {
+  float off = a.logits.size() == b.logits.size() ? 0 : std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < std::min(a.logits.size(), b.logits.size()); ++i) {
+    const float here = std::abs(a.logits[i] - b.logits[i]);
+    if (!(here <= off)) off = here;  // NaN as well
+  }
+  return off;
+}
+
 void expect_same_as_one_device(const std::string& family, const std::string& layout, std::int64_t rows) {
   SCOPED_TRACE(family + " " + layout);
   const Written& one = on_one_device(family, rows);
   const Written eight = write(test::small_model(family).request + "compile_topology=cpu-8 ici_fsdp_parallelism=1 " + layout, rows);
   EXPECT_EQ(eight.ids, one.ids);
-  ASSERT_EQ(eight.logits.size(), one.logits.size());
-  float off = 0;
-  for (std::size_t i = 0; i < one.logits.size(); ++i) off = std::max(off, std::abs(eight.logits[i] - one.logits[i]));
-  EXPECT_LT(off, kNoise);
+  EXPECT_LT(furthest(eight, one), kNoise);
+}
+
+// The same on drawn layouts, unless they are refused as requests that are wrong.
+void expect_same_on_drawn_layouts(const std::string& family, std::int64_t rows, std::uint64_t draws) {
+  const Written& one = on_one_device(family, rows);
+  const cli::Session session = test::session(kSmallWidths + test::small_model(family).request + "compile_topology=cpu-1");
+  const test::RunTraits traits = test::traits_of(session);
+  std::uint64_t equal = 0;
+  for (std::uint64_t i = 0; i < draws; ++i) {
+    const std::uint64_t seed = test::sweep_setting("MOESH_SWEEP_SEED", 1) * 100 + static_cast<std::uint64_t>(rows);
+    const std::string layout = join(test::LayoutDraw(seed, i).layout(traits), " ");
+    SCOPED_TRACE(fmt::format("draw {}, {} rows of {}: {}", i, rows, family, layout));
+    try {
+      const Written made = write(test::small_model(family).request + layout, rows);
+      EXPECT_EQ(made.ids, one.ids);
+      EXPECT_LT(furthest(made, one), kNoise);
+      ++equal;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), 2) << error.what();
+    }
+  }
+  EXPECT_GE(2 * equal, draws) << "draws that are refused show little";
 }
 
 const std::string kExpertTensor = "custom_mesh_and_rule=ep-tp use_ring_of_experts=true ";
@@ -100,6 +130,12 @@ TEST_P(DecodingOnMeshesSlow, WritesALoneRow) {
   if (GetParam().family == "llama2") return;
   expect_same_as_one_device(GetParam().family, kExpertTensor + "ici_expert_parallelism=8", 1);
   expect_same_as_one_device(GetParam().family, "ici_expert_parallelism=8", 1);
+}
+
+TEST_P(DecodingOnMeshesSlow, WritesTheSameOnDrawnLayouts) {
+  const std::uint64_t draws = test::sweep_setting("MOESH_SWEEP_DRAWS", 300);
+  expect_same_on_drawn_layouts(GetParam().family, 8, draws / 20);
+  expect_same_on_drawn_layouts(GetParam().family, 1, draws / 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DecodingOnMeshesSlow, ::testing::ValuesIn(test::small_models()),

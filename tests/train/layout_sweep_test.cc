@@ -6,13 +6,12 @@
 //   MOESH_SWEEP_VERBOSE=1      each draw and its end on the error stream, and how often each refusal came
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 
 #include <gmock/gmock.h>
 
 #include "tests/paths.h"
-#include "tests/train/layout_draws.h"
+#include "tests/layout_draws.h"
 #include "tests/train/train_support.h"
 #include "train/reference_run.h"
 #include "train/verify.h"
@@ -23,13 +22,9 @@ namespace {
 using ::testing::HasSubstr;
 using test::LayoutDraw;
 using test::RunTraits;
+using test::sweep_setting;
 
 constexpr std::uint64_t kShares = 10;
-
-std::uint64_t variable(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 struct KnownRun {
   ReferenceRun run;
@@ -45,7 +40,9 @@ const KnownRun& known_run(const std::string& name) {
   if (found != known.end()) return found->second;
   KnownRun made{read_reference_run((test::kRecordedRuns / name).string()), {}};
   made.run.curve.resize(kSteps);
-  made.traits = test::traits_of(made.run.request);
+  std::vector<std::string> request = made.run.request;
+  request.emplace_back("compile_topology=cpu-1");
+  made.traits = test::traits_of(cli::open_session(request));
   return known.emplace(name, std::move(made)).first->second;
 }
 
@@ -116,9 +113,9 @@ void print(const Counts& counts) {
 class LayoutSweepSlow : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(LayoutSweepSlow, IsAsRecordedOrRefused) {
-  const std::uint64_t draws = variable("MOESH_SWEEP_DRAWS", 300), seed = variable("MOESH_SWEEP_SEED", 1);
-  const std::uint64_t first = variable("MOESH_SWEEP_FIRST", 0);
-  const bool is_verbose = variable("MOESH_SWEEP_VERBOSE", 0) != 0;
+  const std::uint64_t draws = sweep_setting("MOESH_SWEEP_DRAWS", 300), seed = sweep_setting("MOESH_SWEEP_SEED", 1);
+  const std::uint64_t first = sweep_setting("MOESH_SWEEP_FIRST", 0);
+  const bool is_verbose = sweep_setting("MOESH_SWEEP_VERBOSE", 0) != 0;
   const std::vector<std::string> names = run_names();
   Counts counts;
   for (std::uint64_t i = draws * GetParam() / kShares; i < draws * (GetParam() + 1) / kShares; ++i) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
@@ -20,17 +21,15 @@ namespace moesh::test {
 struct RunTraits {
   double rows = 8;           // of a batch
   std::int64_t microbatches = 1;
-  std::int64_t experts = 1;
+  std::int64_t experts = 1;       // 1: none
   bool has_biases = false;        // then there is no capacity path
   bool drops_tokens = false;      // then its strategy stays
   bool is_loss_of_batch = false;  // a loss of whole microbatches: their number stays
   std::vector<std::string> labels;  // of its parameters and constraints
 };
 
-inline RunTraits traits_of(const std::vector<std::string>& request) {
-  std::vector<std::string> words = request;
-  words.emplace_back("compile_topology=cpu-1");
-  const cli::Session session = cli::open_session(words);
+// Of a request opened on one device.
+inline RunTraits traits_of(const cli::Session& session) {
   const config::Settings& settings = session.loaded.settings;
   const bool balances = settings.real("load_balance_loss_weight") > 0 || settings.real("routed_bias_update_rate") > 0;
   std::set<std::string> labels{labels::mlp_no_fsdp, labels::activation_exp, labels::mlp};  // what other strategies ask for
@@ -42,6 +41,12 @@ inline RunTraits traits_of(const std::vector<std::string>& request) {
           session.shape.moe.bias, settings.real("capacity_factor") > 0, balances, {labels.begin(), labels.end()}};
 }
 
+// How many draws there are, which and how loud; see layout_sweep_test.cc.
+inline std::uint64_t sweep_setting(const char* variable, std::uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
 class LayoutDraw {
  public:
   LayoutDraw(std::uint64_t seed, std::uint64_t index) : engine_(seed * 1'000'003 + index) {}
@@ -51,13 +56,19 @@ class LayoutDraw {
     return all[below(all.size())];
   }
 
-  // key=value changes to the run's request.
-  std::vector<std::string> changes(const RunTraits& run) {
+  // A mesh, rules and a strategy, as key=value.
+  std::vector<std::string> layout(const RunTraits& run) {
     words_.clear();
     add_rule_set();
     add_mesh();
     if (chance(30)) add_own_rules(run.labels);
     if (run.experts > 1) add_experts(run);
+    return words_;
+  }
+
+  // And whatever else a training run may be changed in.
+  std::vector<std::string> changes(const RunTraits& run) {
+    layout(run);
     add_memory();
     const bool in_two = run.microbatches == 1 && !run.is_loss_of_batch && chance(15);
     if (in_two) add("gradient_accumulation_steps", 2);
