@@ -19,7 +19,9 @@ constexpr std::string_view kHelpOlmoLoader = "setting of the OLMo loader";
 constexpr Key kData[] = {
     {"dataset_type", choice, "tfds", "synthetic|text|jsonl|tokens|tfds|!hf|!grain|!c4_mlperf|!olmo_grain", used,
      "synthetic: one fixed batch; text, jsonl: files of text, as bytes; tokens: files of token ids"},
-    {"dataset_path", text, "", "", used, "file of the data"},
+    {"dataset_path", text, "", "", used, "file of the data, or folder whose files, and those below it, are read by name"},
+    {"token_bytes", choice, "detect", "detect|2|4", used,
+     "moesh's own: bytes of a token id in files of dataset_type=tokens; detect tells by their sizes and ids"},
     {"train_data_columns", texts, "[text]", "", used, "field of a line of dataset_type=jsonl that holds its document"},
     {"eval_data_columns", texts, "[text]", "", accepted, kHelpEvaluation},
     {"packing", boolean, "true", "", used,

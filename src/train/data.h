@@ -27,8 +27,8 @@ class TokenSource {
   virtual Example example(std::int64_t row, std::int64_t length) const;
 };
 
-// dataset_type: synthetic (one fixed batch), text (a file or a folder of them) or jsonl (bytes as tokens), tokens (a binary
-// file of int32 or uint16).
+// dataset_type: synthetic (one fixed batch), text or jsonl (bytes as tokens), tokens (ids of two or four bytes); all but the
+// first are files, or folders of them.
 std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load);
 
 // Each token's place in its row: the order that attention goes by.

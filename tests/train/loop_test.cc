@@ -161,7 +161,7 @@ TEST(Train, RefusesDataThatTheModelDoesNotFit) {
       train_with(kTinyModel + "dataset_type=text dataset_path=" + folder.write("a.txt", "some text") +
                  " metrics_file=" + folder.path() + "/m.jsonl");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("token 115 in row 0, the vocabulary has 23"));
+  EXPECT_THAT(outcome.err, HasSubstr("token 115 at position 0, read as a byte a token, but vocab_size=23"));
   EXPECT_EQ(train_with(kTinyModel + "dataset_type=tfds").code, 2);
 }
 

@@ -1,0 +1,38 @@
+// Rows of a batch, cut out of a sequence of tokens or made of documents.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/data.h"
+#include "train/token_sequence.h"
+
+namespace moesh::train {
+
+// Rows are gone through in blocks of all there are, each block in an order of its own.
+struct Order {
+  bool is_random = false;
+  std::int64_t seed = 0;
+
+  std::int64_t at(std::int64_t row, std::int64_t rows) const;
+};
+
+// Documents after each other, by where they begin.
+struct Documents {
+  Tokens tokens;
+  std::vector<std::int64_t> begins;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
+};
+
+// One long stream of tokens, cut into rows that overlap by the token that is only a target, round and round. Documents
+// that begin in it are segments from 1 on, with positions of their own.
+std::unique_ptr<TokenSource> rows_of_stream(std::string about, std::unique_ptr<TokenSequence> tokens,
+                                            std::vector<std::int64_t> begins, Order order);
+
+// A document a row, padded; one that is longer than `length` is cut off, or goes on in rows of its own.
+std::unique_ptr<TokenSource> rows_of_documents(std::string about, Documents documents, Order order, std::int64_t length,
+                                               bool truncates);
+
+}  // namespace moesh::train

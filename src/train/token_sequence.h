@@ -1,0 +1,53 @@
+// Token ids one after the other, in memory or in files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "train/data_files.h"
+
+namespace moesh::train {
+
+using Tokens = std::vector<std::int32_t>;
+
+class TokenSequence {
+ public:
+  virtual ~TokenSequence() = default;
+  virtual std::int64_t size() const = 0;
+  virtual void read(std::int64_t first, std::span<std::int32_t> tokens) const = 0;
+};
+
+class HeldTokens : public TokenSequence {
+ public:
+  explicit HeldTokens(Tokens tokens) : tokens_(std::move(tokens)) {}
+  std::int64_t size() const override { return static_cast<std::int64_t>(tokens_.size()); }
+  void read(std::int64_t first, std::span<std::int32_t> tokens) const override;
+
+ private:
+  Tokens tokens_;
+};
+
+// Ids of one, two or four bytes, the lowest byte first. All of them are looked at once, so that an id that the
+// vocabulary lacks is refused before anything is trained.
+class FileTokens : public TokenSequence {
+ public:
+  FileTokens(DataFiles files, int width, std::int64_t vocab_size);
+  std::int64_t size() const override { return files_.size() / width_; }
+  void read(std::int64_t first, std::span<std::int32_t> tokens) const override;
+
+ private:
+  void check_sizes() const;
+  void check_vocabulary(std::int64_t vocab_size) const;
+
+  DataFiles files_;
+  int width_;
+};
+
+// The bytes of a token id: as token_bytes says, or as the files look.
+int width_of(const DataFiles& files, const config::Settings& settings);
+
+}  // namespace moesh::train
