@@ -3,11 +3,20 @@
 #include <fmt/core.h>
 
 #include "base/streams.h"
+#include "base/terminal.h"
 
 namespace moesh {
+namespace {
 
-void log_notice(std::string_view text) { say(fmt::format("moesh: note: {}\n", text)); }
-void log_warning(std::string_view text) { say(fmt::format("moesh: warning: {}\n", text)); }
-void log_error(std::string_view text) { say(fmt::format("moesh: error: {}\n", text)); }
+// A progress display may stand on the line.
+void tell(std::string_view kind, Colour colour, std::string_view text) {
+  say(fmt::format("{}moesh: {}: {}\n", erase_line(Stream::error), painted(kind, colour, Stream::error), text));
+}
+
+}  // namespace
+
+void log_notice(std::string_view text) { tell("note", Colour::blue, text); }
+void log_warning(std::string_view text) { tell("warning", Colour::yellow, text); }
+void log_error(std::string_view text) { tell("error", Colour::red, text); }
 
 }  // namespace moesh

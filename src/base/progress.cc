@@ -1,11 +1,13 @@
 #include "base/progress.h"
 
 #include <algorithm>
-#include <unistd.h>
+#include <cmath>
 
 #include <fmt/core.h>
 
 #include "base/streams.h"
+#include "base/terminal.h"
+#include "base/text.h"
 
 namespace moesh {
 namespace {
@@ -17,50 +19,70 @@ constexpr double kRedraw = 0.1;  // seconds, on a terminal
 constexpr double kLine = 10;     // seconds, elsewhere
 constexpr int kBar = 24;         // columns
 
-std::string duration(double seconds) {
-  const auto whole = static_cast<std::int64_t>(seconds);
-  return whole >= 60 ? fmt::format("{}:{:02}", whole / 60, whole % 60) : fmt::format("{:.0f} s", seconds);
+// Rounded up, as what is left is a guess: no "0 s left" while something is.
+std::string left_words(double seconds) {
+  const double whole = std::max(1.0, std::ceil(seconds));
+  return (whole < 60 ? fmt::format("{:.0f} s", whole) : human_seconds(whole)) + " left";
 }
 
 }  // namespace
 
 Progress::Progress(std::string title, std::int64_t total)
-    : title_(std::move(title)), total_(std::max<std::int64_t>(1, total)), terminal_(isatty(STDERR_FILENO) != 0),
-      start_(Clock::now()), last_(start_) {}
+    : title_(std::move(title)), total_(std::max<std::int64_t>(1, total)), redraws_(can_redraw(Stream::error)),
+      start_(Clock::now()), last_(start_) {
+  if (redraws_) draw();
+}
 
 Progress::~Progress() { clear(); }
 
-void Progress::advance(std::int64_t done, const std::string& note) {
-  done_ = done;
+bool Progress::is_due() const { return Seconds(Clock::now() - last_).count() >= (redraws_ ? kRedraw : kLine); }
+
+void Progress::set(std::int64_t done, const std::string& note) {
+  done_ = std::min(done, total_);
   note_ = note;
-  if (Seconds(Clock::now() - last_).count() < (terminal_ ? kRedraw : kLine)) return;
-  last_ = Clock::now();
-  draw();
 }
 
-void Progress::print(const std::string& line) {
+void Progress::advance(std::int64_t done, const std::string& note) {
+  set(done, note);
+  if (is_due()) draw();
+}
+
+void Progress::advance(std::int64_t done, const std::string& note, const std::string& line) {
   clear();
   fmt::print("{}\n", line);
   flush_output();
-  if (terminal_) draw();
+  set(done, note);
+  // The display was taken away for the line.
+  if (redraws_ || is_due()) draw();
+}
+
+// "step 3/60  12 s left  loss 5.1": what is left is known once something is done.
+std::string Progress::words() const {
+  std::string text = fmt::format("{} {}/{}", title_, done_, total_);
+  if (done_ > 0) {
+    const double elapsed = Seconds(Clock::now() - start_).count();
+    text += "  " + left_words(elapsed * static_cast<double>(total_ - done_) / static_cast<double>(done_));
+  }
+  return note_.empty() ? text : text + "  " + note_;
 }
 
 void Progress::draw() {
-  const double elapsed = Seconds(Clock::now() - start_).count();
-  const double part = static_cast<double>(done_) / static_cast<double>(total_);
-  const double left = done_ > 0 ? elapsed * (1 - part) / part : 0;
-  const auto full = static_cast<std::size_t>(part * kBar);
-  const std::string about = fmt::format("{} {}/{}  {} left  {}", title_, done_, total_, duration(left), note_);
-  if (terminal_) {
-    say(fmt::format("\r\033[K[{}{}] {}", std::string(full, '#'), std::string(kBar - full, '.'), about));
-    drawn_ = true;
-  } else {
-    say(fmt::format("moesh: {}\n", about));
+  last_ = Clock::now();
+  clear();
+  if (done_ >= total_) return;
+  if (!redraws_) {
+    say(fmt::format("moesh: {}\n", words()));
+    return;
   }
+  const auto full = static_cast<std::size_t>(done_ * kBar / total_);
+  // A line that reaches the last column would wrap, and only its second half could be taken away.
+  const std::string line = fmt::format("[{}{}] {}", std::string(full, '#'), std::string(kBar - full, '.'), words());
+  say(shorten(line, columns_of(Stream::error) - 1));
+  drawn_ = true;
 }
 
 void Progress::clear() {
-  if (drawn_) say("\r\033[K");
+  if (drawn_) say(erase_line(Stream::error));
   drawn_ = false;
 }
 

@@ -7,6 +7,7 @@
 
 namespace moesh {
 
+// The line is on the error stream from the first moment until all is done or the display's end.
 class Progress {
  public:
   Progress(std::string title, std::int64_t total);
@@ -15,18 +16,21 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void advance(std::int64_t done, const std::string& note = {});
-  // A line of its own, above the display.
-  void print(const std::string& line);
+  // The same with a line for the output, which comes to stand above the display.
+  void advance(std::int64_t done, const std::string& note, const std::string& line);
 
  private:
+  void set(std::int64_t done, const std::string& note);
+  bool is_due() const;
   void draw();
   void clear();
+  std::string words() const;
 
   std::string title_;
   std::int64_t total_;
   std::int64_t done_ = 0;
   std::string note_;
-  bool terminal_;
+  bool redraws_;
   bool drawn_ = false;
   std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point last_;

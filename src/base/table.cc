@@ -1,10 +1,7 @@
 #include "base/table.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/text.h"
 
@@ -12,67 +9,191 @@ namespace moesh {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kNarrowest = 12;  // of a flexible column
+constexpr int kNarrowest = 12;      // of a column that is cut
+constexpr int kNarrowestText = 24;  // of one that wraps
+constexpr int kIndent = 6;          // of what is folded below
+constexpr int kAbsent = -1;         // width of a column that is left out
+
+using Cells = std::vector<std::string>;
+
+int total(const std::vector<int>& widths) {
+  int sum = -kGap;
+  for (const int width : widths) sum += width == kAbsent ? 0 : width + kGap;
+  return sum;
+}
+
+// What the columns need: all of their cells, and how much of that they keep on a narrow terminal.
+struct Needs {
+  std::vector<int> whole;
+  std::vector<int> least;
+};
+
+int longest_word(const std::string& cell) {
+  int longest = 0;
+  for (const std::string& word : split(cell, ' ')) longest = std::max(longest, display_width(word));
+  return longest;
+}
+
+int least_width(const Column& column, const std::string& cell) {
+  switch (column.room) {
+    case Room::none: return display_width(cell);
+    case Room::cut:
+    case Room::cut_start: return kNarrowest;
+    case Room::wrap: return std::max(kNarrowestText, longest_word(cell));
+  }
+  return 0;
+}
+
+// The widest column that can gives way first.
+void shrink(const Needs& needs, int width, std::vector<int>& widths) {
+  while (total(widths) > width) {
+    std::size_t widest = widths.size();
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      if (widths[i] > needs.least[i] && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
+    }
+    if (widest == widths.size()) return;
+    --widths[widest];
+  }
+}
+
+// Widths that fit where cutting and leaving out can bring that about; otherwise what is left is too wide.
+std::vector<int> fitted(const std::vector<Column>& columns, const Needs& needs, int width) {
+  std::vector<int> allowed = needs.whole;
+  while (true) {
+    std::vector<int> widths = allowed;
+    if (width > 0) shrink(needs, width, widths);
+    if (width == 0 || total(widths) <= width) return widths;
+    std::size_t sparest = columns.size();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const bool may_go = columns[i].spare > 0 && allowed[i] != kAbsent;
+      if (may_go && (sparest == columns.size() || columns[i].spare > columns[sparest].spare)) sparest = i;
+    }
+    if (sparest == columns.size()) return widths;
+    allowed[sparest] = kAbsent;
+  }
+}
+
+bool all_empty(const Cells& cells) {
+  return std::all_of(cells.begin(), cells.end(), [](const std::string& cell) { return cell.empty(); });
+}
+
+Cells lines_of(const std::string& cell, const Column& column, int width) {
+  switch (column.room) {
+    case Room::none: return {cell};
+    case Room::cut: return {shorten(cell, width)};
+    case Room::cut_start: return {shorten_start(cell, width)};
+    case Room::wrap: return split(wrapped(cell, width), '\n');
+  }
+  return {};
+}
+
+std::string alone_in_line(const Column& column, const std::string& cell, int width) {
+  std::string text;
+  for (const std::string& line : lines_of(cell, column, width - kIndent)) text += std::string(kIndent, ' ') + line + "\n";
+  return text;
+}
+
+Needs needs_of(const std::vector<Column>& columns, const std::vector<const Cells*>& rows) {
+  Needs needs{std::vector<int>(columns.size(), 0), std::vector<int>(columns.size(), 0)};
+  for (const Cells* cells : rows) {
+    // What stands alone in its row may run on under the columns beside it.
+    if (columns.size() > 1 && all_empty(Cells(cells->begin() + 1, cells->end()))) continue;
+    for (std::size_t i = 0; i < cells->size(); ++i) {
+      needs.whole[i] = std::max(needs.whole[i], display_width((*cells)[i]));
+      needs.least[i] = std::max(needs.least[i], least_width(columns[i], (*cells)[i]));
+    }
+  }
+  return needs;
+}
 
 std::string padded(const std::string& cell, int width, bool right) {
   const std::string space(static_cast<std::size_t>(std::max(0, width - display_width(cell))), ' ');
   return right ? space + cell : cell + space;
 }
 
+// Cells beside each other; one that wraps goes on below itself.
+std::string line_of(const std::vector<Column>& columns, const Cells& cells, const std::vector<int>& widths, int indent) {
+  std::vector<Cells> lines;
+  std::size_t height = 0;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    lines.push_back(widths[i] == kAbsent ? Cells{} : lines_of(cells[i], columns[i], widths[i]));
+    height = std::max(height, lines.back().size());
+  }
+  std::string text;
+  for (std::size_t k = 0; k < height; ++k) {
+    std::string line(static_cast<std::size_t>(indent), ' ');
+    bool is_first = true;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (widths[i] == kAbsent) continue;
+      if (!is_first) line += std::string(kGap, ' ');
+      is_first = false;
+      line += padded(k < lines[i].size() ? lines[i][k] : "", widths[i], columns[i].right);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
-std::vector<int> Table::widths(int width) const {
-  std::vector<int> needed;
-  for (const Column& column : columns_) needed.push_back(display_width(column.title));
+Cells Table::titles() const {
+  Cells titles;
+  for (const Column& column : columns_) titles.push_back(column.title);
+  return titles;
+}
+
+bool Table::has_titles() const { return !all_empty(titles()); }
+
+std::string Table::beside(const std::vector<int>& widths) const {
+  std::string text = has_titles() ? line_of(columns_, titles(), widths, 0) : "";
   for (const Row& row : rows_) {
-    for (std::size_t i = 0; i < row.cells.size(); ++i) needed[i] = std::max(needed[i], display_width(row.cells[i]));
+    if (row.group) text += "\n";
+    text += line_of(columns_, row.cells, widths, 0);
   }
-  if (width == 0) return needed;
-  const auto total = [&] { return std::accumulate(needed.begin(), needed.end(), kGap * static_cast<int>(needed.size() - 1)); };
-  // The widest flexible column gives way first.
-  while (total() > width) {
-    int widest = -1;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const bool gives = columns_[i].flexible && needed[i] > kNarrowest;
-      if (gives && (widest < 0 || needed[i] > needed[static_cast<std::size_t>(widest)])) widest = static_cast<int>(i);
+  return text;
+}
+
+// The first cell in a line of its own, the others below; where not even those fit beside each other, one a line.
+std::string Table::folded(int width) const {
+  const std::vector<Column> others(columns_.begin() + 1, columns_.end());
+  const auto rest = [](const Cells& cells) { return Cells(cells.begin() + 1, cells.end()); };
+  std::vector<Cells> rests{rest(titles())};
+  for (const Row& row : rows_) rests.push_back(row.group ? Cells(others.size()) : rest(row.cells));
+  std::vector<const Cells*> measured;
+  for (const Cells& cells : rests) measured.push_back(&cells);
+  const std::vector<int> widths = fitted(others, needs_of(others, measured), width - kIndent);
+  const bool fits = total(widths) <= width - kIndent;
+  const auto below = [&](const Cells& cells) {
+    if (all_empty(cells)) return std::string();
+    if (fits) return line_of(others, cells, widths, kIndent);
+    std::string text;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (widths[i] != kAbsent && !cells[i].empty()) text += alone_in_line(others[i], cells[i], width);
     }
-    if (widest < 0) break;
-    --needed[static_cast<std::size_t>(widest)];
+    return text;
+  };
+  std::string text = has_titles() ? columns_.front().title + "\n" + below(rests.front()) : "";
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    const Row& row = rows_[r];
+    if (row.group) {
+      Cells filled;
+      std::copy_if(row.cells.begin(), row.cells.end(), std::back_inserter(filled), [](const std::string& cell) { return !cell.empty(); });
+      text += "\n" + join(filled, "  ") + "\n";
+    } else {
+      text += row.cells.front() + "\n" + below(rests[r + 1]);
+    }
   }
-  return needed;
+  return text;
 }
 
 std::string Table::text(int width) const {
-  const std::vector<int> columns = widths(width);
-  std::string out;
-  const auto write = [&](const std::vector<std::string>& cells) {
-    std::string line;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) line += std::string(kGap, ' ');
-      const std::string cell = columns_[i].keep_end ? shorten_start(cells[i], columns[i]) : shorten(cells[i], columns[i]);
-      line += padded(cell, columns[i], columns_[i].right);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  };
-  std::vector<std::string> titles;
-  for (const Column& column : columns_) titles.push_back(column.title);
-  write(titles);
-  for (const Row& row : rows_) {
-    if (row.group) out += "\n";
-    write(row.cells);
-  }
-  return out;
-}
-
-int terminal_width() {
-  if (const char* columns = std::getenv("COLUMNS")) {
-    const auto value = parse_integer(columns);
-    if (value && *value >= 40 && *value <= 1000) return static_cast<int>(*value);
-  }
-  winsize size{};
-  if (isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) return size.ws_col;
-  return 0;
+  const Cells heads = titles();
+  std::vector<const Cells*> measured{&heads};
+  for (const Row& row : rows_) measured.push_back(&row.cells);
+  const std::vector<int> widths = fitted(columns_, needs_of(columns_, measured), width);
+  const bool fits = width == 0 || total(widths) <= width || columns_.size() == 1;
+  return fits ? beside(widths) : folded(width);
 }
 
 }  // namespace moesh

@@ -1,4 +1,4 @@
-// Tables for terminals: columns as wide as they need to be, the flexible ones cut when the terminal is narrow.
+// Tables for terminals: columns as wide as they need to be, and fewer, narrower or folded ones where the terminal is narrow.
 #pragma once
 
 #include <string>
@@ -6,11 +6,19 @@
 
 namespace moesh {
 
+// How the cells of a column make room.
+enum class Room {
+  none,       // not at all
+  cut,        // their ends are left out
+  cut_start,  // their starts are left out, as of paths
+  wrap,       // they go on in lines below
+};
+
 struct Column {
   std::string title;
-  bool right = false;     // numbers
-  bool flexible = false;  // may be cut
-  bool keep_end = false;  // cut at the start, as paths are
+  bool right = false;  // numbers
+  Room room = Room::none;
+  int spare = 0;  // the column is left out where cutting is not enough, the largest number first; 0: never
 };
 
 class Table {
@@ -20,7 +28,8 @@ class Table {
   void add(std::vector<std::string> cells) { rows_.push_back({std::move(cells), false}); }
   void add_group(std::vector<std::string> cells) { rows_.push_back({std::move(cells), true}); }  // a heading row
 
-  // `width` 0: as wide as it gets.
+  // `width` 0: as wide as it gets. Where columns that may be left out are not enough, each row is folded: its first cell in
+  // a line, the others below.
   std::string text(int width) const;
 
  private:
@@ -28,13 +37,13 @@ class Table {
     std::vector<std::string> cells;
     bool group;
   };
-  std::vector<int> widths(int width) const;
+  std::vector<std::string> titles() const;
+  bool has_titles() const;
+  std::string beside(const std::vector<int>& widths) const;
+  std::string folded(int width) const;
 
   std::vector<Column> columns_;
   std::vector<Row> rows_;
 };
-
-// Columns of the terminal on the output; 0 when it is none (a pipe or a file), unless COLUMNS says otherwise.
-int terminal_width();
 
 }  // namespace moesh

@@ -64,6 +64,24 @@ const char* skip_plus(std::string_view text) {
   return text.data() + (plus ? 1 : 0);
 }
 
+std::string wrapped_line(const std::string& line, int columns, int indent) {
+  const std::size_t blanks = std::min(line.find_first_not_of(' '), line.size());
+  const std::string start(blanks + static_cast<std::size_t>(indent), ' ');
+  std::string text;
+  std::string part = line.substr(0, blanks);
+  bool is_empty = true;
+  for (const std::string& word : split(std::string_view(line).substr(blanks), ' ')) {
+    if (!is_empty && display_width(part) + 1 + display_width(word) > columns) {
+      text += part + "\n";
+      part = start;
+      is_empty = true;
+    }
+    part += (is_empty ? "" : " ") + word;
+    is_empty = false;
+  }
+  return text + part;
+}
+
 constexpr std::size_t kLongestName = 200;  // nothing longer is a slip for a name
 
 }  // namespace
@@ -136,6 +154,14 @@ std::string human_bytes(double bytes) {
 std::string human_count(double count) {
   if (std::abs(count) < 1e6) return with_commas(static_cast<std::int64_t>(count));
   return scaled(count / 1e3, 1e3, std::array{"K", "M", "B", "T", "Q"});
+}
+
+std::string human_seconds(double seconds) {
+  if (seconds < 1) return fmt::format("{:.{}f} ms", seconds * 1e3, seconds < 0.01 ? 2 : 0);
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<std::int64_t>(seconds);
+  if (whole < 3600) return fmt::format("{}:{:02} min", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02} h", with_commas(whole / 3600), whole / 60 % 60, whole % 60);
 }
 
 std::string with_commas(std::int64_t value) {
@@ -211,6 +237,16 @@ std::string shorten_start(std::string_view text, int columns) {
     --width;
   }
   return "…" + std::string(text.substr(begin));
+}
+
+std::string wrapped(std::string_view text, int columns, int indent) {
+  std::string all;
+  for (const std::string& line : split(text, '\n')) {
+    const bool fits = columns <= 0 || display_width(line) <= columns;
+    all += (fits ? line : wrapped_line(line, columns, indent)) + "\n";
+  }
+  all.pop_back();
+  return all;
 }
 
 }  // namespace moesh

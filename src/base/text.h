@@ -21,6 +21,8 @@ std::optional<double> parse_real(std::string_view text);
 // "1.50 GiB", "640 B"; "46.7 B" for counts of parameters ("1,234" below a million).
 std::string human_bytes(double bytes);
 std::string human_count(double count);
+// "0.42 ms", "3.1 s", "12:05 min", "3:20:00 h".
+std::string human_seconds(double seconds);
 std::string with_commas(std::int64_t value);
 
 // "1 warning", "2 warnings"; for nouns that take an s.
@@ -35,5 +37,9 @@ bool is_valid_utf8(std::string_view text);
 int display_width(std::string_view text);
 std::string shorten(std::string_view text, int columns);
 std::string shorten_start(std::string_view text, int columns);
+
+// Lines broken at blanks so that none is wider than `columns` (0: as they are), what goes on indented as its line is and by
+// `indent` more. A word that is wider stays whole.
+std::string wrapped(std::string_view text, int columns, int indent = 0);
 
 }  // namespace moesh

@@ -9,8 +9,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/streams.h"
+#include "base/table.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/failure.h"
+#include "config/schema.h"
 
 namespace moesh::cli {
 namespace {
@@ -20,18 +23,40 @@ const std::array<const Command*, 7> kCommands{&kShardings, &kWhy, &kLint, &kGrap
 constexpr std::string_view kIntroduction =
     "moesh: a layout is data. Tells where every tensor of a model lies over a device mesh, why, and what it costs.\n";
 
+constexpr int kPage = 120;  // columns of help that is not shown on a terminal
+
 const Option* find_option(std::span<const Option> options, std::string_view name) {
   const auto found = std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
   return found == options.end() ? nullptr : &*found;
 }
 
-const Option& known_option(std::span<const Option> options, const std::string& name) {
+// "steps" of "--steps", "ici_fsdp_parallelism" of "-ici-fsdp-parallelism".
+std::string key_of(std::string name) {
+  name.erase(0, name.find_first_not_of('-'));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+// "--steps=3", "--steps 3", "-per-device-batch-size=1": a key as other programs spell options.
+void refuse_key_with_dashes(const std::string& word, const std::string& after) {
+  const std::size_t equals = word.find('=');
+  const std::string name = key_of(word.substr(0, equals));
+  if (config::find_key(name) == nullptr) return;
+  const std::string value = equals != std::string::npos ? word.substr(equals + 1) : after.empty() ? "VALUE" : after;
+  refuse(fmt::format("'{}' is a key, not an option: keys are given without dashes", shorten(word, 80)), "the command line",
+         shorten(name + "=" + value, 120));
+}
+
+const Option& known_option(std::span<const Option> options, const std::string& word, const std::string& after) {
+  const std::string name = word.substr(0, word.find('='));
   if (const Option* option = find_option(options, name)) return *option;
+  refuse_key_with_dashes(word, after);
   std::vector<std::string> names{"--help"};
   for (const Option& option : options) names.emplace_back(option.name);
-  const std::vector<std::string> close = nearest(name, names, 1);
+  std::vector<std::string> close = nearest(name, names, 1);
+  if (close.empty()) close = config::nearest_keys(key_of(name), 1);
   refuse(fmt::format("unknown option '{}', one of {} was expected", shorten(name, 80), join(names, ", ")),
-         "the command line", close.empty() ? "" : close.front());
+         "the command line", close.empty() ? "" : close.front() + (close.front().starts_with('-') ? "" : "=VALUE, without dashes"));
 }
 
 const Command& known_command(const std::string& name) {
@@ -45,10 +70,11 @@ const Command& known_command(const std::string& name) {
          close.empty() ? "`moesh --help` lists the commands" : "moesh " + close.front());
 }
 
+bool asks_for_help(const std::string& word) { return word == "--help" || word == "-h"; }
+
 int run_checked(const std::vector<std::string>& words) {
-  const bool wants_help = words.empty() || words[0] == "--help" || words[0] == "-h";
-  if (wants_help) {
-    fmt::print("{}", help_text());
+  if (words.empty() || asks_for_help(words[0])) {
+    print_help(help_text());
     return 0;
   }
   if (words[0] == "--version") {
@@ -57,8 +83,8 @@ int run_checked(const std::vector<std::string>& words) {
   }
   const Command& command = known_command(words[0]);
   const std::vector<std::string> rest(words.begin() + 1, words.end());
-  if (std::find(rest.begin(), rest.end(), "--help") != rest.end()) {
-    fmt::print("{}", help_text(command));
+  if (std::any_of(rest.begin(), rest.end(), asks_for_help)) {
+    print_help(help_text(command));
     return 0;
   }
   return command.run(Arguments(command.options, rest));
@@ -70,7 +96,7 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
   const Option* taking_rest = nullptr;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (!word.starts_with("--")) {
+    if (!word.starts_with('-') || word.size() == 1) {
       if (taking_rest != nullptr) {
         given_.push_back({taking_rest->name, word});
       } else if (word.find('=') != std::string::npos || word.ends_with(".yml") || word.ends_with(".yaml")) {
@@ -81,7 +107,7 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
       continue;
     }
     const std::size_t equals = word.find('=');
-    const Option& option = known_option(options, word.substr(0, equals));
+    const Option& option = known_option(options, word, i + 1 < words.size() ? words[i + 1] : "");
     taking_rest = nullptr;
     if (option.value.empty()) {
       if (equals != std::string::npos) refuse(fmt::format("{} takes no value", option.name), "the command line");
@@ -124,22 +150,26 @@ std::string help_text() {
   for (const Command* command : kCommands) text += fmt::format("  {:<10} {}\n", command->name, command->summary);
   text +=
       "\nKeys, defaults and meanings are MaxText's: `moesh help KEY`. A later key=value wins.\n"
-      "`moesh COMMAND --help` tells more, with examples.\n"
+      "`moesh COMMAND --help` (or -h) tells more, with examples; `moesh --version` which version this is.\n"
       "Exit codes: 0 done, 1 it failed, 2 the request was wrong, 128 + N ended by signal N (130 for Ctrl-C).\n";
   return text;
 }
 
 std::string help_text(const Command& command) {
-  std::string text = fmt::format("usage: moesh {} {}\n\n{}\n", command.name, command.usage, command.details);
+  const int terminal = terminal_width();
+  const int width = terminal == 0 ? kPage : terminal;
+  std::string details(command.details);
+  std::replace(details.begin(), details.end(), '\n', ' ');
+  std::string text = fmt::format("usage: moesh {} {}\n\n{}\n", command.name, command.usage, wrapped(details, width));
   if (!command.options.empty()) text += "\noptions:\n";
-  for (const Option& option : command.options) {
-    const std::string spelled = fmt::format("{} {}", option.name, option.value);
-    text += fmt::format("  {:<24} {}\n", spelled, option.help);
-  }
-  text += "\nexamples:\n";
+  Table options({{""}, {"", false, Room::wrap}});
+  for (const Option& option : command.options) options.add({fmt::format("  {} {}", option.name, option.value), std::string(option.help)});
+  text += options.text(width) + "\nexamples:\n";
   for (const std::string_view example : command.examples) text += fmt::format("  moesh {}\n", example);
   return text;
 }
+
+void print_help(const std::string& text) { fmt::print("{}", wrapped(text, terminal_width(), 2)); }
 
 int run(const std::vector<std::string>& words) {
   try {

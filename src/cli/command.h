@@ -58,6 +58,7 @@ extern const Command kHelp;
 
 std::string help_text();                    // of all commands
 std::string help_text(const Command& command);
+void print_help(const std::string& text);  // broken at the terminal's width
 
 // Runs a command line; prints errors, and returns the exit code: 0 done, 1 it failed, 2 the request was wrong,
 // 128 + N for signal N.

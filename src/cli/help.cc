@@ -4,11 +4,14 @@
 
 #include "base/error.h"
 #include "base/table.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/session.h"
 #include "config/builtin.h"
 #include "config/schema.h"
 #include "mesh/hardware.h"
+#include "train/loop.h"
 
 namespace moesh::cli {
 namespace {
@@ -49,7 +52,7 @@ int show_key(const config::Key& key) {
 int show_keys() {
   for (const config::Topic& topic : config::topics()) {
     fmt::print("{}\n", topic.title);
-    Table table({{"  key", false, false}, {"default", false, true}, {"status", false, false}, {"", false, true}});
+    Table table({{"  key"}, {"default", false, Room::cut}, {"status"}, {"", false, Room::wrap}});
     for (const config::Key& key : topic.keys) {
       table.add({"  " + std::string(key.name), shorten(key.initial.empty() ? "''" : key.initial, 28),
                  std::string(name_of(key.status)), std::string(key.help)});
@@ -59,26 +62,72 @@ int show_keys() {
   return 0;
 }
 
-// The files of a folder of configs/, each with the comment that opens it.
-int show_files(std::string_view folder, std::string_view use) {
-  for (const std::string& name : config::builtin_names(folder)) {
-    const config::BuiltinFile* file = config::find_builtin(fmt::format("{}/{}.yml", folder, name));
-    std::string about;
-    for (const std::string& line : split(file->text, '\n')) {
-      if (!line.starts_with("# ")) break;
-      about += (about.empty() ? "" : " ") + line.substr(2);
-    }
-    fmt::print("  {:<24} {}\n", name, about);
+void print_list(const Table& table, std::string_view use) {
+  const int width = terminal_width();
+  fmt::print("{}\n{}\n", table.text(width), wrapped(use, width, 2));
+}
+
+// The comment that opens a built-in file.
+std::string about(const std::string& path) {
+  std::string words;
+  for (const std::string& line : split(config::find_builtin(path)->text, '\n')) {
+    if (!line.starts_with("# ")) break;
+    words += (words.empty() ? "" : " ") + line.substr(2);
   }
-  fmt::print("\n{}\n", use);
+  return words;
+}
+
+int show_rules() {
+  Table table({{""}, {"", false, Room::wrap}});
+  for (const std::string& name : config::builtin_names("rules")) table.add({"  " + name, about("rules/" + name + ".yml")});
+  print_list(table, "custom_mesh_and_rule=NAME, or the path of a YAML file of your own");
   return 0;
 }
 
+std::string expert_words(const config::ModelShape& shape) {
+  if (!shape.is_moe()) return "-";
+  const std::string shared = shape.moe.shared_experts > 0 ? fmt::format(" + {} shared", shape.moe.shared_experts) : "";
+  return fmt::format("{} of {}{}", shape.moe.experts_per_token, shape.moe.experts, shared);
+}
+
+int show_models() {
+  Table table({{"  model"}, {"parameters", true}, {"active", true}, {"layers", true}, {"experts a token"}, {"family", false, Room::none, 1}});
+  for (const std::string& name : config::builtin_names("models")) {
+    const Session session = open_session({"model_name=" + name, "compile_topology=cpu-1"});
+    const train::ModelSize size = train::model_size(session.graph, session.shape, 1, 1);
+    table.add({"  " + name, human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
+               std::to_string(session.shape.layers), expert_words(session.shape), session.loaded.settings.text("decoder_block")});
+  }
+  print_list(table, "model_name=NAME, or the path of a YAML file of your own");
+  return 0;
+}
+
+std::string flops_words(const std::optional<double>& flops) { return flops ? fmt::format("{:.5g}", *flops / 1e12) : "-"; }
+
+std::int64_t most_devices(const mesh::Chip& chip) {
+  if (const auto* nodes = std::get_if<mesh::NodeSizes>(&chip.sizes)) return nodes->most;
+  if (const auto* any = std::get_if<mesh::AnySizes>(&chip.sizes)) return any->most;
+  std::int64_t most = 0;
+  for (const auto& grid : std::get<mesh::GridSizes>(chip.sizes).grids) most = std::max(most, mesh::chips_of(grid) * chip.devices_per_chip);
+  return most;
+}
+
 int show_hardware() {
-  for (const std::string& name : mesh::hardware_names()) fmt::print("  {}\n", name);
-  fmt::print(
-      "\ncompile_topology=NAME-SIZE, e.g. v6e-8, h100-16, cpu-8; or the path of a YAML file like "
-      "configs/hardware/*.yml\n");
+  Table table({{"  name"}, {"memory", true}, {"GB/s", true}, {"TFLOP/s", true}, {"links and their GB/s", false, Room::wrap}, {"devices", true},
+               {"a node", true, Room::none, 1}, {"", false, Room::none, 2}});
+  for (const std::string& name : mesh::hardware_names()) {
+    const mesh::Chip chip = mesh::load_builtin_chip(name);
+    std::vector<std::string> links;
+    for (const mesh::Link& link : chip.links) links.push_back(fmt::format("{} {:.4g}", link.kind, link.bytes_per_second / 1e9));
+    const auto* nodes = std::get_if<mesh::NodeSizes>(&chip.sizes);
+    table.add({"  " + name, human_bytes(static_cast<double>(chip.memory_bytes)), fmt::format("{:.5g}", chip.memory_bytes_per_second / 1e9),
+               flops_words(chip.bf16_flops_per_second), join(links, ", "), with_commas(most_devices(chip)),
+               nodes != nullptr ? std::to_string(nodes->node) : "-", chip.title});
+  }
+  print_list(table,
+             "All figures are those of one device: its memory and the speed of it, products in bfloat16, what leaves it in one direction; and "
+             "the most devices that are planned for. compile_topology=NAME-SIZE, e.g. v6e-8, h100-16, cpu-8; or the path of a YAML file like "
+             "configs/hardware/*.yml");
   return 0;
 }
 
@@ -90,18 +139,18 @@ int show_hardware() {
 
 int run(const Arguments& arguments) {
   if (arguments.words().empty()) {
-    fmt::print("{}", help_text());
+    print_help(help_text());
     return 0;
   }
   const std::string& topic = arguments.words().front();
   if (topic == "keys") return show_keys();
-  if (topic == "models") return show_files("models", "model_name=NAME, or the path of a YAML file of your own");
-  if (topic == "rules") return show_files("rules", "custom_mesh_and_rule=NAME, or the path of a YAML file of your own");
+  if (topic == "models") return show_models();
+  if (topic == "rules") return show_rules();
   if (topic == "hardware") return show_hardware();
   if (const config::Key* key = config::find_key(topic)) return show_key(*key);
   for (const Command* command : commands()) {
     if (command->name != topic) continue;
-    fmt::print("{}", help_text(*command));
+    print_help(help_text(*command));
     return 0;
   }
   refuse_topic(topic);

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/session.h"
+#include "sharding/dump.h"
 #include "sharding/lint.h"
 
 namespace moesh::cli {
@@ -23,10 +25,13 @@ int run_lint(const Arguments& arguments) {
   // What does not divide is a finding here, not the end.
   const Session session = open_session(request_alone(arguments), Evenness::reported);
   const std::vector<sharding::Finding> findings = sharding::lint(session.layout, {session.batch.micro_rows});
-  if (arguments.has("--json")) {
-    fmt::print("{}", sharding::to_json(findings));
+  if (!arguments.has("--json")) {
+    const int width = terminal_width();
+    fmt::print("{}\n\n{}", wrapped(headline(session), width, 2), sharding::to_text(findings, width));
+  } else if (arguments.has("--lint")) {
+    fmt::print("{}", sharding::to_json(session.layout, {{"findings", sharding::list_json(findings)}}));
   } else {
-    fmt::print("{}\n\n{}", headline(session), sharding::to_text(findings));
+    fmt::print("{}", sharding::to_json(findings));
   }
   return sharding::has_errors(findings) ? 1 : 0;
 }

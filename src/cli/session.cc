@@ -54,8 +54,7 @@ Session open_session(const std::vector<std::string>& arguments, Evenness evennes
 
 std::string headline(const Session& session) {
   const std::string& rules = session.layout.rule_set;
-  return fmt::format("{} on {}: {} device{} as {}, {} rules", session.shape.name, session.target.name,
-                     with_commas(session.mesh.devices()), session.mesh.devices() == 1 ? "" : "s",
+  return fmt::format("{} on {}: {} as {}, {} rules", session.shape.name, session.target.name, counted(session.mesh.devices(), "device"),
                      mesh_words(session.mesh), rules.empty() ? "default" : rules);
 }
 

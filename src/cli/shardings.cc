@@ -1,7 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/table.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/lint.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr Option kOptions[] = {
     {"--activations", "", "list activations too"},
     {"--filter", "TEXT", "only tensors whose path holds TEXT, or that bear it as a label"},
-    {"--json", "", "everything as JSON, in the format of the reference's dumps"},
+    {"--json", "", "everything as JSON, in the format of the reference's dumps; with --lint also its findings"},
     {"--diff", "KEY=VALUE...", "what these changes move, and the bytes they save or cost a device"},
     {"--lint", "", "what is odd about the layout, as `moesh lint`"},
 };
@@ -28,31 +28,59 @@ constexpr std::string_view kExamples[] = {
     "shardings model_name=llama2-7b compile_topology=v5p-16 --diff ici_fsdp_parallelism=4 ici_tensor_parallelism=2",
 };
 
+std::string filter_of(const Arguments& arguments) { return arguments.value("--filter").value_or(""); }
+
+// Of both sides what the filter keeps; a tensor may be there on one side only.
+sharding::LayoutDiff filtered_diff(const Session& before, const Session& after, const std::string& filter) {
+  sharding::LayoutDiff diff = sharding::diff(before.layout, after.layout);
+  if (filter.empty()) return diff;
+  if (!sharding::has_match(before.layout, filter)) sharding::check_filter(after.layout, filter);
+  const sharding::LayoutDiff kept =
+      sharding::diff(sharding::filtered(before.layout, filter), sharding::filtered(after.layout, filter));
+  diff.differences = kept.differences;
+  return diff;
+}
+
 int show_diff(const Session& before, const Arguments& arguments) {
   std::vector<std::string> request = arguments.request();
   for (const std::string& change : arguments.values("--diff")) request.push_back(change);
   const Session after = open_session(request);
-  const sharding::LayoutDiff diff = sharding::diff(before.layout, after.layout);
+  const sharding::LayoutDiff diff = filtered_diff(before, after, filter_of(arguments));
   if (arguments.has("--json")) {
     fmt::print("{}", sharding::to_json(diff));
     return 0;
   }
-  fmt::print("before: {}\nafter:  {}\n\n{}", headline(before), headline(after), to_text(diff, terminal_width()));
+  const int width = terminal_width();
+  const std::string heads = fmt::format("before: {}\nafter:  {}\n\n", headline(before), headline(after));
+  fmt::print("{}{}", wrapped(heads, width, 8), to_text(diff, width));
   return 0;
+}
+
+void check_lint_alone(const Arguments& arguments) {
+  for (const char* option : {"--filter", "--diff", "--activations"}) {
+    if (arguments.has(option)) {
+      refuse(fmt::format("--lint looks at the whole layout, so {} has no effect beside it", option), "the command line",
+             fmt::format("leave out --lint or {}", option));
+    }
+  }
 }
 
 int run(const Arguments& arguments) {
   const std::vector<std::string>& request = request_alone(arguments, "`moesh shardings --help` shows examples");
-  if (arguments.has("--lint")) return run_lint(arguments);
+  if (arguments.has("--lint")) {
+    check_lint_alone(arguments);
+    return run_lint(arguments);
+  }
   const Session session = open_session(request);
   if (arguments.has("--diff")) return show_diff(session, arguments);
   if (arguments.has("--json")) {
-    fmt::print("{}", sharding::to_json(session.layout));
+    sharding::check_filter(session.layout, filter_of(arguments));
+    fmt::print("{}", sharding::to_json(sharding::filtered(session.layout, filter_of(arguments))));
     return 0;
   }
-  const sharding::ReportOptions options{arguments.value("--filter").value_or(""), arguments.has("--activations"),
-                                        terminal_width()};
-  fmt::print("{}\n\n{}", headline(session), sharding::report(session.layout, options));
+  const int width = terminal_width();
+  const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width};
+  fmt::print("{}\n\n{}", wrapped(headline(session), width, 2), sharding::report(session.layout, options));
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/session.h"
 #include "config/pipeline.h"
@@ -15,6 +16,7 @@ constexpr Option kOptions[] = {
 };
 
 constexpr std::string_view kExamples[] = {
+    "train steps=5",
     "train steps=2 model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 "
     "vocab_size=256 dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 "
     "max_target_length=64",
@@ -31,17 +33,34 @@ constexpr const char* kNext =
     "                                                    the same losses under other rules\n"
     "  ./moesh shardings configs/first.yml               where every tensor of it lies\n";
 
+struct Request {
+  std::vector<std::string> words;
+  std::string about;  // what it is based on, where the user did not say; a line
+  bool is_first = false;
+};
+
+// What is tried first goes on from the example: a request that says which model it means is taken as it is.
+Request based(const std::vector<std::string>& words) {
+  const std::string named_by = config::what_names_the_model(words);
+  if (named_by.empty()) {
+    Request first{{kFirst}, fmt::format("{}, as neither a file nor a model is named\n", kFirst), true};
+    first.words.insert(first.words.end(), words.begin(), words.end());
+    return first;
+  }
+  const bool by_sizes = named_by.find('.') == std::string::npos && lower(named_by).find("model_name") == std::string::npos;
+  return {words, by_sizes ? fmt::format("the built-in base.yml, as {} is given\n", named_by) : "", false};
+}
+
 int run(const Arguments& arguments) {
-  std::vector<std::string> request = request_alone(arguments);
-  const bool is_first = request.empty();
-  if (is_first) request.emplace_back(kFirst);
-  if (const auto skew = arguments.value("--skew")) request.push_back("router_skew=" + *skew);
-  const Session session = open_session(request);
+  std::vector<std::string> words = request_alone(arguments);
+  if (const auto skew = arguments.value("--skew")) words.push_back("router_skew=" + *skew);
+  const Request request = based(words);
+  const Session session = open_session(request.words);
   const config::Settings& settings = session.loaded.settings;
   if (!config::has_pipeline(settings)) sharding::check_tolerance(session.layout, settings);
   run::Workers workers(0);
   return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target},
-                       session.mesh.devices(), headline(session), is_first ? kNext : ""},
+                       session.mesh.devices(), request.about + headline(session), request.is_first ? kNext : ""},
                       workers);
 }
 
@@ -54,8 +73,11 @@ const Command kTrain{
     "Trains a model on this machine: prints the reference's `completed step:` line for each step and writes the same as\n"
     "JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl, below what earlier runs of that name wrote; a line {\"run\": ...}\n"
     "with what was set stands before the steps of each. Ctrl-C, or SIGTERM or SIGHUP, ends the run after the step, with\n"
-    "its summary and exit code 130, 143 or 129; a second one ends it at once. Without arguments it trains\n"
-    "configs/first.yml: a small mixture of experts on a text that Debian ships, over eight devices.",
+    "its summary and exit code 130, 143 or 129; a second one ends it at once.\n"
+    "Where neither FILE.yml nor a model is named it goes on from configs/first.yml: a small mixture of experts on a text\n"
+    "that Debian ships, over eight devices. A model is named by model_name, decoder_block, head_dim,\n"
+    "global_parameter_scale and base_... sizes; other keys change the one of configs/first.yml. The first line says so.\n"
+    "On a terminal a step's line has what fits; elsewhere it is whole.",
     kOptions,
     kExamples,
     run};

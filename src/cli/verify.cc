@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/table.h"
+#include "base/terminal.h"
 #include "cli/command.h"
 #include "cli/session.h"
 #include "train/verify.h"
@@ -96,8 +97,7 @@ class Verdicts {
 
  private:
   JsonWriter json_;
-  Table table_{{{"run", false, true, true}, {"quantity", false, false}, {"error", true, false}, {"tolerance", true, false},
-                {"", false, false}, {"worst", false, true, true}}};
+  Table table_{{{"run", false, Room::cut_start}, {"quantity"}, {"error", true}, {"tolerance", true}, {""}, {"worst", false, Room::cut_start}}};
   bool all_pass_ = true;
 };
 

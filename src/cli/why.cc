@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/session.h"
@@ -48,7 +49,8 @@ int run(const Arguments& arguments) {
   if (arguments.has("--json")) {
     fmt::print("{}", sharding::why_json(session.layout, tensor));
   } else {
-    fmt::print("{}\n\n{}", headline(session), sharding::why(session.layout, tensor));
+    const int width = terminal_width();
+    fmt::print("{}\n\n{}", wrapped(headline(session), width, 2), sharding::why(session.layout, tensor, width));
   }
   return 0;
 }

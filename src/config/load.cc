@@ -1,8 +1,9 @@
 #include "config/load.h"
 
-#include <map>
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <sys/stat.h>
 
@@ -294,7 +295,27 @@ void note_accepted(const Settings& settings, std::vector<std::string>& notices) 
   notices.push_back("without effect here (`moesh help KEY` says why): " + join(names, ", ") + more);
 }
 
+bool names_a_model(std::string_view key) {
+  constexpr std::array<std::string_view, 10> kNaming{"model_name",         "decoder_block",         "global_parameter_scale",
+                                                     "base_emb_dim",       "base_mlp_dim",          "base_moe_mlp_dim",
+                                                     "base_num_decoder_layers", "base_num_query_heads", "base_num_kv_heads",
+                                                     "head_dim"};
+  return std::find(kNaming.begin(), kNaming.end(), key) != kNaming.end();
+}
+
 }  // namespace
+
+std::string what_names_the_model(const std::vector<std::string>& arguments) {
+  const CommandLine line = read_command_line(arguments);
+  if (line.file) return *line.file;
+  for (const Assignment& given : line.overrides) {
+    if (names_a_model(given.key->name)) return std::string(given.key->name);
+  }
+  for (const Assignment& given : read_environment()) {
+    if (names_a_model(given.key->name)) return given.origin.where;
+  }
+  return "";
+}
 
 Loaded load(const std::vector<std::string>& arguments) {
   Loaded loaded;

@@ -1,5 +1,6 @@
 #include "sharding/diff.h"
 
+#include <algorithm>
 #include <map>
 
 #include <fmt/core.h>
@@ -7,6 +8,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "sharding/report.h"
 
 namespace moesh::sharding {
 namespace {
@@ -55,6 +57,21 @@ std::string lies(const std::optional<Side>& side) { return side ? side->spec : "
 
 std::int64_t bytes_of(const std::optional<Side>& side) { return side ? side->bytes : 0; }
 
+// The differences of one kind, under its name.
+void add_kind(Table& table, const std::vector<Difference>& differences, int width) {
+  table.add_group({heading(differences.front().kind), "", "", ""});
+  std::vector<std::string> paths;
+  for (const Difference& d : differences) paths.push_back(d.path);
+  for (const TreeLine& line : path_lines(paths, width)) {
+    if (!line.path) {
+      table.add({line.text, "", "", ""});
+      continue;
+    }
+    const Difference& d = differences[*line.path];
+    table.add({line.text, lies(d.before), lies(d.after), signed_bytes(bytes_of(d.after) - bytes_of(d.before))});
+  }
+}
+
 void write_side(JsonWriter& json, const char* key, const std::optional<Side>& side) {
   json.key(key);
   if (!side) {
@@ -79,23 +96,19 @@ LayoutDiff diff(const Layout& before, const Layout& after) {
 
 std::string to_text(const LayoutDiff& diff, int width) {
   if (diff.differences.empty()) return "nothing moves.\n";
-  Table table({{"tensor", false, true, true},
-               {"before", false, true},
-               {"after", false, true},
-               {"bytes a device", true, false}});
-  std::string kind;
-  for (const Difference& d : diff.differences) {
-    if (d.kind != kind) table.add_group({heading(d.kind), "", "", ""});
-    kind = d.kind;
-    table.add({"  " + d.path, lies(d.before), lies(d.after), signed_bytes(bytes_of(d.after) - bytes_of(d.before))});
+  Table table({{"tensor"}, {"before"}, {"after"}, {"a device", true}});
+  for (auto first = diff.differences.begin(); first != diff.differences.end();) {
+    const auto last = std::find_if(first, diff.differences.end(), [&](const Difference& d) { return d.kind != first->kind; });
+    add_kind(table, {first, last}, width);
+    first = last;
   }
   return table.text(width) +
-         fmt::format("\n{}. Parameters and optimizer state on a device: {} -> {} ({}).\n",
+         wrapped(fmt::format("\n{}. Parameters and optimizer state on a device: {} -> {} ({}).\n",
                      diff.differences.size() == 1 ? "1 tensor moves"
                                                   : fmt::format("{} tensors move", diff.differences.size()),
                      human_bytes(static_cast<double>(diff.state_bytes_before)),
                      human_bytes(static_cast<double>(diff.state_bytes_after)),
-                     signed_bytes(diff.state_bytes_after - diff.state_bytes_before));
+                     signed_bytes(diff.state_bytes_after - diff.state_bytes_before)), width, 2);
 }
 
 std::string to_json(const LayoutDiff& diff) {

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/json.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "sharding/lint_experts.h"
 
@@ -343,29 +344,50 @@ std::string_view name_of(Severity severity) {
   return "?";
 }
 
-std::string to_text(const std::vector<Finding>& findings) {
+namespace {
+
+Colour colour_of(Severity severity) {
+  switch (severity) {
+    case Severity::error: return Colour::red;
+    case Severity::warning: return Colour::yellow;
+    case Severity::info: return Colour::blue;
+  }
+  return Colour::blue;
+}
+
+}  // namespace
+
+std::string to_text(const std::vector<Finding>& findings, int width) {
   if (findings.empty()) return "nothing odd.\n";
   std::string text;
   std::map<Severity, int> counts;
   for (const Finding& f : findings) {
     ++counts[f.severity];
-    text +=
-        fmt::format("{}: {} [{}]\n  where: {}\n  cost:  {}\n", name_of(f.severity), f.what, f.check, f.where, f.cost);
-    if (!f.fix.empty()) text += "  fix:   " + f.fix + "\n";
+    const std::string_view severity = name_of(f.severity);
+    const std::string said = wrapped(fmt::format("{}: {} [{}]\n", severity, f.what, f.check), width, 2);
+    text += painted(severity, colour_of(f.severity), Stream::out) + said.substr(severity.size());
+    text += wrapped(fmt::format("  where: {}\n  cost:  {}\n", f.where, f.cost), width, 7);
+    if (!f.fix.empty()) text += wrapped("  fix:   " + f.fix + "\n", width, 7);
   }
   return text + fmt::format("{}, {}, {}.\n", counted(counts[Severity::error], "error"),
                             counted(counts[Severity::warning], "warning"), counted(counts[Severity::info], "remark"));
 }
 
-std::string to_json(const std::vector<Finding>& findings) {
+std::string list_json(const std::vector<Finding>& findings) {
   JsonWriter json;
-  json.begin_object().key("findings").begin_array();
+  json.begin_array();
   for (const Finding& f : findings) {
     json.line().begin_object().key("severity").value(name_of(f.severity)).key("check").value(f.check);
     json.key("what").value(f.what).key("where").value(f.where).key("cost").value(f.cost).key("fix").value(f.fix);
     json.end_object();
   }
-  json.line().end_array().line().end_object();
+  json.line().end_array();
+  return json.text();
+}
+
+std::string to_json(const std::vector<Finding>& findings) {
+  JsonWriter json;
+  json.begin_object().key("findings").raw(list_json(findings)).line().end_object();
   return json.text() + "\n";
 }
 

@@ -27,8 +27,9 @@ struct LintOptions {
 std::vector<Finding> lint(const Layout& layout, const LintOptions& options);
 
 bool has_errors(const std::vector<Finding>& findings);
-std::string to_text(const std::vector<Finding>& findings);
+std::string to_text(const std::vector<Finding>& findings, int width = 0);  // of the terminal; 0: as wide as it gets
 std::string to_json(const std::vector<Finding>& findings);
+std::string list_json(const std::vector<Finding>& findings);  // the array alone
 std::string_view name_of(Severity severity);
 
 }  // namespace moesh::sharding

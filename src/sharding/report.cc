@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include <fmt/core.h>
 
+#include "base/error.h"
 #include "base/table.h"
 #include "base/text.h"
 
@@ -27,10 +29,10 @@ struct Totals {
 
 // Components in the order in which a model meets them.
 std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> by_component(
-    const std::vector<LaidTensor>& tensors, const std::string& filter) {
+    const std::vector<LaidTensor>& tensors) {
   std::map<std::string, std::vector<const LaidTensor*>> found;
   for (const LaidTensor& tensor : tensors) {
-    if (matches(tensor, filter)) found[component_of(tensor.path)].push_back(&tensor);
+    found[component_of(tensor.path)].push_back(&tensor);
   }
   std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> ordered;
   for (const std::string_view name : kOrder) {
@@ -41,38 +43,43 @@ std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> by_component
 
 std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
+// On a narrow terminal labels go first, then the number of copies, then the shape; where a tensor lies is always told.
 Table tensor_table(std::string_view title) {
-  return Table({{std::string(title), false, true, true},
-                {"shape", false, false},
-                {"labels", false, true},
-                {"spec", false, true},
-                {"bytes a device", true, false},
-                {"replicas", true, false}});
+  return Table({{std::string(title)}, {"shape", false, Room::none, 1}, {"labels", false, Room::cut, 3}, {"spec"}, {"a device", true},
+                {"replicas", true, Room::none, 2}});
 }
 
-void add_tensor(Table& table, const LaidTensor& tensor, const mesh::Mesh& mesh) {
-  table.add({"  " + tensor.path, moesh::to_string(tensor.shape), words_of(tensor.labels()),
-             to_string(without_size_one(tensor.spec, mesh), mesh), bytes_words(bytes_per_device(tensor, mesh)),
-             with_commas(replicas(tensor, mesh))});
+void add_tensors(Table& table, const std::vector<const LaidTensor*>& tensors, const mesh::Mesh& mesh, int width) {
+  std::vector<std::string> paths;
+  for (const LaidTensor* tensor : tensors) paths.push_back(tensor->path);
+  for (const TreeLine& line : path_lines(paths, width)) {
+    if (!line.path) {
+      table.add({line.text, "", "", "", "", ""});
+      continue;
+    }
+    const LaidTensor& tensor = *tensors[*line.path];
+    table.add({line.text, moesh::to_string(tensor.shape), words_of(tensor.labels()), to_string(without_size_one(tensor.spec, mesh), mesh),
+               bytes_words(bytes_per_device(tensor, mesh)), with_commas(replicas(tensor, mesh))});
+  }
 }
 
-std::string parameter_table(const Layout& layout, const ReportOptions& options) {
+std::string parameter_table(const Layout& layout, int width) {
   Table table = tensor_table("parameter");
-  for (const auto& [component, tensors] : by_component(layout.parameters, options.filter)) {
+  for (const auto& [component, tensors] : by_component(layout.parameters)) {
     Totals totals;
     for (const LaidTensor* tensor : tensors) totals.add(*tensor, layout.mesh);
     table.add_group({component, human_count(static_cast<double>(totals.elements)), "", "", bytes_words(totals.bytes), ""});
-    for (const LaidTensor* tensor : tensors) add_tensor(table, *tensor, layout.mesh);
+    add_tensors(table, tensors, layout.mesh, width);
   }
-  return table.text(options.width);
+  return table.text(width);
 }
 
-std::string activation_table(const Layout& layout, const ReportOptions& options) {
+std::string activation_table(const Layout& layout, int width) {
   Table table = tensor_table("activation");
-  for (const LaidTensor& tensor : layout.activations) {
-    if (matches(tensor, options.filter)) add_tensor(table, tensor, layout.mesh);
-  }
-  return table.text(options.width);
+  std::vector<const LaidTensor*> tensors;
+  for (const LaidTensor& tensor : layout.activations) tensors.push_back(&tensor);
+  add_tensors(table, tensors, layout.mesh, width);
+  return table.text(width);
 }
 
 std::string totals(const Layout& layout) {
@@ -88,6 +95,25 @@ std::string totals(const Layout& layout) {
       to_string(without_size_one(layout.input.spec, layout.mesh), layout.mesh));
 }
 
+// The names nearest to what matches nothing: of paths, their parts and words, and labels.
+[[noreturn]] void refuse_filter(const Layout& layout, const std::string& filter) {
+  std::set<std::string> names;
+  for (const auto* tensors : {&layout.parameters, &layout.activations}) {
+    for (const LaidTensor& tensor : *tensors) {
+      names.insert(tensor.path);
+      for (const std::string& part : split(tensor.path, '/')) {
+        names.insert(part);
+        for (const std::string& word : split(part, '_')) names.insert(word);
+      }
+      names.insert(tensor.labels().begin(), tensor.labels().end());
+    }
+  }
+  names.erase("");
+  const std::vector<std::string> close = nearest(filter, {names.begin(), names.end()});
+  refuse(fmt::format("no tensor's path holds '{}', and none bears it as a label", shorten(filter, 80)), "--filter",
+         close.empty() ? "`moesh shardings --activations` lists all paths" : "did you mean " + join(close, ", ") + "?");
+}
+
 }  // namespace
 
 std::string words_of(const Labels& labels) {
@@ -101,10 +127,43 @@ bool matches(const LaidTensor& tensor, const std::string& filter) {
          std::find(tensor.labels().begin(), tensor.labels().end(), filter) != tensor.labels().end();
 }
 
+bool has_match(const Layout& layout, const std::string& filter) {
+  const auto any = [&](const std::vector<LaidTensor>& tensors) {
+    return std::any_of(tensors.begin(), tensors.end(), [&](const LaidTensor& tensor) { return matches(tensor, filter); });
+  };
+  return any(layout.parameters) || any(layout.activations);
+}
+
+void check_filter(const Layout& layout, const std::string& filter) {
+  if (!has_match(layout, filter)) refuse_filter(layout, filter);
+}
+
+Layout filtered(const Layout& layout, const std::string& filter) {
+  Layout kept = layout;
+  std::erase_if(kept.parameters, [&](const LaidTensor& tensor) { return !matches(tensor, filter); });
+  std::set<std::string> paths;
+  for (const LaidTensor& tensor : kept.parameters) paths.insert(tensor.path);
+  std::erase_if(kept.moments, [&](const LaidTensor& moment) { return !paths.contains(moment.path.substr(moment.path.find('/') + 1)); });
+  std::erase_if(kept.activations, [&](const LaidTensor& tensor) { return !matches(tensor, filter); });
+  for (LaidTensor& tensor : kept.activations) {
+    tensor.sources.clear();
+    tensor.users.clear();
+  }
+  return kept;
+}
+
+std::vector<TreeLine> path_lines(const std::vector<std::string>& paths, int width) {
+  return width == 0 ? list_of(paths, 2) : tree_of(paths, 2);
+}
+
 std::string report(const Layout& layout, const ReportOptions& options) {
-  std::string text = parameter_table(layout, options);
-  if (options.activations) text += "\n" + activation_table(layout, options);
-  return text + "\n" + totals(layout);
+  check_filter(layout, options.filter);
+  const Layout kept = filtered(layout, options.filter);
+  std::string text;
+  if (!kept.parameters.empty()) text += parameter_table(kept, options.width) + "\n";
+  const bool only_activations = kept.parameters.empty();
+  if (options.activations || only_activations) text += activation_table(kept, options.width) + "\n";
+  return text + wrapped(totals(layout), options.width, 2);
 }
 
 }  // namespace moesh::sharding

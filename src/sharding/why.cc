@@ -156,12 +156,8 @@ std::string neighbours(const Layout& layout, const LaidTensor& tensor) {
   return text;
 }
 
-std::string dims_table(const Layout& layout, const LaidTensor& tensor) {
-  Table table({{"dim", true, false},
-               {"label", false, false},
-               {"size", true, false},
-               {"axes", false, false},
-               {"block", true, false}});
+std::string dims_table(const Layout& layout, const LaidTensor& tensor, int width) {
+  Table table({{"dim", true}, {"label"}, {"size", true}, {"axes", false, Room::wrap}, {"block", true}});
   const Shape local = shard_shape(tensor.shape, tensor.spec, layout.mesh);
   const Spec slim = without_size_one(tensor.spec, layout.mesh);
   for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
@@ -172,16 +168,17 @@ std::string dims_table(const Layout& layout, const LaidTensor& tensor) {
     table.add({std::to_string(dim), tensor.labels()[dim].empty() ? "-" : tensor.labels()[dim],
                with_commas(tensor.shape[dim]), axes.empty() ? "-" : join(axes, " x "), with_commas(local[dim])});
   }
-  return table.text(0);
+  return table.text(width);
 }
 
 std::string costs(const Layout& layout, const LaidTensor& tensor) {
   const std::int64_t local = bytes_per_device(tensor, layout.mesh);
   const std::int64_t whole = elements(tensor.shape) * size_of(tensor.dtype);
   const std::int64_t copies = replicas(tensor, layout.mesh);
-  return fmt::format("It costs {} on each of {} devices ({} whole); each shard stands on {} device{}.\n",
-                     human_bytes(static_cast<double>(local)), with_commas(layout.mesh.devices()),
-                     human_bytes(static_cast<double>(whole)), with_commas(copies), copies == 1 ? "" : "s");
+  return fmt::format("It costs {} on {} ({} whole); each shard stands on {}.\n",
+                     human_bytes(static_cast<double>(local)),
+                     layout.mesh.devices() == 1 ? "the one device" : "each of " + counted(layout.mesh.devices(), "device"),
+                     human_bytes(static_cast<double>(whole)), counted(copies, "device"));
 }
 
 }  // namespace
@@ -198,16 +195,13 @@ std::vector<const LaidTensor*> find_tensors(const Layout& layout, const std::str
   return exact.empty() ? partial : exact;
 }
 
-std::string why(const Layout& layout, const LaidTensor& tensor) {
-  std::string text = fmt::format("{}  {} {}\nlies as {}\n\n", tensor.path, moesh::to_string(tensor.shape),
-                                 name_of(tensor.dtype), spec_words(layout, tensor.spec));
-  text += dims_table(layout, tensor) + "\nRules, in order:\n";
-  Table table({{"", false, false}, {"", false, false}, {"", false, false}});
-  for (const Verdict& v : verdicts(layout, tensor)) table.add({"  " + v.where, v.rule, v.words});
-  const std::string rows = table.text(0);
-  text += rows.substr(rows.find('\n') + 1);
-  text += changes(layout, tensor) + unruled(layout, tensor) + "\n" + costs(layout, tensor);
-  return text + neighbours(layout, tensor);
+std::string why(const Layout& layout, const LaidTensor& tensor, int width) {
+  const std::string head = fmt::format("{}  {} {}\nlies as {}\n\n", tensor.path, moesh::to_string(tensor.shape),
+                                       name_of(tensor.dtype), spec_words(layout, tensor.spec));
+  Table rules({{""}, {"", false, Room::wrap}, {"", false, Room::wrap}});
+  for (const Verdict& v : verdicts(layout, tensor)) rules.add({"  " + v.where, v.rule, v.words});
+  const std::string rest = changes(layout, tensor) + unruled(layout, tensor) + "\n" + costs(layout, tensor) + neighbours(layout, tensor);
+  return wrapped(head, width, 2) + dims_table(layout, tensor, width) + "\nRules, in order:\n" + rules.text(width) + wrapped(rest, width, 2);
 }
 
 std::string why_json(const Layout& layout, const LaidTensor& tensor) {

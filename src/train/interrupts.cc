@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/terminal.h"
+
 namespace moesh::train {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr std::string_view kAnswer = "moesh: ending after this step; once more e
 constexpr std::string_view kAnswerOnATerminal = "\r\033[Kmoesh: ending after this step; once more ends it at once\n";
 
 std::atomic<int> asked_by{0};
-std::atomic<bool> is_terminal{false};
+std::atomic<bool> redraws{false};
 
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<long long>::is_always_lock_free);
 
@@ -40,7 +42,7 @@ void on_signal(int signal) {
   asked_at = now();
   asked_by = signal;
   const int error = errno;
-  const std::string_view answer = is_terminal ? kAnswerOnATerminal : kAnswer;
+  const std::string_view answer = redraws ? kAnswerOnATerminal : kAnswer;
   [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, answer.data(), answer.size());
   errno = error;
 }
@@ -49,7 +51,7 @@ void on_signal(int signal) {
 
 Interrupts::Interrupts() {
   asked_by = 0;
-  is_terminal = ::isatty(STDERR_FILENO) != 0;
+  redraws = can_redraw(Stream::error);
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;

@@ -4,12 +4,15 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <optional>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "base/streams.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "partition/collectives.h"
 #include "train/data.h"
@@ -17,6 +20,7 @@
 #include "train/interrupts.h"
 #include "train/metrics_file.h"
 #include "train/notes.h"
+#include "train/run_words.h"
 #include "train/trainer.h"
 
 namespace moesh::train {
@@ -48,6 +52,14 @@ void check_memory(const StepFootprint& needed) {
          "the machine", "a smaller model, a smaller per_device_batch_size or a shorter max_target_length");
 }
 
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// What must be seen before what follows is done, also through a pipe.
+void show(const std::string& words) {
+  fmt::print("{}", wrapped(words, columns_of(Stream::out), 2));
+  flush_output();
+}
+
 std::int64_t steps_to_train(const config::Settings& settings) {
   const std::int64_t steps = settings.integer("steps");
   const std::int64_t of_schedule = settings.integer("learning_rate_schedule_steps");
@@ -58,20 +70,6 @@ std::int64_t steps_to_train(const config::Settings& settings) {
   return steps < 0 ? of_schedule : steps;
 }
 
-// What the experts of the last step had to do, and what that cost on the wire.
-std::string load_words(const ExpertLoad& load, double planned_bytes) {
-  double worst = 0, dropped = 0, choices = 0;
-  for (std::int64_t layer = 0; layer < load.layers(); ++layer) worst = std::max(worst, load.max_over_mean(layer));
-  for (const double d : load.dropped) dropped += d;
-  for (const double t : load.tokens) choices += t;
-  std::string words = fmt::format("Experts in the last step: the busiest of a layer had {:.2f} times the mean; {:.0f} of {:.0f} choices "
-                                  "dropped", worst, dropped, choices);
-  if (load.sent.empty()) return words + ".\n";
-  const auto [least, most] = std::minmax_element(load.sent.begin(), load.sent.end());
-  return words + fmt::format("; sent to and from them {} to {} a device, {} with an even router.\n", human_bytes(*least), human_bytes(*most),
-                             human_bytes(planned_bytes));
-}
-
 // Bytes that a device sends in regions, as planned.
 double planned_in_regions(const StepPrograms& programs) {
   double bytes = 0;
@@ -79,18 +77,6 @@ double planned_in_regions(const StepPrograms& programs) {
     if (collective.in_region) bytes += collective.total_wire_bytes();
   }
   return bytes * static_cast<double>(programs.microbatches);
-}
-
-// The reference's line, which scripts read.
-std::string step_line(const StepMetrics& m, double seconds, const ModelSize& size, std::int64_t tokens, const TrainRequest& request) {
-  const auto devices = static_cast<double>(request.devices);
-  std::string line = fmt::format(
-      "completed step: {}, seconds: {:.3f}, TFLOP/s/device: {:.3f}, Tokens/s/device: {:.3f}, total_weights: {:.0f}, "
-      "loss: {:.3f}, lm_loss: {:.3f}, perplexity: {:.3f}",
-      m.step, seconds, size.step_flops / seconds / devices / 1e12, static_cast<double>(tokens) / seconds / devices,
-      m.total_weights, m.loss, m.lm_loss, std::exp(m.lm_loss));
-  if (request.shape.is_moe()) line += fmt::format(", moe_lb_loss: {:.6f}", m.balance_loss);
-  return line;
 }
 
 // What is not finite ends the run or is left out of it, and is traced to the first tensor that went bad.
@@ -140,49 +126,43 @@ int train(const TrainRequest& request, run::Workers& workers) {
   const ModelSize size = model_size(request.model, request.shape, tokens, length);
   const std::int64_t steps = steps_to_train(settings);
   const auto source = open_source(settings, request.batch.rows_to_load);
+  say_what_is_asked(settings);
+  show(header_words(request, size, source->describe(), workers));
   StepPrograms programs = step_programs(request.model, settings, request.where);
   const StepFootprint footprint = footprint_of(programs);
   check_memory(footprint);
-  const double planned_bytes = planned_in_regions(programs);
+  show(peak_words(footprint) + "\n");
+  RunSummary run;
+  run.planned_in_regions = planned_in_regions(programs);
   MetricsFile metrics_file(settings);
   Trainer trainer(std::move(programs), settings, workers);
   initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
-  say_what_is_asked(settings);
-  fmt::print("{}\n{} parameters, {} active; {} rows of {} tokens a step from {}\n", request.headline,
-             human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
-             request.batch.rows_to_train, length, source->describe());
-  fmt::print("a device: {} of parameters and moments, {} at the peak; this process, equal shards once: {}\n\n",
-             human_bytes(static_cast<double>(footprint.state_of_device)), human_bytes(static_cast<double>(footprint.peak.device)),
-             human_bytes(static_cast<double>(footprint.peak.process)));
   const Interrupts interrupts;
-  Progress progress("step", steps);
-  double first_loss = 0;
-  double last_loss = 0;
-  ExpertLoad last_load;
+  const auto devices = static_cast<double>(request.devices);
+  std::optional<Progress> progress(std::in_place, "step", steps);
   const auto begin = Clock::now();
-  std::int64_t step = 0;
-  for (; step < steps && !interrupts.asked(); ++step) {
+  for (; run.steps < steps && !interrupts.asked(); ++run.steps) {
     const auto start = Clock::now();
-    const Batch batch = make_batch(*source, step, request.batch.rows_to_load, request.batch.rows_to_train, length,
+    const Batch batch = make_batch(*source, run.steps, request.batch.rows_to_load, request.batch.rows_to_train, length,
                                    request.shape.vocab_size, trainer.pool());
     const StepMetrics metrics = trainer.step(batch);
     if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.raw_grad_norm)) report_not_finite(trainer, metrics, batch, settings);
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    metrics_file.write(metrics, seconds);
-    progress.print(step_line(metrics, seconds, size, tokens, request));
-    progress.advance(step + 1, fmt::format("loss {:.3f}", metrics.loss));
-    if (step == 0) first_loss = metrics.loss;
-    last_loss = metrics.loss;
-    last_load = metrics.load;
+    const StepSpeed speed{seconds_since(start), size.step_flops / devices, static_cast<double>(tokens) / devices};
+    metrics_file.write(metrics, speed.seconds);
+    progress->advance(run.steps + 1, fmt::format("loss {:.3f}", metrics.loss),
+                      step_line(metrics, speed, request.shape.is_moe(), columns_of(Stream::out)));
+    if (run.steps == 0) run.first_loss = metrics.loss;
+    run.last_loss = metrics.loss;
+    run.load = metrics.load;
   }
-  const bool is_interrupted = step < steps;
-  const double total = std::chrono::duration<double>(Clock::now() - begin).count();
-  fmt::print("\n{}{} steps in {:.1f} s, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n{}Metrics: {}\n",
-             is_interrupted ? "interrupted: " : "", step, total, static_cast<double>(tokens * step) / total, first_loss,
-             last_loss, human_bytes(static_cast<double>(trainer.pool().peak_bytes())),
-             last_load.experts > 0 ? load_words(last_load, planned_bytes) : "", metrics_file.path());
+  progress.reset();
+  run.interrupted = run.steps < steps;
+  run.seconds = seconds_since(begin);
+  run.tokens = static_cast<double>(tokens * run.steps);
+  run.peak_bytes = trainer.pool().peak_bytes();
+  show(fmt::format("\n{}Metrics: {}\n", summary_words(run), metrics_file.path()));
   if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
-  return is_interrupted ? interrupts.exit_code() : 0;
+  return run.interrupted ? interrupts.exit_code() : 0;
 }
 
 }  // namespace moesh::train

@@ -9,6 +9,7 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
+#include "base/progress.h"
 #include "models/model.h"
 #include "train/context_order.h"
 #include "train/initialize.h"
@@ -289,8 +290,11 @@ StepMetrics Trainer::update(const Gradients& gradients) {
 }
 
 void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, run::Workers& workers) {
+  Progress progress("parameters", static_cast<std::int64_t>(trainer.parameters().size()));
+  std::int64_t done = 0;
   for (const graph::Node& node : model.nodes) {
     if (node.op != graph::Op::parameter) continue;
+    progress.advance(done++);
     const graph::Value& value = model.value(node.results.front());
     const auto& of = std::get<graph::ParameterOf>(node.attributes);
     trainer.set_parameter(node.path, initial_value(node.path, value.shape, value.dtype, of.initializer, seed, trainer.pool(), workers));

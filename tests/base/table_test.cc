@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/table.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "tests/support.h"
 
@@ -24,11 +25,11 @@ TEST(Tables, PutABlankLineBeforeAGroup) {
   Table table({{"a"}, {"b"}});
   table.add_group({"group", ""});
   table.add({"x", "y"});
-  EXPECT_EQ(table.text(0), "a      b\n\ngroup\nx      y\n");
+  EXPECT_EQ(table.text(0), "a  b\n\ngroup\nx  y\n");
 }
 
 TEST(Tables, CutTheWidestFlexibleColumnUntilTheyFit) {
-  Table table({{"path", false, true, true}, {"words", false, true}, {"n", true}});
+  Table table({{"path", false, Room::cut_start}, {"words", false, Room::cut}, {"n", true}});
   table.add({"a/very/long/path/to/a/kernel", "some words that go on", "12"});
   const std::string text = table.text(40);
   for (const std::string& line : split(text, '\n')) EXPECT_LE(display_width(line), 40) << line;
@@ -40,6 +41,39 @@ TEST(Tables, LeaveColumnsThatDoNotGiveWay) {
   Table table({{"a"}});
   table.add({std::string(50, 'x')});
   EXPECT_EQ(table.text(40), "a\n" + std::string(50, 'x') + "\n");
+}
+
+TEST(Tables, LeaveOutColumnsWhereCuttingIsNotEnough) {
+  Table table({{"name"}, {"labels", false, Room::cut, 2}, {"shape", false, Room::none, 1}, {"spec"}});
+  table.add({"a", "a-rather-long-label", "[1, 2, 3]", "[fsdp, -]"});
+  EXPECT_EQ(table.text(80), "name  labels               shape      spec\na     a-rather-long-label  [1, 2, 3]  [fsdp, -]\n");
+  EXPECT_EQ(table.text(40), "name  labels        shape      spec\na     a-rather-lo…  [1, 2, 3]  [fsdp, -]\n");
+  EXPECT_EQ(table.text(30), "name  shape      spec\na     [1, 2, 3]  [fsdp, -]\n");
+  EXPECT_EQ(table.text(20), "name  spec\na     [fsdp, -]\n");
+}
+
+TEST(Tables, FoldRowsWhereNothingMoreCanBeLeftOut) {
+  Table table({{"name"}, {"before"}, {"after"}});
+  table.add_group({"group", "7", ""});
+  table.add({"  a-name-of-twenty-five-letters", "[fsdp, -]", "[-, fsdp]"});
+  EXPECT_EQ(table.text(40),
+            "name\n      before     after\n\ngroup  7\n  a-name-of-twenty-five-letters\n      [fsdp, -]  [-, fsdp]\n");
+  EXPECT_EQ(table.text(22),
+            "name\n      before\n      after\n\ngroup  7\n  a-name-of-twenty-five-letters\n      [fsdp, -]\n      [-, fsdp]\n");
+}
+
+TEST(Tables, WrapWhatMayGoOnBelow) {
+  Table table({{""}, {"", false, Room::wrap}});
+  table.add({"key", "one two three four five six seven eight nine"});
+  table.add({"b", "ten"});
+  EXPECT_EQ(table.text(30), "key  one two three four five\n     six seven eight nine\nb    ten\n");
+}
+
+TEST(Tables, LetAHeadingRunOnUnderTheColumnsBesideIt) {
+  Table table({{"name"}, {"n", true}});
+  table.add({"a/heading/that/is/long/", ""});
+  table.add({"  leaf", "1"});
+  EXPECT_EQ(table.text(0), "name    n\na/heading/that/is/long/\n  leaf  1\n");
 }
 
 TEST(Tables, CountColumnsNotBytes) {

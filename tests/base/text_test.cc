@@ -142,6 +142,22 @@ TEST(Counted, GivesTheNounItsNumber) {
   EXPECT_EQ(counted(1234, "remark"), "1,234 remarks");
 }
 
+TEST(Units, SayHowLongItTook) {
+  EXPECT_EQ(human_seconds(0.00042), "0.42 ms");
+  EXPECT_EQ(human_seconds(0.25), "250 ms");
+  EXPECT_EQ(human_seconds(3.14), "3.1 s");
+  EXPECT_EQ(human_seconds(725), "12:05 min");
+  EXPECT_EQ(human_seconds(12000), "3:20:00 h");
+}
+
+TEST(Wrapped, BreaksLinesAtBlanks) {
+  EXPECT_EQ(wrapped("one two three four\nfive", 9), "one two\nthree\nfour\nfive");
+  EXPECT_EQ(wrapped("  one two three", 9, 2), "  one two\n    three");
+  EXPECT_EQ(wrapped("a-very-long-word b", 5), "a-very-long-word\nb");
+  EXPECT_EQ(wrapped("as it is, however long", 0), "as it is, however long");
+  EXPECT_EQ(wrapped("ends here\n", 40), "ends here\n");
+}
+
 TEST(Errors, SayWhereWhatAndTheFix) {
   EXPECT_STREQ(Error({Fault::bad_request, "what", "where", "fix"}).what(), "where: what\n  fix: fix");
   EXPECT_STREQ(Error({Fault::bad_request, "what", "", ""}).what(), "what");

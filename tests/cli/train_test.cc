@@ -22,7 +22,7 @@ TEST(TrainCommand, PrintsALineAStepAndWritesTheSame) {
   const test::TemporaryFolder folder;
   const Outcome done = outcome(kTiny + folder.path());
   EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_THAT(done.out, StartsWith("default on cpu-1: 1 device as one device, default rules\n"));
+  EXPECT_THAT(done.out, StartsWith("the built-in base.yml, as base_num_decoder_layers is given\ndefault on cpu-1: 1 device as one device, default rules\n"));
   EXPECT_THAT(done.out, HasSubstr("\ncompleted step: 0, seconds: "));
   EXPECT_THAT(done.out, HasSubstr("\ncompleted step: 1, seconds: "));
   const std::string path = folder.path() + "/r/metrics.jsonl";

@@ -1,0 +1,95 @@
+#include "train/run_words.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "run/cpu/isa.h"
+
+namespace moesh::train {
+namespace {
+
+std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+std::int64_t state_of_device(const sharding::Layout& layout) {
+  std::int64_t bytes = 0;
+  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
+    for (const sharding::LaidTensor& tensor : *tensors) bytes += bytes_per_device(tensor, layout.mesh);
+  }
+  return bytes;
+}
+
+// A field of the step's line, and how soon it is left out: 0 for never, then the largest first.
+struct Field {
+  std::string text;
+  int spare = 0;
+};
+
+std::string joined(const std::vector<Field>& fields) {
+  std::vector<std::string> words;
+  for (const Field& field : fields) words.push_back(field.text);
+  return join(words, ", ");
+}
+
+// What the experts of the last step had to do, and what that cost on the wire.
+std::string load_words(const RunSummary& run) {
+  const ExpertLoad& load = run.load;
+  double worst = 0, dropped = 0, choices = 0;
+  for (std::int64_t layer = 0; layer < load.layers(); ++layer) worst = std::max(worst, load.max_over_mean(layer));
+  for (const double d : load.dropped) dropped += d;
+  for (const double t : load.tokens) choices += t;
+  std::string words = fmt::format("Experts in the last step: the busiest of a layer had {:.2f} times the mean; {:.0f} of {} dropped", worst,
+                                  dropped, counted(static_cast<std::int64_t>(choices), "choice"));
+  if (load.sent.empty()) return words + ".\n";
+  const auto [least, most] = std::minmax_element(load.sent.begin(), load.sent.end());
+  return words + fmt::format(".\nSent to and from them: {} to {} a device, {} with an even router.\n", human_bytes(*least), human_bytes(*most),
+                             human_bytes(run.planned_in_regions));
+}
+
+}  // namespace
+
+std::string header_words(const TrainRequest& request, const ModelSize& size, const std::string& data, const run::Workers& workers) {
+  return fmt::format("{}\n{} parameters, {} active; {} of {} a step from {}\n{} of this machine ({}) play{} {}, each with {} of parameters "
+                     "and moments\n",
+                     request.headline, human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
+                     counted(request.batch.rows_to_train, "row"), counted(request.settings.integer("max_target_length"), "token"), data,
+                     counted(workers.threads(), "core"), name_of(run::cpu::chosen_isa()), workers.threads() == 1 ? "s" : "",
+                     counted(request.devices, "device"), bytes_words(state_of_device(request.where.layout)));
+}
+
+std::string peak_words(const StepFootprint& footprint) {
+  return fmt::format("at the peak a device holds {}; this process, equal shards once: {}\n", bytes_words(footprint.peak.device),
+                     bytes_words(footprint.peak.process));
+}
+
+std::string step_line(const StepMetrics& m, const StepSpeed& speed, bool is_moe, int columns) {
+  std::vector<Field> fields{
+      {fmt::format("completed step: {}", m.step)},
+      {fmt::format("seconds: {:.3f}", speed.seconds)},
+      {fmt::format("TFLOP/s/device: {:.3f}", speed.flops / speed.seconds / 1e12), 2},
+      {fmt::format("Tokens/s/device: {:.3f}", speed.tokens / speed.seconds), 1},
+      {fmt::format("total_weights: {:.0f}", m.total_weights), 6},
+      {fmt::format("loss: {:.3f}", m.loss)},
+      {fmt::format("lm_loss: {:.3f}", m.lm_loss), 4},
+      {fmt::format("perplexity: {:.3f}", std::exp(m.lm_loss)), 3},
+  };
+  if (is_moe) fields.push_back({fmt::format("moe_lb_loss: {:.6f}", m.balance_loss), 5});
+  while (columns > 0 && display_width(joined(fields)) > columns) {
+    const auto most = std::max_element(fields.begin(), fields.end(), [](const Field& a, const Field& b) { return a.spare < b.spare; });
+    if (most->spare == 0) break;
+    fields.erase(most);
+  }
+  return joined(fields);
+}
+
+std::string summary_words(const RunSummary& run) {
+  const std::string ended = run.interrupted ? "interrupted: " : "";
+  if (run.steps == 0) return ended + "no step was made" + (run.interrupted ? ".\n" : ", as steps=0 asks.\n");
+  return fmt::format("{}{} in {}, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n{}", ended, counted(run.steps, "step"),
+                     human_seconds(run.seconds), run.tokens / run.seconds, run.first_loss, run.last_loss, bytes_words(run.peak_bytes),
+                     run.load.experts > 0 ? load_words(run) : "");
+}
+
+}  // namespace moesh::train

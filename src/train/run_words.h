@@ -1,0 +1,40 @@
+// What a run prints: its header, a line a step, and the summary.
+#pragma once
+
+#include <string>
+
+#include "run/workers.h"
+#include "train/loop.h"
+
+namespace moesh::train {
+
+// What is trained on what: all that is known before the step is planned.
+std::string header_words(const TrainRequest& request, const ModelSize& size, const std::string& data, const run::Workers& workers);
+
+// What planning the step tells of memory.
+std::string peak_words(const StepFootprint& footprint);
+
+struct StepSpeed {
+  double seconds = 0;
+  double flops = 0;  // a device
+  double tokens = 0;  // a device
+};
+
+// The reference's line, which scripts read, whole when `columns` is 0. On a terminal what fits: fields are left out, the
+// least telling first.
+std::string step_line(const StepMetrics& metrics, const StepSpeed& speed, bool is_moe, int columns);
+
+struct RunSummary {
+  std::int64_t steps = 0;
+  bool interrupted = false;
+  double seconds = 0;
+  double tokens = 0;  // of all steps
+  double first_loss = 0;
+  double last_loss = 0;
+  std::int64_t peak_bytes = 0;
+  ExpertLoad load = {};           // of the last step
+  double planned_in_regions = 0;  // bytes that a device sends there, with an even router
+};
+std::string summary_words(const RunSummary& run);
+
+}  // namespace moesh::train
