@@ -130,17 +130,21 @@ class LayoutDraw {
     devices_ *= slices;
   }
 
-  // Some labels on other axes, in any order.
-  void add_own_rules(const std::vector<std::string>& labels) {
+  // Some labels on other axes; seldom all labels, in any order, in place of the rule set.
+  void add_own_rules(std::vector<std::string> labels) {
+    const bool replaces = chance(20);
+    std::shuffle(labels.begin(), labels.end(), engine_);
+    if (!replaces) labels.resize(std::min(labels.size(), 1 + below(4)));
     std::vector<std::string> rules;
-    for (std::size_t i = 1 + below(4); i > 0; --i) {
+    for (const std::string& label : labels) {
       std::vector<std::string> axes;
-      for (std::size_t k = below(4); k > 0; --k) {
+      for (std::size_t k = below(replaces ? 3 : 4); k > 0; --k) {
         const std::string& axis = chance(85) ? one_of(used_axes_) : any_axis();
         if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
       }
-      rules.push_back(fmt::format("[{},[{}]]", one_of(labels), join(axes, ",")));
+      rules.push_back(fmt::format("[{},[{}]]", label, join(axes, ",")));
     }
+    if (replaces) add("override_logical_axis_rules", true);
     add("logical_axis_rules", fmt::format("[{}]", join(rules, ",")));
   }
 
