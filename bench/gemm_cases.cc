@@ -112,7 +112,7 @@ void Trial::fill(void* data, std::int64_t count, unsigned seed) const {
 
 void Trial::lay_batch() {
   const std::int64_t bytes = size_of(a_.dtype), m = of_.rows, n = of_.columns, k = of_.depth;
-  const auto at = [&](const run::View& view, std::int64_t element) { return view.as<std::byte>() + element * bytes; };
+  const auto at = [&](const run::View& view, std::int64_t element) { return view.raw() + element * bytes; };
   for (std::int64_t i = 0; i < of_.batch; ++i) {
     const bool a_turned = of_.layout == Layout::a_turned, b_turned = of_.layout == Layout::b_turned;
     problem_.products.push_back({m,
@@ -126,7 +126,7 @@ void Trial::lay_batch() {
 
 void Trial::lay_groups() {
   const std::int64_t bytes = size_of(a_.dtype), m = of_.rows, n = of_.columns, k = of_.depth;
-  const auto at = [&](const run::View& view, std::int64_t element) { return view.as<std::byte>() + element * bytes; };
+  const auto at = [&](const run::View& view, std::int64_t element) { return view.raw() + element * bytes; };
   std::int64_t begin = 0;
   for (std::size_t e = 0; e < of_.groups.size(); ++e) {
     const std::int64_t size = of_.groups[e], expert = static_cast<std::int64_t>(e);
@@ -181,6 +181,6 @@ std::vector<float> Trial::result() const {
   return all;
 }
 
-void Trial::clear_result() { std::fill_n(c_.as<std::byte>(), c_.count() * size_of(c_.dtype), std::byte{0}); }
+void Trial::clear_result() { std::fill_n(c_.raw(), c_.count() * size_of(c_.dtype), std::byte{0}); }
 
 }  // namespace moesh::bench

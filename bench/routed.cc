@@ -94,18 +94,18 @@ class Trial {
         target_(mesh::target_of(loaded_.settings)), mesh_(mesh::build_mesh(loaded_.settings, target_)),
         pool_(run::Pool::create()), executor_(workers, pool_, mesh_), tokens_(options.number("tokens")) {
     build();
-    executor_.set_watch([this](const graph::Node& node, const std::vector<run::Placed>&) {
-      const auto now = Clock::now();
-      (is_product_or_wire(node) ? rest_ : work_) += std::chrono::duration<double>(now - last_).count();
-      last_ = now;
-    });
   }
 
   // Seconds of what is measured, and of products and wire.
   std::pair<double, double> run() {
     work_ = rest_ = 0;
     last_ = Clock::now();
-    executor_.run(graph_, feeds_);
+    const auto watch = [this](const graph::Node& node, const std::vector<run::Placed>&) {
+      const auto now = Clock::now();
+      (is_product_or_wire(node) ? rest_ : work_) += std::chrono::duration<double>(now - last_).count();
+      last_ = now;
+    };
+    executor_.run(graph_, feeds_, {watch});
     return {work_, rest_};
   }
 

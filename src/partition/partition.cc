@@ -1,7 +1,6 @@
 #include "partition/partition.h"
 
 #include <algorithm>
-#include <cassert>
 #include <map>
 #include <memory>
 
@@ -111,11 +110,15 @@ class Walk {
     return made;
   }
 
+  [[noreturn]] void no_layout() const {
+    fail("no collectives lead from one layout to another", path_, "choose another rule set or mesh, and report this one");
+  }
+
   // The value in a layout: as it exists already, or by collectives from the version that is cheapest to start from.
   ValueId version(ValueId id, const Spec& goal) {
     double seconds = 0;
     const std::optional<Spec> from = cheapest_version(candidate(id), goal, work_.prices, &seconds);
-    assert(from && "a layout that no collective leads to");
+    if (!from) no_layout();
     ValueId at_version = *std::find_if(versions(id).begin(), versions(id).end(), [&](ValueId v) { return spec_of_version(v) == *from; });
     for (const ReshardStep& step : reshard_steps(spec_of_version(at_version), goal, mesh())) {
       const ValueId next = add_value(value(id).shape, value(id).dtype, step.result);
@@ -175,7 +178,7 @@ class Walk {
     if (work_.request.explicit_mode && !is_told(node)) question.agreed = agreed_places(question, mesh());
     const Answers& answers = answer(question);
     if (question.agreed && answers.best.results.size() != node.results.size()) refuse_uneven_agreement(question, mesh());
-    assert(answers.best.results.size() == node.results.size() && "whole operands are always possible");
+    if (answers.best.results.size() != node.results.size()) no_layout();
     note(question, answers);
     Node copy = node;
     for (std::size_t i = 0; i < node.operands.size(); ++i) copy.operands[i] = version(node.operands[i], answers.best.operands[i]);

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "base/error.h"
+
 namespace moesh::partition {
 namespace {
 
@@ -37,8 +39,7 @@ class Way {
     while (now_ != to_) {
       const bool moved = arrive(Kind::slice) || arrive(Kind::reduce_scatter) || exchange() || reduce() || reorder() ||
                          gather(true) || gather(false);
-      assert(moved && "no way between two layouts");
-      if (!moved) break;
+      if (!moved) fail("no collectives lead from one layout to another", "", "choose another rule set or mesh, and report this one");
     }
     return std::move(steps_);
   }

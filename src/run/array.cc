@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
 
 namespace moesh::run {
 namespace {
@@ -60,7 +63,9 @@ void Pool::give_back(void* buffer, std::size_t size) {
 }
 
 Array reshaped(const Array& array, Shape shape) {
-  assert(elements(shape) == array.view.count());
+  if (elements(shape) != array.view.count()) {
+    fail(fmt::format("{} seen as {}, which has other many elements", to_string(array.view.shape), to_string(shape)));
+  }
   Array seen = array;
   seen.view.shape = std::move(shape);
   return seen;

@@ -22,6 +22,7 @@ struct Array {
   T* as() const {
     return view.as<T>();
   }
+  std::byte* raw() const { return view.raw(); }
 };
 
 // Hands out buffers and takes them back for reuse. Outlives its arrays' use: they hold on to it.

@@ -1,7 +1,6 @@
 #include "run/executor.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <numeric>
 
@@ -42,7 +41,7 @@ struct Stacked {
   }
 
   std::byte* block(const View& view, std::int64_t row, std::int64_t iteration) const {
-    return view.as<std::byte>() + (row * iterations + iteration) * inner_bytes;
+    return view.raw() + (row * iterations + iteration) * inner_bytes;
   }
 };
 
@@ -62,7 +61,7 @@ Array slice_of(const Array& stacked, const graph::RepeatOf& of, int position, st
   Array slice = pool.allocate(std::move(shape), stacked.view.dtype);
   if (pool.only_counts()) return slice;
   for (std::int64_t row = 0; row < layout.outer; ++row) {
-    std::memcpy(slice.as<std::byte>() + row * layout.inner_bytes, layout.block(stacked.view, row, iteration),
+    std::memcpy(slice.raw() + row * layout.inner_bytes, layout.block(stacked.view, row, iteration),
                 static_cast<std::size_t>(layout.inner_bytes));
   }
   return slice;
@@ -78,10 +77,11 @@ Placed slice_of(const Placed& stacked, const graph::RepeatOf& of, int position, 
   return slice;
 }
 
-void put_slice(const Array& slice, const Array& stacked, const graph::RepeatOf& of, int position, std::int64_t iteration) {
+void put_slice(const Array& slice, const Array& stacked, const graph::RepeatOf& of, int position,
+               std::int64_t iteration) {
   const Stacked layout(stacked.view, of.sizes, position);
   for (std::int64_t row = 0; row < layout.outer; ++row) {
-    std::memcpy(layout.block(stacked.view, row, iteration), slice.as<std::byte>() + row * layout.inner_bytes,
+    std::memcpy(layout.block(stacked.view, row, iteration), slice.raw() + row * layout.inner_bytes,
                 static_cast<std::size_t>(layout.inner_bytes));
   }
 }
@@ -92,41 +92,55 @@ Shape begins(const std::vector<Range>& block) {
   return shape;
 }
 
-}  // namespace
-
-// For each node, the values that nobody needs after it.
-const std::vector<std::vector<ValueId>>& Executor::last_uses(const Graph& graph) {
-  const auto [entry, is_new] = last_uses_.try_emplace(&graph);
-  if (!is_new) return entry->second;
+// Results are needed to the end, a value that nobody reads until it is made.
+std::vector<std::size_t> last_uses_of(const Graph& graph) {
   std::vector<std::size_t> last(graph.values.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId id : graph.nodes[i].operands) last[static_cast<std::size_t>(id)] = i;
     for (const ValueId id : graph.nodes[i].results) last[static_cast<std::size_t>(id)] = i;
   }
   for (const ValueId id : graph.results) last[static_cast<std::size_t>(id)] = graph.nodes.size();
-  entry->second.resize(graph.nodes.size());
-  for (std::size_t id = 0; id < last.size(); ++id) {
-    if (last[id] < graph.nodes.size()) entry->second[last[id]].push_back(static_cast<ValueId>(id));
-  }
-  return entry->second;
+  return last;
 }
 
-std::vector<Placed> Executor::run(const Graph& graph, std::vector<Placed> feeds) {
-  const auto& dying = last_uses(graph);
-  Values values(graph.values.size());
+// Kernels go by the graph's shapes and types, whatever the buffer is.
+void check_feeds(const Graph& graph, const std::vector<Placed>& feeds) {
+  std::size_t fed = 0;
+  for (const Node& node : graph.nodes) {
+    if (!is_root(node)) continue;
+    const graph::Value& root = graph.value(node.results.front());
+    if (fed == feeds.size() || !feeds[fed]) fail("a program is run without a value for this", node.path);
+    const Placed& feed = feeds[fed++];
+    const DType dtype = feed.shards.front().view.dtype;
+    if (feed.shape == root.shape && dtype == root.dtype) continue;
+    fail(fmt::format("a program takes {} {}, it is given {} {}", name_of(root.dtype), to_string(root.shape),
+                     name_of(dtype), to_string(feed.shape)),
+         node.path);
+  }
+  if (fed < feeds.size()) fail(fmt::format("{} values for a program that takes {}", feeds.size(), fed));
+}
+
+}  // namespace
+
+std::vector<Placed> Executor::run(const Graph& graph, std::vector<Placed> feeds, const Observers& observers) {
+  check_feeds(graph, feeds);
+  Frame frame{graph, observers, last_uses_of(graph), std::vector<Placed>(graph.values.size())};
   std::size_t fed = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (is_root(node)) {
-      assert(feeds[fed].shape == graph.value(node.results.front()).shape);
-      values[static_cast<std::size_t>(node.results.front())] = std::move(feeds[fed++]);
+      frame.value(node.results.front()) = std::move(feeds[fed++]);
     } else {
-      run_node(graph, node, values);
+      run_node(node, frame);
     }
-    for (const ValueId id : dying[i]) values[static_cast<std::size_t>(id)] = {};
+    for (const std::vector<ValueId>* ids : {&node.operands, &node.results}) {
+      for (const ValueId id : *ids) {
+        if (frame.last_uses[static_cast<std::size_t>(id)] == i) frame.value(id) = {};
+      }
+    }
   }
   std::vector<Placed> results;
-  for (const ValueId id : graph.results) results.push_back(values[static_cast<std::size_t>(id)]);
+  for (const ValueId id : graph.results) results.push_back(frame.value(id));
   return results;
 }
 
@@ -138,21 +152,22 @@ std::vector<Array> Executor::run(const Graph& graph, std::vector<Array> feeds) {
   return results;
 }
 
-void Executor::run_node(const Graph& graph, const Node& node, Values& values) {
-  const auto operand = [&](std::size_t i) -> Placed& { return values[static_cast<std::size_t>(node.operands[i])]; };
-  const auto result = [&](std::size_t i) -> Placed& { return values[static_cast<std::size_t>(node.results[i])]; };
+void Executor::run_node(const Node& node, Frame& frame) {
   switch (node.op) {
-    case Op::constraint: result(0) = operand(0); break;
-    case Op::reshard: result(0) = reshard(operand(0), graph.value(node.results[0]).spec, mesh_, *pool_, workers_); break;
-    case Op::repeat: run_repeat(graph, node, values); break;
-    case Op::region: run_region(graph, node, values); break;
+    case Op::constraint: frame.value(node.results[0]) = frame.value(node.operands[0]); break;
+    case Op::reshard:
+      frame.value(node.results[0]) =
+          reshard(frame.value(node.operands[0]), frame.graph.value(node.results[0]).spec, mesh_, *pool_, workers_);
+      break;
+    case Op::repeat: run_repeat(node, frame); break;
+    case Op::region: run_region(node, frame); break;
     case Op::stage_state: fail("pipeline stages are laid out but not run yet", node.path, "ici_pipeline_parallelism=1");
-    default: run_op(graph, node, values);
+    default: run_op(node, frame);
   }
-  if (!watch_) return;
+  if (!frame.observers.watch) return;
   std::vector<Placed> made;
-  for (std::size_t i = 0; i < node.results.size(); ++i) made.push_back(result(i));
-  watch_(node, made);
+  for (const ValueId id : node.results) made.push_back(frame.value(id));
+  frame.observers.watch(node, made);
 }
 
 namespace {
@@ -161,10 +176,10 @@ std::int64_t sum_of(const Array& sizes) {
   return std::accumulate(sizes.as<std::int32_t>(), sizes.as<std::int32_t>() + sizes.view.count(), std::int64_t{0});
 }
 
-// Whether a result may take its first operand's buffer: nobody else will read it.
-bool may_take_buffer(const Node& node, const Placed& operand, const std::vector<ValueId>& dying) {
-  if (std::find(dying.begin(), dying.end(), node.operands[0]) == dying.end()) return false;
-  return std::all_of(operand.shards.begin(), operand.shards.end(), [](const Array& a) { return a.storage.use_count() == 1; });
+// Whether a result may take this operand's buffer once nobody needs the operand: no other value lies in it.
+bool owns_buffers(const Placed& operand) {
+  return std::all_of(operand.shards.begin(), operand.shards.end(),
+                     [](const Array& a) { return a.storage.use_count() == 1; });
 }
 
 // How many of the rows that a result has room for are there. `own`: this device's operands.
@@ -185,16 +200,18 @@ std::int64_t rows_made(const Node& node, const Shape& shape, const std::function
 
 }  // namespace
 
-// Once for each coordinate along the axes over which an operand's or a result's shards differ: elsewhere devices would do
-// the same again.
-void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
+// Once for each coordinate along the axes over which an operand's or a result's shards differ: elsewhere devices would
+// do the same again.
+void Executor::run_op(const Node& node, Frame& frame) {
+  const Graph& graph = frame.graph;
   Kernel kernel = find_cpu_kernel(node.op);
   if (kernel == nullptr) kernel = plain::find_kernel(node.op);
-  if (kernel == nullptr && node.op != Op::reshape) fail(fmt::format("{} cannot be run yet", name_of(node.op)), node.path);
+  if (kernel == nullptr && node.op != Op::reshape)
+    fail(fmt::format("{} cannot be run yet", name_of(node.op)), node.path);
   std::vector<const Placed*> operands;
   std::vector<ShardAxes> operand_axes;
   for (const ValueId id : node.operands) {
-    operands.push_back(&values[static_cast<std::size_t>(id)]);
+    operands.push_back(&frame.value(id));
     operand_axes.emplace_back(operands.back()->spec, mesh_);
   }
   std::vector<Placed> results;
@@ -202,23 +219,26 @@ void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
   const ShardAxes all(results.front().spec, mesh_);
   const auto* of_group = std::get_if<graph::GroupOf>(&node.attributes);
   const Group group(of_group == nullptr || pool_->only_counts() ? sharding::AxisList{} : of_group->axes, mesh_);
-  // A device that is planned for alone has to gather the tokens of its group before it can take rows of them; here, where all
-  // devices are in reach, nothing is gathered.
+  // A device that is planned for alone has to gather the tokens of its group before it can take rows of them; here,
+  // where all devices are in reach, nothing is gathered.
   Array gathered;
   if (pool_->only_counts() && mesh_.axes().empty() && node.op == Op::fetch_rows && of_group->members > 1) {
     Shape shape = operands[0]->shape;
     shape[0] *= of_group->members;
     gathered = pool_->allocate(std::move(shape), operands[0]->shards.front().view.dtype);
   }
+  const auto number = static_cast<std::size_t>(&node - graph.nodes.data());
   const bool reuses = node.op == Op::cache_write && operands[0]->spec == results[0].spec &&
-                      may_take_buffer(node, *operands[0], last_uses(graph)[static_cast<std::size_t>(&node - graph.nodes.data())]);
+                      owns_buffers(*operands[0]) &&
+                      frame.last_uses[static_cast<std::size_t>(node.operands[0])] == number;
   for (std::size_t index = 0; index < all.count(); ++index) {
     const Coordinates at = all.coordinates(index);
     std::vector<Array> shards;
     std::vector<Shape> origins;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       for (std::int64_t m = 0; m < group.members(); ++m) {
-        shards.push_back(operands[i]->shards[operand_axes[i].index(group.members() == 1 ? at : group.coordinates(at, m))]);
+        shards.push_back(
+            operands[i]->shards[operand_axes[i].index(group.members() == 1 ? at : group.coordinates(at, m))]);
       }
       if (all.count() > 1) origins.push_back(begins(block_of(operands[i]->shape, operands[i]->spec, mesh_, at)));
     }
@@ -245,49 +265,50 @@ void Executor::run_op(const Graph& graph, const Node& node, Values& values) {
     }
     for (std::size_t i = 0; i < results.size(); ++i) results[i].shards.push_back(std::move(made[i]));
   }
-  if (traffic_ != nullptr) add_traffic(node, operands, results.front(), mesh_, *traffic_);
-  for (std::size_t i = 0; i < results.size(); ++i) values[static_cast<std::size_t>(node.results[i])] = std::move(results[i]);
+  if (frame.observers.sent != nullptr) add_traffic(node, operands, results.front(), mesh_, *frame.observers.sent);
+  for (std::size_t i = 0; i < results.size(); ++i) frame.value(node.results[i]) = std::move(results[i]);
 }
 
 // The body sees shards as values of their own.
-void Executor::run_region(const Graph& graph, const Node& node, Values& values) {
+void Executor::run_region(const Node& node, Frame& frame) {
   const Graph& body = *graph::body_of(node);
   const std::vector<ValueId> inputs = graph::inputs_of(body);
   std::vector<Placed> feeds;
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const graph::Value& local = body.value(inputs[i]);
-    feeds.push_back({local.shape, local.spec, values[static_cast<std::size_t>(node.operands[i])].shards});
+    feeds.push_back({local.shape, local.spec, frame.value(node.operands[i]).shards});
   }
-  const std::vector<Placed> made = run(body, std::move(feeds));
+  const std::vector<Placed> made = run(body, std::move(feeds), frame.observers);
   for (std::size_t i = 0; i < made.size(); ++i) {
-    const graph::Value& whole = graph.value(node.results[i]);
+    const graph::Value& whole = frame.graph.value(node.results[i]);
     const ShardAxes axes(whole.spec, mesh_);
     const ShardAxes made_axes(made[i].spec, mesh_);
     Placed result{whole.shape, whole.spec, {}};
-    for (std::size_t s = 0; s < axes.count(); ++s) result.shards.push_back(made[i].shards[made_axes.index(axes.coordinates(s))]);
-    values[static_cast<std::size_t>(node.results[i])] = std::move(result);
+    for (std::size_t s = 0; s < axes.count(); ++s)
+      result.shards.push_back(made[i].shards[made_axes.index(axes.coordinates(s))]);
+    frame.value(node.results[i]) = std::move(result);
   }
 }
 
-void Executor::run_repeat(const Graph& graph, const Node& node, Values& values) {
+void Executor::run_repeat(const Node& node, Frame& frame) {
   const auto& of = std::get<graph::RepeatOf>(node.attributes);
   const auto carried_count = static_cast<std::size_t>(of.carried);
   const auto shared_end = carried_count + static_cast<std::size_t>(of.shared);
   std::vector<Placed> carried;
-  for (std::size_t i = 0; i < carried_count; ++i) carried.push_back(values[static_cast<std::size_t>(node.operands[i])]);
+  for (std::size_t i = 0; i < carried_count; ++i) carried.push_back(frame.value(node.operands[i]));
   std::vector<Placed> stacked;
   for (std::size_t i = carried_count; i < node.results.size(); ++i) {
-    const graph::Value& value = graph.value(node.results[i]);
+    const graph::Value& value = frame.graph.value(node.results[i]);
     stacked.push_back(unfilled(value.shape, value.dtype, value.spec, mesh_, *pool_));
   }
   for (std::int64_t step = 0; step < of.count(); ++step) {
     const std::int64_t iteration = of.reverse ? of.count() - 1 - step : step;
     std::vector<Placed> feeds = std::move(carried);
     for (std::size_t i = carried_count; i < node.operands.size(); ++i) {
-      const Placed& operand = values[static_cast<std::size_t>(node.operands[i])];
+      const Placed& operand = frame.value(node.operands[i]);
       feeds.push_back(i < shared_end ? operand : slice_of(operand, of, of.slices[i - shared_end], iteration, *pool_));
     }
-    std::vector<Placed> made = run(*of.body, std::move(feeds));
+    std::vector<Placed> made = run(*of.body, std::move(feeds), frame.observers);
     for (std::size_t i = 0; i < stacked.size(); ++i) {
       const Placed& slice = made[carried_count + i];
       for (std::size_t s = 0; s < slice.shards.size(); ++s) {
@@ -297,9 +318,9 @@ void Executor::run_repeat(const Graph& graph, const Node& node, Values& values) 
     made.resize(carried_count);
     carried = std::move(made);
   }
-  for (std::size_t i = 0; i < carried_count; ++i) values[static_cast<std::size_t>(node.results[i])] = carried[i];
+  for (std::size_t i = 0; i < carried_count; ++i) frame.value(node.results[i]) = carried[i];
   for (std::size_t i = 0; i < stacked.size(); ++i) {
-    values[static_cast<std::size_t>(node.results[carried_count + i])] = stacked[i];
+    frame.value(node.results[carried_count + i]) = stacked[i];
   }
 }
 

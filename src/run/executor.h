@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -13,42 +12,48 @@
 
 namespace moesh::run {
 
+// What a run tells while it goes on.
+struct Observers {
+  // Called with each node's results as they are made, e.g. to find the first that is not finite.
+  std::function<void(const graph::Node&, const std::vector<Placed>&)> watch = nullptr;
+  // Grows by the bytes that each device sends in regions.
+  std::vector<double>* sent = nullptr;
+};
+
 class Executor {
  public:
-  // Called with each node's results as they are made, e.g. to find the first that is not finite.
-  using Watch = std::function<void(const graph::Node&, const std::vector<Placed>&)>;
-
   // A graph that was not partitioned runs on a mesh of one device.
   Executor(Workers& workers, std::shared_ptr<Pool> pool, mesh::Mesh mesh = mesh::Mesh({}))
       : workers_(workers), pool_(std::move(pool)), mesh_(std::move(mesh)) {}
 
-  void set_watch(Watch watch) { watch_ = std::move(watch); }
-  // Adds what each device sends in regions to `sent`, while set.
-  void set_traffic(std::vector<double>* sent) { traffic_ = sent; }
   Pool& pool() { return *pool_; }
 
   // `feeds`: a value for each input and parameter node, in the graph's order. Returns the graph's results.
-  std::vector<Placed> run(const graph::Graph& graph, std::vector<Placed> feeds);
+  std::vector<Placed> run(const graph::Graph& graph, std::vector<Placed> feeds, const Observers& observers = {});
   // The same on one device.
   std::vector<Array> run(const graph::Graph& graph, std::vector<Array> feeds);
 
   const mesh::Mesh& mesh() const { return mesh_; }
 
  private:
-  using Values = std::vector<Placed>;
+  // A graph that is being run.
+  struct Frame {
+    const graph::Graph& graph;
+    const Observers& observers;
+    std::vector<std::size_t> last_uses;  // of each value: the node after which nobody needs it
+    std::vector<Placed> values;
 
-  void run_node(const graph::Graph& graph, const graph::Node& node, Values& values);
-  void run_op(const graph::Graph& graph, const graph::Node& node, Values& values);
-  void run_region(const graph::Graph& graph, const graph::Node& node, Values& values);
-  void run_repeat(const graph::Graph& graph, const graph::Node& node, Values& values);
-  const std::vector<std::vector<graph::ValueId>>& last_uses(const graph::Graph& graph);
+    Placed& value(graph::ValueId id) { return values[static_cast<std::size_t>(id)]; }
+  };
+
+  void run_node(const graph::Node& node, Frame& frame);
+  void run_op(const graph::Node& node, Frame& frame);
+  void run_region(const graph::Node& node, Frame& frame);
+  void run_repeat(const graph::Node& node, Frame& frame);
 
   Workers& workers_;
   std::shared_ptr<Pool> pool_;
   mesh::Mesh mesh_;
-  Watch watch_;
-  std::vector<double>* traffic_ = nullptr;
-  std::map<const graph::Graph*, std::vector<std::vector<graph::ValueId>>> last_uses_;
 };
 
 }  // namespace moesh::run

@@ -1,15 +1,29 @@
 // What a backend gives: for each op a function on the buffers of one device.
 #pragma once
 
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
+#include "base/bfloat16.h"
 #include "base/dtype.h"
 #include "base/shape.h"
 #include "graph/graph.h"
 #include "run/workers.h"
 
 namespace moesh::run {
+
+// The elements that C++ calls T.
+template <typename T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) return DType::float32;
+  if constexpr (std::is_same_v<T, bfloat16>) return DType::bfloat16;
+  if constexpr (std::is_same_v<T, double>) return DType::float64;
+  if constexpr (std::is_same_v<T, std::int32_t>) return DType::int32;
+  if constexpr (std::is_same_v<T, bool>) return DType::boolean;
+}
 
 // A dense buffer, row-major.
 struct View {
@@ -21,8 +35,10 @@ struct View {
   std::int64_t size(std::size_t dim) const { return shape[dim]; }
   template <typename T>
   T* as() const {
+    assert(dtype == dtype_of<std::remove_const_t<T>>() && "a buffer is read as elements of another type");
     return static_cast<T*>(data);
   }
+  std::byte* raw() const { return static_cast<std::byte*>(data); }  // to copy elements whatever they are
 };
 
 // For ops of a group, `operands` holds each operand of all its devices, one device after the other.

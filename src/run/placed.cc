@@ -109,7 +109,7 @@ class Sources {
 void copy_part(const Array& from, const std::vector<Range>& from_block, const Array& to, const std::vector<Range>& to_block) {
   const std::int64_t size = size_of(from.view.dtype);
   for_each_run(to_block, from_block, overlap(to_block, from_block), [&](std::int64_t t, std::int64_t f, std::int64_t run) {
-    std::memcpy(to.as<std::byte>() + t * size, from.as<std::byte>() + f * size, static_cast<std::size_t>(run * size));
+    std::memcpy(to.raw() + t * size, from.raw() + f * size, static_cast<std::size_t>(run * size));
   });
 }
 

@@ -14,99 +14,184 @@ namespace {
 
 using Task = std::function<void(std::int64_t, std::int64_t)>;
 
+// How often a thread looks again before it parks: the time between two kernels of a program, a few times what waking a
+// parked thread takes.
+constexpr int kSpins = 400;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+template <typename Condition>
+bool spun_until(const Condition& condition) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (condition()) return true;
+    pause();
+  }
+  return false;
+}
+
 // One call of parallel(): blocks are handed out by a counter.
-struct Job {
-  const Task* task = nullptr;
-  std::int64_t count = 0;
-  std::int64_t grain = 1;
-  std::atomic<std::int64_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr error;
+class Job {
+ public:
+  Job(const Task& task, std::int64_t count, std::int64_t grain) : task_(task), count_(count), grain_(grain) {}
+
+  std::int64_t blocks() const { return (count_ + grain_ - 1) / grain_; }
+  bool has_blocks() const { return next_.load(std::memory_order_relaxed) < count_; }
 
   void work() {
     while (true) {
-      const std::int64_t begin = next.fetch_add(grain);
-      if (begin >= count) return;
+      const std::int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
+      if (begin >= count_) return;
       try {
-        (*task)(begin, std::min(begin + grain, count));
+        task_(begin, std::min(begin + grain_, count_));
       } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!error) error = std::current_exception();
+        note_error(begin);
       }
     }
   }
+
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+  std::atomic<int> helpers{0};  // that may be at work on a block; changed under the lock of the pool
+
+ private:
+  // Blocks are handed out in order, so those before the first that throws are all begun, whoever throws earlier in
+  // time.
+  void note_error(std::int64_t begin) {
+    next_.store(count_, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    if (error_ && error_begin_ < begin) return;
+    error_ = std::current_exception();
+    error_begin_ = begin;
+  }
+
+  const Task& task_;
+  const std::int64_t count_;
+  const std::int64_t grain_;
+  std::atomic<std::int64_t> next_{0};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  std::int64_t error_begin_ = 0;
 };
 
 }  // namespace
 
-struct Workers::State {
-  std::vector<std::thread> threads;
-  std::mutex mutex;
-  std::condition_variable wake;
-  std::condition_variable done;
-  Job* job = nullptr;
-  std::uint64_t generation = 0;
-  int busy = 0;
-  bool stop = false;
-
-  void loop() {
-    std::uint64_t seen = 0;
-    std::unique_lock lock(mutex);
-    while (true) {
-      wake.wait(lock, [&] { return stop || (job != nullptr && generation != seen); });
-      if (stop) return;
-      seen = generation;
-      Job* mine = job;
-      ++busy;
-      lock.unlock();
-      mine->work();
-      lock.lock();
-      if (--busy == 0) done.notify_one();
+class Workers::State {
+ public:
+  explicit State(int threads) {
+    // A machine that gives no more threads is worked on with those that it gave.
+    try {
+      for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { loop(); });
+    } catch (const std::system_error&) {
     }
   }
+
+  ~State() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      ++posted_;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  int threads() const { return static_cast<int>(threads_.size()) + 1; }
+
+  void run(Job& job) {
+    post(job);
+    job.work();
+    withdraw(job);
+  }
+
+ private:
+  void post(Job& job) {
+    std::int64_t sleepers = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      open_.push_back(&job);
+      ++posted_;
+      sleepers = parked_;
+    }
+    for (std::int64_t i = 0; i < std::min(sleepers, job.blocks() - 1); ++i) wake_.notify_one();
+  }
+
+  // When it returns, no thread holds the job.
+  void withdraw(Job& job) {
+    {
+      const std::lock_guard lock(mutex_);
+      open_.erase(std::find(open_.begin(), open_.end(), &job));
+    }
+    const auto is_done = [&] { return job.helpers.load(std::memory_order_acquire) == 0; };
+    if (spun_until(is_done)) return;
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, is_done);
+  }
+
+  // The newest job with blocks left: what is begun within another one is needed first.
+  Job* join_one() {
+    const auto found = std::find_if(open_.rbegin(), open_.rend(), [](const Job* job) { return job->has_blocks(); });
+    if (found == open_.rend()) return nullptr;
+    (*found)->helpers.fetch_add(1, std::memory_order_relaxed);
+    return *found;
+  }
+
+  void loop() {
+    std::unique_lock lock(mutex_);
+    while (!stop_) {
+      if (Job* job = join_one()) {
+        lock.unlock();
+        job->work();
+        lock.lock();
+        // The job may be gone as soon as nobody helps.
+        if (job->helpers.fetch_sub(1, std::memory_order_acq_rel) == 1) done_.notify_all();
+        continue;
+      }
+      const std::uint64_t seen = posted_;
+      const auto has_more = [&] { return posted_.load(std::memory_order_relaxed) != seen; };
+      lock.unlock();
+      const bool found = spun_until(has_more);
+      lock.lock();
+      if (found) continue;
+      ++parked_;
+      wake_.wait(lock, has_more);
+      --parked_;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;          // parked threads, when there is more to do
+  std::condition_variable done_;          // callers, when a job has lost its last helper
+  std::vector<Job*> open_;                // oldest first
+  std::atomic<std::uint64_t> posted_{0};  // grows with every job
+  std::int64_t parked_ = 0;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
 };
 
-Workers::Workers(int threads) : state_(std::make_unique<State>()) {
-  const int wanted = threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  // A machine that gives no more threads is worked on with those that it gave.
-  try {
-    for (int i = 1; i < wanted; ++i) state_->threads.emplace_back([this] { state_->loop(); });
-  } catch (const std::system_error&) {
-  }
-}
+Workers::Workers(int threads)
+    : state_(std::make_unique<State>(
+          threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())))) {}
 
-Workers::~Workers() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stop = true;
-  }
-  state_->wake.notify_all();
-  for (std::thread& thread : state_->threads) thread.join();
-}
+Workers::~Workers() = default;
 
-int Workers::threads() const { return static_cast<int>(state_->threads.size()) + 1; }
+int Workers::threads() const { return state_->threads(); }
 
 void Workers::parallel(std::int64_t count, std::int64_t grain, const Task& task) {
   if (count <= 0) return;
-  Job job;
-  job.task = &task;
-  job.count = count;
-  job.grain = std::max<std::int64_t>(1, grain);
-  const bool alone = count <= job.grain || state_->threads.empty();
-  if (!alone) {
-    const std::lock_guard lock(state_->mutex);
-    state_->job = &job;
-    ++state_->generation;
+  const std::int64_t block = std::max<std::int64_t>(1, grain);
+  Job job(task, count, block);
+  if (count <= block || threads() == 1) {
+    job.work();
+  } else {
+    state_->run(job);
   }
-  if (!alone) state_->wake.notify_all();
-  job.work();
-  if (!alone) {
-    // No worker may hold the job when it goes out of scope.
-    std::unique_lock lock(state_->mutex);
-    state_->job = nullptr;
-    state_->done.wait(lock, [&] { return state_->busy == 0; });
-  }
-  if (job.error) std::rethrow_exception(job.error);
+  job.rethrow();
 }
 
 }  // namespace moesh::run

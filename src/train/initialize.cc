@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "base/bfloat16.h"
 #include "base/random.h"
+#include "run/cpu/element.h"
 
 namespace moesh::train {
 namespace {
@@ -27,7 +27,8 @@ float draw(const graph::Initializer& initializer, RandomKey key, std::uint64_t i
     case Kind::ones: return 1;
     case Kind::normal: return random_normal(key, index);
     case Kind::fan_in: {
-      const auto spread = static_cast<float>(1 / (std::sqrt(static_cast<double>(initializer.fan_in)) * initializer.divisor));
+      const auto spread =
+          static_cast<float>(1 / (std::sqrt(static_cast<double>(initializer.fan_in)) * initializer.divisor));
       return random_truncated_normal(key, index, -2, 2) * spread / kTruncatedSpread;
     }
   }
@@ -36,20 +37,19 @@ float draw(const graph::Initializer& initializer, RandomKey key, std::uint64_t i
 
 }  // namespace
 
-run::Array initial_value(const std::string& path, const Shape& shape, DType dtype, const graph::Initializer& initializer,
-                         std::int64_t seed, run::Pool& pool, run::Workers& workers) {
+run::Array initial_value(const std::string& path, const Shape& shape, DType dtype,
+                         const graph::Initializer& initializer, std::int64_t seed, run::Pool& pool,
+                         run::Workers& workers) {
   run::Array array = pool.allocate(shape, dtype);
   const RandomKey key = fold_in(random_key(seed), number_of(path));
   constexpr std::int64_t kGrain = 1 << 15;
-  workers.parallel(array.view.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const float value = draw(initializer, key, static_cast<std::uint64_t>(i));
-      if (dtype == DType::bfloat16) {
-        array.as<bfloat16>()[i] = bfloat16(value);
-      } else {
-        array.as<float>()[i] = value;
+  run::cpu::for_floating(dtype, [&]<typename T>() {
+    T* values = array.as<T>();
+    workers.parallel(array.view.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        values[i] = run::cpu::store<T>(draw(initializer, key, static_cast<std::uint64_t>(i)));
       }
-    }
+    });
   });
   return array;
 }

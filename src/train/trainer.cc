@@ -7,10 +7,11 @@
 
 #include <fmt/core.h>
 
-#include "base/bfloat16.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "models/model.h"
+#include "run/cpu/element.h"
+#include "run/plain/scalar.h"
 #include "train/context_order.h"
 #include "train/initialize.h"
 
@@ -33,7 +34,7 @@ Array floats(run::Pool& pool, const std::vector<double>& values, Shape shape) {
   return made;
 }
 
-double scalar(const Placed& value) { return static_cast<double>(value.shards.front().as<float>()[0]); }
+double scalar(const Placed& value) { return run::plain::load_scalar(value.shards.front().view); }
 
 // A value that all devices have.
 Placed everywhere(Array value) {
@@ -50,7 +51,7 @@ Array microbatch(const Array& rows, std::int64_t index, std::int64_t count, run:
   shape[0] = taken;
   Array made = pool.allocate(std::move(shape), rows.view.dtype);
   for (std::int64_t i = 0; i < taken; ++i) {
-    std::memcpy(made.as<std::byte>() + i * row_bytes, rows.as<std::byte>() + (index + i * count) * row_bytes,
+    std::memcpy(made.raw() + i * row_bytes, rows.raw() + (index + i * count) * row_bytes,
                 static_cast<std::size_t>(row_bytes));
   }
   return made;
@@ -71,8 +72,8 @@ Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::
   const std::int64_t bytes = rows.bytes() / rows.view.size(0) / length;
   for (std::int64_t row = 0; row < rows.view.size(0); ++row) {
     for (std::int64_t place = 0; place < length; ++place) {
-      std::memcpy(made.as<std::byte>() + (row * length + place) * bytes,
-                  rows.as<std::byte>() + (row * length + order[static_cast<std::size_t>(place)]) * bytes,
+      std::memcpy(made.raw() + (row * length + place) * bytes,
+                  rows.raw() + (row * length + order[static_cast<std::size_t>(place)]) * bytes,
                   static_cast<std::size_t>(bytes));
     }
   }
@@ -81,11 +82,12 @@ Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::
 
 bool is_finite(const Array& array) {
   if (!array || !is_floating(array.view.dtype)) return true;
-  for (std::int64_t i = 0; i < array.view.count(); ++i) {
-    const float value = array.view.dtype == DType::bfloat16 ? static_cast<float>(array.as<bfloat16>()[i]) : array.as<float>()[i];
-    if (!std::isfinite(value)) return false;
-  }
-  return true;
+  bool all = true;
+  run::cpu::for_floating(array.view.dtype, [&]<typename T>() {
+    const T* values = array.as<T>();
+    all = std::all_of(values, values + array.view.count(), [](T value) { return std::isfinite(run::cpu::load(value)); });
+  });
+  return all;
 }
 
 bool is_finite(const Placed& value) {
@@ -168,7 +170,8 @@ void Trainer::set_parameter(const std::string& path, Array value) {
   refuse("the model has no such parameter", path);
 }
 
-std::vector<Placed> Trainer::run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count) {
+std::vector<Placed> Trainer::run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count,
+                                            const run::Observers& observers) {
   std::vector<Placed> feeds;
   for (const graph::Node& node : programs_.gradients.nodes) {
     if (node.op == graph::Op::input) {
@@ -179,7 +182,7 @@ std::vector<Placed> Trainer::run_microbatch(const Batch& batch, std::int64_t ind
     }
     if (node.op == graph::Op::parameter) feeds.push_back(state_.at(node.path).parameter);
   }
-  return executor_.run(programs_.gradients, std::move(feeds));
+  return executor_.run(programs_.gradients, std::move(feeds), observers);
 }
 
 Array Trainer::logits(const Gradients& gradients) const {
@@ -195,10 +198,9 @@ Array Trainer::logits(const Gradients& gradients) const {
 Trainer::Gradients Trainer::gradients(const Batch& batch) {
   const std::int64_t count = settings_.integer("gradient_accumulation_steps");
   Gradients sum;
-  executor_.set_traffic(&sum.metrics.load.sent);
   double entropy = 0;
   for (std::int64_t index = 0; index < count; ++index) {
-    std::vector<Placed> made = run_microbatch(batch, index, count);
+    std::vector<Placed> made = run_microbatch(batch, index, count, {nullptr, &sum.metrics.load.sent});
     const auto result = [&](const char* name) {
       const int at = find_result(programs_.gradients, name);
       return at < 0 ? Placed{} : made[static_cast<std::size_t>(at)];
@@ -224,7 +226,6 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
       for (std::size_t i = 0; i < made.size(); ++i) add_into(sum.gradients[i], made[i]);
     }
   }
-  executor_.set_traffic(nullptr);
   // The reported loss adds the mean of the microbatches' balance losses, the metric is their sum.
   sum.metrics.lm_loss = entropy / (sum.metrics.total_weights + 1e-8);
   sum.metrics.loss = sum.metrics.lm_loss + sum.metrics.balance_loss / static_cast<double>(count);
@@ -236,14 +237,13 @@ std::string Trainer::first_not_finite(const Batch& batch) {
   for (const Trained& trained : programs_.parameters) {
     if (found.empty() && !is_finite(state_.at(trained.path).parameter)) found = "the parameter " + trained.path;
   }
-  executor_.set_watch([&](const graph::Node& node, const std::vector<Placed>& made) {
+  const auto watch = [&](const graph::Node& node, const std::vector<Placed>& made) {
     for (const Placed& value : made) {
       if (found.empty() && !is_finite(value)) found = fmt::format("made by {} at {}", name_of(node.op), node.path);
     }
-  });
+  };
   const std::int64_t count = settings_.integer("gradient_accumulation_steps");
-  for (std::int64_t index = 0; index < count && found.empty(); ++index) run_microbatch(batch, index, count);
-  executor_.set_watch({});
+  for (std::int64_t index = 0; index < count && found.empty(); ++index) run_microbatch(batch, index, count, {watch});
   return found.empty() ? "not found when the step is run again" : found;
 }
 
@@ -284,7 +284,7 @@ StepMetrics Trainer::update(const Gradients& gradients) {
     for (Placed& moment : state.moments) moment = made[next++];
   }
   if (settings_.real("routed_bias_update_rate") > 0) {
-    for (const Array& loads : gradients.loads) balance_biases(loads);
+    balance_biases(gradients.loads);
   }
   return metrics;
 }
@@ -301,24 +301,43 @@ void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, 
   }
 }
 
-// Each expert's bias moves by the rate towards the mean load of its layer: once for every microbatch, as in MaxText.
-void Trainer::balance_biases(const Array& loads) {
+namespace {
+
+// By how much each expert's bias of a layer moves: the rate towards the mean load, once for every microbatch, as in MaxText.
+std::vector<float> bias_steps(const std::vector<Array>& loads, std::int64_t layer, float rate) {
+  const std::int64_t experts = loads.front().view.shape.back() - 1;  // the last number is that of dropped choices
+  std::vector<float> steps(static_cast<std::size_t>(experts), 0);
+  for (const Array& of_microbatch : loads) {
+    const float* row = of_microbatch.as<float>() + layer * (experts + 1);
+    const float mean = std::accumulate(row, row + experts, 0.0f) / static_cast<float>(experts);
+    for (std::int64_t e = 0; e < experts; ++e) {
+      steps[static_cast<std::size_t>(e)] += row[e] < mean ? rate : row[e] > mean ? -rate : 0;
+    }
+  }
+  return steps;
+}
+
+}  // namespace
+
+// The step is rounded to the bias's type before it is added, as in MaxText.
+void Trainer::balance_biases(const std::vector<Array>& loads) {
+  if (loads.empty()) return;
   const auto rate = static_cast<float>(settings_.real("routed_bias_update_rate"));
-  const std::int64_t experts = loads.view.shape.back() - 1;  // the last number is that of dropped choices
   std::int64_t layer = 0;
   for (const Trained& trained : programs_.parameters) {
     if (!trained.path.ends_with("/gate/bias")) continue;
     State& state = state_.at(trained.path);
     const Array bias = copy_of(whole(state.parameter), *pool_);
-    const std::int64_t layers = bias.view.count() / experts;
-    for (std::int64_t l = 0; l < layers; ++l, ++layer) {
-      const float* row = loads.as<float>() + layer * (experts + 1);
-      const float mean = std::accumulate(row, row + experts, 0.0f) / static_cast<float>(experts);
-      for (std::int64_t e = 0; e < experts; ++e) {
-        const float sign = row[e] < mean ? 1.0f : row[e] > mean ? -1.0f : 0.0f;
-        bias.as<float>()[e * layers + l] += rate * sign;
+    run::cpu::for_floating(trained.dtype, [&]<typename T>() {
+      const std::int64_t layers = bias.view.count() / (loads.front().view.shape.back() - 1);
+      for (std::int64_t l = 0; l < layers; ++l, ++layer) {
+        T* of_layer = bias.as<T>() + l;
+        for (const float step : bias_steps(loads, layer, rate)) {
+          *of_layer = run::cpu::store<T>(run::cpu::load(*of_layer) + run::cpu::load(run::cpu::store<T>(step)));
+          of_layer += layers;
+        }
       }
-    }
+    });
     state.parameter = place(trained.path, bias);
   }
 }

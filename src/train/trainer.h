@@ -74,8 +74,9 @@ class Trainer {
     std::vector<run::Placed> moments;
   };
   run::Placed place(const std::string& path, const run::Array& value);  // as the update takes it
-  void balance_biases(const run::Array& loads);
-  std::vector<run::Placed> run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count);
+  void balance_biases(const std::vector<run::Array>& loads);
+  std::vector<run::Placed> run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count,
+                                          const run::Observers& observers);
 
   config::Settings settings_;
   run::Workers& workers_;

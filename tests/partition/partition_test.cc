@@ -5,6 +5,7 @@
 #include <random>
 
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "graph/autodiff.h"
@@ -294,6 +295,18 @@ TEST(Partition, AddsUpBeforeItRounds) {
   ASSERT_NE(place(Op::reshard), made.nodes.end());
   EXPECT_EQ(std::get<graph::ReshardOf>(place(Op::reshard)->attributes).kind, graph::ReshardOf::Kind::reduce_scatter);
   EXPECT_LT(place(Op::reshard), place(Op::cast));
+}
+
+TEST(Partition, SaysWhatItCannotReach) {
+  const mesh::Mesh mesh({{"x", 4, 1}});
+  const mesh::Topology target = mesh::find_topology("cpu-4", 1);
+  const std::vector<config::AxisRule> rules;
+  Builder builder;
+  const graph::Scope scope(builder, "there");
+  builder.mark_result(graph::scale(builder.input("a", {8}, DType::float32, {""}), 2));
+  const PartitionRequest request{mesh, target, rules, false, false};
+  EXPECT_THAT(test::message_of([&] { partition(builder.take(), {Spec{{{}}, {}}}, {Spec{{{}}, {0}}}, request); }),
+              ::testing::HasSubstr("no collectives lead from one layout to another"));
 }
 
 }  // namespace

@@ -212,5 +212,11 @@ TEST(Reshard, CountsTheBytesOfEachKind) {
   EXPECT_EQ(wire_bytes(Kind::permute, 100, 4), 100);
 }
 
+TEST(Reshard, SaysWhereNoWayLeads) {
+  const mesh::Mesh mesh = mesh_of({2});
+  EXPECT_EQ(test::message_of([&] { reshard_steps({{{}}, {}}, {{{}}, {0}}, mesh); }),
+            "no collectives lead from one layout to another\n  fix: choose another rule set or mesh, and report this one");
+}
+
 }  // namespace
 }  // namespace moesh::partition

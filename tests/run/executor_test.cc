@@ -1,4 +1,4 @@
-// What the executor does not run.
+// How programs are run: what each value is held for, what is given, what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +17,70 @@ TEST(Executor, SaysThatStagesAreNotRun) {
   Executor executor(workers, Pool::create());
   EXPECT_EQ(test::message_of([&] { executor.run(graph, std::vector<Placed>{}); }),
             "state: pipeline stages are laid out but not run yet\n  fix: ici_pipeline_parallelism=1");
+}
+
+// Two programs, one after the other at the same address: the first needs its input only once, the second to the end.
+TEST(Executor, TakesAProgramForWhatItIsAndNotForWhereItLies) {
+  const auto doubled = [](bool adds_input) {
+    graph::Builder builder;
+    const graph::Tensor x = builder.input("x", {2}, DType::float32, {""});
+    graph::Tensor y = graph::scale(x, 2);
+    y = graph::scale(y, 3);
+    builder.mark_result(adds_input ? graph::add(y, x) : y);
+    return builder.take();
+  };
+  Workers workers(1);
+  const auto pool = Pool::create();
+  Executor executor(workers, pool);
+  const auto made = [&](const graph::Graph& graph) {
+    const Array x = pool->allocate({2}, DType::float32);
+    x.as<float>()[0] = 1;
+    x.as<float>()[1] = 5;
+    const Array y = executor.run(graph, std::vector<Array>{x}).front();
+    return std::vector<float>(y.as<float>(), y.as<float>() + 2);
+  };
+  graph::Graph graph = doubled(false);
+  EXPECT_EQ(made(graph), (std::vector<float>{6, 30}));
+  graph = doubled(true);
+  EXPECT_EQ(made(graph), (std::vector<float>{7, 35}));
+}
+
+TEST(Executor, ChecksWhatItIsGiven) {
+  graph::Builder builder;
+  builder.mark_result(graph::scale(builder.input("x", {2}, DType::float32, {""}), 2));
+  const graph::Graph graph = builder.take();
+  Workers workers(1);
+  const auto pool = Pool::create();
+  const auto message = [&](std::vector<Array> feeds) {
+    return test::message_of([&] { Executor(workers, pool).run(graph, std::move(feeds)); });
+  };
+  const Array fits = pool->allocate({2}, DType::float32);
+  EXPECT_EQ(message({fits}), "no error");
+  EXPECT_EQ(message({}), "x: a program is run without a value for this");
+  EXPECT_EQ(message({fits, fits}), "2 values for a program that takes 1");
+  EXPECT_EQ(message({pool->allocate({3}, DType::float32)}), "x: a program takes float32 [2], it is given float32 [3]");
+  EXPECT_EQ(message({pool->allocate({2}, DType::bfloat16)}), "x: a program takes float32 [2], it is given bfloat16 [2]");
+}
+
+// What looks on is gone when the run is over, however it ends.
+TEST(Executor, TellsOnlyTheObserversOfTheRun) {
+  graph::Builder builder;
+  const graph::Tensor x = graph::scale(builder.input("x", {2}, DType::float32, {""}), 2);
+  builder.mark_result(x);
+  builder.mark_result(builder.add_one(graph::Op::stage_state, "state", {}, graph::StageStateOf{}, {4}, DType::float32));
+  const graph::Graph graph = builder.take();
+  Workers workers(1);
+  const auto pool = Pool::create();
+  Executor executor(workers, pool);
+  int seen = 0;
+  const auto run = [&](const Observers& observers) {
+    std::vector<Placed> feeds{{{2}, {{{}}, {}}, {pool->allocate({2}, DType::float32)}}};
+    return test::message_of([&] { executor.run(graph, std::move(feeds), observers); });
+  };
+  EXPECT_NE(run({[&](const graph::Node&, const std::vector<Placed>&) { ++seen; }}), "no error");
+  EXPECT_EQ(seen, 1);
+  EXPECT_NE(run({}), "no error");
+  EXPECT_EQ(seen, 1);
 }
 
 // A cache of one row, four slots and one number each, of which the third is written.

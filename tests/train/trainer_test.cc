@@ -189,14 +189,17 @@ TEST(NotFinite, IsNotFoundWhereAllIsFinite) {
   EXPECT_EQ(training.trainer.first_not_finite(training.batch()), "not found when the step is run again");
 }
 
+const std::string kBalanced =
+    kTinyModel +
+    "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=3 first_num_dense_layers=1 "
+    "num_experts=4 num_experts_per_tok=2 n_routing_groups=-1 topk_routing_group=-1 base_moe_mlp_dim=20 "
+    "adam_weight_decay=0 learning_rate=0 sparse_matmul=false ";
+const std::string kBiasPath = "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/bias";
+
 // Experts with fewer tokens than the mean of their layer gain by the rate, those with more lose, those at it stay.
 TEST(BiasBalance, MovesEachExpertsBiasTowardsTheMeanLoad) {
-  Training training(
-      kTinyModel +
-      "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=3 first_num_dense_layers=1 "
-      "num_experts=4 num_experts_per_tok=2 n_routing_groups=-1 topk_routing_group=-1 base_moe_mlp_dim=20 "
-      "routed_bias_update_rate=0.25 adam_weight_decay=0 learning_rate=0 sparse_matmul=false");
-  const std::string path = "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/bias";
+  Training training(kBalanced + "routed_bias_update_rate=0.25");
+  const std::string& path = kBiasPath;
   ASSERT_EQ(training.trainer.parameter(path).view.shape, (Shape{4, 2}));
   training.trainer.set_parameter(path, training.array({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
   Trainer::Gradients given = training.trainer.gradients(training.batch());
@@ -213,6 +216,25 @@ TEST(BiasBalance, MovesEachExpertsBiasTowardsTheMeanLoad) {
   given.loads = {training.array({2, 5}, {1, 2, 3, 2, 0, 2, 2, 2, 2, 0}), training.array({2, 5}, {3, 1, 2, 2, 0, 0, 4, 2, 2, 0})};
   training.trainer.update(given);
   EXPECT_EQ(training.parameter(path), (Numbers{1.25, 2.5, 3.25, 4, 4.5, 6.25, 7, 7.75}));
+}
+
+// In bfloat16 a rate of 0.01 is 0.010009765625, and each step is rounded.
+TEST(BiasBalance, IsInTheTypeOfTheBias) {
+  Training training(kBalanced + "routed_bias_update_rate=0.01 weight_dtype=bfloat16");
+  const auto bias = [&] {
+    const run::Array made = training.trainer.parameter(kBiasPath);
+    Numbers all;
+    for (std::int64_t i = 0; i < made.view.count(); ++i) all.push_back(static_cast<float>(made.as<bfloat16>()[i]));
+    return all;
+  };
+  ASSERT_EQ(bias(), Numbers(8, 0));
+  Trainer::Gradients given = training.trainer.gradients(training.batch());
+  given.loads[0] = training.array({2, 5}, {10, 20, 30, 20, 100, 0, 0, 0, 8, 7});
+  training.trainer.update(given);
+  const double rate = 0.010009765625;
+  EXPECT_EQ(bias(), (Numbers{rate, rate, 0, rate, -rate, rate, 0, -rate}));
+  for (int step = 1; step < 7; ++step) training.trainer.update(given);
+  EXPECT_EQ(bias()[0], 0.0703125) << "seven times the rate is 0.070068359375, which bfloat16 lacks";
 }
 
 TEST(TrainedParameters, KeepTheMomentsThatTheLayoutShows) {

@@ -1,10 +1,12 @@
 #include "run/cpu/attention_block.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <limits>
 
+#include <fmt/core.h>
+
+#include "base/error.h"
 #include "run/cpu/simd.h"
 
 namespace moesh::run::cpu {
@@ -30,6 +32,16 @@ Sight sight_of(std::int32_t segment, std::int32_t place, std::int64_t window) {
   return {segment, place, all ? std::numeric_limits<std::int32_t>::min() : static_cast<std::int32_t>(farthest)};
 }
 
+// How many heads of queries share one of keys. A device may have neither.
+std::int64_t sharing_of(std::int64_t heads, std::int64_t key_heads) {
+  if (heads == 0 && key_heads == 0) return 1;
+  if (key_heads == 0 || heads % key_heads != 0) {
+    fail(fmt::format("{} heads of queries share {} of keys on one device", heads, key_heads), "attention",
+         "shard the heads of queries and keys alike");
+  }
+  return heads / key_heads;
+}
+
 }  // namespace
 
 template <typename T>
@@ -48,12 +60,11 @@ AttentionScores<T>::AttentionScores(const graph::AttentionOf& of, std::span<cons
   shape_.keys = key.size(1);
   shape_.heads = query.size(2);
   shape_.key_heads = key.size(2);
-  shape_.sharing = shape_.heads / shape_.key_heads;
+  shape_.sharing = sharing_of(shape_.heads, shape_.key_heads);
   shape_.dim = query.size(3);
   shape_.value_dim = operands[2].size(3);
   shape_.block_queries = std::max<std::int64_t>(1, kBlockRows / shape_.sharing);
   shape_.blocks = (shape_.queries + shape_.block_queries - 1) / shape_.block_queries;
-  assert(shape_.heads % shape_.key_heads == 0);
 }
 
 template <typename T>

@@ -153,8 +153,8 @@ void fetch_rows(const KernelCall& call) {
   call.workers.parallel(out.size(0), grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t token = order[row] / choices_of(call);
-      std::memcpy(out.as<std::byte>() + row * bytes,
-                  call.operand(0, token / tokens).as<std::byte>() + token % tokens * bytes, static_cast<std::size_t>(bytes));
+      std::memcpy(out.raw() + row * bytes,
+                  call.operand(0, token / tokens).raw() + token % tokens * bytes, static_cast<std::size_t>(bytes));
     }
   });
 }

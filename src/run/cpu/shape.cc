@@ -137,7 +137,7 @@ void copy(const KernelCall& call, const Dims& dims, std::int64_t first = 0) {
   const View& from = call.operands[0];
   const Dims simple = merged(dims);
   if (count_of(simple) == 0) return;
-  const auto* source = from.as<const std::byte>() + first * size_of(from.dtype);
+  const auto* source = from.raw() + first * size_of(from.dtype);
   void* to = call.results[0].data;
   switch (size_of(from.dtype)) {
     case 1: return copy_typed<std::uint8_t>(call.workers, to, source, simple);
@@ -353,8 +353,8 @@ void slice(const KernelCall& call) {
   const graph::SliceOf& of = std::get<graph::SliceOf>(call.attributes);
   const Rows from = rows_of(call.operands[0], of.dim);
   const Rows to = rows_of(call.results[0], of.dim);
-  const auto* source = call.operands[0].as<const std::byte>() + of.begin * from.bytes_of_one;
-  copy_band(call.workers, {call.results[0].as<std::byte>(), to.bytes, source, from.bytes}, to.count, to.bytes);
+  const auto* source = call.operands[0].raw() + of.begin * from.bytes_of_one;
+  copy_band(call.workers, {call.results[0].raw(), to.bytes, source, from.bytes}, to.count, to.bytes);
 }
 
 void concat(const KernelCall& call) {
@@ -363,7 +363,7 @@ void concat(const KernelCall& call) {
   std::int64_t at = 0;
   for (const View& operand : call.operands) {
     const Rows from = rows_of(operand, dim);
-    const Band band{call.results[0].as<std::byte>() + at, to.bytes, operand.as<const std::byte>(), from.bytes};
+    const Band band{call.results[0].raw() + at, to.bytes, operand.raw(), from.bytes};
     copy_band(call.workers, band, from.count, from.bytes);
     at += from.bytes;
   }
@@ -373,8 +373,8 @@ void pad(const KernelCall& call) {
   const graph::PadOf& of = std::get<graph::PadOf>(call.attributes);
   const Rows from = rows_of(call.operands[0], of.dim);
   const Rows to = rows_of(call.results[0], of.dim);
-  auto* result = call.results[0].as<std::byte>();
-  const auto* source = call.operands[0].as<const std::byte>();
+  auto* result = call.results[0].raw();
+  const auto* source = call.operands[0].raw();
   const std::int64_t before = of.before * to.bytes_of_one;
   const std::int64_t after = of.after * to.bytes_of_one;
   call.workers.parallel(to.count, 1 + kGrain / std::max<std::int64_t>(1, to.bytes), [&](std::int64_t begin, std::int64_t end) {
@@ -395,12 +395,12 @@ void cache_write(const KernelCall& call) {
   const std::int64_t bytes = rows_of(cache, 1).bytes_of_one;
   // The result may be the cache itself.
   if (to.data != cache.data) {
-    copy_band(call.workers, {to.as<std::byte>(), 0, cache.as<std::byte>(), 0}, 1, cache.count() * size_of(cache.dtype));
+    copy_band(call.workers, {to.raw(), 0, cache.raw(), 0}, 1, cache.count() * size_of(cache.dtype));
   }
   const std::int64_t tokens = rows.size(1);
   for (std::int64_t i = 0; i < rows.size(0) * tokens; ++i) {
     const std::int64_t slot = i / tokens * cache.size(1) + plain::checked_slot(slots[i], cache.size(1));
-    std::memcpy(to.as<std::byte>() + slot * bytes, rows.as<std::byte>() + i * bytes, static_cast<std::size_t>(bytes));
+    std::memcpy(to.raw() + slot * bytes, rows.raw() + i * bytes, static_cast<std::size_t>(bytes));
   }
 }
 

@@ -278,11 +278,11 @@ void embed(const KernelCall& call) {
   const std::int64_t bytes = table.size(1) * size_of(table.dtype);
   call.workers.parallel(tokens.count(), 1 + kGrain / std::max<std::int64_t>(1, table.size(1)), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      std::byte* to = call.results[0].as<std::byte>() + i * bytes;
+      std::byte* to = call.results[0].raw() + i * bytes;
       const std::int64_t row = token[i] - first;
       const bool is_here = row >= 0 && row < table.size(0);
       if (is_here) {
-        std::memcpy(to, table.as<std::byte>() + row * bytes, static_cast<std::size_t>(bytes));
+        std::memcpy(to, table.raw() + row * bytes, static_cast<std::size_t>(bytes));
       } else {
         std::memset(to, 0, static_cast<std::size_t>(bytes));
       }

@@ -22,13 +22,13 @@ std::int64_t row_bytes(const View& rows) {
 
 void copy_row(const View& from, std::int64_t row, const View& to, std::int64_t to_row) {
   const std::int64_t bytes = row_bytes(from);
-  std::memcpy(to.as<std::byte>() + to_row * bytes, from.as<std::byte>() + row * bytes, static_cast<std::size_t>(bytes));
+  std::memcpy(to.raw() + to_row * bytes, from.raw() + row * bytes, static_cast<std::size_t>(bytes));
 }
 
 void device_index(const KernelCall& call) { *call.results[0].as<std::int32_t>() = static_cast<std::int32_t>(call.member); }
 
 void gather(const KernelCall& call) {
-  auto* to = call.results[0].as<std::byte>();
+  auto* to = call.results[0].raw();
   for (std::int64_t m = 0; m < call.members; ++m) {
     const View& from = call.operand(0, m);
     const std::int64_t bytes = from.count() * size_of(from.dtype);
@@ -197,13 +197,13 @@ void exchange_rows(const KernelCall& call) {
     const View& from = call.operand(0, other);
     if (std::get<graph::GroupOf>(call.attributes).back) {
       for_exchanged(call, other, call.member, [&](std::int64_t there, std::int64_t here, std::int64_t count, std::int64_t lost) {
-        auto* to = out.as<std::byte>() + here * bytes;
-        if (count > 0) std::memcpy(to, from.as<std::byte>() + there * bytes, static_cast<std::size_t>(count * bytes));
+        auto* to = out.raw() + here * bytes;
+        if (count > 0) std::memcpy(to, from.raw() + there * bytes, static_cast<std::size_t>(count * bytes));
         std::memset(to + count * bytes, 0, static_cast<std::size_t>(lost * bytes));
       });
     } else {
       for_exchanged(call, call.member, other, [&](std::int64_t here, std::int64_t there, std::int64_t count, std::int64_t) {
-        if (count > 0) std::memcpy(out.as<std::byte>() + here * bytes, from.as<std::byte>() + there * bytes, static_cast<std::size_t>(count * bytes));
+        if (count > 0) std::memcpy(out.raw() + here * bytes, from.raw() + there * bytes, static_cast<std::size_t>(count * bytes));
       });
     }
   }

@@ -38,7 +38,7 @@ void for_each_offset(const Shape& shape, const Strides& strides, Visit visit) {
 
 void copy_element(const View& to, std::int64_t i, const View& from, std::int64_t k) {
   const auto size = static_cast<std::size_t>(size_of(to.dtype));
-  std::memcpy(to.as<std::byte>() + i * size_of(to.dtype), from.as<std::byte>() + k * size_of(to.dtype), size);
+  std::memcpy(to.raw() + i * size_of(to.dtype), from.raw() + k * size_of(to.dtype), size);
 }
 
 void broadcast(const KernelCall& call) {
@@ -97,8 +97,8 @@ void copy_range(const View& to, std::int64_t to_begin, const View& from, std::in
   const Along a(to, dim);
   const Along b(from, dim);
   for (std::int64_t row = 0; row < a.outer; ++row) {
-    std::memcpy(to.as<std::byte>() + (row * a.size + to_begin) * a.inner,
-                from.as<std::byte>() + (row * b.size + from_begin) * b.inner, static_cast<std::size_t>(size * a.inner));
+    std::memcpy(to.raw() + (row * a.size + to_begin) * a.inner,
+                from.raw() + (row * b.size + from_begin) * b.inner, static_cast<std::size_t>(size * a.inner));
   }
 }
 

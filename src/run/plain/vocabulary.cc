@@ -30,9 +30,9 @@ void embed(const KernelCall& call) {
   for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
     const std::int32_t token = call.operands[1].as<std::int32_t>()[i];
     const std::int64_t row = in_pieces ? token - call.origins[0][0] : checked(token, table.size(0));
-    std::byte* to = call.results[0].as<std::byte>() + i * width;
+    std::byte* to = call.results[0].raw() + i * width;
     if (row >= 0 && row < table.size(0)) {
-      std::memcpy(to, table.as<std::byte>() + row * width, static_cast<std::size_t>(width));
+      std::memcpy(to, table.raw() + row * width, static_cast<std::size_t>(width));
     } else {
       std::memset(to, 0, static_cast<std::size_t>(width));  // another piece has it
     }

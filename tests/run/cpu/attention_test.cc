@@ -2,6 +2,7 @@
 
 #include "base/bfloat16.h"
 #include "tests/run/cpu/kernel_support.h"
+#include "tests/support.h"
 
 namespace moesh::run::test {
 namespace {
@@ -163,6 +164,16 @@ TEST(Attention, DoesNotReadSegmentsOfOthers) {
   const std::size_t from = 23 * 4 * 12 * sizeof(float);  // its second segment begins at 70 / 3
   EXPECT_EQ(0, std::memcmp(before[0].bytes.data() + from, after[0].bytes.data() + from, before[0].bytes.size() - from));
   EXPECT_NE(before[0].bytes, after[0].bytes);
+}
+
+TEST(Attention, RefusesHeadsThatDoNotShare) {
+  Sizes sizes;
+  sizes.heads = 3;
+  sizes.key_heads = 2;
+  EXPECT_EQ(moesh::test::message_of([&] { run(call_of(DType::float32, sizes, {0, 1, 0}, false)); }),
+            "attention: 3 heads of queries share 2 of keys on one device\n  fix: shard the heads of queries and keys alike");
+  sizes.heads = sizes.key_heads = 0;
+  EXPECT_EQ(run(call_of(DType::float32, sizes, {0, 1, 0}, false))[0].count(), 0) << "a device may have no heads";
 }
 
 }  // namespace

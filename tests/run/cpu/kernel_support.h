@@ -31,7 +31,7 @@ struct Tensor {
   double at(std::int64_t i) const {
     double value = 0;
     if (dtype == DType::int32) return view().as<std::int32_t>()[i];
-    if (dtype == DType::boolean) return view().as<std::uint8_t>()[i];
+    if (dtype == DType::boolean) return view().as<bool>()[i];
     cpu::for_floating(dtype, [&]<typename T>() { value = static_cast<double>(cpu::load(view().as<T>()[i])); });
     return value;
   }
@@ -39,7 +39,7 @@ struct Tensor {
     if (dtype == DType::int32) {
       view().as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
     } else if (dtype == DType::boolean) {
-      view().as<std::uint8_t>()[i] = value != 0;
+      view().as<bool>()[i] = value != 0;
     } else {
       cpu::for_floating(dtype, [&]<typename T>() { view().as<T>()[i] = cpu::store<T>(value); });
     }
