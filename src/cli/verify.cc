@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/core.h>
 
@@ -7,6 +8,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/session.h"
 #include "train/verify.h"
@@ -58,7 +60,8 @@ Session one_device(const Session& session, std::vector<std::string> request) {
   }
   request.emplace_back("compile_topology=cpu-1");
   request.emplace_back("compile_topology_num_slices=1");
-  request.push_back(fmt::format("per_device_batch_size={}", session.batch.rows_to_train));
+  const std::int64_t microbatches = session.loaded.settings.integer("gradient_accumulation_steps");
+  request.push_back(fmt::format("per_device_batch_size={}", session.batch.rows_to_train / microbatches));
   return open_session(request);
 }
 
@@ -84,13 +87,22 @@ class Verdicts {
     }
   }
 
+  // What this run was not held to.
+  void add(const std::string& name, const std::string& path, const train::Unheld& unheld) {
+    json_.line().begin_object().key("run").value(path).key("quantity").value(unheld.quantities).key("error").null();
+    json_.key("tolerance").null().key("worst").value(unheld.why).key("passes").null().end_object();
+    unheld_[fmt::format("{} ({})", unheld.quantities, unheld.why)].push_back(name);
+  }
+
   // Returns the exit code.
   int print(bool as_json, std::string_view expected) {
     json_.line().end_array();
     if (as_json) {
       fmt::print("{}\n", json_.text());
     } else {
-      fmt::print("{}{} {}.\n", table_.text(terminal_width()), all_pass_ ? "all" : "not all is", expected);
+      fmt::print("{}", table_.text(terminal_width()));
+      for (const auto& [what, runs] : unheld_) fmt::print("not compared: {}: {}\n", what, join(runs, ", "));
+      fmt::print("{}{} {}.\n", all_pass_ ? "all" : "not all is", unheld_.empty() ? "" : all_pass_ ? " that was compared is" : "", expected);
     }
     return all_pass_ ? 0 : 1;
   }
@@ -98,6 +110,7 @@ class Verdicts {
  private:
   JsonWriter json_;
   Table table_{{{"run", false, Room::cut_start}, {"quantity"}, {"error", true}, {"tolerance", true}, {""}, {"worst", false, Room::cut_start}}};
+  std::map<std::string, std::vector<std::string>> unheld_;  // which runs were not held to what
   bool all_pass_ = true;
 };
 
@@ -118,7 +131,9 @@ int run(const Arguments& arguments) {
   for (const std::string& path : arguments.words()) {
     const train::ReferenceRun recorded = train::read_reference_run(path);
     const Session session = session_of(recorded, arguments.request());
-    verdicts.add(recorded.name, path, train::verify(recorded, subject(session), workers));
+    const train::Findings findings = train::verify(recorded, subject(session), workers);
+    verdicts.add(recorded.name, path, findings.verdicts);
+    for (const train::Unheld& unheld : findings.unheld) verdicts.add(recorded.name, path, unheld);
   }
   return verdicts.print(arguments.has("--json"), "as recorded");
 }

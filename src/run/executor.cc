@@ -155,10 +155,7 @@ std::vector<Array> Executor::run(const Graph& graph, std::vector<Array> feeds) {
 void Executor::run_node(const Node& node, Frame& frame) {
   switch (node.op) {
     case Op::constraint: frame.value(node.results[0]) = frame.value(node.operands[0]); break;
-    case Op::reshard:
-      frame.value(node.results[0]) =
-          reshard(frame.value(node.operands[0]), frame.graph.value(node.results[0]).spec, mesh_, *pool_, workers_);
-      break;
+    case Op::reshard: run_reshard(node, frame); break;
     case Op::repeat: run_repeat(node, frame); break;
     case Op::region: run_region(node, frame); break;
     case Op::stage_state: fail("pipeline stages are laid out but not run yet", node.path, "ici_pipeline_parallelism=1");
@@ -168,6 +165,14 @@ void Executor::run_node(const Node& node, Frame& frame) {
   std::vector<Placed> made;
   for (const ValueId id : node.results) made.push_back(frame.value(id));
   frame.observers.watch(node, made);
+}
+
+void Executor::run_reshard(const Node& node, Frame& frame) {
+  const graph::Value& result = frame.graph.value(node.results[0]);
+  // A device that is planned for alone has shards without specs: only the result's shape tells what it will hold.
+  frame.value(node.results[0]) = pool_->only_counts()
+                                     ? unfilled(result.shape, result.dtype, result.spec, mesh_, *pool_)
+                                     : reshard(frame.value(node.operands[0]), result.spec, mesh_, *pool_, workers_);
 }
 
 namespace {

@@ -47,6 +47,7 @@ class Executor {
   };
 
   void run_node(const graph::Node& node, Frame& frame);
+  void run_reshard(const graph::Node& node, Frame& frame);
   void run_op(const graph::Node& node, Frame& frame);
   void run_region(const graph::Node& node, Frame& frame);
   void run_repeat(const graph::Node& node, Frame& frame);

@@ -61,6 +61,11 @@ std::vector<RecordedStep> curve_of(const Json& json, const std::string& path) {
   if (!json.is_array() || json.empty()) refuse("a list of steps was expected", path);
   std::vector<RecordedStep> curve;
   for (const Json& entry : json) {
+    const auto step = member<std::int64_t>(entry, "step", path);
+    if (step != static_cast<std::int64_t>(curve.size())) {
+      refuse(fmt::format("step {} stands where step {} was expected", step, curve.size()), path,
+             "a curve has every step once, in order, from 0 on");
+    }
     curve.push_back({member<std::int64_t>(entry, "step", path), member<double>(entry, "loss", path),
                      member<double>(entry, "lm_loss", path), member<double>(entry, "moe_lb_loss", path),
                      member<double>(entry, "raw_grad_norm", path), member<double>(entry, "param_norm", path)});
@@ -82,6 +87,38 @@ void add_words(const Json& set, std::vector<std::string>& request) {
   for (const auto& [key, value] : set.items()) request.push_back(key + "=" + word_of(value));
 }
 
+// The kinds of tensors in a file of what came out; a file that holds anything else holds something that nobody would compare.
+std::set<std::string> kinds_in(const TensorFile& expect, std::int64_t steps) {
+  std::set<std::string> kinds;
+  for (const auto& [name, tensor] : expect.tensors) {
+    const std::string kind = name.substr(0, name.find('.'));
+    const std::int64_t step = kind.starts_with("step") ? parse_integer(kind.substr(4)).value_or(0) : 0;
+    const bool is_step = step > 0 && step <= steps;
+    if (name != "logits" && (name == kind || (kind != "grad" && !is_step))) {
+      refuse(fmt::format("'{}' is nothing that is compared", name), expect.path,
+             fmt::format("it may hold logits, grad.PATH and stepN.PATH with N from 1 to {}", steps));
+    }
+    kinds.insert(kind);
+  }
+  return kinds;
+}
+
+// What config.json says that was recorded has to be there.
+void check_promises(const ReferenceRun& run, const Json& config, const std::string& folder) {
+  const Json& set = config["set"];
+  const auto steps = static_cast<std::int64_t>(run.curve.size());
+  if (set.contains("steps") && set["steps"].is_number_integer() && set["steps"].get<std::int64_t>() != steps) {
+    refuse(fmt::format("{} steps, config.json says that {} were run", steps, set["steps"].get<std::int64_t>()),
+           folder + "/curve.json", "record the run again");
+  }
+  if (!config.contains("tensors")) return;
+  for (const auto& kind : member<std::vector<std::string>>(config, "tensors", folder + "/config.json")) {
+    if (run.kept.contains(kind)) continue;
+    refuse(fmt::format("config.json says that '{}' was recorded, it is not there", kind), folder + "/expect.safetensors",
+           "record the run again, or take it out of config.json's 'tensors'");
+  }
+}
+
 ReferenceRun read_folder(const std::string& folder) {
   const std::string config_path = folder + "/config.json";
   const Json config = read_json(config_path);
@@ -94,8 +131,14 @@ ReferenceRun read_folder(const std::string& folder) {
   const std::string from = own ? folder : parent_of(folder) + "/" + member<std::string>(config, "params_from", config_path);
   run.parameters = read_safetensors(from + "/params.safetensors");
   run.batch = read_safetensors(folder + "/batch.safetensors");
-  if (is_file(folder + "/expect.safetensors")) run.expect = read_safetensors(folder + "/expect.safetensors");
   run.curve = curve_of(read_json(folder + "/curve.json"), folder + "/curve.json");
+  if (is_file(folder + "/expect.safetensors")) {
+    run.expect = read_safetensors(folder + "/expect.safetensors");
+    run.kept = kinds_in(run.expect, static_cast<std::int64_t>(run.curve.size()));
+    if (run.kept.empty()) refuse("no tensor is in it", run.expect.path, "take the file away, or record the run again");
+  }
+  run.why_none = "not recorded";
+  check_promises(run, config, folder);
   return run;
 }
 
@@ -132,7 +175,10 @@ ReferenceRun read_layout(const std::string& path) {
   if (layout.contains("batch")) run.batch = read_safetensors(parent_of(path) + "/" + member<std::string>(layout, "batch", path));
   std::vector<RecordedStep> curve = expected_curve(layout, path, models);
   // Where the layout is to change nothing, the model's tensors hold too.
-  if (layout.contains("batch") || !follow_each_other(curve, run.curve)) run.expect.reset();
+  if (layout.contains("batch") || !follow_each_other(curve, run.curve)) {
+    run.kept.clear();
+    run.why_none = "the layout's numbers are not those of its model";
+  }
   run.curve = std::move(curve);
   return run;
 }

@@ -1,7 +1,7 @@
 // A recorded run: what was set, the parameters and the batch it started from, and what came out.
 #pragma once
 
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,7 +24,9 @@ struct ReferenceRun {
   std::int64_t devices = 1;
   TensorFile parameters;
   TensorFile batch;
-  std::optional<TensorFile> expect;  // absent for runs of which only the curve was kept
+  TensorFile expect;                  // "logits", "grad.PATH" and "stepN.PATH", as far as they were kept
+  std::set<std::string> kept;         // what `expect` holds of them: "logits", "grad", "step10"
+  std::string why_none;               // why nothing else is compared than what is kept
   std::vector<RecordedStep> curve;
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
+#include "base/progress.h"
 #include "models/model.h"
 #include "train/data.h"
 
@@ -131,9 +132,37 @@ Verdict compare_all(const std::string& quantity, double tolerance, const Trainer
   return worst.verdict();
 }
 
+// Findings that begin with what the run did not keep.
+Findings not_kept(const ReferenceRun& run) {
+  std::string missing;
+  const auto add = [&](bool is_kept, const char* quantity) {
+    if (!is_kept) missing += (missing.empty() ? "" : ", ") + std::string(quantity);
+  };
+  add(run.kept.contains("logits"), "logits");
+  add(run.kept.contains("grad"), "gradients");
+  add(std::any_of(run.kept.begin(), run.kept.end(), [](const std::string& kind) { return kind.starts_with("step"); }), "parameters");
+  Findings findings;
+  if (!missing.empty()) findings.unheld.push_back({missing, run.why_none});
+  return findings;
+}
+
+void compare_logits(const ReferenceRun& run, const Trainer& trainer, const Trainer::Gradients& made, double tolerance,
+                    Findings& findings) {
+  const StoredTensor& recorded = run.expect.at("logits");
+  if (made.logits.shape != recorded.shape) {
+    findings.unheld.push_back({"logits", fmt::format("{} were recorded, {} are made", to_string(recorded.shape), to_string(made.logits.shape))});
+    return;
+  }
+  Worst logits("logits", tolerance);
+  const std::vector<double> mine = values_of(trainer.logits(made));
+  const std::vector<double> theirs = recorded.values();
+  logits.see(relative_distance(mine, theirs), furthest_token(mine, theirs, made.logits.shape));
+  findings.verdicts.push_back(logits.verdict());
+}
+
 }  // namespace
 
-std::vector<Verdict> verify(const ReferenceRun& run, const Subject& subject, run::Workers& workers) {
+Findings verify(const ReferenceRun& run, const Subject& subject, run::Workers& workers) {
   const config::Settings& settings = subject.settings;
   const Tolerances tolerances = tolerances_of(settings);
   Trainer trainer(step_programs(subject.model, settings, subject.where), settings, workers);
@@ -145,22 +174,17 @@ std::vector<Verdict> verify(const ReferenceRun& run, const Subject& subject, run
   Worst balance("balance loss", tolerances.norms);
   Worst norms("gradient norms", tolerances.norms);
   Worst sizes("parameter norms", tolerances.parameters);
-  std::vector<Verdict> verdicts;
-  const bool has_tensors = run.expect && run.expect->has("logits");
+  Findings findings = not_kept(run);
+  std::vector<Verdict>& verdicts = findings.verdicts;
+  Progress progress(run.name + ", step", static_cast<std::int64_t>(run.curve.size()));
   for (const RecordedStep& recorded : run.curve) {
     const Trainer::Gradients made = trainer.gradients(batch);
     loss.see(relative(made.metrics.loss, recorded.loss), fmt::format("step {}", recorded.step));
-    if (recorded.step == 0 && has_tensors && made.logits.shape == run.expect->at("logits").shape) {
-      Worst logits("logits", tolerances.logits);
-      const std::vector<double> mine = values_of(trainer.logits(made));
-      const std::vector<double> theirs = run.expect->at("logits").values();
-      logits.see(relative_distance(mine, theirs), furthest_token(mine, theirs, made.logits.shape));
-      verdicts.push_back(logits.verdict());
-    }
-    if (recorded.step == 0 && run.expect && run.expect->has("grad." + dotted(trainer.parameters().front().path))) {
+    if (recorded.step == 0 && run.kept.contains("logits")) compare_logits(run, trainer, made, tolerances.logits, findings);
+    if (recorded.step == 0 && run.kept.contains("grad")) {
       const std::int64_t steps = settings.integer("gradient_accumulation_steps");
       const double factor = steps > 1 ? 1 / made.metrics.total_weights : 1;
-      verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, *run.expect, "grad.", [&](std::size_t i) {
+      verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, run.expect, "grad.", [&](std::size_t i) {
         Array scaled = copy_of(trainer.whole(made.gradients[i]), trainer.pool());
         for (std::int64_t k = 0; k < scaled.view.count(); ++k) scaled.as<float>()[k] *= static_cast<float>(factor);
         return scaled;
@@ -171,14 +195,16 @@ std::vector<Verdict> verify(const ReferenceRun& run, const Subject& subject, run
     balance.see(relative(made.metrics.balance_loss, recorded.balance_loss), step);
     norms.see(relative(updated.raw_grad_norm, recorded.raw_grad_norm), step);
     sizes.see(relative(updated.param_norm, recorded.param_norm), step);
-    const std::string prefix = fmt::format("step{}.", trainer.steps_done());
-    if (!run.expect || !run.expect->has(prefix + dotted(trainer.parameters().front().path))) continue;
-    verdicts.push_back(compare_all(fmt::format("parameters after {} steps", trainer.steps_done()), tolerances.parameters,
-                                   trainer, *run.expect, prefix,
-                                   [&](std::size_t i) { return trainer.parameter(trainer.parameters()[i].path); }));
+    const std::string kind = fmt::format("step{}", trainer.steps_done());
+    if (run.kept.contains(kind)) {
+      verdicts.push_back(compare_all(fmt::format("parameters after {} steps", trainer.steps_done()), tolerances.parameters,
+                                     trainer, run.expect, kind + ".",
+                                     [&](std::size_t i) { return trainer.parameter(trainer.parameters()[i].path); }));
+    }
+    progress.advance(trainer.steps_done());
   }
   verdicts.insert(verdicts.begin(), {loss.verdict(), balance.verdict(), norms.verdict(), sizes.verdict()});
-  return verdicts;
+  return findings;
 }
 
 namespace {
@@ -201,6 +227,7 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   Worst logits("logits", tolerances.logits);
   Worst gradients("gradients", tolerances.gradients);
   Worst parameters(fmt::format("parameters after {} steps", steps), tolerances.parameters);
+  Progress progress("step", steps);
   for (std::int64_t step = 0; step < steps; ++step) {
     const std::string where = fmt::format("step {}", step);
     // Rows are loaded as the layout loads them.
@@ -219,6 +246,7 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
     }
     expected.update(a);
     made.update(b);
+    progress.advance(step + 1);
   }
   for (const Trained& trained : made.parameters()) {
     parameters.see(distance(made.parameter(trained.path), expected.parameter(trained.path)), trained.path);

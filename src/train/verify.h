@@ -19,6 +19,17 @@ struct Verdict {
   bool passes() const { return error <= tolerance; }  // false for NaN
 };
 
+// What a run was not held to.
+struct Unheld {
+  std::string quantities;  // "logits, gradients"
+  std::string why;
+};
+
+struct Findings {
+  std::vector<Verdict> verdicts;
+  std::vector<Unheld> unheld;
+};
+
 // A model as it is to run, and where.
 struct Subject {
   const graph::Graph& model;
@@ -28,7 +39,7 @@ struct Subject {
 };
 
 // A run on more rows than the layout trains is followed with the first of them, as the layout would load them.
-std::vector<Verdict> verify(const ReferenceRun& run, const Subject& subject, run::Workers& workers);
+Findings verify(const ReferenceRun& run, const Subject& subject, run::Workers& workers);
 
 // Holds a layout against one device: the same initial parameters and batches, step by step.
 std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, run::Workers& workers);

@@ -73,7 +73,7 @@ End end_of(const KnownRun& known, const std::vector<std::string>& changes) {
     const cli::Session session = cli::open_session(request);
     run::Workers workers(1);
     const Subject subject{session.graph, session.loaded.settings, session.batch, {session.layout, session.target}};
-    for (const Verdict& verdict : verify(known.run, subject, workers)) {
+    for (const Verdict& verdict : verify(known.run, subject, workers).verdicts) {
       if (!verdict.passes() && end.what.empty()) end = {End::Kind::wrong, words_of(verdict)};
     }
   } catch (const Error& error) {

@@ -26,7 +26,7 @@ TEST(ReferenceRun, IsWhatItsFolderSays) {
   EXPECT_NEAR(run.curve[0].loss, 6.104, 0.001);
   EXPECT_GT(run.curve[0].raw_grad_norm, 0);
   EXPECT_TRUE(run.batch.has("inputs"));
-  EXPECT_FALSE(run.expect.has_value());
+  EXPECT_TRUE(run.kept.empty());
 }
 
 TEST(ReferenceRun, TakesParametersFromItselfOrFromTheRunItNames) {
@@ -85,6 +85,15 @@ TEST(ReferenceRun, IsRefusedWhenItsDescriptionIsHuge) {
   std::filesystem::resize_file(folder.write("config.json", "{}"), (64u << 20) + 1);
   EXPECT_THAT(message_of([&] { read_reference_run(folder.path()); }),
               HasSubstr("too large for the description of a run"));
+}
+
+TEST(ReferenceRun, OfThisRepositorySaysWhichTensorsItKept) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::kRecordedRuns)) {
+    if (!entry.is_directory()) continue;
+    const auto config = json::parse(test::read_text(entry.path() / "config.json"));
+    ASSERT_TRUE(config.contains("tensors")) << entry.path();
+    EXPECT_EQ(config["tensors"].get<std::set<std::string>>(), read_reference_run(entry.path().string()).kept) << entry.path();
+  }
 }
 
 }  // namespace
