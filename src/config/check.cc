@@ -14,6 +14,22 @@ void check_attention(const Settings& settings) {
   }
 }
 
+void check_rope(const Settings& settings) {
+  if (settings.text("rope_type") == "yarn" && settings.integer("rope_max_timescale") < 2) {
+    refuse("rope_type=yarn measures wavelengths by the logarithm of rope_max_timescale, which is 1",
+           settings.origin("rope_max_timescale").where, "rope_max_timescale=10000");
+  }
+}
+
+// A parameter without a gradient, such as the row of a token that no batch holds, would be moved by 0 / 0.
+void check_optimizer(const Settings& settings) {
+  const bool divides = settings.text("opt_type") != "sgd" && settings.real("adam_eps") == 0 && settings.real("adam_eps_root") == 0;
+  if (divides) {
+    refuse("adam_eps and adam_eps_root are both 0: a parameter without a gradient would become 0 / 0", settings.origin("adam_eps").where,
+           "adam_eps=1e-8");
+  }
+}
+
 // Without dense layers one width serves both, so two different ones are a slip.
 void check_widths(const Settings& settings) {
   const std::int64_t dense = settings.integer("base_mlp_dim");
@@ -64,6 +80,8 @@ void check_schedule(const Settings& settings) {
 
 void check_settings(const Settings& settings) {
   check_attention(settings);
+  check_rope(settings);
+  check_optimizer(settings);
   check_widths(settings);
   check_routing(settings);
   check_schedule(settings);

@@ -30,7 +30,7 @@ struct Key {
   std::string_view name;
   Kind kind;
   std::string_view initial;  // the default, as it would be written in YAML; "null" for none
-  // integer, real: "LOW..HIGH" with either end optional; choice: words joined by '|', a word after '!' is known to
+  // integer, real: "LOW..HIGH" with either end optional, "LOW..<HIGH" where HIGH itself is too much; choice: words joined by '|', a word after '!' is known to
   // users of other engines but not done here; otherwise empty.
   std::string_view range;
   Status status;

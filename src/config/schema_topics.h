@@ -16,6 +16,7 @@ inline constexpr std::string_view kSizeOrZero = "0..1000000000";
 inline constexpr std::string_view kSizeOrAuto = "-1..1000000000";
 inline constexpr std::string_view kAxisSize = "-1..1048576";  // devices along an axis, -1 to derive it
 inline constexpr std::string_view kFraction = "0..1";
+inline constexpr std::string_view kDecay = "0..<1";  // of a running mean, which at 1 would never start
 
 std::span<const Topic> run_topics();
 std::span<const Topic> model_topics();

@@ -44,6 +44,9 @@ std::optional<std::int64_t> parse_integral(std::string_view text) {
 struct Bounds {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
+  bool below_high = false;  // high itself is too much
+
+  bool hold(double value) const { return value >= low && (below_high ? value < high : value <= high); }
 };
 
 Bounds bounds_of(const Key& key) {
@@ -51,7 +54,8 @@ Bounds bounds_of(const Key& key) {
   const std::size_t dots = key.range.find("..");
   if (dots == std::string_view::npos) return bounds;
   if (const auto low = parse_real(key.range.substr(0, dots))) bounds.low = *low;
-  if (const auto high = parse_real(key.range.substr(dots + 2))) bounds.high = *high;
+  bounds.below_high = key.range.substr(dots + 2).starts_with('<');
+  if (const auto high = parse_real(key.range.substr(dots + (bounds.below_high ? 3 : 2)))) bounds.high = *high;
   return bounds;
 }
 
@@ -60,13 +64,13 @@ std::string describe_range(const Key& key) {
   const std::string_view low = key.range.substr(0, dots);
   const std::string_view high = key.range.substr(dots + 2);
   if (high.empty()) return fmt::format("{} of at least {}", name_of(key.kind), low);
+  if (high.starts_with('<')) return fmt::format("{} from {} to below {}", name_of(key.kind), low, high.substr(1));
   if (low.empty()) return fmt::format("{} of at most {}", name_of(key.kind), high);
   return fmt::format("{} from {} to {}", name_of(key.kind), low, high);
 }
 
 void check_range(const Key& key, double value, std::string_view text, const std::string& where) {
-  const Bounds bounds = bounds_of(key);
-  if (value < bounds.low || value > bounds.high) refuse_value(key, text, describe_range(key), where);
+  if (!bounds_of(key).hold(value)) refuse_value(key, text, describe_range(key), where);
 }
 
 std::string read_choice(const Key& key, const std::string& text, const std::string& where) {

@@ -1,0 +1,57 @@
+// What it takes to build: the lists of packages, and that running moesh needs nothing of the tests.
+#include <cstdlib>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/paths.h"
+#include "tests/support.h"
+
+namespace moesh {
+namespace {
+
+std::set<std::string> lines_of(const std::string& name) {
+  std::set<std::string> lines;
+  for (const std::string& line : split(test::read_text(test::source_folder() / name), '\n')) {
+    if (!line.empty()) lines.insert(line);
+  }
+  return lines;
+}
+
+// Debian's packages for what CMakeLists.txt asks for, and the tools that build it.
+std::set<std::string> packages_asked_for() {
+  const std::map<std::string, std::string> package_of{
+      {"fmt", "libfmt-dev"}, {"yaml-cpp", "libyaml-cpp-dev"}, {"nlohmann_json", "nlohmann-json3-dev"}};
+  std::set<std::string> packages{"cmake", "g++", "ninja-build"};
+  const std::string text = test::read_text(test::source_folder() / "CMakeLists.txt");
+  const std::regex required("find_package\\((\\S+) REQUIRED\\)");
+  for (std::sregex_iterator found(text.begin(), text.end(), required), end; found != end; ++found) packages.insert(package_of.at((*found)[1]));
+  return packages;
+}
+
+int status_of(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()); }
+
+TEST(Build, ListsThePackagesThatRunningNeedsAndNoOther) { EXPECT_EQ(lines_of("packages.txt"), packages_asked_for()); }
+
+TEST(Build, ListsThePackagesOfTheTestsApart) {
+  EXPECT_EQ(lines_of("packages-test.txt"), (std::set<std::string>{"libgmock-dev", "libgtest-dev"}));
+}
+
+TEST(BuildSlow, NeedsNoLibraryOfTheTestsToRun) {
+  const test::TemporaryFolder folder;
+  const std::string configure = "cmake -S '" + test::source_folder().string() + "' -B '" + folder.path() + "' -G Ninja ";
+  ASSERT_EQ(status_of(configure + "-DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON"), 0);
+  EXPECT_EQ(status_of("ninja -C '" + folder.path() + "' -t query moesh"), 0);
+  EXPECT_NE(status_of("ninja -C '" + folder.path() + "' -t query moesh_tests"), 0);
+}
+
+TEST(Build, TellsHowTestsAreRun) {
+  EXPECT_EQ(status_of("'" + (test::source_folder() / "moesh").string() + "' test -h"), 0);
+}
+
+}  // namespace
+}  // namespace moesh
