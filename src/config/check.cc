@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/load.h"
 
 namespace moesh::config {
@@ -45,8 +46,7 @@ void check_widths(const Settings& settings) {
 void check_routing(const Settings& settings) {
   const std::int64_t groups = settings.integer("n_routing_groups");
   if (groups > 0 && settings.integer("num_experts") % groups != 0) {
-    refuse(fmt::format("{} experts do not divide into n_routing_groups={} groups", settings.integer("num_experts"),
-                       groups),
+    refuse(fmt::format("n_routing_groups={} does not divide {}", groups, counted(settings.integer("num_experts"), "expert")),
            settings.origin("n_routing_groups").where);
   }
   if (groups > 0 && settings.integer("topk_routing_group") > groups) {

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace moesh::config {
 namespace {
@@ -102,21 +103,21 @@ bool has_experts(Block block) {
 
 void check_layers(const ModelShape& shape, const Settings& settings) {
   if (shape.dense_layers > shape.layers) {
-    refuse(fmt::format("first_num_dense_layers is {}, of {} layers in all", shape.dense_layers, shape.layers),
+    refuse(fmt::format("first_num_dense_layers is {}, of {} in all", shape.dense_layers, counted(shape.layers, "layer")),
            settings.origin("first_num_dense_layers").where, "lower it, or raise base_num_decoder_layers");
   }
   if (!shape.scan && shape.layers > kMostWrittenLayers) {
-    refuse(fmt::format("{} layers one by one (scan_layers=false), at most {} are written out", shape.layers,
+    refuse(fmt::format("{} one by one (scan_layers=false), at most {} are written out", counted(shape.layers, "layer"),
                        kMostWrittenLayers),
            settings.origin("base_num_decoder_layers").where, "scan_layers=true");
   }
   if (shape.cycle > kMostWrittenLayers) {
-    refuse(fmt::format("a cycle of {} layers, at most {} are written out", shape.cycle, kMostWrittenLayers),
+    refuse(fmt::format("a cycle of {}, at most {} are written out", counted(shape.cycle, "layer"), kMostWrittenLayers),
            settings.origin("inhomogeneous_layer_cycle_interval").where);
   }
   if (shape.scan && shape.layers % shape.cycle != 0) {
-    refuse(fmt::format("{} layers are no whole number of cycles of {} (inhomogeneous_layer_cycle_interval)",
-                       shape.layers, shape.cycle),
+    refuse(fmt::format("cycles of {} (inhomogeneous_layer_cycle_interval) do not divide {}", shape.cycle,
+                       counted(shape.layers, "layer")),
            settings.origin("base_num_decoder_layers").where);
   }
 }
@@ -147,7 +148,7 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
            settings.origin("num_experts").where, "use decoder_block=mixtral, deepseek, qwen3_moe or gpt_oss");
   }
   if (moe.experts_per_token > moe.experts) {
-    refuse(fmt::format("num_experts_per_tok is {}, of {} experts", moe.experts_per_token, moe.experts),
+    refuse(fmt::format("num_experts_per_tok is {}, of {}", moe.experts_per_token, counted(moe.experts, "expert")),
            settings.origin("num_experts_per_tok").where);
   }
   if (shape.block == Block::gpt_oss && moe.strategy == MoeStrategy::capacity) {
@@ -204,11 +205,11 @@ BatchSizes batch_sizes(const Settings& settings, std::int64_t devices) {
   const double micro_to_load = static_cast<double>(devices) * std::max(per_device, 1.0) * loads;
   const std::string& where = settings.origin("per_device_batch_size").where;
   if (micro_rows < 1) {
-    refuse(fmt::format("per_device_batch_size {} on {} devices makes less than one row", per_device, devices), where,
+    refuse(fmt::format("per_device_batch_size {} on {} makes less than one row", per_device, counted(devices, "device")), where,
            fmt::format("at least {} is needed", 1.0 / static_cast<double>(devices)));
   }
   if (std::max(micro_rows, micro_to_load) * static_cast<double>(steps) > kMostRows) {
-    refuse(fmt::format("per_device_batch_size {} on {} devices makes more than 2^53 rows a step", per_device, devices),
+    refuse(fmt::format("per_device_batch_size {} on {} makes more than 2^53 rows a step", per_device, counted(devices, "device")),
            where, "lower it");
   }
   BatchSizes sizes;
@@ -216,8 +217,8 @@ BatchSizes batch_sizes(const Settings& settings, std::int64_t devices) {
   sizes.rows_to_load = static_cast<std::int64_t>(micro_to_load) * steps;
   sizes.rows_to_train = sizes.micro_rows * steps;
   if (sizes.rows_to_load < sizes.rows_to_train) {
-    refuse(fmt::format("expansion_factor_real_data={} loads {} rows a step, {} are trained on", expansion,
-                       sizes.rows_to_load, sizes.rows_to_train),
+    refuse(fmt::format("expansion_factor_real_data={} loads {} a step, {} are trained on", expansion,
+                       counted(sizes.rows_to_load, "row"), sizes.rows_to_train),
            settings.origin("expansion_factor_real_data").where, "at least 1, or -1 for as many as are needed");
   }
   return sizes;

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace moesh::config {
 namespace {
@@ -20,7 +21,7 @@ std::int64_t repeats_of(const Settings& settings, std::int64_t layers, std::int6
   const std::int64_t asked = settings.integer("num_pipeline_repeats");
   const std::int64_t repeats = asked > 0 ? asked : layers / per_round;
   if (repeats < 1 || repeats * per_round != layers) {
-    refuse(fmt::format("{} layers to pipeline, but stages x layers per stage x repeats = {}", layers,
+    refuse(fmt::format("{} to pipeline, but stages x layers per stage x repeats = {}", counted(layers, "layer"),
                        std::max<std::int64_t>(repeats, 1) * per_round),
            settings.origin("num_layers_per_pipeline_stage").where,
            "choose num_layers_per_pipeline_stage or pipeline_parallel_layers so that it divides");
@@ -33,9 +34,9 @@ std::int64_t microbatches_of(const Settings& settings, std::int64_t stages, std:
   const std::int64_t least = settings.boolean("pipeline_delay_activation_forwarding") ? 2 * stages : stages;
   const std::int64_t microbatches = asked > 0 ? asked : least;
   if (microbatches % stages != 0 || microbatches < least || rows % microbatches != 0) {
-    refuse(fmt::format("num_pipeline_microbatches={} for {} stages and {} rows: a multiple of the stages, at least {}, "
+    refuse(fmt::format("num_pipeline_microbatches={} for {} and {}: a multiple of the stages, at least {}, "
                        "that divides the rows was expected",
-                       microbatches, stages, rows, least),
+                       microbatches, counted(stages, "stage"), counted(rows, "row"), least),
            settings.origin("num_pipeline_microbatches").where);
   }
   return microbatches;
@@ -67,13 +68,13 @@ PipelineShape pipeline_shape(const Settings& settings, std::int64_t layers, std:
   shape.layers_per_stage = settings.integer("num_layers_per_pipeline_stage");
   shape.scan_stage = settings.boolean("scan_layers_per_stage");
   if (!shape.scan_stage && shape.layers_per_stage > kMostWrittenLayers) {
-    refuse(fmt::format("{} layers of a stage one by one, at most {} are written out", shape.layers_per_stage,
+    refuse(fmt::format("{} of a stage one by one, at most {} are written out", counted(shape.layers_per_stage, "layer"),
                        kMostWrittenLayers),
            settings.origin("num_layers_per_pipeline_stage").where, "scan_layers_per_stage=true");
   }
   const std::int64_t asked = settings.integer("pipeline_parallel_layers");
   if (asked > layers) {
-    refuse(fmt::format("pipeline_parallel_layers={} of {} layers", asked, layers),
+    refuse(fmt::format("pipeline_parallel_layers={} of {}", asked, counted(layers, "layer")),
            settings.origin("pipeline_parallel_layers").where);
   }
   shape.repeats = repeats_of(settings, asked > 0 ? asked : layers, shape.stages * shape.layers_per_stage);

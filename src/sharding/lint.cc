@@ -299,14 +299,14 @@ void find_small_batch(const Layout& layout, const LintOptions& options, Findings
   if (layout.input.shape.front() % blocks != 0) {
     findings.push_back(
         {Severity::error, "small-batch",
-         fmt::format("a batch of {} rows does not divide over {} shards", layout.input.shape.front(), blocks),
+         fmt::format("a batch of {} does not divide over {} shards", counted(layout.input.shape.front(), "row"), blocks),
          "the input", "it cannot be laid out so",
          fmt::format("per_device_batch_size={}",
                      static_cast<double>(blocks) / static_cast<double>(layout.mesh.devices()))});
   } else if (options.rows < blocks) {
     findings.push_back(
         {Severity::warning, "small-batch",
-         fmt::format("a pass of {} rows is smaller than the {} shards of its batch", options.rows, blocks), "the input",
+         fmt::format("a pass of {} is smaller than the {} shards of its batch", counted(options.rows, "row"), blocks), "the input",
          fmt::format("{} of {} shards have nothing to do", blocks - options.rows, blocks),
          "raise per_device_batch_size, or let an axis carry the length instead (custom_mesh_and_rule=ep-as-cp)"});
   }

@@ -39,7 +39,7 @@ void find_dearer_strategy(const LaidRegion& r, std::vector<Finding>& findings) {
   const double other = is_ring ? exchange : ring;
   if (chosen < kWorthSaying * other) return;
   findings.push_back({Severity::info, "dearer-strategy",
-                      fmt::format("{} experts a token over {} devices: {} sends more than {} would", r.choices, r.devices,
+                      fmt::format("{} a token over {} devices: {} sends more than {} would", counted(static_cast<std::int64_t>(r.choices), "expert"), r.devices,
                                   is_ring ? "a ring" : "an all-to-all", is_ring ? "an all-to-all" : "a ring"),
                       r.path,
                       fmt::format("a device sends {} in a pass forward, the other way {} (even router; a ring always sends whole tokens, "
@@ -54,7 +54,8 @@ void find_shared_tokens(const LaidRegion& r, const mesh::Mesh& mesh, std::vector
   const double alone = exchange_bytes(r.tokens / n, r);
   if (summed < kWorthSaying * alone) return;
   findings.push_back({Severity::info, "shared-tokens",
-                      fmt::format("{} devices along {} have the same {:.0f} tokens and other experts", r.devices, axis_words(r, mesh), r.tokens),
+                      fmt::format("{} devices along {} have the same {} and other experts", r.devices, axis_words(r, mesh),
+                                  counted(static_cast<std::int64_t>(r.tokens), "token")),
                       r.path,
                       fmt::format("the layer's sums cost a device {} in a pass forward; with tokens of their own an all-to-all would send {}. "
                                   "Few tokens, as in decoding, are what this layout is for", bytes(summed), bytes(alone)),

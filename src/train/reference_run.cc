@@ -108,7 +108,7 @@ void check_promises(const ReferenceRun& run, const Json& config, const std::stri
   const Json& set = config["set"];
   const auto steps = static_cast<std::int64_t>(run.curve.size());
   if (set.contains("steps") && set["steps"].is_number_integer() && set["steps"].get<std::int64_t>() != steps) {
-    refuse(fmt::format("{} steps, config.json says that {} were run", steps, set["steps"].get<std::int64_t>()),
+    refuse(fmt::format("{}, config.json says that {} were run", counted(steps, "step"), set["steps"].get<std::int64_t>()),
            folder + "/curve.json", "record the run again");
   }
   if (!config.contains("tensors")) return;

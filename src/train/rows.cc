@@ -16,7 +16,7 @@ class Stream : public TokenSource {
   Stream(std::string about, std::unique_ptr<TokenSequence> tokens, std::vector<std::int64_t> begins, Order order)
       : about_(std::move(about)), tokens_(std::move(tokens)), begins_(std::move(begins)), order_(order) {}
 
-  std::string describe() const override { return fmt::format("{}, {} tokens", about_, with_commas(tokens_->size())); }
+  std::string describe() const override { return fmt::format("{}, {}", about_, counted(tokens_->size(), "token")); }
 
   Tokens row(std::int64_t row, std::int64_t length) const override {
     Tokens tokens(static_cast<std::size_t>(length));
@@ -76,7 +76,7 @@ class Unpacked : public TokenSource {
   }
 
   std::string describe() const override {
-    return fmt::format("{}, {} rows", about_, with_commas(static_cast<std::int64_t>(pieces_.size())));
+    return fmt::format("{}, {}", about_, counted(static_cast<std::int64_t>(pieces_.size()), "row"));
   }
 
   Tokens row(std::int64_t row, std::int64_t length) const override {

@@ -10,6 +10,7 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "base/progress.h"
 #include "models/model.h"
 #include "train/data.h"
@@ -197,7 +198,7 @@ Findings verify(const ReferenceRun& run, const Subject& subject, run::Workers& w
     sizes.see(relative(updated.param_norm, recorded.param_norm), step);
     const std::string kind = fmt::format("step{}", trainer.steps_done());
     if (run.kept.contains(kind)) {
-      verdicts.push_back(compare_all(fmt::format("parameters after {} steps", trainer.steps_done()), tolerances.parameters,
+      verdicts.push_back(compare_all(fmt::format("parameters after {}", counted(trainer.steps_done(), "step")), tolerances.parameters,
                                      trainer, run.expect, kind + ".",
                                      [&](std::size_t i) { return trainer.parameter(trainer.parameters()[i].path); }));
     }
@@ -226,7 +227,7 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   Worst balance("balance loss", tolerances.norms);
   Worst logits("logits", tolerances.logits);
   Worst gradients("gradients", tolerances.gradients);
-  Worst parameters(fmt::format("parameters after {} steps", steps), tolerances.parameters);
+  Worst parameters(fmt::format("parameters after {}", counted(steps, "step")), tolerances.parameters);
   Progress progress("step", steps);
   for (std::int64_t step = 0; step < steps; ++step) {
     const std::string where = fmt::format("step {}", step);

@@ -60,7 +60,7 @@ TEST(Hostile, AMillionUnscannedLayersAreRefused) {
   EXPECT_THAT(
       refusal("base_num_decoder_layers=1000000 scan_layers=false"),
       HasSubstr(
-          "1000000 layers one by one (scan_layers=false), at most 4096 are written out\n  fix: scan_layers=true"));
+          "1,000,000 layers one by one (scan_layers=false), at most 4096 are written out\n  fix: scan_layers=true"));
 }
 
 TEST(Hostile, AMillionScannedLayersAreNoWork) { EXPECT_EQ(refusal("base_num_decoder_layers=1000000"), "no error"); }

@@ -397,7 +397,7 @@ TEST(CheckSettings, RefusesTwoWidthsWhereEveryLayerHasExperts) {
 
 TEST(CheckSettings, RefusesRoutingThatDoesNotAddUp) {
   EXPECT_EQ(refusal("num_experts=8 n_routing_groups=3 decoder_block=deepseek"),
-            "the command line: 8 experts do not divide into n_routing_groups=3 groups");
+            "the command line: n_routing_groups=3 does not divide 8 experts");
   EXPECT_EQ(refusal("num_experts=8 n_routing_groups=4 topk_routing_group=5 decoder_block=deepseek"),
             "the command line: topk_routing_group=5 of n_routing_groups=4");
   EXPECT_EQ(refusal("routed_bias=true routed_bias_update_rate=0.001 decoder_block=mixtral num_experts=4"),

@@ -83,7 +83,7 @@ TEST(ModelShape, RefusesLayersThatDoNotAddUp) {
             "the command line: first_num_dense_layers is 17, of 16 layers in all\n"
             "  fix: lower it, or raise base_num_decoder_layers");
   EXPECT_EQ(refusal("model_name=gpt-oss-20b override_model_config=true base_num_decoder_layers=5"),
-            "the command line: 5 layers are no whole number of cycles of 2 (inhomogeneous_layer_cycle_interval)");
+            "the command line: cycles of 2 (inhomogeneous_layer_cycle_interval) do not divide 5 layers");
 }
 
 TEST(ModelShape, RefusesPartsThatADecoderBlockLacks) {
@@ -144,7 +144,7 @@ TEST(BatchSizes, StayWithin64Bits) {
         batch_of("per_device_batch_size=1000000 gradient_accumulation_steps=1000000 expansion_factor_real_data=1000000",
                  1 << 20);
       }),
-      "the command line: per_device_batch_size 1000000 on 1048576 devices makes more than 2^53 rows a step\n  fix: "
+      "the command line: per_device_batch_size 1000000 on 1,048,576 devices makes more than 2^53 rows a step\n  fix: "
       "lower it");
 }
 
