@@ -10,13 +10,23 @@
 namespace moesh::graph {
 namespace {
 
-// The values of a body that its backward pass is given: the carried inputs, then what the policy saves.
+// How many of a node's results, the last ones, hand values of its body to its backward pass.
+std::ptrdiff_t handed_over(const Node& node) {
+  if (const auto* repeat = std::get_if<RepeatOf>(&node.attributes)) return static_cast<std::ptrdiff_t>(repeat->saved.size());
+  if (const auto* region = std::get_if<RegionOf>(&node.attributes)) return static_cast<std::ptrdiff_t>(region->saved.size());
+  return 0;
+}
+
+// The values of a body that its backward pass is given: the carried inputs, then what the policy saves. What a repeat hands over
+// to its own backward pass is not saved by the repeat that it stands in: it is made again.
 std::vector<ValueId> saved_values(const Graph& body, int carried, const Remat& remat) {
   std::vector<ValueId> inputs = inputs_of(body);
   std::vector<ValueId> saved(inputs.begin(), inputs.begin() + carried);
   for (const Node& node : body.nodes) {
-    if (is_root(node) || !remat.saves(node)) continue;
-    saved.insert(saved.end(), node.results.begin(), node.results.end());
+    if (is_root(node)) continue;
+    const auto first_handed_over = node.results.end() - handed_over(node);
+    if (remat.saves(node)) saved.insert(saved.end(), node.results.begin(), first_handed_over);
+    if (node.op == Op::region) saved.insert(saved.end(), first_handed_over, node.results.end());
   }
   return saved;
 }
@@ -112,6 +122,13 @@ class Backward {
   std::map<ValueId, Tensor> cotangents_;
 };
 
+// What stands in for the values of a body that were made again: `saved`, by the body's own ids.
+std::map<ValueId, ValueId> stand_ins_of(const std::vector<Tensor>& again, const std::map<ValueId, Tensor>& saved) {
+  std::map<ValueId, ValueId> stand_ins;
+  for (const auto& [id, tensor] : saved) stand_ins[again[static_cast<std::size_t>(id)].id] = tensor.id;
+  return stand_ins;
+}
+
 // The backward body: the layer's forward pass again, less what is saved, then its own backward pass.
 struct BackwardBody {
   Graph graph;
@@ -169,9 +186,7 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
     result.gradients.push_back(i);
     b.mark_result(backward.cotangent_or_zeros(slice));
   }
-  std::map<ValueId, ValueId> stand_ins;
-  for (const auto& [id, tensor] : saved) stand_ins[again[static_cast<std::size_t>(id)].id] = tensor.id;
-  result.graph = without_dead_nodes(with_operands_replaced(b.take(), stand_ins));
+  result.graph = without_dead_nodes(with_operands_replaced(b.take(), stand_ins_of(again, saved)));
   return result;
 }
 
@@ -246,6 +261,13 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
     operands.push_back(given[i]);
     reversed.operands.push_back(std::move(spec));
   }
+  std::map<ValueId, Tensor> saved;
+  for (std::size_t i = 0; i < of.saved.size(); ++i) {
+    const Value& local = of.body->value(of.saved[i]);
+    saved[of.saved[i]] = b.shard_input("saved", local.shape, local.dtype, local.spec.partial);
+    operands.push_back(builder_.tensor(node.results[given.size() - of.saved.size() + i]));
+    reversed.operands.push_back(of.results[given.size() - of.saved.size() + i]);
+  }
   const std::vector<Tensor> again = inline_graph(b, *of.body, known);
   Backward backward(b, *of.written_for);
   const std::size_t end = b.graph().nodes.size();
@@ -264,8 +286,10 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
     reversed.results.back().partial = axes_beyond(b.own_axes(cotangent.id), b.own_axes(known[inputs[i]].id));
     b.mark_result(cotangent);
   }
-  // Chunks that pass one after the other on the way there are undone one after the other.
-  reversed.body = std::make_shared<const Graph>(without_dead_nodes(with_nodes_when_needed(b.take(), end)));
+  // Saved values stand in for what would be made again. Chunks that pass one after the other on the way there are undone one
+  // after the other.
+  const Graph whole = with_operands_replaced(b.take(), stand_ins_of(again, saved));
+  reversed.body = std::make_shared<const Graph>(without_dead_nodes(with_nodes_when_needed(whole, end)));
   const std::vector<Tensor> made = builder_.add(Op::region, "", operands, reversed, results);
   std::vector<Tensor> all(node.operands.size());
   for (std::size_t i = 0; i < floating.size(); ++i) all[floating[i]] = made[i];
@@ -286,15 +310,46 @@ Node with_saves(const Graph& graph, const Node& node, const Remat& remat, std::v
   return saving;
 }
 
+// The shards of all devices that have values of their own, one after the other.
+Value rows_of_all(const Value& local, NodeId producer, const mesh::Mesh& mesh) {
+  Value all{local.shape, local.dtype, producer};
+  all.shape[0] *= sharding::shards(local.spec.partial, mesh);
+  return all;
+}
+
+// A scalar says where a device is or what it dropped: nothing that would be long in the making.
+bool may_be_saved(const Graph& body, ValueId id) { return !body.value(id).shape.empty(); }
+
+Node with_saved_rows(const Graph& graph, const Node& node, const Remat& remat, std::vector<Value>& added) {
+  Node saving = node;
+  auto& of = std::get<RegionOf>(saving.attributes);
+  auto body = std::make_shared<Graph>(*of.body);
+  for (const Node& inner : of.body->nodes) {
+    if (is_root(inner) || !remat.saves(inner)) continue;
+    for (const ValueId id : inner.results) {
+      if (!may_be_saved(*body, id)) continue;
+      const Value& local = body->value(id);
+      of.saved.push_back(id);
+      body->results.push_back(id);
+      sharding::Spec spec = sharding::whole_spec(local.shape.size());
+      spec.dims[0] = local.spec.partial;
+      of.results.push_back(std::move(spec));
+      added.push_back(rows_of_all(local, graph.value(node.results[0]).producer, *of.written_for));
+    }
+  }
+  of.body = std::move(body);
+  return saving;
+}
+
 }  // namespace
 
 // Repeats within a repeat's body included.
 Graph with_saved_values(const Graph& graph, const Remat& remat) {
   Graph saving = graph;
   for (Node& node : saving.nodes) {
-    if (node.op != Op::repeat) continue;
+    if (node.op != Op::repeat && node.op != Op::region) continue;
     std::vector<Value> added;
-    node = with_saves(saving, node, remat, added);
+    node = node.op == Op::repeat ? with_saves(saving, node, remat, added) : with_saved_rows(saving, node, remat, added);
     for (Value& value : added) {
       node.results.push_back(static_cast<ValueId>(saving.values.size()));
       saving.values.push_back(std::move(value));

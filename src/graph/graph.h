@@ -233,6 +233,9 @@ struct RegionOf {
   std::vector<sharding::Spec> operands;  // how they have to lie
   std::vector<sharding::Spec> results;   // how they come; partial sums included
   std::shared_ptr<const mesh::Mesh> written_for;
+  // Values of the body that the last results hand to the backward pass: the rows of all devices, one device after the other. A
+  // device may have fewer rows than it has room for.
+  std::vector<ValueId> saved = {};
 };
 
 // The devices that differ in these axes only, in the order of their coordinates, the first axis major.

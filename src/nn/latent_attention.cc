@@ -54,7 +54,7 @@ Tensor up_weight(Builder& builder, const Context& context, std::int64_t rank, co
 Tensor up(Builder& builder, const Context& context, Tensor x_BSR, const Up& u) {
   const graph::Scope scope(builder, u.name);
   const Tensor weight_RHD = up_weight(builder, context, x_BSR.shape().back(), u);
-  return tag(einsum("", "bsr,rhd->bshd", x_BSR, weight_RHD), u.name == "wkv_b" ? "mla_kv" : "mla_q");
+  return einsum("", "bsr,rhd->bshd", x_BSR, weight_RHD);
 }
 
 // (nope + rope)^-1/2, with YaRN's correction for long contexts.
@@ -78,7 +78,7 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
   Tensor query;
   if (shape.q_lora_rank > 0) {
     Tensor latent = down(builder, context, "wq_a", x_BSM, shape.q_lora_rank, labels::q_lora_up_proj);
-    latent = rms_norm(builder, context, "q_norm", latent);
+    latent = tag(rms_norm(builder, context, "q_norm", latent), "mla_q");
     query = up(builder, context, latent, {"wq_b", labels::q_lora, labels::q_heads, labels::kv, shape.qk_head_dim()});
   } else {
     query = up(builder, context, x_BSM, {"query", labels::embed, labels::q_heads, labels::kv, shape.qk_head_dim()});
@@ -90,8 +90,9 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
 }
 
 Tensor join_query(const Context& context, const Query& query) {
-  return constrain("query", graph::scale(graph::concat({query.nope, query.turned}, 3), score_scale(context)),
-                   labels_of(context.mode()).query);
+  return tag(constrain("query", graph::scale(graph::concat({query.nope, query.turned}, 3), score_scale(context)),
+                       labels_of(context.mode()).query),
+             "query_proj");
 }
 
 // What attention reads of a token, [B, T, R] and [B, T, D]: what its keys and values come from, and the part that turns.
@@ -104,7 +105,7 @@ Latent build_latent(Builder& builder, const Context& context, Tensor x_BSM, cons
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t turned = shape.qk_rope_head_dim;
   const Tensor low = down(builder, context, "wkv_a", x_BSM, shape.kv_lora_rank + turned, labels::kv_lora_up_proj);
-  const Tensor latent = rms_norm(builder, context, "kv_norm", slice(low, 2, 0, shape.kv_lora_rank));
+  const Tensor latent = tag(rms_norm(builder, context, "kv_norm", slice(low, 2, 0, shape.kv_lora_rank)), "mla_kv");
   Tensor one_head = slice(low, 2, shape.kv_lora_rank, turned);
   one_head = rope(builder, context, reshape(one_head, {context.rows, context.length, 1, turned}), tokens.positions);
   one_head = reshape(one_head, {context.rows, context.length, turned});
@@ -129,8 +130,8 @@ Tensor attend_heads(Builder& builder, const Context& context, const Query& parts
   const Shape of_heads{context.rows, latent.size(1), shape.query_heads, shape.qk_rope_head_dim};
   const Tensor key_nope = constrain("key_nope", slice(both, 3, 0, nope), as);
   const Tensor key_rope = constrain("key_rope", broadcast(one_head, of_heads, {0, 1, 3}), as);
-  const Tensor key = constrain("key", graph::concat({key_nope, key_rope}, 3), as);
-  const Tensor value = constrain("value", slice(both, 3, nope, shape.v_head_dim), as);
+  const Tensor key = tag(constrain("key", graph::concat({key_nope, key_rope}, 3), as), "key_proj");
+  const Tensor value = tag(constrain("value", slice(both, 3, nope, shape.v_head_dim), as), "value_proj");
   return attend(builder, context, query, key, value, tokens, attention_of(context, 0));
 }
 

@@ -80,10 +80,30 @@ Placed slice_of(const Placed& stacked, const graph::RepeatOf& of, int position, 
 void put_slice(const Array& slice, const Array& stacked, const graph::RepeatOf& of, int position,
                std::int64_t iteration) {
   const Stacked layout(stacked.view, of.sizes, position);
+  assert(slice.bytes() == layout.outer * layout.inner_bytes && "a slice with fewer rows than planned");
   for (std::int64_t row = 0; row < layout.outer; ++row) {
     std::memcpy(layout.block(stacked.view, row, iteration), slice.raw() + row * layout.inner_bytes,
                 static_cast<std::size_t>(layout.inner_bytes));
   }
+}
+
+// Whether a node reads a value of stacked slices only as what it is: one at a time, in a repeat of as many iterations.
+bool reads_slices_only(const Node& node, ValueId id, const graph::RepeatOf& stacked_by) {
+  const auto* of = std::get_if<graph::RepeatOf>(&node.attributes);
+  const int whole = of == nullptr ? static_cast<int>(node.operands.size()) : of->carried + of->shared;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    if (node.operands[i] != id) continue;
+    const int sliced = static_cast<int>(i) - whole;
+    if (sliced < 0 || of->slices[static_cast<std::size_t>(sliced)] != 0 || of->sizes != stacked_by.sizes) return false;
+  }
+  return true;
+}
+
+// What only other repeats read of a repeat's result, an iteration's slice at a time, is not copied together: the slices stay what
+// they are, with as many rows as there are.
+bool stays_in_slices(const Graph& graph, ValueId id, const graph::RepeatOf& of, int position) {
+  return position == 0 && std::find(graph.results.begin(), graph.results.end(), id) == graph.results.end() &&
+         std::all_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return reads_slices_only(node, id, of); });
 }
 
 Shape begins(const std::vector<Range>& block) {
@@ -304,18 +324,32 @@ void Executor::run_repeat(const Node& node, Frame& frame) {
   std::vector<Placed> stacked;
   for (std::size_t i = carried_count; i < node.results.size(); ++i) {
     const graph::Value& value = frame.graph.value(node.results[i]);
-    stacked.push_back(unfilled(value.shape, value.dtype, value.spec, mesh_, *pool_));
+    if (stays_in_slices(frame.graph, node.results[i], of, of.stacks[i - carried_count])) {
+      stacked.push_back({value.shape, value.spec, {}, std::vector<Placed>(static_cast<std::size_t>(of.count()))});
+    } else {
+      stacked.push_back(unfilled(value.shape, value.dtype, value.spec, mesh_, *pool_));
+    }
   }
   for (std::int64_t step = 0; step < of.count(); ++step) {
     const std::int64_t iteration = of.reverse ? of.count() - 1 - step : step;
     std::vector<Placed> feeds = std::move(carried);
     for (std::size_t i = carried_count; i < node.operands.size(); ++i) {
       const Placed& operand = frame.value(node.operands[i]);
-      feeds.push_back(i < shared_end ? operand : slice_of(operand, of, of.slices[i - shared_end], iteration, *pool_));
+      if (i < shared_end) {
+        feeds.push_back(operand);
+      } else if (!operand.slices.empty()) {
+        feeds.push_back(operand.slices[static_cast<std::size_t>(iteration)]);
+      } else {
+        feeds.push_back(slice_of(operand, of, of.slices[i - shared_end], iteration, *pool_));
+      }
     }
     std::vector<Placed> made = run(*of.body, std::move(feeds), frame.observers);
     for (std::size_t i = 0; i < stacked.size(); ++i) {
-      const Placed& slice = made[carried_count + i];
+      Placed& slice = made[carried_count + i];
+      if (!stacked[i].slices.empty()) {
+        stacked[i].slices[static_cast<std::size_t>(iteration)] = std::move(slice);
+        continue;
+      }
       for (std::size_t s = 0; s < slice.shards.size(); ++s) {
         if (!pool_->only_counts()) put_slice(slice.shards[s], stacked[i].shards[s], of, of.stacks[i], iteration);
       }

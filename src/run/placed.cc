@@ -186,6 +186,7 @@ Placed unfilled(const Shape& shape, DType dtype, const Spec& spec, const mesh::M
 std::int64_t Placed::bytes() const {
   std::int64_t sum = 0;
   for (const Array& shard : shards) sum += shard.bytes();
+  for (const Placed& slice : slices) sum += slice.bytes();
   return sum;
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include "base/log.h"
+#include "base/text.h"
+#include "train/remat.h"
 
 namespace moesh::train {
 namespace {
@@ -23,10 +25,24 @@ void print_config(const config::Settings& settings) {
   }
 }
 
+// Values that the backward pass is to find in the host's memory: here there is no other.
+std::vector<std::string> offloaded(const config::Settings& settings) {
+  const std::string& policy = settings.text("remat_policy");
+  if (policy.ends_with("_offloaded")) return {"remat_policy=" + policy};
+  std::vector<std::string> all;
+  for (const std::string_view name : values_that_may_be_saved()) {
+    if (policy == "custom" && settings.text(name) == "offload") all.push_back(fmt::format("{}=offload", name));
+  }
+  return all;
+}
+
 }  // namespace
 
 void say_what_is_asked(const config::Settings& settings) {
   if (settings.boolean("log_config")) print_config(settings);
+  if (const std::vector<std::string> all = offloaded(settings); !all.empty()) {
+    log_notice(fmt::format("{}: kept in memory, where all values are; nothing is moved elsewhere", join(all, ", ")));
+  }
   if (settings.boolean("enable_checkpointing")) {
     log_notice(
         "no checkpoint is written, which moesh does not do yet; enable_checkpointing=false leaves this note out");

@@ -13,6 +13,7 @@
 #include "graph/slots.h"
 #include "models/model.h"
 #include "train/muon.h"
+#include "train/remat.h"
 
 namespace moesh::train {
 namespace {
@@ -39,45 +40,6 @@ Tensor differentiated(Builder& builder, const config::Settings& settings) {
   const Tensor entropy = result(models::results::entropy_sum);
   if (find_result(graph, models::results::balance_loss) < 0) return entropy;
   return graph::add(entropy, result(models::results::balance_loss));
-}
-
-graph::Remat remat_of(const config::Settings& settings) {
-  const std::string& policy = settings.text("remat_policy");
-  graph::Remat remat;
-  if (policy == "full") return remat;
-  const std::set<std::string> attention{"query_proj", "key_proj", "value_proj", "qkv_proj"};
-  const std::set<std::string> dots{"query_proj",    "key_proj",   "value_proj", "out_proj", "mlpwi_0",     "mlpwi_1",     "mlpwo",
-                                   "query_wa_proj", "kv_wa_proj", "mla_q",      "mla_kv",   "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo"};
-  const auto less = [&](std::initializer_list<std::string> left) {
-    std::set<std::string> kept = dots;
-    for (const std::string& tag : left) kept.erase(tag);
-    return kept;
-  };
-  if (policy == "custom") {
-    for (const char* tag : {"context", "mlpwi_0", "mlpwi_1", "mlpwo", "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "query_proj",
-                            "key_proj", "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj", "mla_q", "mla_kv"}) {
-      if (settings.text(tag) != "remat") remat.tags.insert(tag);
-    }
-    // Attention's result bears both names in MaxText, and is one value here.
-    if (settings.text("attention_out") != "remat") remat.tags.insert("context");
-  } else if (policy == "minimal" || policy == "minimal_offloaded") {
-    remat.tags = dots;
-  } else if (policy == "minimal_with_context") {
-    remat.tags = dots;
-    remat.tags.insert("context");
-  } else if (policy == "save_qkv_proj" || policy == "qkv_proj_offloaded") {
-    remat.tags = attention;
-  } else if (policy == "save_out_proj") {
-    remat.tags = {"out_proj"};
-  } else if (policy == "save_dot_except_mlpwi") {
-    remat.tags = less({"mlpwi_0", "mlpwi_1", "moe_mlpwi_0", "moe_mlpwi_1"});
-  } else if (policy == "save_dot_except_mlp" || policy == "save_dot_with_context_except_mlp") {
-    remat.tags = less({"mlpwi_0", "mlpwi_1", "mlpwo", "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo"});
-    if (policy == "save_dot_with_context_except_mlp") remat.tags.insert("context");
-  } else {
-    remat.save_all = true;
-  }
-  return remat;
 }
 
 // What the update of one parameter starts from, and what it gives.

@@ -49,9 +49,9 @@ const std::map<std::string, std::set<std::string>> kReadFromTables{
     {"config/load.cc", {"base_config", "override_logical_axis_rules"}},  // before there are settings
     {"mesh/mesh.cc", {"num_slices"}},
     {"config/replaced.cc", {"shard_exp_on_fsdp", "use_2d_fsdp_sharding"}},
-    {"train/step.cc",  // names of tensors that remat_policy=custom keeps
+    {"train/remat.cc",  // names of tensors that remat_policy=custom keeps
      {"context", "mlpwi_0", "mlpwi_1", "mlpwo", "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "query_proj", "key_proj",
-      "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj", "mla_q", "mla_kv"}},
+      "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj", "mla_q", "mla_kv", "attention_out"}},
 };
 
 // mesh/mesh.cc makes these names from the axes'.

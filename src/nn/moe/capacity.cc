@@ -76,13 +76,13 @@ MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x_BSM, S
   const Labels in_labels{labels::exp, labels::none, labels::mlp};
   Tensor a_EBCF = project(context, {"wi_0", "ebcm,emf->ebcf", in_labels}, x_EBCM, e.wi_0, e.wi_0_bias);
   Tensor b_EBCF = project(context, {"wi_1", "ebcm,emf->ebcf", in_labels}, x_EBCM, e.wi_1, e.wi_1_bias);
-  a_EBCF = constrain_slots(context, "hidden_0", a_EBCF, labels::activation_mlp, true);
-  b_EBCF = constrain_slots(context, "hidden_1", b_EBCF, labels::activation_mlp, true);
+  a_EBCF = tag(constrain_slots(context, "hidden_0", a_EBCF, labels::activation_mlp, true), "moe_mlpwi_0");
+  b_EBCF = tag(constrain_slots(context, "hidden_1", b_EBCF, labels::activation_mlp, true), "moe_mlpwi_1");
   const Tensor hidden_EBCF = cast(expert_gate(context, a_EBCF, b_EBCF), context.model.compute_dtype);
   Tensor out_EBCM = project(context, {"wo", "ebcf,efm->ebcm", {labels::exp, labels::mlp, labels::none}}, hidden_EBCF,
                             e.wo, e.wo_bias);
   // The result of the last projection keeps both claims, flag or not.
-  out_EBCM = constrain_slots(context, "intermediate", out_EBCM, labels::activation_embed_moe, false);
+  out_EBCM = tag(constrain_slots(context, "intermediate", out_EBCM, labels::activation_embed_moe, false), "moe_mlpwo");
   const Tensor out_BSM = einsum("combine", "ebcm,bsec->bsm", cast(out_EBCM, combine_BSEC.dtype()), combine_BSEC);
   return result_of(builder, context, out_BSM, scores, routed, dropped_choices(builder, context, routed));
 }

@@ -124,7 +124,8 @@ Tensor run_experts(const Context& context, const Dispatched& dispatched, Tensor 
     project("wi_0", a_RF, e.wi_0, e.wi_0_bias);
     project("wi_1", b_RF, e.wi_1, e.wi_1_bias);
   }
-  return multiply_grouped("wo", expert_gate(context, a_RF, b_RF), e.wo, e.wo_bias, dispatched.sizes_E);
+  const Tensor hidden_RF = expert_gate(context, tag(a_RF, "moe_mlpwi_0"), tag(b_RF, "moe_mlpwi_1"));
+  return tag(multiply_grouped("wo", hidden_RF, e.wo, e.wo_bias, dispatched.sizes_E), "moe_mlpwo");
 }
 
 void check_chunks(const Context& context, const std::string& path, std::int64_t length_here) {

@@ -1,0 +1,55 @@
+#include "train/remat.h"
+
+namespace moesh::train {
+namespace {
+
+constexpr std::string_view kValues[] = {
+    "context",  "mlpwi_0",    "mlpwi_1",  "mlpwo",         "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "query_proj",
+    "key_proj", "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj",  "mla_q",       "mla_kv",    "attention_out"};
+
+// The names that each policy of MaxText's keeps, "" and full aside.
+std::set<std::string> kept_names(const config::Settings& settings) {
+  const std::string& policy = settings.text("remat_policy");
+  const std::set<std::string> projections{"query_proj", "key_proj", "value_proj"};
+  const auto and_also = [](std::set<std::string> names, std::initializer_list<std::string> more) {
+    names.insert(more);
+    return names;
+  };
+  if (policy == "save_out_proj") return {"out_proj"};
+  if (policy == "save_qkv_proj" || policy == "qkv_proj_offloaded") return projections;
+  const std::set<std::string> attention = and_also(projections, {"out_proj"});
+  if (policy == "save_dot_except_mlp") return attention;
+  if (policy == "save_dot_with_context_except_mlp") return and_also(attention, {"context"});
+  if (policy == "save_dot_except_mlpwi") return and_also(attention, {"mlpwo"});
+  const std::set<std::string> dots = and_also(attention, {"mlpwi_0", "mlpwi_1", "mlpwo"});
+  if (policy == "minimal" || policy == "minimal_offloaded") return dots;
+  if (policy == "minimal_with_context") return and_also(dots, {"context"});
+  std::set<std::string> chosen;
+  for (const std::string_view name : kValues) {
+    if (settings.text(name) != "remat") chosen.emplace(name);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::span<const std::string_view> values_that_may_be_saved() { return kValues; }
+
+graph::Remat remat_of(const config::Settings& settings) {
+  const std::string& policy = settings.text("remat_policy");
+  graph::Remat remat;
+  remat.save_all = policy.empty();
+  if (policy.empty() || policy == "full") return remat;
+  remat.tags = kept_names(settings);
+  // In MaxText a few values bear two names each: what they are called here, and the other one.
+  const auto also_called = [&](const char* tag, const char* other) {
+    if (remat.tags.contains(other)) remat.tags.insert(tag);
+  };
+  also_called("context", "attention_out");
+  also_called("moe_mlpwi_0", "mlpwi_0");
+  also_called("moe_mlpwo", "mlpwo");
+  if (!settings.boolean("sparse_matmul")) also_called("moe_mlpwi_1", "mlpwi_1");
+  return remat;
+}
+
+}  // namespace moesh::train

@@ -1,0 +1,276 @@
+// What a remat policy saves of the experts is not made again, takes memory, and changes no number.
+#include "train/remat.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gmock/gmock.h>
+
+#include "partition/collectives.h"
+#include "tests/train/train_support.h"
+#include "tests/train/trainer_support.h"
+#include "train/step.h"
+
+namespace moesh::train {
+namespace {
+
+using test::kTinyMixtral;
+using test::outcome_of;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kExperts =
+    kTinyMixtral +
+    "max_target_length=8 num_experts=4 vocab_size=24 base_num_query_heads=4 base_num_kv_heads=4 "
+    "per_device_batch_size=2 base_emb_dim=16 base_mlp_dim=16 base_moe_mlp_dim=16 ";
+const std::string kRing = "sparse_matmul=true use_ring_of_experts=true ";
+const std::string kAllToAll = "sparse_matmul=true use_ring_of_experts=false ";
+const std::string kDense = "sparse_matmul=false ";
+const std::string kCapacity = "sparse_matmul=false capacity_factor=1.25 ";
+const std::string kMesh = "compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=4 ";
+
+std::int64_t count(const graph::Graph& graph, graph::Op op, const std::string& at) {
+  std::int64_t found = 0;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.op == op && node.path.find(at) != std::string::npos) ++found;
+    if (const graph::Graph* body = graph::body_of(node)) found += count(*body, op, at);
+  }
+  return found;
+}
+
+StepPrograms programs(const std::string& request) {
+  const cli::Session session = test::session(request);
+  return step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
+}
+
+struct Case {
+  std::string policy;
+  std::int64_t again;  // of the three products of a layer's experts, how many are made twice
+};
+
+// MaxText names the sparse paths' second input projection only moe_mlpwi_1.
+const std::vector<Case>& sparse_cases() {
+  static const std::vector<Case> all{
+      {"full", 3},
+      {"custom moe_mlpwi_0=device", 2},
+      {"custom moe_mlpwi_1=device", 2},
+      {"custom moe_mlpwo=device", 2},
+      {"custom mlpwi_0=device", 2},
+      {"custom mlpwi_1=device", 3},
+      {"custom mlpwo=device", 2},
+      {"custom moe_mlpwi_0=device moe_mlpwi_1=offload moe_mlpwo=device", 0},
+      {"minimal", 1},
+      {"minimal_with_context", 1},
+      {"minimal_offloaded", 1},
+      {"save_dot_except_mlpwi", 2},
+      {"save_dot_except_mlp", 3},
+      {"save_dot_with_context_except_mlp", 3},
+      {"save_qkv_proj", 3},
+      {"save_out_proj", 3},
+      {"", 0},
+  };
+  return all;
+}
+
+// Forward there are three products, backward three for the rows' gradients.
+TEST(RematOfExperts, SavesRowsUnderTheNamesOfTheReference) {
+  for (const std::string& strategy : {kRing, kAllToAll}) {
+    for (const std::string scan : {"true", "false"}) {
+      for (const Case& c : sparse_cases()) {
+        const StepPrograms made =
+            programs(kExperts + kMesh + strategy + "scan_layers=" + scan + " remat_policy=" + c.policy);
+        const std::int64_t layers = scan == "true" ? 1 : 2;
+        EXPECT_EQ(count(made.gradients, graph::Op::grouped_matmul, ""), layers * (6 + c.again))
+            << strategy << scan << c.policy;
+      }
+    }
+  }
+}
+
+TEST(RematOfExperts, SavesTheRowsOfEachChunk) {
+  const std::string request = kExperts + kMesh + kRing + "num_moe_token_chunks=2 num_moe_emb_chunks=2 remat_policy=";
+  // A chunk has two products for each input projection, and their gradients.
+  EXPECT_EQ(count(programs(request + "full").gradients, graph::Op::grouped_matmul, ""), 2 * (5 + 5 + 5));
+  EXPECT_EQ(count(programs(request + "custom moe_mlpwi_0=device").gradients, graph::Op::grouped_matmul, ""),
+            2 * (5 + 3 + 5));
+  EXPECT_EQ(count(programs(request + "custom moe_mlpwo=device").gradients, graph::Op::grouped_matmul, ""),
+            2 * (5 + 4 + 5));
+}
+
+TEST(RematOfExperts, SavesProductsOfTheOtherStrategies) {
+  for (const std::string& strategy : {kDense, kCapacity}) {
+    const auto products = [&](const std::string& policy) {
+      return count(programs(kExperts + kMesh + strategy + "remat_policy=" + policy).gradients, graph::Op::einsum,
+                   "MoeBlock_0/w");
+    };
+    const std::int64_t all = products("full");
+    for (const char* name : {"moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "mlpwi_0", "mlpwi_1", "mlpwo"}) {
+      EXPECT_EQ(products("custom " + std::string(name) + "=device"), all - 1) << strategy << name;
+    }
+    EXPECT_EQ(products("minimal"), all - 3) << strategy;
+    EXPECT_EQ(products("save_dot_except_mlpwi"), all - 1) << strategy;
+    EXPECT_EQ(products("save_dot_except_mlp"), all) << strategy;
+  }
+}
+
+std::int64_t in_regions(const StepPrograms& made, graph::ReshardOf::Kind kind) {
+  std::int64_t runs = 0;
+  for (const partition::Collective& collective : partition::collectives_of(made.gradients, made.mesh)) {
+    if (collective.in_region && collective.kind == kind) runs += collective.runs;
+  }
+  return runs;
+}
+
+// What only serves values that are saved does not travel again: with everything saved nothing does but gradients.
+TEST(RematOfExperts, SparesWhatTravels) {
+  using Kind = graph::ReshardOf::Kind;
+  const auto made = [&](const std::string& strategy, const std::string& policy) {
+    return programs(kExperts + kMesh + strategy + "remat_policy=" + policy);
+  };
+  const std::int64_t layers = 2;
+  // Rows go out and come back; their gradients too. The rows that went out are needed for the weights' gradients, and
+  // those that came back for the router's.
+  EXPECT_EQ(in_regions(made(kAllToAll, "full"), Kind::all_to_all), 6 * layers);
+  EXPECT_EQ(in_regions(made(kAllToAll, "minimal"), Kind::all_to_all), 6 * layers);
+  EXPECT_EQ(in_regions(made(kAllToAll, ""), Kind::all_to_all), 4 * layers);
+  // Choices, weights and tokens are gathered, and the gradients of the results.
+  EXPECT_EQ(in_regions(made(kRing, "full"), Kind::all_gather), 7 * layers);
+  EXPECT_EQ(in_regions(made(kRing, "minimal"), Kind::all_gather), 7 * layers);
+  EXPECT_EQ(in_regions(made(kRing, ""), Kind::all_gather), 4 * layers);
+}
+
+// On a mesh whose expert products leave partial sums, saving them spares their reductions.
+TEST(RematOfExperts, SparesTheReductionsOfProducts) {
+  const auto sent = [&](const std::string& policy) {
+    const StepPrograms made =
+        programs(kExperts + kCapacity +
+                 "compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_tensor_parallelism=4 remat_policy=" + policy);
+    double bytes = 0;
+    for (const partition::Collective& collective : partition::collectives_of(made.gradients, made.mesh))
+      bytes += collective.total_wire_bytes();
+    return bytes;
+  };
+  EXPECT_LT(sent("custom moe_mlpwo=device"), sent("full"));
+}
+
+TEST(RematOfExperts, TakesMemory) {
+  for (const std::string& strategy : {kRing, kAllToAll, kDense, kCapacity}) {
+    for (const std::string scan : {"true", "false"}) {
+      const auto peak = [&](const std::string& policy) {
+        // Many layers, so that what is saved of them weighs more than what one needs at its time.
+        return footprint_of(programs(kExperts + kMesh + strategy +
+                                     "base_num_decoder_layers=8 max_target_length=64 scan_layers=" + scan +
+                                     " remat_policy=" + policy))
+            .peak;
+      };
+      const run::Footprint full = peak("full"), one = peak("custom moe_mlpwi_0=device"),
+                           all = peak("custom moe_mlpwi_0=device moe_mlpwi_1=device moe_mlpwo=device");
+      if (scan == "false" && (strategy == kDense || strategy == kCapacity)) {
+        // Layers that are written out are not made again, but for regions.
+        EXPECT_EQ(full.device, all.device) << strategy;
+        continue;
+      }
+      EXPECT_LT(full.device, one.device) << strategy << scan;
+      EXPECT_LT(one.device, all.device) << strategy << scan;
+      EXPECT_LT(full.process, one.process) << strategy << scan;
+      EXPECT_LT(one.process, all.process) << strategy << scan;
+    }
+  }
+}
+
+using Gradients = std::vector<std::vector<double>>;
+
+Gradients gradients_of(const std::string& request) {
+  test::Training training(request);
+  const Trainer::Gradients made = training.trainer.gradients(training.batch());
+  Gradients all{{made.metrics.loss}};
+  for (const run::Placed& gradient : made.gradients) all.push_back(test::numbers_of(training.trainer.whole(gradient)));
+  return all;
+}
+
+// Of the tensor that is furthest off, by the Euclidean norm.
+double distance(const Gradients& a, const Gradients& b) {
+  double most = 0;
+  for (std::size_t t = 0; t < b.size(); ++t) {
+    double difference = 0, norm = 1e-30;
+    for (std::size_t i = 0; i < b[t].size(); ++i) {
+      difference += (a[t][i] - b[t][i]) * (a[t][i] - b[t][i]);
+      norm += b[t][i] * b[t][i];
+    }
+    most = std::max(most, std::sqrt(difference / norm));
+  }
+  return most;
+}
+
+struct Strategy {
+  std::string name, words;
+};
+
+class RematOfExpertsBy : public ::testing::TestWithParam<Strategy> {
+ protected:
+  void hold(const std::string& changes, double tolerance) {
+    const std::string request = kExperts + kMesh + GetParam().words + changes + " remat_policy=";
+    const Gradients expected = gradients_of(request + "full");
+    for (const std::string policy :
+         {"minimal", "custom moe_mlpwi_0=device moe_mlpwi_1=device moe_mlpwo=device", "custom moe_mlpwo=device", ""}) {
+      EXPECT_LE(distance(gradients_of(request + policy), expected), tolerance) << changes << policy;
+    }
+  }
+};
+
+// Rows vary from layer to layer and from device to device. What a region saves is what it would make again, to the bit;
+// of other products a sum over devices may be made before or after it is saved, and is rounded elsewhere.
+TEST_P(RematOfExpertsBy, ChangesGradientsByTheirRoundingAtMost) {
+  const bool is_region = GetParam().words.find("sparse_matmul=true") != std::string::npos;
+  const bool has_biases = GetParam().words.find("capacity_factor") == std::string::npos;
+  for (const char* changes : {"scan_layers=true", "scan_layers=false", "router_skew=3 base_num_decoder_layers=3"})
+    hold(changes, is_region ? 0 : 1e-6);
+  hold("dtype=bfloat16", is_region ? 0 : 2e-2);
+  if (is_region) hold("num_moe_token_chunks=2 num_moe_emb_chunks=2", 0);
+  if (has_biases) hold("model_name=gpt-oss-20b base_num_decoder_layers=4", is_region ? 0 : 1e-6);
+  hold("ici_tensor_parallelism=2 ici_fsdp_parallelism=1", 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategy, RematOfExpertsBy,
+                         ::testing::Values(Strategy{"ring", kRing}, Strategy{"all_to_all", kAllToAll},
+                                           Strategy{"dense", kDense}, Strategy{"capacity", kCapacity}),
+                         [](const auto& test) { return test.param.name; });
+
+// Recorded runs, whose rows are all that the reference's router made of them.
+TEST(RematOfExpertsSlow, IsAsRecorded) {
+  const std::string mesh = " ici_fsdp_parallelism=2 ici_expert_parallelism=4 sparse_matmul=true capacity_factor=-1";
+  for (const std::string run :
+       {"mixtral", "mixtral-unscanned", "mixtral-bf16", "deepseek3", "qwen3moe", "gptoss", "gptoss-unscanned"}) {
+    for (const std::string ring : {"true", "false"}) {
+      for (const std::string policy :
+           {"minimal", "custom moe_mlpwi_0=device moe_mlpwi_1=device moe_mlpwo=offload", ""}) {
+        std::vector<std::string> line{"verify", (test::kRecordedRuns / run).string()};
+        for (const std::string& word :
+             test::words_of(mesh + " use_ring_of_experts=" + ring + " remat_policy=" + policy))
+          line.push_back(word);
+        const test::Outcome outcome = outcome_of(line);
+        EXPECT_EQ(outcome.code, 0) << run << ring << policy << outcome.out << outcome.err;
+      }
+    }
+  }
+}
+
+TEST(RematPolicies, SayThatNothingIsOffloaded) {
+  const std::string words = kExperts + "steps=1 metrics_file= compile_topology=cpu-1 ";
+  const auto said = [&](const std::string& policy) {
+    std::vector<std::string> line{"train"};
+    for (const std::string& word : test::words_of(words + "remat_policy=" + policy)) line.push_back(word);
+    return outcome_of(line).err;
+  };
+  EXPECT_THAT(
+      said("minimal_offloaded"),
+      HasSubstr(
+          "note: remat_policy=minimal_offloaded: kept in memory, where all values are; nothing is moved elsewhere"));
+  EXPECT_THAT(said("custom context=offload moe_mlpwo=offload mlpwo=device"),
+              HasSubstr("note: context=offload, moe_mlpwo=offload: kept in memory"));
+  EXPECT_THAT(said("minimal context=offload"), Not(HasSubstr("kept in memory")))
+      << "without custom no key of a value counts";
+}
+
+}  // namespace
+}  // namespace moesh::train
