@@ -163,6 +163,10 @@ bool routes_as_deepseek3(const Settings& settings) {
   return settings.text("decoder_block") == "deepseek" && settings.text("model_name").starts_with("deepseek3");
 }
 
+bool routes_at_random(const Settings& settings) {
+  return settings.boolean("use_random_routing") || settings.real("router_skew") >= 0;
+}
+
 DType first_moment_dtype(const Settings& settings) {
   const bool says = settings.text("opt_type") != "adam_pax" && !settings.text("mu_dtype").empty();
   return parse_dtype(settings.text(says ? "mu_dtype" : "weight_dtype")).value_or(DType::float32);

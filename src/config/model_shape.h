@@ -79,6 +79,9 @@ ModelShape model_shape(const Settings& settings);
 // By groups of experts, with a bias that only chooses. MaxText knows such models by their names.
 bool routes_as_deepseek3(const Settings& settings);
 
+// Whether tokens go to random experts.
+bool routes_at_random(const Settings& settings);
+
 // In what the optimizer keeps a gradient's mean; adam_pax keeps it like the weights, whatever mu_dtype says.
 DType first_moment_dtype(const Settings& settings);
 

@@ -6,13 +6,26 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "models/draws.h"
 
 namespace moesh::decode {
 namespace {
 
-const std::vector<std::int32_t>& numbers_of(const NewTokens& tokens, const std::string& name) {
+// Each token's number among all positions of all rows.
+std::vector<std::int32_t> token_numbers(const Program& program, const NewTokens& tokens, std::int64_t rows) {
+  std::vector<std::int32_t> numbers = tokens.positions;
+  const std::size_t new_tokens = numbers.size() / static_cast<std::size_t>(rows);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] += static_cast<std::int32_t>(static_cast<std::int64_t>(i / new_tokens) * program.row_length);
+  }
+  return numbers;
+}
+
+std::vector<std::int32_t> numbers_of(const Program& program, const NewTokens& tokens, const std::string& name, const Shape& shape) {
   if (name == models::inputs::tokens) return tokens.ids;
   if (name == models::inputs::positions) return tokens.positions;
+  if (name == models::inputs::numbers) return token_numbers(program, tokens, shape[0]);
+  if (name == models::inputs::draw_keys) return models::draw_keys(program.draw_seed, 0, shape[0]);
   assert(name == models::inputs::segments && "an input that decoding does not know");
   return tokens.segments;
 }
@@ -51,8 +64,8 @@ void Decoder::forget() {
   }
 }
 
-run::Placed Decoder::place_tokens(const graph::Value& value, const std::string& name, const NewTokens& tokens) {
-  const std::vector<std::int32_t>& numbers = numbers_of(tokens, name);
+run::Placed Decoder::place_tokens(const Program& program, const graph::Value& value, const std::string& name, const NewTokens& tokens) {
+  const std::vector<std::int32_t> numbers = numbers_of(program, tokens, name, value.shape);
   if (static_cast<std::int64_t>(numbers.size()) != elements(value.shape)) {
     refuse(fmt::format("{} numbers, the program takes {}", numbers.size(), to_string(value.shape)), name,
            "give one for each new token of each row");
@@ -91,7 +104,7 @@ run::Array Decoder::run(const Program& program, const NewTokens& tokens) {
     const graph::Value& value = graph.value(node.results.front());
     const bool is_parameter = node.op == graph::Op::parameter;
     feeds.push_back(is_parameter || is_state(graph, node) ? take_root(value, node.path, is_parameter)
-                                                          : place_tokens(value, node.path, tokens));
+                                                          : place_tokens(program, value, node.path, tokens));
   }
   std::vector<run::Placed> made = executor_.run(graph, std::move(feeds));
   run::Array logits;

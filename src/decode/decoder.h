@@ -40,7 +40,7 @@ class Decoder {
     sharding::Spec spec;
   };
 
-  run::Placed place_tokens(const graph::Value& value, const std::string& name, const NewTokens& tokens);
+  run::Placed place_tokens(const Program& program, const graph::Value& value, const std::string& name, const NewTokens& tokens);
   run::Placed take_root(const graph::Value& value, const std::string& path, bool is_parameter);
 
   run::Workers& workers_;

@@ -27,7 +27,8 @@ bool is_state(const graph::Graph& graph, const graph::Node& node) {
 
 Program make_program(const models::ModelRequest& request, const models::DecodeShape& shape, const mesh::Topology& target) {
   assert(request.mesh != nullptr);
-  Program program{*request.mesh, request.shape.vocab_size, models::build_decode_model(request, shape), {}};
+  Program program{*request.mesh, request.shape.vocab_size, models::build_decode_model(request, shape), {},
+                  request.settings.integer("max_target_length"), request.settings.integer("init_weights_seed")};
   const sharding::Layout layout = partition::lay_out_decoding(program.graph, request.settings, program.mesh);
   program.graph = graph::without_slot_masks(program.graph);
   if (program.mesh.devices() == 1) return program;

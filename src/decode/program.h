@@ -15,6 +15,9 @@ struct Program {
   std::int64_t vocabulary = 0;
   graph::Graph graph;
   std::vector<partition::Choice> choices;  // of the partitioner; none on one device
+  // For models that send tokens to random experts: tokens are numbered as in rows of this length.
+  std::int64_t row_length = 1;
+  std::int64_t draw_seed = 0;
 };
 
 // Parameters lie as in training; caches as their labels and the rules say, before and after alike, so that programs for prompts

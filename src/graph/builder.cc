@@ -138,6 +138,16 @@ Tensor Builder::state(const std::string& name, Shape shape, DType dtype, Labels 
   return state_at(path(name), std::move(shape), dtype, std::move(labels));
 }
 
+Tensor Builder::slice_of(Tensor outer, int stacked_dims) {
+  assert(outer.builder == outer_ && "only what the enclosing graph has can be sliced");
+  const Shape whole = outer.shape();
+  Shape shape(whole.begin() + stacked_dims, whole.end());
+  const Labels none(shape.size());
+  const Tensor slice = input("slice", std::move(shape), outer.dtype(), none);
+  stacked_.push_back({graph_.producer_of(slice.id).path, slice, outer});
+  return slice;
+}
+
 void Builder::keep(Tensor state, Tensor changed) {
   assert(state.shape() == changed.shape() && state.dtype() == changed.dtype());
   keep_at(graph_.producer_of(state.id).path, changed);
@@ -307,15 +317,16 @@ std::vector<T> with_inserted(std::vector<T> values, int position, const std::vec
 
 }  // namespace
 
-// The whole that iterations have slices of: parameters at the stack's position, states in front.
+// The whole that iterations have slices of: parameters are stacked at the stack's position, all else in front.
 Tensor Builder::stack(const Pending& pending, const Stack& stack, int position) {
+  if (const auto* outer = std::get_if<Tensor>(&pending.whole)) return *outer;
   const auto stacked = [&](const auto& values, const auto& added) { return with_inserted(values, position, added); };
   Shape shape = stacked(pending.slice.shape(), stack.sizes);
-  if (const auto* parameter = std::get_if<ParameterOf>(&pending.attributes)) {
+  if (const auto* parameter = std::get_if<ParameterOf>(&pending.whole)) {
     return parameter_at(pending.path, std::move(shape), pending.slice.dtype(),
                         {stacked(parameter->labels, stack.labels), parameter->initializer});
   }
-  const Labels& labels = std::get<InputOf>(pending.attributes).labels;
+  const Labels& labels = std::get<InputOf>(pending.whole).labels;
   return state_at(pending.path, std::move(shape), pending.slice.dtype(), stacked(labels, stack.labels));
 }
 
@@ -342,8 +353,8 @@ std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vect
   std::vector<Tensor> operands = carried;
   operands.insert(operands.end(), shared.begin(), shared.end());
   for (const Builder::Pending& pending : inner.stacked_) {
-    const bool is_state = std::holds_alternative<InputOf>(pending.attributes);
-    of.slices.push_back(is_state ? 0 : std::min(stack.position, pending.slice.rank()));
+    const bool is_parameter = std::holds_alternative<ParameterOf>(pending.whole);
+    of.slices.push_back(is_parameter ? std::min(stack.position, pending.slice.rank()) : 0);
     operands.push_back(builder.stack(pending, stack, of.slices.back()));
   }
   of.body = std::make_shared<const Graph>(inner.take());

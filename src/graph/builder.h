@@ -39,6 +39,8 @@ class Builder {
   // iteration's slice of what the enclosing repeat stacks.
   Tensor state(const std::string& name, Shape shape, DType dtype, Labels labels);
   void keep(Tensor state, Tensor changed);
+  // In a body: the iteration's slice of a tensor of the enclosing graph, whose first dims are the stacked ones.
+  Tensor slice_of(Tensor outer, int stacked_dims);
   // In a region's body.
   Tensor shard_input(const std::string& name, Shape shape, DType dtype, sharding::AxisList own_axes);
   const sharding::AxisList& own_axes(ValueId id) const { return graph_.value(id).spec.partial; }
@@ -73,11 +75,11 @@ class Builder {
   friend std::vector<Tensor> repeat(Builder&, const Stack&, const std::vector<Tensor>&,
                                     const std::vector<Tensor>&, const struct Body&);
 
-  // A slice of what is stacked: a parameter's, or a state's.
+  // A slice of what is stacked: a parameter's, a state's, or a tensor's of the enclosing graph.
   struct Pending {
     std::string path;
     Tensor slice;
-    std::variant<ParameterOf, InputOf> attributes;
+    std::variant<ParameterOf, InputOf, Tensor> whole;
   };
   struct Kept {
     std::string path;

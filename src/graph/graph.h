@@ -40,7 +40,8 @@ enum class Op : std::uint8_t {
   cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows in these of its T slots
   embed,           // table, tokens
   cross_entropy,   // logits, targets, segments: loss summed over the positions that count, and their number
-  top_k,           // scores [, selection scores]: weights and expert ids of each token
+  random_scores,   // key[2], numbers[B, S] of the tokens: scores whose largest are experts drawn at random, [B, S, E]; see DrawOf
+  top_k,           // scores that choose [, scores that the weights come from]: weights and expert ids of each token
   spread,          // weights, ids: weights laid out over all experts
   slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; see slots.h
   slots,           // ids[B, S, K]: the slot that each choice takes, expert * C + place, or -1 where it is dropped
@@ -188,8 +189,11 @@ struct TopKOf {
   std::int64_t groups = 0;       // 0: no groups
   std::int64_t chosen_groups = 0;
   int group_score_terms = 2;     // best scores summed to a group's score
-  bool random = false;  // experts are drawn, whatever the scores
-  double skew = 0;      // of the draws: expert e has the probability (e + 1)^-skew
+};
+// Expert e is drawn with a probability in proportion to (e + 1)^-skew.
+struct DrawOf {
+  std::int64_t experts = 1;
+  double skew = 0;
 };
 struct SpreadOf {
   std::int64_t experts = 1;
@@ -280,7 +284,7 @@ struct SgdOf {
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
                  SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf,
-                 TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
+                 DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
                  GroupedMatmulOf, ReshardOf, GroupOf, SortSlotsOf>;
 
 struct Node {

@@ -39,6 +39,7 @@ std::string_view name_of(Op op) {
     case Op::cache_write: return "cache_write";
     case Op::embed: return "embed";
     case Op::cross_entropy: return "cross_entropy";
+    case Op::random_scores: return "random_scores";
     case Op::top_k: return "top_k";
     case Op::spread: return "spread";
     case Op::slot_mask: return "slot_mask";

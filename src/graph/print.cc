@@ -67,8 +67,9 @@ struct Describe {
   }
   std::string operator()(const TopKOf& of) const {
     const std::string groups = of.groups > 0 ? fmt::format(" of {} of {} groups", of.chosen_groups, of.groups) : "";
-    return fmt::format("top {}{}{}{}", of.k, groups, of.normalize ? ", normalised" : "", of.random ? ", random" : "");
+    return fmt::format("top {}{}{}", of.k, groups, of.normalize ? ", normalised" : "");
   }
+  std::string operator()(const DrawOf& of) const { return fmt::format("of {} experts, skew {:.3g}", of.experts, of.skew); }
   std::string operator()(const SpreadOf& of) const { return fmt::format("over {} experts", of.experts); }
   std::string operator()(const SlotMaskOf& of) const {
     return fmt::format("{} experts x {} slots", of.experts, of.capacity);

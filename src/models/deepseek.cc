@@ -14,9 +14,9 @@ Tensor attend(Builder& builder, const Context& context, Tensor h, const Tokens& 
   return nn::attention(builder, context, "self_attention", h, tokens, {});
 }
 
-LayerResult experts(Builder& builder, const Context& context, Tensor h) {
+LayerResult experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
   const graph::Scope scope(builder, "DeepSeekMoeBlock_0");
-  const nn::MoeResult routed = nn::moe(builder, context, "MoeBlock_0", h, labels::embed_moe);
+  const nn::MoeResult routed = nn::moe(builder, context, "MoeBlock_0", h, labels::embed_moe, tokens);
   const config::MoeShape& moe = context.model.moe;
   if (moe.shared_experts == 0) return {routed.out, routed.balance_loss, routed.load};
   const Tensor shared = nn::shared_experts(builder, context, h, moe.shared_experts * moe.mlp_dim);
@@ -33,7 +33,7 @@ LayerResult dense_layer(Builder& builder, const Context& context, Tensor x, cons
 LayerResult moe_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
   return residual_layer(builder, context, x,
                         {[&](Tensor h) { return attend(builder, context, h, tokens); },
-                         [&](Tensor h) { return experts(builder, context, h); }});
+                         [&](Tensor h) { return experts(builder, context, h, tokens); }});
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
       builder, context, x,
       {[&](Tensor h) { return nn::attention(builder, context, "GptOssAttention", h, tokens, {window, true}); },
        [&](Tensor h) {
-         const nn::MoeResult made = nn::moe(builder, context, "GptOssMlp", h, labels::embed);
+         const nn::MoeResult made = nn::moe(builder, context, "GptOssMlp", h, labels::embed, tokens);
          return LayerResult{made.out, made.balance_loss, made.load};
        }});
 }

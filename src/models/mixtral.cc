@@ -11,7 +11,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
   return residual_layer(builder, context, x,
                         {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, {}); },
                          [&](Tensor h) {
-                           const nn::MoeResult made = nn::moe(builder, context, "MoeBlock_0", h, labels::embed);
+                           const nn::MoeResult made = nn::moe(builder, context, "MoeBlock_0", h, labels::embed, tokens);
                            return LayerResult{made.out, made.balance_loss, made.load};
                          }});
 }

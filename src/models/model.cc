@@ -60,6 +60,13 @@ Tensor logits(Builder& builder, const Context& context, Tensor x_BSM, Tensor tab
   return context.settings.boolean("cast_logits_to_fp32") ? cast(made, DType::float32) : made;
 }
 
+// What random routing is fed besides.
+void add_draws(Builder& builder, const Context& context, const Labels& token_labels, Tokens& tokens) {
+  if (!context.model.is_moe() || !config::routes_at_random(context.settings)) return;
+  tokens.numbers = builder.input(inputs::numbers, {context.rows, context.length}, DType::int32, token_labels);
+  tokens.draw_keys = builder.input(inputs::draw_keys, {context.model.layers, 2}, DType::int32, {labels::none, labels::none});
+}
+
 // Summed over the positions that count, and their number.
 std::vector<Tensor> cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV, const Batch& batch) {
   return builder.add(graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
@@ -88,8 +95,10 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
   Trunk trunk;
   {
     const graph::Scope scope(builder, "decoder");
+    std::int64_t first = 0;
     for (const LayerGroup& group : layers_of(context)) {
-      const StackResult made = stack_layers(builder, context, group, x, tokens);
+      const StackResult made = stack_layers(builder, context, group, x, for_layers(tokens, first, group.count));
+      first += group.count;
       x = made.x;
       trunk.loads.insert(trunk.loads.end(), made.loads.begin(), made.loads.end());
       trunk.balance_losses.insert(trunk.balance_losses.end(), made.balance_losses.begin(), made.balance_losses.end());
@@ -117,7 +126,9 @@ graph::Graph build_model(const ModelRequest& request) {
                         request.settings.integer("max_target_length"), request.expert_shards, request.mesh};
   Builder builder;
   const Batch batch = batch_inputs(builder, context);
-  const Trunk trunk = build_trunk(builder, context, batch.tokens, {batch.positions, batch.order, batch.segments, {}, {}});
+  Tokens tokens{batch.positions, batch.order, batch.segments, {}, {}};
+  add_draws(builder, context, {labels::activation_embed_and_logits_batch, labels::activation_norm_length}, tokens);
+  const Trunk trunk = build_trunk(builder, context, batch.tokens, tokens);
   const std::vector<Tensor> entropy = cross_entropy(builder, context, trunk.logits_BSV, batch);
   Tensor loss = binary(graph::Binary::divide, entropy[0], unary(graph::Unary::offset, entropy[1], 1e-8));
   Tensor balance_loss;
@@ -151,6 +162,7 @@ graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& 
   const Labels kept{labels::cache_batch, labels::cache_sequence};
   tokens.key_order = nn::remember(builder, context, "positions", positions, positions, kept);
   tokens.key_segments = nn::remember(builder, context, "segments", tokens.segments, positions, kept);
+  add_draws(builder, context, {labels::none, labels::none}, tokens);
   builder.mark_result(build_trunk(builder, context, ids, tokens).logits_BSV, results::logits);
   return graph::without_dead_nodes(builder.take());
 }

@@ -17,13 +17,16 @@ struct ModelRequest {
   const mesh::Mesh* mesh = nullptr;
 };
 
-// Names of a model's inputs, all [rows, length]. Training has targets besides, and the place of each token in its row:
-// documents in a row have positions of their own, and a row may lie in another order.
+// Names of a model's inputs, [rows, length]. Training has targets besides, and the place of each token in its row: documents in
+// a row have positions of their own, and a row may lie in another order. Where experts are drawn at random there are the tokens'
+// numbers and the layers' keys, [layers, 2], too; see draws.h.
 namespace inputs {
 inline constexpr const char* tokens = "inputs";
 inline constexpr const char* order = "inputs_order";
 inline constexpr const char* positions = "inputs_position";
 inline constexpr const char* segments = "inputs_segmentation";
+inline constexpr const char* numbers = "inputs_number";
+inline constexpr const char* draw_keys = "draw_keys";
 }  // namespace inputs
 
 // Names of a model's results.

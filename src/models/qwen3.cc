@@ -8,9 +8,9 @@
 namespace moesh::models {
 namespace {
 
-LayerResult block(Builder& builder, const Context& context, Tensor h) {
+LayerResult block(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
   if (!context.model.is_moe()) return {nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}};
-  const nn::MoeResult made = nn::moe(builder, context, "moe_block", h, labels::embed);
+  const nn::MoeResult made = nn::moe(builder, context, "moe_block", h, labels::embed, tokens);
   return {made.out, made.balance_loss, made.load};
 }
 
@@ -18,7 +18,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
   return residual_layer(
       builder, context, x,
       {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, {0, true}); },
-       [&](Tensor h) { return block(builder, context, h); }});
+       [&](Tensor h) { return block(builder, context, h, tokens); }});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "models/stack.h"
 
+#include <array>
 #include <numeric>
 #include <optional>
 
@@ -13,6 +14,13 @@ namespace {
 // Where the stacked dim of parameters stands; within a pipeline the stages stand before everything.
 int stack_position(const Context& context) { return static_cast<int>(context.settings.integer("param_scan_axis")); }
 
+Tokens for_layer(Tokens tokens, std::int64_t layer) {
+  if (!tokens.draw_keys) return tokens;
+  tokens = for_layers(tokens, layer, 1);
+  tokens.draw_keys = graph::reshape(tokens.draw_keys, {tokens.draw_keys.size(1)});
+  return tokens;
+}
+
 // The layers of one cycle, in a scope each when there are several.
 StackResult run_cycle(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
                       const std::string& prefix, std::int64_t layers) {
@@ -20,7 +28,7 @@ StackResult run_cycle(Builder& builder, const Context& context, const LayerGroup
   for (std::int64_t i = 0; i < layers; ++i) {
     std::optional<graph::Scope> scope;
     if (!prefix.empty()) scope.emplace(builder, fmt::format("{}{}", prefix, i));
-    const LayerResult made = group.layer(builder, context, result.x, tokens, i % group.cycle);
+    const LayerResult made = group.layer(builder, context, result.x, for_layer(tokens, i), i % group.cycle);
     result.x = made.x;
     if (made.balance_loss) result.balance_losses.push_back(made.balance_loss);
     if (made.load) result.loads.push_back(graph::reshape(made.load, {1, made.load.size(0)}));
@@ -33,22 +41,43 @@ Tensor sum_of(const std::vector<Tensor>& scalars) {
                          [](Tensor a, Tensor b) { return graph::add(a, b); });
 }
 
+// What all layers read alike.
+constexpr std::array kOfAllLayers{&Tokens::positions, &Tokens::order, &Tokens::segments, &Tokens::key_order, &Tokens::key_segments, &Tokens::numbers};
+
 std::vector<Tensor> packed(const Tokens& tokens) {
-  if (!tokens.key_order) return {tokens.positions, tokens.order, tokens.segments};
-  return {tokens.positions, tokens.order, tokens.segments, tokens.key_order, tokens.key_segments};
+  std::vector<Tensor> present;
+  for (const auto member : kOfAllLayers) {
+    if (tokens.*member) present.push_back(tokens.*member);
+  }
+  return present;
 }
 
-Tokens unpacked(const std::vector<Tensor>& tensors) {
-  if (tensors.size() == 3) return {tensors[0], tensors[1], tensors[2], {}, {}};
-  return {tensors[0], tensors[1], tensors[2], tensors[3], tensors[4]};
+// The same members, present where `packed` found them.
+Tokens unpacked(const std::vector<Tensor>& tensors, const Tokens& packed) {
+  Tokens tokens;
+  std::size_t next = 0;
+  for (const auto member : kOfAllLayers) {
+    if (packed.*member) tokens.*member = tensors[next++];
+  }
+  return tokens;
+}
+
+// With the stacked dims of the iterations in front.
+Tensor stacked_keys(const graph::Stack& stack, Tensor keys) {
+  Shape shape = stack.sizes;
+  shape.insert(shape.end(), {keys.size(0) / elements(stack.sizes), keys.size(1)});
+  return graph::reshape(keys, std::move(shape));
 }
 
 // Repeats `inside` and sums the losses of the iterations; their loads are stacked.
 template <typename Inside>
 StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x, const Tokens& tokens, Inside inside) {
   bool has_loss = false;
+  const Tensor keys = tokens.draw_keys ? stacked_keys(stack, tokens.draw_keys) : Tensor{};
   const graph::Body body{[&](Builder& b, const std::vector<Tensor>& carried, const std::vector<Tensor>& shared) {
-    const StackResult made = inside(b, carried[0], unpacked(shared));
+    Tokens inner = unpacked(shared, tokens);
+    if (keys) inner.draw_keys = b.slice_of(keys, static_cast<int>(stack.sizes.size()));
+    const StackResult made = inside(b, carried[0], inner);
     std::vector<Tensor> out{made.x};
     has_loss = !made.balance_losses.empty();
     if (has_loss) out.push_back(sum_of(made.balance_losses));
@@ -134,8 +163,11 @@ StackResult pipelined(Builder& builder, const Context& context, const LayerGroup
     stack.labels.insert(stack.labels.begin(), labels::circular_repeats);
   }
   const Tensor h = enter_stages(builder, pipeline, x);
-  const Tokens t{microbatch(builder, pipeline, tokens.positions), microbatch(builder, pipeline, tokens.order),
-                 microbatch(builder, pipeline, tokens.segments), {}, {}};
+  Tokens t;
+  for (const auto member : kOfAllLayers) {
+    if (tokens.*member) t.*member = microbatch(builder, pipeline, tokens.*member);
+  }
+  t.draw_keys = tokens.draw_keys;
   StackResult result = repeat_layers(builder, stack, h, t, [&](Builder& b, Tensor y, const Tokens& s) {
     return stage_layers(b, inner, group, pipeline, y, s);
   });
@@ -153,18 +185,24 @@ StackResult beside_pipeline(Builder& builder, const Context& context, const Laye
 
 }  // namespace
 
+Tokens for_layers(Tokens tokens, std::int64_t first, std::int64_t count) {
+  if (tokens.draw_keys) tokens.draw_keys = graph::slice(tokens.draw_keys, 0, first, count);
+  return tokens;
+}
+
 StackResult stack_layers(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
                          const Tokens& tokens) {
   if (!config::has_pipeline(context.settings)) return in_a_row(builder, context, group, x, tokens);
   if (!group.may_pipeline) return beside_pipeline(builder, context, group, x, tokens);
   const config::PipelineShape pipeline =
       config::pipeline_shape(context.settings, group.count / group.cycle, context.rows);
-  StackResult result = pipelined(builder, context, group, pipeline, x, tokens);
+  const std::int64_t piped = pipeline.layers() * group.cycle;
+  StackResult result = pipelined(builder, context, group, pipeline, x, for_layers(tokens, 0, piped));
   LayerGroup rest = group;
-  rest.count -= pipeline.layers() * group.cycle;
+  rest.count -= piped;
   rest.name += "_outside_pipeline";
   if (rest.count == 0) return result;
-  const StackResult outside = beside_pipeline(builder, context, rest, result.x, tokens);
+  const StackResult outside = beside_pipeline(builder, context, rest, result.x, for_layers(tokens, piped, rest.count));
   result.x = outside.x;
   result.loads.insert(result.loads.end(), outside.loads.begin(), outside.loads.end());
   result.balance_losses.insert(result.balance_losses.end(), outside.balance_losses.begin(), outside.balance_losses.end());

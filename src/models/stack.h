@@ -14,6 +14,9 @@ struct StackResult {
   std::vector<Tensor> loads;           // [layers, E] each, in the layers' order
 };
 
+// Of `count` layers from `first` on.
+Tokens for_layers(Tokens tokens, std::int64_t first, std::int64_t count);
+
 StackResult stack_layers(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
                          const Tokens& tokens);
 

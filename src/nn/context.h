@@ -36,6 +36,10 @@ struct Tokens {
   Tensor segments;
   Tensor key_order;
   Tensor key_segments;
+  // Only where experts are drawn at random: each token's number in the global batch, and the keys of the draws, two numbers for
+  // each layer that is still to come, [layers, 2]; in a layer its own, [2].
+  Tensor numbers = {};
+  Tensor draw_keys = {};
 };
 
 // A weight matrix in the compute type.

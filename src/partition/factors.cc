@@ -215,6 +215,11 @@ void alike(const Node& node, const std::vector<int>& dims, Table& table) {
 // Each token alone, whatever experts or choices it has in its last dim.
 void per_token(const Node& node, Table& table) { alike(node, table.own_but(table.operand(0), {2}), table); }
 
+void random_scores(Table& table) {
+  const std::vector<int> tokens = table.own(table.operand(1));
+  table.takes({kWhole}).takes(tokens).gives({tokens[0], tokens[1], kWhole});
+}
+
 void expert_load(Table& table) {
   const std::vector<int> ids = table.own_but(table.operand(0), {2});
   table.takes(ids).gives({ids[0], kWhole});
@@ -366,6 +371,7 @@ void fill_in(const Graph& graph, const Node& node, Table& table) {
     case Op::cross_entropy_grad: return cross_entropy(node, table);
     case Op::vocab_scores: return vocab_scores(table);
     case Op::cross_entropy_of_scores: return cross_entropy_of_scores(table);
+    case Op::random_scores: return random_scores(table);
     case Op::top_k:
     case Op::top_k_grad:
     case Op::spread:

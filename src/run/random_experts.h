@@ -1,18 +1,24 @@
-// Scores that send tokens to random experts: the same on every mesh and in every run, and unlike for every token.
+// Scores that send tokens to random experts: they depend on a key and on the token's number alone, so they are the same
+// however the tokens are spread over devices.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
 #include "base/random.h"
+#include "run/kernel.h"
 
 namespace moesh::run {
 
-// The k experts with the largest scores are k draws without putting back, expert e with probability (e + 1)^-skew.
-inline float random_score(std::int64_t row, std::int64_t position, std::int64_t expert, std::int64_t experts, double skew) {
-  const auto place = static_cast<std::uint64_t>(position * experts + expert);
-  const double uniform = random_uniform(random_key(row), place);
-  return static_cast<float>(-std::log(-std::log(uniform)) - skew * std::log(static_cast<double>(expert + 1)));
+// A key as a program is fed it.
+inline RandomKey draw_key(const View& key) {
+  return {static_cast<std::uint32_t>(key.as<std::int32_t>()[0]), static_cast<std::uint32_t>(key.as<std::int32_t>()[1])};
+}
+
+// The k experts with the largest scores are k draws without putting back.
+inline float random_score(RandomKey key, std::int64_t token, std::int64_t expert, const graph::DrawOf& of) {
+  const double uniform = random_uniform(key, static_cast<std::uint64_t>(token * of.experts + expert));
+  return static_cast<float>(-std::log(-std::log(uniform)) - of.skew * std::log(static_cast<double>(expert + 1)));
 }
 
 }  // namespace moesh::run

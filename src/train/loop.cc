@@ -83,7 +83,7 @@ double planned_in_regions(const StepPrograms& programs) {
 void report_not_finite(Trainer& trainer, const StepMetrics& metrics, const Batch& batch, const config::Settings& settings) {
   const std::string what = std::isfinite(metrics.loss) ? fmt::format("the gradient norm of step {} is {}", metrics.step, metrics.raw_grad_norm)
                                                        : fmt::format("the loss of step {} is {}", metrics.step, metrics.loss);
-  const std::string report = fmt::format("{}; the first value that is not finite is {}", what, trainer.first_not_finite(batch));
+  const std::string report = fmt::format("{}; the first value that is not finite is {}", what, trainer.first_not_finite(batch, metrics.step));
   if (settings.text("non_finite_policy") == "skip_step") {
     log_notice(report + "; its update is left out");
     return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "models/model.h"
 #include "run/placed.h"
 
 namespace moesh::train {
@@ -20,7 +21,7 @@ class Places {
     for (const sharding::LaidTensor& tensor : layout.parameters) add(tensor.path, tensor.spec);
     for (const sharding::LaidTensor& tensor : layout.parameters) add(tensor.path + "'", tensor.spec);
     for (const sharding::LaidTensor& tensor : layout.moments) add(tensor.path, tensor.spec);
-    for (const char* name : {"inputs", "targets", "inputs_position", "inputs_order", "inputs_segmentation", "targets_segmentation"}) {
+    for (const char* name : {"inputs", "targets", "inputs_position", "inputs_order", "inputs_segmentation", "targets_segmentation", models::inputs::numbers}) {
       add(name, layout.input.spec);
     }
   }

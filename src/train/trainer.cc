@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "models/draws.h"
 #include "models/model.h"
 #include "run/cpu/element.h"
 #include "run/plain/scalar.h"
@@ -31,6 +32,12 @@ Array zeros(run::Pool& pool, const Shape& shape, DType dtype) {
 Array floats(run::Pool& pool, const std::vector<double>& values, Shape shape) {
   Array made = pool.allocate(std::move(shape), DType::float32);
   for (std::size_t i = 0; i < values.size(); ++i) made.as<float>()[i] = static_cast<float>(values[i]);
+  return made;
+}
+
+Array integers(run::Pool& pool, const std::vector<std::int32_t>& values, Shape shape) {
+  Array made = pool.allocate(std::move(shape), DType::int32);
+  std::copy(values.begin(), values.end(), made.as<std::int32_t>());
   return made;
 }
 
@@ -170,13 +177,28 @@ void Trainer::set_parameter(const std::string& path, Array value) {
   refuse("the model has no such parameter", path);
 }
 
-std::vector<Placed> Trainer::run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count,
-                                            const run::Observers& observers) {
+// The layers' keys in a step, [layers, 2].
+Placed Trainer::draw_keys(const graph::Value& value, std::int64_t step) {
+  const std::int64_t seed = settings_.integer("init_weights_seed");
+  return run::place(integers(*pool_, models::draw_keys(seed, step, value.shape[0]), value.shape), value.spec, executor_.mesh(), *pool_);
+}
+
+Array Trainer::rows_of(const Batch& batch, const std::string& name) {
+  if (name != models::inputs::numbers) return batch.at(name);
+  const Shape& shape = batch.at(models::inputs::tokens).view.shape;
+  return integers(*pool_, models::token_numbers(shape[0], shape[1]), shape);
+}
+
+std::vector<Placed> Trainer::run_microbatch(const Batch& batch, const Microbatch& of, const run::Observers& observers) {
   std::vector<Placed> feeds;
   for (const graph::Node& node : programs_.gradients.nodes) {
     if (node.op == graph::Op::input) {
       const graph::Value& value = programs_.gradients.value(node.results.front());
-      const Array rows = checked_feed(microbatch(batch.at(node.path), index, count, *pool_), value, node.path);
+      if (node.path == models::inputs::draw_keys) {
+        feeds.push_back(draw_keys(value, of.step));
+        continue;
+      }
+      const Array rows = checked_feed(microbatch(rows_of(batch, node.path), of.index, of.count, *pool_), value, node.path);
       const Array ordered = order_.empty() ? rows : reordered(rows, order_, *pool_);
       feeds.push_back(run::place(ordered, value.spec, executor_.mesh(), *pool_));
     }
@@ -200,7 +222,7 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
   Gradients sum;
   double entropy = 0;
   for (std::int64_t index = 0; index < count; ++index) {
-    std::vector<Placed> made = run_microbatch(batch, index, count, {nullptr, &sum.metrics.load.sent});
+    std::vector<Placed> made = run_microbatch(batch, {steps_done_, index, count}, {nullptr, &sum.metrics.load.sent});
     const auto result = [&](const char* name) {
       const int at = find_result(programs_.gradients, name);
       return at < 0 ? Placed{} : made[static_cast<std::size_t>(at)];
@@ -232,7 +254,7 @@ Trainer::Gradients Trainer::gradients(const Batch& batch) {
   return sum;
 }
 
-std::string Trainer::first_not_finite(const Batch& batch) {
+std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
   std::string found;
   for (const Trained& trained : programs_.parameters) {
     if (found.empty() && !is_finite(state_.at(trained.path).parameter)) found = "the parameter " + trained.path;
@@ -243,7 +265,7 @@ std::string Trainer::first_not_finite(const Batch& batch) {
     }
   };
   const std::int64_t count = settings_.integer("gradient_accumulation_steps");
-  for (std::int64_t index = 0; index < count && found.empty(); ++index) run_microbatch(batch, index, count, {watch});
+  for (std::int64_t index = 0; index < count && found.empty(); ++index) run_microbatch(batch, {step, index, count}, {watch});
   return found.empty() ? "not found when the step is run again" : found;
 }
 

@@ -61,8 +61,8 @@ class Trainer {
   run::Array logits(const Gradients& gradients) const;  // whole, in the batch's order
   StepMetrics update(const Gradients& gradients);
   StepMetrics step(const Batch& batch);
-  // Where the first value that is not finite is made, for a message.
-  std::string first_not_finite(const Batch& batch);
+  // Where the first value that is not finite is made in a step that was done on this batch, for a message.
+  std::string first_not_finite(const Batch& batch, std::int64_t step);
   std::int64_t steps_done() const { return steps_done_; }
 
   run::Pool& pool() { return *pool_; }
@@ -74,9 +74,15 @@ class Trainer {
     std::vector<run::Placed> moments;
   };
   run::Placed place(const std::string& path, const run::Array& value);  // as the update takes it
+  struct Microbatch {
+    std::int64_t step = 0;
+    std::int64_t index = 0;
+    std::int64_t count = 1;  // of a step
+  };
   void balance_biases(const std::vector<run::Array>& loads);
-  std::vector<run::Placed> run_microbatch(const Batch& batch, std::int64_t index, std::int64_t count,
-                                          const run::Observers& observers);
+  run::Placed draw_keys(const graph::Value& value, std::int64_t step);
+  run::Array rows_of(const Batch& batch, const std::string& name);
+  std::vector<run::Placed> run_microbatch(const Batch& batch, const Microbatch& of, const run::Observers& observers);
 
   config::Settings settings_;
   run::Workers& workers_;

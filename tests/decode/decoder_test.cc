@@ -1,6 +1,7 @@
 // Prompts and single tokens through the KV cache give what the whole sequence at once gives.
 #include <gmock/gmock.h>
 
+#include "models/draws.h"
 #include "tests/decode/decode_support.h"
 
 namespace moesh::decode {
@@ -29,7 +30,15 @@ std::vector<float> trained_logits(const Decoding& decoding, const std::vector<st
       feeds.push_back(test::parameter_value(graph, node, *pool, workers));
       continue;
     }
-    feeds.push_back(pool->allocate({kRows, kLength}, DType::int32));
+    feeds.push_back(pool->allocate(graph.value(node.results.front()).shape, DType::int32));
+    if (node.path == models::inputs::draw_keys || node.path == models::inputs::numbers) {
+      const std::vector<std::int32_t> numbers =
+          node.path == models::inputs::numbers
+              ? models::token_numbers(kRows, kLength)
+              : models::draw_keys(settings.integer("init_weights_seed"), 0, decoding.session.shape.layers);
+      std::copy(numbers.begin(), numbers.end(), feeds.back().as<std::int32_t>());
+      continue;
+    }
     for (std::int64_t i = 0; i < kRows * kLength; ++i) {
       const bool is_position = node.path == models::inputs::positions || node.path == models::inputs::order;
       const bool is_token = node.path == models::inputs::tokens;
@@ -95,6 +104,7 @@ TEST_P(Family, DecodesToWhatItIsTrainedOn) { expect_trained_logits("", {7, 7, 7}
 TEST_P(Family, DecodesAlikeUnscanned) { expect_trained_logits("scan_layers=false", {7, 7, 7}); }
 TEST_P(Family, DecodesFromTheFirstToken) { expect_trained_logits("", {1, 1, 1}); }
 TEST_P(Family, DecodesPromptsOfDifferentLengths) { expect_trained_logits("", {3, 9, 6}); }
+TEST_P(Family, DecodesWithRandomExperts) { expect_trained_logits("use_random_routing=true router_skew=1", {3, 9, 6}); }
 TEST_P(Family, DecodesWithAttentionOfPlainProducts) { expect_trained_logits("attention=dot_product", {5, 5, 5}); }
 
 INSTANTIATE_TEST_SUITE_P(All, Family, ::testing::ValuesIn(test::small_models()), [](const auto& test) { return test.param.family; });

@@ -49,7 +49,6 @@ GradientCases top_k_cases() {
                  {.k = 2, .weights = Weights::chosen, .groups = 3, .chosen_groups = 2, .group_score_terms = 1}, false,
                  9),
       top_k_case("groups_normalised_chosen_by_others", deepseek3, true, 12),
-      top_k_case("random", {.k = 3, .random = true}),
   };
 }
 

@@ -145,7 +145,7 @@ TEST(NotFinite, IsFoundInTheParameterThatHoldsIt) {
   Numbers scale(12, 1);
   scale[5] = std::numeric_limits<double>::infinity();
   training.trainer.set_parameter("decoder/decoder_norm/scale", training.array({12}, scale));
-  EXPECT_EQ(training.trainer.first_not_finite(training.batch()), "the parameter decoder/decoder_norm/scale");
+  EXPECT_EQ(training.trainer.first_not_finite(training.batch(), 0), "the parameter decoder/decoder_norm/scale");
 }
 
 // 1e30 * 1e30 is no float32.
@@ -157,7 +157,7 @@ TEST(NotFinite, IsFoundWhereItIsMadeWithinALayer) {
                                    training.array(shape, Numbers(static_cast<std::size_t>(elements(shape)), 1e30)));
   }
   EXPECT_TRUE(std::isnan(training.trainer.gradients(training.batch()).metrics.loss));
-  EXPECT_EQ(training.trainer.first_not_finite(training.batch()), "made by binary at decoder/layers/mlp/multiply");
+  EXPECT_EQ(training.trainer.first_not_finite(training.batch(), 0), "made by binary at decoder/layers/mlp/multiply");
 }
 
 // Token 3 is a vector that the MLP maps to zeros, token 4 one that it maps beyond float32; each has a microbatch.
@@ -180,13 +180,13 @@ TEST(NotFinite, IsFoundInTheMicrobatchThatMakesIt) {
     const Batch batch = training.batch();
     for (int i = 0; i < 14; ++i) batch.at("inputs").as<std::int32_t>()[i] = i / 7 == bad_row ? 4 : 3;
     EXPECT_TRUE(std::isnan(training.trainer.gradients(batch).metrics.loss));
-    EXPECT_EQ(training.trainer.first_not_finite(batch), "made by binary at decoder/layers/mlp/multiply") << bad_row;
+    EXPECT_EQ(training.trainer.first_not_finite(batch, 0), "made by binary at decoder/layers/mlp/multiply") << bad_row;
   }
 }
 
 TEST(NotFinite, IsNotFoundWhereAllIsFinite) {
   Training training(kTinyModel);
-  EXPECT_EQ(training.trainer.first_not_finite(training.batch()), "not found when the step is run again");
+  EXPECT_EQ(training.trainer.first_not_finite(training.batch(), 0), "not found when the step is run again");
 }
 
 const std::string kBalanced =

@@ -2,9 +2,9 @@
 
 namespace moesh::nn {
 
-MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const char* label) {
+MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const char* label, const Tokens& tokens) {
   const graph::Scope scope(builder, name);
-  const Scores scores = router_scores(builder, context, x, label);
+  const Scores scores = router_scores(builder, context, x, label, tokens);
   const Experts weights = experts(builder, context);
   switch (context.model.moe.strategy) {
     case config::MoeStrategy::dense: return dense_moe(builder, context, x, scores, weights);
@@ -23,8 +23,10 @@ MoeResult result_of(Builder& builder, const Context& context, Tensor out, const 
 
 Scores constrain_scores(const Context&, Scores scores, const Labels& labels) {
   const bool one_value = scores.choosing.id == scores.weighing.id;
-  const Tensor choosing = constrain("gate_logits", scores.choosing, labels);
-  return {choosing, one_value ? choosing : constrain("pre_bias_logits", scores.weighing, labels)};
+  scores.choosing = constrain("gate_logits", scores.choosing, labels);
+  scores.weighing = one_value ? scores.choosing : constrain("pre_bias_logits", scores.weighing, labels);
+  if (scores.numbers) scores.numbers = constrain("token_numbers", scores.numbers, {labels[0], labels[1]});
+  return scores;
 }
 
 }  // namespace moesh::nn

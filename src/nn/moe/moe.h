@@ -14,7 +14,7 @@ struct MoeResult {
 };
 
 // `label`: of the router kernel's input dim.
-MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const char* label);
+MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const char* label, const Tokens& tokens);
 
 // The strategies. Each is given what the others are: the tokens, the router's scores and the experts' weights.
 MoeResult dense_moe(Builder& builder, const Context& context, Tensor x, Scores scores, const Experts& experts);

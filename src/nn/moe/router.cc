@@ -19,7 +19,7 @@ Tensor score_function(const Context& context, Tensor logits) {
 
 }  // namespace
 
-Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, const char* label) {
+Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, const char* label, const Tokens& tokens) {
   const graph::Scope scope(builder, "gate");
   const config::ModelShape& model = context.model;
   const DType dtype = model.float32_gate_logits ? DType::float32 : model.compute_dtype;
@@ -27,10 +27,10 @@ Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, con
                                           {{label, labels::none}, moe_fan_in(context, model.emb_dim)});
   const Tensor logits = einsum("", "bsm,me->bse", cast(x_BSM, dtype), cast(weight, dtype));
   const Tensor scored = score_function(context, logits);
-  if (!model.moe.routed_bias) return {scored, scored};
+  if (!model.moe.routed_bias) return {scored, scored, tokens.numbers, tokens.draw_keys};
   const Tensor bias = builder.parameter("bias", {model.moe.experts}, model.weight_dtype, {{labels::none}, zeros()});
   const Tensor biased = add_bias(scored, cast(bias, dtype));
-  return {biased, config::routes_as_deepseek3(context.settings) ? scored : biased};
+  return {biased, config::routes_as_deepseek3(context.settings) ? scored : biased, tokens.numbers, tokens.draw_keys};
 }
 
 graph::TopKOf routing_of(const Context& context) {
@@ -45,17 +45,29 @@ graph::TopKOf routing_of(const Context& context) {
   of.scale = deepseek ? settings.real("routed_scaling_factor") : 1;
   of.groups = config::routes_as_deepseek3(settings) ? std::max<std::int64_t>(0, settings.integer("n_routing_groups")) : 0;
   of.chosen_groups = of.groups > 0 ? settings.integer("topk_routing_group") : 0;
-  const double skew = settings.real("router_skew");
-  of.random = settings.boolean("use_random_routing") || skew >= 0;
-  of.skew = std::max(0.0, skew);
   return of;
 }
 
+namespace {
+
+Tensor random_scores(Builder& builder, const Context& context, const Scores& scores) {
+  const graph::DrawOf of{context.model.moe.experts, std::max(0.0, context.settings.real("router_skew"))};
+  return builder.add_one(graph::Op::random_scores, "draw", {scores.draw_key, scores.numbers}, of,
+                         {context.rows, context.length, of.experts}, DType::float32);
+}
+
+}  // namespace
+
 Routed route(Builder& builder, const Context& context, const Scores& scores) {
-  const graph::TopKOf of = routing_of(context);
+  graph::TopKOf of = routing_of(context);
   const Shape shape{context.rows, context.length, of.k};
   std::vector<Tensor> operands{scores.choosing};
-  if (scores.weighing.id != scores.choosing.id) operands.push_back(scores.weighing);
+  if (scores.numbers) {
+    of.groups = 0;
+    operands = {random_scores(builder, context, scores), scores.weighing};
+  } else if (scores.weighing.id != scores.choosing.id) {
+    operands.push_back(scores.weighing);
+  }
   const std::vector<Tensor> routed =
       builder.add(graph::Op::top_k, "route", operands, of, {{shape, scores.weighing.dtype()}, {shape, DType::int32}});
   return {routed[0], routed[1]};

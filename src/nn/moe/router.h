@@ -8,6 +8,9 @@ namespace moesh::nn {
 struct Scores {
   Tensor choosing;   // [B, S, E]: what top-k looks at, after score function and bias
   Tensor weighing;   // [B, S, E]: what the weights come from; the same value unless a bias only chooses
+  // Where experts are drawn at random, whatever the scores: the tokens' numbers [B, S], and the layer's key [2].
+  Tensor numbers = {};
+  Tensor draw_key = {};
 };
 
 struct Routed {
@@ -16,7 +19,7 @@ struct Routed {
 };
 
 // `label`: of the router kernel's input dim.
-Scores router_scores(Builder& builder, const Context& context, Tensor x, const char* label);
+Scores router_scores(Builder& builder, const Context& context, Tensor x, const char* label, const Tokens& tokens);
 
 graph::TopKOf routing_of(const Context& context);
 Routed route(Builder& builder, const Context& context, const Scores& scores);

@@ -45,6 +45,7 @@ void vocab_scores(const KernelCall& call);
 void cross_entropy_of_scores(const KernelCall& call);
 
 // routing.cc
+void random_scores(const KernelCall& call);
 void top_k(const KernelCall& call);
 void top_k_grad(const KernelCall& call);
 void spread(const KernelCall& call);

@@ -38,20 +38,13 @@ class Chooser {
   Chooser(const TopKOf& of, std::int64_t experts) : of_(of), experts_(experts), scores_(static_cast<std::size_t>(experts)) {}
 
   template <typename T>
-  void choose(std::int64_t row, std::int64_t position, const T* choosing, std::int32_t* ids) {
+  void choose(const T* choosing, std::int32_t* ids) {
     for (std::size_t e = 0; e < scores_.size(); ++e) scores_[e] = load(choosing[e]);
     if (of_.groups > 0) leave_chosen_groups();
-    if (of_.random) draw(row, position);
     choose_largest(scores_.data(), experts_, of_.k, taken_, ids);
   }
 
  private:
-  void draw(std::int64_t row, std::int64_t position) {
-    for (std::size_t e = 0; e < scores_.size(); ++e) {
-      scores_[e] = random_score(row, position, static_cast<std::int64_t>(e), experts_, of_.skew);
-    }
-  }
-
   // A group's score is the sum of its best ones; experts of the groups that lose are out.
   void leave_chosen_groups() {
     const std::int64_t size = experts_ / of_.groups;
@@ -124,7 +117,8 @@ void weigh_back(const TopKOf& of, const std::vector<W>& scores, std::vector<W>& 
   }
 }
 
-template <typename T>
+// The scores that choose are of type C, those that weigh of type T.
+template <typename C, typename T>
 void top_k_of(const KernelCall& call) {
   using W = Wide<T>;
   const TopKOf& of = std::get<TopKOf>(call.attributes);
@@ -133,14 +127,12 @@ void top_k_of(const KernelCall& call) {
   const std::int64_t experts = choosing.shape.back();
   assert(of.k <= experts);
   const std::int64_t tokens = choosing.count() / experts;
-  const std::int64_t length = choosing.size(1);
-  const Shape origin = call.origins.empty() ? Shape{0, 0, 0} : call.origins[0];
   call.workers.parallel(tokens, grain_of(experts * of.k), [&](std::int64_t begin, std::int64_t end) {
-    Chooser<W> chooser(of, experts);
+    Chooser<Wide<C>> chooser(of, experts);
     std::vector<W> weights(static_cast<std::size_t>(of.k));
     for (std::int64_t token = begin; token < end; ++token) {
       std::int32_t* ids = call.results[1].as<std::int32_t>() + token * of.k;
-      chooser.choose(origin[0] + token / length, origin[1] + token % length, choosing.as<T>() + token * experts, ids);
+      chooser.choose(choosing.as<C>() + token * experts, ids);
       for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = load(weighing[token * experts + ids[i]]);
       weigh<T>(of, weights);
       T* result = call.results[0].as<T>() + token * of.k;
@@ -202,8 +194,22 @@ void spread_grad_of(const KernelCall& call) {
 
 }  // namespace
 
+void random_scores(const KernelCall& call) {
+  const graph::DrawOf& of = std::get<graph::DrawOf>(call.attributes);
+  const RandomKey key = draw_key(call.operands[0]);
+  const auto* numbers = call.operands[1].as<std::int32_t>();
+  call.workers.parallel(call.operands[1].count(), grain_of(16 * of.experts), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      float* scores = call.results[0].as<float>() + token * of.experts;
+      for (std::int64_t e = 0; e < of.experts; ++e) scores[e] = random_score(key, numbers[token], e, of);
+    }
+  });
+}
+
 void top_k(const KernelCall& call) {
-  for_floating(call.operands[0].dtype, [&]<typename T>() { top_k_of<T>(call); });
+  for_floating(call.operands.front().dtype, [&]<typename C>() {
+    for_floating(call.operands.back().dtype, [&]<typename T>() { top_k_of<C, T>(call); });
+  });
 }
 
 void top_k_grad(const KernelCall& call) {

@@ -27,6 +27,7 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::cross_entropy: return cpu::cross_entropy;
     case Op::vocab_scores: return cpu::vocab_scores;
     case Op::cross_entropy_of_scores: return cpu::cross_entropy_of_scores;
+    case Op::random_scores: return cpu::random_scores;
     case Op::top_k: return cpu::top_k;
     case Op::spread: return cpu::spread;
     case Op::fill_slots: return cpu::fill_slots;

@@ -87,21 +87,34 @@ std::vector<W> weigh_back(const graph::TopKOf& of, const std::vector<W>& chosen,
   return d;
 }
 
+void random_scores(const KernelCall& call) {
+  const auto& of = std::get<graph::DrawOf>(call.attributes);
+  for (std::int64_t i = 0; i < call.results[0].count(); ++i) {
+    const std::int32_t number = call.operands[1].as<std::int32_t>()[i / of.experts];
+    call.results[0].as<float>()[i] = random_score(draw_key(call.operands[0]), number, i % of.experts, of);
+  }
+}
+
+// The experts of one token.
+std::vector<std::int32_t> chosen_experts(const graph::TopKOf& of, const View& choosing, std::int64_t token) {
+  std::vector<std::int32_t> ids;
+  for_floating(choosing.dtype, [&]<typename C>() {
+    const C* from = choosing.as<C>() + token * choosing.shape.back();
+    std::vector<Wide<C>> scores;
+    for (std::int64_t e = 0; e < choosing.shape.back(); ++e) scores.push_back(load(from[e]));
+    if (of.groups > 0) keep_best_groups(of, scores);
+    ids = largest(scores, of.k);
+  });
+  return ids;
+}
+
 void top_k(const KernelCall& call) {
   const auto& of = std::get<graph::TopKOf>(call.attributes);
-  const std::int64_t experts = call.operands[0].shape.back();
   const View& weighing = call.operands.back();
-  const std::int64_t length = weighing.size(1);
-  const Shape origin = call.origins.empty() ? Shape{0, 0, 0} : call.origins[0];
+  const std::int64_t experts = weighing.shape.back();
   for_floating(weighing.dtype, [&]<typename T>() {
     for (std::int64_t token = 0; token < weighing.count() / experts; ++token) {
-      std::vector<Wide<T>> scores;
-      for (std::int64_t e = 0; e < experts; ++e) scores.push_back(load(call.operands[0].as<T>()[token * experts + e]));
-      if (of.groups > 0) keep_best_groups(of, scores);
-      for (std::int64_t e = 0; of.random && e < experts; ++e) {
-        scores[static_cast<std::size_t>(e)] = random_score(origin[0] + token / length, origin[1] + token % length, e, experts, of.skew);
-      }
-      const std::vector<std::int32_t> ids = largest(scores, of.k);
+      const std::vector<std::int32_t> ids = chosen_experts(of, call.operands[0], token);
       std::vector<Wide<T>> chosen;
       for (const std::int32_t id : ids) chosen.push_back(load(weighing.as<T>()[token * experts + id]));
       const std::vector<Wide<T>> weights = weigh(of, chosen);
@@ -169,6 +182,7 @@ void expert_load(const KernelCall& call) {
 
 Kernel find_routing(graph::Op op) {
   switch (op) {
+    case graph::Op::random_scores: return random_scores;
     case graph::Op::top_k: return top_k;
     case graph::Op::top_k_grad: return top_k_grad;
     case graph::Op::spread: return spread;
