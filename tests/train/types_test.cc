@@ -52,7 +52,7 @@ double train_two_steps(const std::string& request) {
     EXPECT_TRUE(metrics.balance_loss >= 0 && metrics.balance_loss < 1) << request;
     if (step == 0) first = metrics.loss;
   }
-  EXPECT_EQ(training.trainer.first_not_finite(training.batch()), "not found when the step is run again") << request;
+  EXPECT_EQ(training.trainer.first_not_finite(training.batch(), 0), "not found when the step is run again") << request;
   return first;
 }
 
