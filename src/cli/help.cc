@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/session.h"
 #include "config/builtin.h"
+#include "config/relevance.h"
 #include "config/schema.h"
 #include "mesh/hardware.h"
 #include "train/loop.h"
@@ -28,13 +29,23 @@ std::string choices_words(const config::Key& key) {
   return join(done, ", ") + (refused.empty() ? "" : "; not done here: " + join(refused, ", "));
 }
 
-std::string status_words(config::Status status) {
-  switch (status) {
+std::string status_words(const config::Key& key) {
+  switch (key.status) {
     case config::Status::used: return "used";
     case config::Status::accepted: return "accepted without effect: results are the same without it";
-    case config::Status::refused: return "refused unless at its default: it asks for what moesh does not do";
+    case config::Status::refused:
+      return fmt::format("refused{} unless at its default: it asks for what moesh does not do",
+                         config::scope_of(key) == config::Scope::runs ? " by a run" : "");
   }
   return "";
+}
+
+std::string needs_words(const config::Key& key) {
+  std::vector<std::string> words;
+  for (const config::Need& need : config::needs()) {
+    if (std::find(need.keys.begin(), need.keys.end(), key.name) != need.keys.end()) words.emplace_back(need.words);
+  }
+  return join(words, "; ");
 }
 
 int show_key(const config::Key& key) {
@@ -45,7 +56,8 @@ int show_key(const config::Key& key) {
   } else if (!key.range.empty()) {
     fmt::print("  range:   {}\n", key.range);
   }
-  fmt::print("  status:  {}\n", status_words(key.status));
+  fmt::print("  status:  {}\n", status_words(key));
+  if (const std::string needed = needs_words(key); !needed.empty()) fmt::print("  only with: {}\n", needed);
   return 0;
 }
 

@@ -40,8 +40,9 @@ const Command kLint{
     "lint",
     "[FILE.yml] [key=value ...] [--json]",
     "what is odd about a layout, with a fix for each finding",
-    "Looks for rules that never apply, labels without a rule, axes that shard nothing, dims of one value that compete\n"
-    "for an axis, large tensors left whole, sizes that do not divide and batches smaller than their axes.\n"
+    "Looks for rules that never apply or name axes that the mesh lacks, labels without a rule, axes that shard\n"
+    "nothing, dims of one value that compete for an axis, large tensors left whole, sizes that do not divide, batches\n"
+    "smaller than their axes, and pipeline stages, which are not run.\n"
     "Exit code 1 when a finding is an error.",
     kOptions,
     kExamples,

@@ -28,6 +28,19 @@ std::string mesh_words(const mesh::Mesh& mesh) {
   return words.empty() ? "one device" : join(words, " x ");
 }
 
+Session session_of(config::Loaded loaded, Evenness evenness) {
+  for (const std::string& notice : loaded.notices) log_notice(notice);
+  const config::Settings& settings = loaded.settings;
+  config::ModelShape shape = config::model_shape(settings);
+  mesh::Topology target = mesh::target_of(settings);
+  mesh::Mesh mesh = mesh::build_mesh(settings, target);
+  const config::BatchSizes batch = config::batch_sizes(settings, mesh.devices());
+  graph::Graph graph = models::build_model({settings, shape, batch.micro_rows, expert_shards(settings, mesh), &mesh});
+  sharding::Layout layout = partition::lay_out(graph, {settings, mesh, batch, evenness});
+  return {std::move(loaded), std::move(shape), std::move(target), std::move(mesh), batch, std::move(graph),
+          std::move(layout)};
+}
+
 }  // namespace
 
 const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix) {
@@ -39,17 +52,13 @@ const std::vector<std::string>& request_alone(const Arguments& arguments, const 
 }
 
 Session open_session(const std::vector<std::string>& arguments, Evenness evenness) {
+  return session_of(config::load(arguments), evenness);
+}
+
+Session open_to_run(const std::vector<std::string>& arguments, config::Run run) {
   config::Loaded loaded = config::load(arguments);
-  for (const std::string& notice : loaded.notices) log_notice(notice);
-  const config::Settings& settings = loaded.settings;
-  config::ModelShape shape = config::model_shape(settings);
-  mesh::Topology target = mesh::target_of(settings);
-  mesh::Mesh mesh = mesh::build_mesh(settings, target);
-  const config::BatchSizes batch = config::batch_sizes(settings, mesh.devices());
-  graph::Graph graph = models::build_model({settings, shape, batch.micro_rows, expert_shards(settings, mesh), &mesh});
-  sharding::Layout layout = partition::lay_out(graph, {settings, mesh, batch, evenness});
-  return {std::move(loaded), std::move(shape), std::move(target), std::move(mesh), batch, std::move(graph),
-          std::move(layout)};
+  config::check_run(loaded.settings, run);
+  return session_of(std::move(loaded), Evenness::demanded);
 }
 
 std::string headline(const Session& session) {

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "config/load.h"
 #include "config/model_shape.h"
+#include "config/support.h"
 #include "graph/graph.h"
 #include "mesh/mesh.h"
 #include "partition/lay_out.h"
@@ -31,6 +32,9 @@ const std::vector<std::string>& request_alone(const Arguments& arguments, const 
 
 // `arguments`: FILE.yml and key=value. Notices go to the log.
 Session open_session(const std::vector<std::string>& arguments, Evenness evenness = Evenness::demanded);
+
+// The same for a run: refuses what can be laid out, but not run, before anything starts.
+Session open_to_run(const std::vector<std::string>& arguments, config::Run run);
 
 // "mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules"
 std::string headline(const Session& session);

@@ -55,7 +55,7 @@ int run(const Arguments& arguments) {
   std::vector<std::string> words = request_alone(arguments);
   if (const auto skew = arguments.value("--skew")) words.push_back("router_skew=" + *skew);
   const Request request = based(words);
-  const Session session = open_session(request.words);
+  const Session session = open_to_run(request.words, config::Run::training);
   const config::Settings& settings = session.loaded.settings;
   if (!config::has_pipeline(settings)) sharding::check_tolerance(session.layout, settings);
   run::Workers workers(0);

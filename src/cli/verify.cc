@@ -46,11 +46,11 @@ Session session_of(const train::ReferenceRun& run, const std::vector<std::string
     request.push_back(fmt::format("compile_topology=cpu-{}", run.devices));
   }
   request.insert(request.end(), changes.begin(), changes.end());
-  Session session = open_session(request);
+  Session session = open_to_run(request, config::Run::steps);
   if (session.mesh.devices() == run.devices || any_starts_with(changes, {"per_device_batch_size="})) return session;
   const double rows = session.loaded.settings.real("per_device_batch_size") * static_cast<double>(run.devices);
   request.push_back(fmt::format("per_device_batch_size={}", rows / static_cast<double>(session.mesh.devices())));
-  return open_session(request);
+  return open_to_run(request, config::Run::steps);
 }
 
 // The same model and rows on one device.
@@ -62,13 +62,13 @@ Session one_device(const Session& session, std::vector<std::string> request) {
   request.emplace_back("compile_topology_num_slices=1");
   const std::int64_t microbatches = session.loaded.settings.integer("gradient_accumulation_steps");
   request.push_back(fmt::format("per_device_batch_size={}", session.batch.rows_to_train / microbatches));
-  return open_session(request);
+  return open_to_run(request, config::Run::steps);
 }
 
 train::Subject subject(const Session& s) { return {s.graph, s.loaded.settings, s.batch, {s.layout, s.target}}; }
 
 std::vector<train::Verdict> against_one_device(const std::vector<std::string>& request, run::Workers& workers) {
-  const Session session = open_session(request);
+  const Session session = open_to_run(request, config::Run::steps);
   const Session one = one_device(session, request);
   const std::int64_t steps = session.loaded.settings.integer("steps");
   return train::verify_against(subject(one), subject(session), steps < 0 ? kMostSteps : std::min(steps, kMostSteps), workers);

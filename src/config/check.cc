@@ -13,6 +13,10 @@ void check_attention(const Settings& settings) {
     refuse("attention_type=local_sliding needs a window, sliding_window_size is 0",
            settings.origin("sliding_window_size").where, "sliding_window_size=4096");
   }
+  if (settings.text("attention_type") == "local_sliding" && settings.text("decoder_block") == "deepseek") {
+    refuse("attention_type=local_sliding is no kind of attention of decoder_block=deepseek",
+           settings.origin("attention_type").where, "attention_type=mla");
+  }
 }
 
 void check_rope(const Settings& settings) {
@@ -57,6 +61,12 @@ void check_routing(const Settings& settings) {
   if (updates_bias && settings.text("decoder_block") != "deepseek") {
     refuse("routed_bias_update_rate balances the load of decoder_block=deepseek only",
            settings.origin("routed_bias_update_rate").where, "routed_bias_update_rate=0");
+  }
+  const bool has_bound = settings.integer("num_experts") > 1 && settings.real("ragged_buffer_factor") > 0;
+  if (has_bound && settings.boolean("use_ring_of_experts") && !settings.boolean("use_ragged_sort")) {
+    refuse(fmt::format("ragged_buffer_factor={} bounds the rows of a ring of experts only with use_ragged_sort=true",
+                       settings.real("ragged_buffer_factor")),
+           settings.origin("ragged_buffer_factor").where, "use_ragged_sort=true, or ragged_buffer_factor=-1");
   }
   const std::int64_t chunks = settings.integer("num_moe_token_chunks");
   if (chunks > 1 && settings.integer("max_target_length") % chunks != 0) {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <sys/stat.h>
@@ -14,6 +17,8 @@
 #include "config/builtin.h"
 #include "config/model_shape.h"
 #include "config/pipeline.h"
+#include "config/relevance.h"
+#include "config/support.h"
 
 namespace moesh::config {
 namespace {
@@ -33,12 +38,6 @@ const Key& known_key(std::string_view name, const std::string& where) {
   const std::vector<std::string> close = nearest_keys(name);
   refuse(fmt::format("unknown key '{}'", shorten(name, 60)), where,
          close.empty() ? "`moesh help keys` lists all keys" : "did you mean " + join(close, ", ") + "?");
-}
-
-void check_supported(const Key& key, const Value& value, const std::string& where) {
-  if (key.status != Status::refused || value == read_value(key, key.initial, where)) return;
-  refuse(fmt::format("{}={} asks for what moesh does not do ({})", key.name, to_string(value), key.help), where,
-         fmt::format("leave {} at {}", key.name, key.initial.empty() ? "''" : key.initial));
 }
 
 Assignments assignments_of(const YamlNode& root, Source source) {
@@ -80,9 +79,18 @@ YamlNode read_own_or_builtin(const std::string& path) {
   return stands_for_builtin(path) ? parse_builtin(path.substr(kFolder.size())) : read_yaml(path);
 }
 
+// A copy of the built-in base file says nothing that is the user's own.
+bool is_base_file(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return false;
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return text == find_builtin("base.yml")->text;
+}
+
 // A file with what it inherits through base_config, the ancestors first.
 void read_with_bases(const std::string& path, int depth, Assignments& into) {
   if (depth > 16) refuse("base_config leads through more than 16 files", path, "break the circle");
+  if (is_base_file(path)) return;
   const YamlNode root = read_own_or_builtin(path);
   if (const YamlNode* base = root.find(kBaseKey)) {
     const std::string name = yaml_text(*base, kBaseKey);
@@ -172,7 +180,8 @@ void assign_all(Settings& settings, const Assignments& all) {
   std::map<std::pair<const Key*, Source>, const Assignment*> last;
   for (const Assignment& assignment : all) last[{assignment.key, assignment.origin.source}] = &assignment;
   for (const Assignment& assignment : all) {
-    check_supported(*assignment.key, assignment.value, assignment.origin.where);
+    const bool is_asked_of_plans = scope_of(*assignment.key) == Scope::plans;
+    if (is_asked_of_plans) check_supported(*assignment.key, assignment.value, assignment.origin.where);
     if (last.at({assignment.key, assignment.origin.source}) != &assignment) continue;
     Value value = assignment.value;
     if (assignment.key->name == "logical_axis_rules" && !replace && assignment.origin.source != Source::base) {
@@ -244,11 +253,23 @@ std::string context_axis(const std::vector<AxisRule>& rules) {
   return "";
 }
 
+// A file that says nothing would run the default rules under its own name.
+void check_rule_set(const Assignments& rule_set, const std::string& name, std::vector<std::string>& notices) {
+  if (last_of(rule_set, "logical_axis_rules") != nullptr) return;
+  if (last_of(rule_set, "mesh_axes") == nullptr) {
+    refuse("the rule set holds neither mesh_axes nor logical_axis_rules", name,
+           "`moesh help rules` lists rule sets to start from; leave custom_mesh_and_rule out for the default rules");
+  }
+  notices.push_back(fmt::format("the rule set {} holds no logical_axis_rules: the default rules stay", name));
+}
+
 void apply_rule_set(Settings& settings, std::vector<std::string>& notices) {
   const std::string name = settings.text("custom_mesh_and_rule");
   if (name.empty()) return;
   const Origin chosen = settings.origin("custom_mesh_and_rule");
-  for (const Assignment& assignment : read_rule_set(name, chosen.where)) {
+  const Assignments rule_set = read_rule_set(name, chosen.where);
+  check_rule_set(rule_set, name, notices);
+  for (const Assignment& assignment : rule_set) {
     const std::string_view key = assignment.key->name;
     if (key == "context_sharding") continue;
     if (key != "mesh_axes" && key != "data_sharding" && key != "logical_axis_rules") {
@@ -266,26 +287,12 @@ void apply_rule_set(Settings& settings, std::vector<std::string>& notices) {
   settings.set("context_sharding", axis, {Source::rule_set, chosen.where});
 }
 
-void note_unheeded_buffer(const Settings& settings, std::vector<std::string>& notices) {
-  if (settings.real("ragged_buffer_factor") <= 0 || !settings.boolean("use_ring_of_experts") || settings.boolean("use_ragged_sort")) return;
-  notices.push_back(fmt::format("ragged_buffer_factor={} is heeded by a ring of experts only with use_ragged_sort=true: there is room for all rows",
-                                settings.real("ragged_buffer_factor")));
-}
-
-// MaxText routes by groups only in models of that name; a DeepSeek-V2 takes the best of all experts.
-void note_unheeded_groups(const Settings& settings, std::vector<std::string>& notices) {
-  if (settings.integer("n_routing_groups") <= 0 || routes_as_deepseek3(settings)) return;
-  notices.push_back(fmt::format("n_routing_groups={} is heeded only by models named deepseek3...: tokens choose among all experts",
-                                settings.integer("n_routing_groups")));
-}
-
 void note_accepted(const Settings& settings, std::vector<std::string>& notices) {
   std::vector<std::string> names;
   for (const Topic& topic : topics()) {
     for (const Key& key : topic.keys) {
-      const bool given = settings.origin(key.name).source == Source::command_line ||
-                         settings.origin(key.name).source == Source::file;
-      if (key.status == Status::accepted && given && !settings.is_default(key.name)) names.emplace_back(key.name);
+      const bool is_new = settings.is_by_user(key.name) && !settings.is_default(key.name);
+      if (key.status == Status::accepted && is_new) names.emplace_back(key.name);
     }
   }
   if (names.empty()) return;
@@ -338,8 +345,7 @@ Loaded load(const std::vector<std::string>& arguments) {
   arrange_for_pipeline(settings);
   answer_replaced_options(settings, loaded.notices);
   check_settings(settings);
-  note_unheeded_buffer(settings, loaded.notices);
-  note_unheeded_groups(settings, loaded.notices);
+  note_irrelevant(settings, loaded.notices);
   note_accepted(settings, loaded.notices);
   return loaded;
 }

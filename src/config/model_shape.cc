@@ -87,9 +87,7 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   shape.bias = settings.boolean("mlp_bias");
   shape.strategy = strategy_of(settings);
   shape.ring = settings.boolean("use_ring_of_experts");
-  // As in MaxText, the ring of experts has room for all rows unless use_ragged_sort packs them.
-  const bool has_limit = !shape.ring || settings.boolean("use_ragged_sort");
-  shape.buffer_factor = has_limit ? settings.real("ragged_buffer_factor") : -1;
+  shape.buffer_factor = settings.real("ragged_buffer_factor");
   shape.token_chunks = settings.integer("num_moe_token_chunks");
   shape.width_chunks = std::max<std::int64_t>(1, settings.integer("num_moe_emb_chunks"));
   shape.capacity_factor = settings.real("capacity_factor");

@@ -14,7 +14,7 @@ std::vector<Topic> gather_topics() {
       run_topics(),          model_topics(),      attention_topics(), moe_topics(),          mesh_topics(),
       sharding_topics(),     memory_topics(),     training_topics(),  data_topics(),         checkpoints_topics(),
       decode_topics(),       monitoring_topics(), kernels_topics(),   quantization_topics(), multimodal_topics(),
-      other_models_topics(), trainers_topics(),
+      other_models_topics(), trainers_topics(),   earlier_topics(),
   };
   std::vector<Topic> all;
   for (const std::span<const Topic> part : parts) all.insert(all.end(), part.begin(), part.end());
@@ -47,6 +47,13 @@ const Key* find_key(std::string_view name) {
   const auto found = std::lower_bound(keys.begin(), keys.end(), name,
                                       [](const Key* key, std::string_view wanted) { return key->name < wanted; });
   return found != keys.end() && (*found)->name == name ? *found : nullptr;
+}
+
+Scope scope_of(const Key& key) {
+  for (const Topic& topic : topics()) {
+    if (&key >= topic.keys.data() && &key < topic.keys.data() + topic.keys.size()) return topic.scope;
+  }
+  return Scope::plans;
 }
 
 std::vector<Choice> choices(const Key& key) {

@@ -37,14 +37,19 @@ struct Key {
   std::string_view help;  // one line
 };
 
+// What keys are asked of: data, for instance, is nothing to a command that only lays out.
+enum class Scope { plans, runs };
+
 // All keys, grouped by topic in the order they are documented.
 struct Topic {
   std::string_view title;
   std::span<const Key> keys;
+  Scope scope = Scope::plans;
 };
 std::span<const Topic> topics();
 
 const Key* find_key(std::string_view name);
+Scope scope_of(const Key& key);
 
 // The words of a choice; `refused` ones are those marked '!'.
 struct Choice {

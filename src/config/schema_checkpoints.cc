@@ -57,8 +57,8 @@ constexpr Key kStorage[] = {
 };
 
 constexpr Topic kTopics[] = {
-    {"Checkpoints", kCheckpoints},
-    {"Checkpoint storage of other engines", kStorage},
+    {"Checkpoints", kCheckpoints, Scope::runs},
+    {"Checkpoint storage of other engines", kStorage, Scope::runs},
 };
 
 }  // namespace

@@ -19,7 +19,8 @@ constexpr std::string_view kHelpOlmoLoader = "setting of the OLMo loader";
 constexpr Key kData[] = {
     {"dataset_type", choice, "tfds", "synthetic|text|jsonl|tokens|tfds|!hf|!grain|!c4_mlperf|!olmo_grain", used,
      "synthetic: one fixed batch; text, jsonl: files of text, as bytes; tokens: files of token ids"},
-    {"dataset_path", text, "", "", used, "file of the data, or folder whose files, and those below it, are read by name"},
+    {"dataset_path", text, "", "", used,
+     "file of the data, or folder whose files, and those below it, are read by name"},
     {"token_bytes", choice, "detect", "detect|2|4", used,
      "moesh's own: bytes of a token id in files of dataset_type=tokens; detect tells by their sizes and ids"},
     {"train_data_columns", texts, "[text]", "", used, "field of a line of dataset_type=jsonl that holds its document"},
@@ -28,8 +29,8 @@ constexpr Key kData[] = {
      "jsonl: fills rows with documents, each seeing only itself; false for one document a row, padded"},
     {"max_segments_per_seq", integer, "-1", "-1..1000000000", used,
      "synthetic: packs rows of 2 to so many segments; files of documents know no limit"},
-    {"num_epoch", integer, "1", "1..1000000000", used,
-     "times the data is gone through; files are gone round until the steps are done, so only 1 there"},
+    {"num_epoch", integer, "1", "1..1000000000", refused,
+     "times the data is gone through; here it is gone round until the steps are done"},
     {"enable_data_shuffling", boolean, "true", "", used, "takes the rows of a file in a random order"},
     {"data_shuffle_seed", integer, "0", "0..4294967295", used, "seed of the order of enable_data_shuffling"},
     {"expansion_factor_real_data", real, "-1.0", "-1..1000000", used,
@@ -96,9 +97,9 @@ constexpr Key kLoaders[] = {
 };
 
 constexpr Topic kTopics[] = {
-    {"Data", kData},
-    {"Tokenizer", kTokenizer},
-    {"Loaders of other engines", kLoaders},
+    {"Data", kData, Scope::runs},
+    {"Tokenizer", kTokenizer, Scope::runs},
+    {"Loaders of other engines", kLoaders, Scope::runs},
 };
 
 }  // namespace

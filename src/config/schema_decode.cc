@@ -74,8 +74,8 @@ constexpr Key kServing[] = {
 };
 
 constexpr Topic kTopics[] = {
-    {"Decoding", kDecode},
-    {"Servers of other engines", kServing},
+    {"Decoding", kDecode, Scope::runs},
+    {"Servers of other engines", kServing, Scope::runs},
 };
 
 }  // namespace

@@ -78,9 +78,9 @@ constexpr Key kCloud[] = {
 };
 
 constexpr Topic kTopics[] = {
-    {"Metrics", kMetrics},
-    {"Profiles", kProfiles},
-    {"Cloud services", kCloud},
+    {"Metrics", kMetrics, Scope::runs},
+    {"Profiles", kProfiles, Scope::runs},
+    {"Cloud services", kCloud, Scope::runs},
 };
 
 }  // namespace

@@ -35,5 +35,6 @@ std::span<const Topic> monitoring_topics();
 std::span<const Topic> multimodal_topics();
 std::span<const Topic> other_models_topics();
 std::span<const Topic> trainers_topics();
+std::span<const Topic> earlier_topics();
 
 }  // namespace moesh::config

@@ -85,7 +85,7 @@ constexpr Topic kTopics[] = {
     {"Training loop", kTraining},
     {"Learning rate", kSchedule},
     {"Optimizer", kOptimizer},
-    {"Evaluation", kEvaluation},
+    {"Evaluation", kEvaluation, Scope::runs},
 };
 
 }  // namespace

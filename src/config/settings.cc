@@ -53,6 +53,11 @@ bool Settings::is_given(std::string_view key) const {
   return source != Source::schema && source != Source::base;
 }
 
+bool Settings::is_by_user(std::string_view key) const {
+  const Source source = origin(key).source;
+  return source == Source::file || source == Source::environment || source == Source::command_line;
+}
+
 bool Settings::is_default(std::string_view key) const {
   for (const auto& [name, initial] : schema_defaults()) {
     if (name == key) return initial == value(key);

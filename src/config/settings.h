@@ -48,6 +48,7 @@ class Settings {
   bool is_null(std::string_view key) const { return std::holds_alternative<std::monostate>(value(key)); }
   const Origin& origin(std::string_view key) const;
   bool is_given(std::string_view key) const;  // by anything but the schema or the built-in base file
+  bool is_by_user(std::string_view key) const;  // by a file of the user's, the environment or the command line
   bool is_default(std::string_view key) const;
 
   void set(std::string_view key, Value value, Origin origin);

@@ -77,10 +77,6 @@ std::string read_choice(const Key& key, const std::string& text, const std::stri
   std::vector<std::string> offered;
   for (const Choice& choice : choices(key)) {
     const bool meant = choice.word == text || (!choice.word.empty() && lower(choice.word) == lower(text));
-    if (meant && choice.refused) {
-      refuse(fmt::format("{}={} is not supported by moesh", key.name, text), where,
-             "`moesh help " + std::string(key.name) + "` lists what is");
-    }
     if (meant) return std::string(choice.word);
     if (!choice.refused) offered.push_back(choice.word.empty() ? "''" : std::string(choice.word));
   }

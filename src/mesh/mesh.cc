@@ -127,6 +127,18 @@ void check_axes(const config::Settings& settings) {
   }
 }
 
+// An axis that this mesh lacks does not exist for a rule; one that no mesh can have is a slip of the pen.
+void check_rules(const config::Settings& settings) {
+  for (const config::AxisRule& rule : settings.rules("logical_axis_rules")) {
+    for (const std::string& axis : rule.axes) {
+      if (config::find_key(key_for(Level::ici, axis)) != nullptr) continue;
+      refuse(fmt::format("the rule of {} names the axis '{}', which no mesh has", shorten(rule.label, 80),
+                         shorten(axis, 80)),
+             rule.where, "use the axes of configs/base.yml");
+    }
+  }
+}
+
 std::int64_t slices_of_this_machine(const config::Settings& settings) {
   for (const char* key : {"compile_topology_num_slices", "num_slices"}) {
     if (settings.integer(key) > 0) return settings.integer(key);
@@ -203,6 +215,7 @@ Topology target_of(const config::Settings& settings) {
 
 Mesh build_mesh(const config::Settings& settings, const Topology& target) {
   check_axes(settings);
+  check_rules(settings);
   check_unused_sizes(settings);
   std::vector<Factor> ici = factors_of(settings, Level::ici);
   std::vector<Factor> dcn = factors_of(settings, Level::dcn);

@@ -90,9 +90,8 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
 }
 
 Tensor join_query(const Context& context, const Query& query) {
-  return tag(constrain("query", graph::scale(graph::concat({query.nope, query.turned}, 3), score_scale(context)),
-                       labels_of(context.mode()).query),
-             "query_proj");
+  const Tensor joined = graph::scale(graph::concat({query.nope, query.turned}, 3), score_scale(context));
+  return tag(constrain("query", joined, labels_of(context.mode()).query), "query_proj");
 }
 
 // What attention reads of a token, [B, T, R] and [B, T, D]: what its keys and values come from, and the part that turns.

@@ -77,6 +77,44 @@ void find_idle_rules(const Layout& layout, Findings& findings) {
                       "the rule set", "nothing: they serve other models, decoding or fallbacks", ""});
 }
 
+// An axis that the mesh lacks does not exist for a rule.
+void find_absent_axes(const Layout& layout, Findings& findings) {
+  std::set<std::string> of_the_set;
+  for (const config::AxisRule& rule : layout.rules) {
+    std::vector<std::string> absent;
+    for (const std::string& axis : rule.axes) {
+      if (!layout.mesh.find(axis)) absent.push_back(axis);
+    }
+    if (absent.empty()) continue;
+    if (!is_own(rule)) {
+      of_the_set.insert(absent.begin(), absent.end());
+      continue;
+    }
+    findings.push_back({Severity::warning, "absent-axis",
+                        fmt::format("rule {} -> [{}] names {}, which the mesh lacks", rule.label, join(rule.axes, ", "),
+                                    join(absent, ", ")),
+                        rule.where,
+                        absent.size() == rule.axes.size() ? "dims that bear the label are whole on every device"
+                                                          : "only its other axes shard the dim",
+                        fmt::format("add {} to mesh_axes, or take it out of the rule", absent.front())});
+  }
+  if (of_the_set.empty()) return;
+  findings.push_back({Severity::info, "absent-axis",
+                      fmt::format("rules of the rule set name {}, which its mesh lacks",
+                                  join({of_the_set.begin(), of_the_set.end()}, ", ")),
+                      "the rule set", "nothing: they are as if those axes were not named", ""});
+}
+
+// Stages are laid out, so that a plan can be read, but no run is made over them.
+void find_stages(const Layout& layout, Findings& findings) {
+  if (layout.mesh.size_of("stage") == 1) return;
+  findings.push_back({Severity::warning, "stages-not-run",
+                      fmt::format("axis stage={} makes pipeline stages, which are laid out, but not run yet",
+                                  layout.mesh.size_of("stage")),
+                      "the mesh", "`moesh train` and `moesh verify` refuse this layout",
+                      "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, and another axis for these devices"});
+}
+
 void find_unruled_labels(const Layout& layout, Findings& findings) {
   std::set<std::string> ruled;
   for (const config::AxisRule& rule : layout.rules) ruled.insert(rule.label);
@@ -323,7 +361,9 @@ std::vector<Finding> lint(const Layout& layout, const LintOptions& options) {
   find_replicated(layout, findings);
   find_blocked_by_one(layout, findings);
   find_idle_rules(layout, findings);
+  find_absent_axes(layout, findings);
   find_unruled_labels(layout, findings);
+  find_stages(layout, findings);
   const Findings of_experts = lint_experts(layout);
   findings.insert(findings.end(), of_experts.begin(), of_experts.end());
   std::stable_sort(findings.begin(), findings.end(),

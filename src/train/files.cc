@@ -15,11 +15,6 @@ namespace {
 void check_requests(const config::Settings& settings) {
   const auto where = [&](const char* key) { return settings.origin(key).where; };
   const std::string& type = settings.text("dataset_type");
-  if (settings.integer("num_epoch") != 1) {
-    refuse(
-        fmt::format("num_epoch={}, but a file is gone round until the steps are done", settings.integer("num_epoch")),
-        where("num_epoch"), "num_epoch=1, and as many steps as the epochs have");
-  }
   if (type != "tokens" && settings.boolean("tokenize_train_data") && !settings.text("tokenizer_path").empty()) {
     refuse(fmt::format("tokenizer_path={}, but moesh has only bytes as tokens", settings.text("tokenizer_path")),
            where("tokenizer_path"), "leave it out, or tokenize the data and give dataset_type=tokens");

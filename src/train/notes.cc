@@ -9,16 +9,10 @@
 namespace moesh::train {
 namespace {
 
-bool is_by_user(const config::Settings& settings, std::string_view key) {
-  using config::Source;
-  const Source source = settings.origin(key).source;
-  return source == Source::file || source == Source::environment || source == Source::command_line;
-}
-
 void print_config(const config::Settings& settings) {
   for (const config::Topic& topic : config::topics()) {
     for (const config::Key& key : topic.keys) {
-      if (is_by_user(settings, key.name)) {
+      if (settings.is_by_user(key.name)) {
         fmt::print("Config param {}: {}\n", key.name, config::to_string(settings.value(key.name)));
       }
     }

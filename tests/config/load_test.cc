@@ -133,13 +133,6 @@ TEST(Load, NotesKeysWithoutEffectInOneLine) {
   EXPECT_THAT(loaded("dump_hlo=false").notices, IsEmpty()) << "its default";
 }
 
-TEST(Load, NotesGroupsOfExpertsThatNoTokenHeeds) {
-  const std::string sizes = "override_model_config=true num_experts=8 n_routing_groups=4 topk_routing_group=2";
-  EXPECT_THAT(loaded("model_name=deepseek2-16b " + sizes).notices,
-              Contains("n_routing_groups=4 is heeded only by models named deepseek3...: tokens choose among all experts"));
-  EXPECT_THAT(loaded("model_name=deepseek3-tiny " + sizes).notices, IsEmpty());
-}
-
 TEST(Load, TakesOneFile) {
   const std::string endless = std::string(10'000, 'f') + ".yml";
   EXPECT_EQ(refusal(endless + " " + endless),
@@ -300,6 +293,23 @@ TEST(LoadRules, RefusesOtherKeysInARuleSet) {
                 "  fix: a rule set holds mesh_axes, data_sharding, context_sharding and logical_axis_rules");
 }
 
+TEST(LoadRules, RefusesARuleSetThatSaysNothing) {
+  const TemporaryFolder folder;
+  for (const char* text : {"", "# nothing\n", "data_sharding: [[data]]\n", "context_sharding: context\n"}) {
+    const std::string file = folder.write("mine.yml", text);
+    EXPECT_EQ(refusal("custom_mesh_and_rule=" + file),
+              file +
+                  ": the rule set holds neither mesh_axes nor logical_axis_rules\n"
+                  "  fix: `moesh help rules` lists rule sets to start from; leave custom_mesh_and_rule out for the "
+                  "default rules");
+  }
+  const std::string axes = folder.write("axes.yml", "mesh_axes: [data, fsdp]\n");
+  EXPECT_THAT(loaded("custom_mesh_and_rule=" + axes).notices,
+              Contains("the rule set " + axes + " holds no logical_axis_rules: the default rules stay"));
+  const std::string none = folder.write("none.yml", "logical_axis_rules: []\n");
+  EXPECT_THAT(settings_of("custom_mesh_and_rule=" + none).rules("logical_axis_rules"), IsEmpty()) << "it says so";
+}
+
 TEST(LoadRules, SuggestsTheNearestRuleSet) {
   EXPECT_EQ(
       refusal("custom_mesh_and_rule=ep-as-pc"),
@@ -382,6 +392,21 @@ TEST(CheckSettings, RefusesAWindowedAttentionWithoutAWindow) {
       HasSubstr(
           "attention_type=local_sliding needs a window, sliding_window_size is 0\n  fix: sliding_window_size=4096"));
   EXPECT_EQ(refusal("attention_type=local_sliding sliding_window_size=128"), "no error");
+}
+
+TEST(CheckSettings, RefusesAWindowForLatentAttention) {
+  EXPECT_EQ(refusal("decoder_block=deepseek attention_type=local_sliding sliding_window_size=128"),
+            "the command line: attention_type=local_sliding is no kind of attention of decoder_block=deepseek\n"
+            "  fix: attention_type=mla");
+}
+
+TEST(CheckSettings, RefusesABoundOfARingThatDoesNotSort) {
+  const std::string ring = "decoder_block=mixtral num_experts=4 use_ring_of_experts=true ragged_buffer_factor=1.5";
+  EXPECT_EQ(refusal(ring),
+            "the command line: ragged_buffer_factor=1.5 bounds the rows of a ring of experts only with "
+            "use_ragged_sort=true\n  fix: use_ragged_sort=true, or ragged_buffer_factor=-1");
+  EXPECT_EQ(refusal(ring + " use_ragged_sort=true"), "no error");
+  EXPECT_EQ(refusal(ring + " use_ring_of_experts=false"), "no error");
 }
 
 TEST(CheckSettings, RefusesTwoWidthsWhereEveryLayerHasExperts) {

@@ -1,5 +1,4 @@
 // The table of keys is whole: every default is a value of its key, every row says what it is.
-#include <filesystem>
 #include <set>
 #include <string>
 
@@ -7,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "config/settings.h"
-#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::config {
@@ -84,25 +82,6 @@ TEST(Schema, TellsTheChoicesThatAreNotDone) {
   EXPECT_EQ(all[2].word, "nsys");
   EXPECT_TRUE(all[2].refused);
   EXPECT_TRUE(choices(*find_key("steps")).empty());
-}
-
-// Whether the code asks the settings for the value of a key.
-bool reads(const std::string& code, std::string_view key) {
-  for (const char* reader : {"boolean", "integer", "real", "text", "texts", "rules"}) {
-    if (code.find(std::string(reader) + "(\"" + std::string(key) + "\")") != std::string::npos) return true;
-  }
-  return false;
-}
-
-// Where the sources ask for a key they act on it.
-TEST(Schema, SaysOfNoKeyThatIsReadThatItHasNoEffect) {
-  std::string code;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_folder() / "src")) {
-    if (entry.path().extension() == ".cc") code += test::read_text(entry.path());
-  }
-  EXPECT_TRUE(reads(code, "scan_layers_per_stage"));
-  for_each_key(
-      [&](const Key& key) { EXPECT_FALSE(key.status == Status::accepted && reads(code, key.name)) << key.name; });
 }
 
 TEST(Schema, ClaimsNoTraceThatNothingWrites) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "config/settings.h"
+#include "config/support.h"
 #include "tests/support.h"
 
 namespace moesh::config {
@@ -118,6 +119,10 @@ TEST(Value, NamesTheChoicesAndTheNearest) {
 }
 
 TEST(Value, SaysOfAKnownWordThatItIsNotSupported) {
+  const auto refusal = [](const std::string& name, const std::string& word) {
+    const Key& key = *find_key(name);
+    return message_of([&] { check_supported(key, read_value(key, word, "here"), "here"); });
+  };
   EXPECT_EQ(refusal("decoder_block", "gemma3"),
             "here: decoder_block=gemma3 is not supported by moesh\n  fix: `moesh help decoder_block` lists what is");
   EXPECT_EQ(refusal("dtype", "float16"),

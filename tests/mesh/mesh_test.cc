@@ -107,6 +107,22 @@ TEST(BuildMesh, PutsStagesFirstInAPipeline) {
   EXPECT_EQ(sizes(mesh), "stage=1x2 fsdp=1x4");
 }
 
+TEST(BuildMesh, RefusesARuleForAnAxisThatNoMeshHas) {
+  const test::TemporaryFolder folder;
+  const std::string file =
+      folder.write("mine.yml", "mesh_axes: [data, fsdp]\nlogical_axis_rules:\n  - [embed, [fsdp, banana]]\n");
+  EXPECT_EQ(
+      refusal("compile_topology=v6e-8 custom_mesh_and_rule=" + file),
+      file +
+          ":3: the rule of embed names the axis 'banana', which no mesh has\n  fix: use the axes of configs/base.yml");
+  EXPECT_EQ(refusal("compile_topology=v6e-8 logical_axis_rules=[[embed,[fsdpp]]]"),
+            "the command line: the rule of embed names the axis 'fsdpp', which no mesh has\n"
+            "  fix: use the axes of configs/base.yml");
+  const std::string other = folder.write(
+      "other.yml", "mesh_axes: [data, fsdp]\nlogical_axis_rules: [[embed, [tensor, fsdp]], [exp, stage]]\n");
+  EXPECT_EQ(refusal("compile_topology=v6e-8 custom_mesh_and_rule=" + other), "no error") << "axes of other meshes";
+}
+
 TEST(BuildMesh, NamesEveryFactorOfAProductThatDoesNotFit) {
   EXPECT_EQ(refusal("compile_topology=v6e-8 ici_fsdp_parallelism=4 ici_expert_parallelism=4"),
             "the mesh: ici_fsdp_parallelism=4 x ici_expert_parallelism=4 make 16, a slice of v6e-8 has 8 devices\n"

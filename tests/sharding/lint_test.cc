@@ -129,6 +129,43 @@ TEST(LintIdleRule, SaysNothingWhenEveryRuleActs) {
   EXPECT_THAT(only(lint(layout, {8}), "idle-rule"), IsEmpty());
 }
 
+TEST(LintAbsentAxis, NamesAxesOfARuleThatTheMeshLacks) {
+  const Layout layout = made(test::mesh_of({{"fsdp", 2}}),
+                             {rule("a", {"fsdp", "tensor"}, "mine.yml:4"), rule("b", {"tensor"}, "mine.yml:5")},
+                             {{"p", {"a", "b"}, {8, 8}}}, {});
+  const std::vector<Finding> findings = only(lint(layout, {8}), "absent-axis");
+  ASSERT_THAT(findings, SizeIs(2));
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  EXPECT_EQ(findings[0].what, "rule a -> [fsdp, tensor] names tensor, which the mesh lacks");
+  EXPECT_EQ(findings[0].where, "mine.yml:4");
+  EXPECT_EQ(findings[0].cost, "only its other axes shard the dim");
+  EXPECT_EQ(findings[0].fix, "add tensor to mesh_axes, or take it out of the rule");
+  EXPECT_EQ(findings[1].cost, "dims that bear the label are whole on every device");
+}
+
+TEST(LintAbsentAxis, OnlyRemarksOnRulesThatComeWithMoesh) {
+  const std::vector<Finding> findings =
+      found("model_name=llama2-7b custom_mesh_and_rule=ep-as-dp compile_topology=v6e-8", "absent-axis");
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].severity, Severity::info);
+  EXPECT_EQ(findings[0].what, "rules of the rule set name context, tensor, tensor_transpose, which its mesh lacks");
+}
+
+TEST(LintAbsentAxis, SaysNothingWhenTheMeshHasThemAll) {
+  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8", "absent-axis"), IsEmpty());
+}
+
+TEST(LintStages, SaysThatTheyAreNotRun) {
+  const std::vector<Finding> findings =
+      found("model_name=llama2-7b compile_topology=v6e-8 ici_pipeline_parallelism=2", "stages-not-run");
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].severity, Severity::warning);
+  EXPECT_EQ(findings[0].what, "axis stage=2 makes pipeline stages, which are laid out, but not run yet");
+  EXPECT_EQ(findings[0].fix,
+            "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, and another axis for these devices");
+  EXPECT_THAT(found("model_name=llama2-7b compile_topology=v6e-8", "stages-not-run"), IsEmpty());
+}
+
 TEST(LintUnruledLabel, NamesLabelsWithoutARule) {
   const Layout layout = made(test::mesh_of({{"x", 2}}), {rule("batch", {"x"})}, {{"w", {"a", "b"}, {8, 8}}}, {});
   const std::vector<Finding> findings = only(lint(layout, {8}), "unruled-label");

@@ -225,8 +225,6 @@ TEST(Data, WhatAFileIsNotReadAsIsRefused) {
   const auto refusal = [&](const std::string& request) {
     return message_of([&] { source(request + " dataset_path=" + path); });
   };
-  EXPECT_THAT(refusal("dataset_type=text num_epoch=3"),
-              HasSubstr("num_epoch=3, but a file is gone round until the steps are done"));
   EXPECT_THAT(refusal("dataset_type=text tokenizer_path=a/b"),
               HasSubstr("tokenizer_path=a/b, but moesh has only bytes as tokens"));
   EXPECT_THAT(refusal("dataset_type=text tokenize_train_data=false"),
@@ -237,7 +235,7 @@ TEST(Data, WhatAFileIsNotReadAsIsRefused) {
               HasSubstr("train_data_columns names 2 fields, 1 was expected"));
   EXPECT_THAT(refusal("dataset_type=jsonl max_segments_per_seq=3"),
               HasSubstr("max_segments_per_seq=3, but rows of a file take as many documents as they hold"));
-  EXPECT_EQ(refusal("dataset_type=synthetic num_epoch=3 tokenizer_path=a/b packing=false"), "no error");
+  EXPECT_EQ(refusal("dataset_type=synthetic tokenizer_path=a/b packing=false"), "no error");
 }
 
 // Rows 0, 1, 2, ... that count on from their own number times 100.

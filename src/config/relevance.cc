@@ -1,0 +1,206 @@
+#include "config/relevance.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "config/model_shape.h"
+#include "config/pipeline.h"
+
+namespace moesh::config {
+namespace {
+
+using S = const Settings&;
+
+bool is_block(S s, std::string_view block) { return s.text("decoder_block") == block; }
+bool has_experts(S s) { return s.integer("num_experts") > 1; }
+bool is_sparse(S s) { return s.boolean("sparse_matmul"); }
+bool has_slots(S s) { return !is_sparse(s) && s.real("capacity_factor") > 0; }
+bool is_latent(S s) { return is_block(s, "deepseek") && s.text("attention_type") == "mla"; }
+bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
+bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
+bool is_read(S s) { return is_data(s, "text") || is_data(s, "jsonl") || is_data(s, "tokens"); }
+
+// MaxText takes its Llama 3.1 rotation by the model's name too, whatever rope_type says.
+bool turns_as_llama3(S s) { return s.text("rope_type") == "llama3.1" || s.text("model_name").starts_with("llama3.1"); }
+bool turns_as_yarn(S s) { return !turns_as_llama3(s) && s.text("rope_type") == "yarn"; }
+
+bool has_dense_mlp(S s) {
+  return !has_experts(s) || (is_block(s, "deepseek") && s.integer("first_num_dense_layers") > 0);
+}
+bool has_shared_experts(S s) { return is_block(s, "deepseek") && s.integer("shared_experts") > 0; }
+
+// Where every layer has experts the two widths have to be equal, so that giving both is no slip.
+bool has_dense_width(S s) {
+  const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !is_block(s, "qwen3_moe");
+  return has_dense_mlp(s) || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
+}
+
+constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers", "shared_experts", "routed_scaling_factor",
+                                            "routed_bias_update_rate"};
+constexpr std::string_view kOfDeepseek3[] = {"n_routing_groups", "topk_routing_group"};
+constexpr std::string_view kOfGroups[] = {"topk_routing_group"};
+constexpr std::string_view kOfGptOss[] = {"sliding_window_size", "mlp_activations_limit",
+                                          "inhomogeneous_layer_cycle_interval"};
+constexpr std::string_view kOfGates[] = {"mlp_activations"};
+constexpr std::string_view kOfOwnNormalization[] = {"norm_topk_prob"};
+constexpr std::string_view kOfExperts[] = {"num_experts_per_tok",
+                                           "base_moe_mlp_dim",
+                                           "dense_init_scale",
+                                           "routed_score_func",
+                                           "routed_bias",
+                                           "norm_topk_prob",
+                                           "use_random_routing",
+                                           "router_skew",
+                                           "load_balance_loss_weight",
+                                           "float32_weight_sum",
+                                           "float32_gate_logits",
+                                           "sparse_matmul",
+                                           "capacity_factor",
+                                           "use_ring_of_experts",
+                                           "ragged_buffer_factor",
+                                           "num_moe_token_chunks",
+                                           "num_moe_emb_chunks",
+                                           "moe_dispatch_no_expert_sharding",
+                                           "use_ragged_sort",
+                                           "moe_mlpwi_0",
+                                           "moe_mlpwi_1",
+                                           "moe_mlpwo"};
+constexpr std::string_view kOfRoutedBias[] = {"routed_bias_update_rate"};
+constexpr std::string_view kOfSparse[] = {"use_ring_of_experts", "ragged_buffer_factor", "num_moe_token_chunks",
+                                          "num_moe_emb_chunks", "use_ragged_sort"};
+constexpr std::string_view kOfBoundedRings[] = {"use_ragged_sort"};
+constexpr std::string_view kOfDenseExperts[] = {"capacity_factor"};
+constexpr std::string_view kOfSlots[] = {"moe_dispatch_no_expert_sharding"};
+constexpr std::string_view kOfDropless[] = {"float32_weight_sum"};
+constexpr std::string_view kOfPlainProducts[] = {"activations_in_float32"};
+constexpr std::string_view kOfDenseWidth[] = {"base_mlp_dim"};
+constexpr std::string_view kOfDenseMlp[] = {"mlpwi_0", "mlpwi_1", "mlpwo"};
+
+constexpr std::string_view kOfKnownAttention[] = {"attention_type"};
+constexpr std::string_view kOfLatent[] = {"q_lora_rank",      "kv_lora_rank", "qk_nope_head_dim",
+                                          "qk_rope_head_dim", "v_head_dim",   "query_wa_proj",
+                                          "kv_wa_proj",       "mla_q",        "mla_kv"};
+constexpr std::string_view kOfLatentQuery[] = {"query_wa_proj"};
+constexpr std::string_view kOfHeads[] = {"head_dim", "base_num_kv_heads"};
+constexpr std::string_view kOfStretchedLatent[] = {"max_position_embeddings", "mscale"};
+constexpr std::string_view kOfYarn[] = {"rope_factor",           "beta_fast",     "beta_slow",
+                                        "rope_interleave",       "rope_truncate", "original_max_position_embeddings",
+                                        "rope_attention_scaling"};
+constexpr std::string_view kOfLlama3[] = {"rope_use_scale"};
+constexpr std::string_view kOfPlainRope[] = {"rope_linear_scaling_factor"};
+constexpr std::string_view kOfOtherThanYarn[] = {"rope_min_timescale"};
+constexpr std::string_view kOfTied[] = {"normalize_embedding_logits"};
+
+constexpr std::string_view kOfCustomRemat[] = {
+    "context",  "mlpwi_0",    "mlpwi_1",  "mlpwo",         "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "query_proj",
+    "key_proj", "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj",  "mla_q",       "mla_kv",    "attention_out"};
+
+constexpr std::string_view kOfWsd[] = {"wsd_decay_steps_fraction", "wsd_decay_style"};
+constexpr std::string_view kOfMuon[] = {"muon_beta", "muon_weight_decay", "muon_consistent_rms"};
+constexpr std::string_view kOfMoments[] = {"adam_b1", "adam_b2", "adam_eps", "adam_eps_root", "adam_weight_decay"};
+constexpr std::string_view kOfAdam[] = {"adamw_mask"};
+constexpr std::string_view kOfChosenMoments[] = {"mu_dtype"};
+constexpr std::string_view kOfStopping[] = {"abort_on_nan_loss", "abort_on_inf_loss"};
+
+constexpr std::string_view kOfStages[] = {"num_layers_per_pipeline_stage", "num_pipeline_repeats",
+                                          "pipeline_parallel_layers",      "num_pipeline_microbatches",
+                                          "scan_layers_per_stage",         "pipeline_delay_activation_forwarding"};
+constexpr std::string_view kOfThisMachine[] = {"num_slices"};
+
+constexpr std::string_view kOfFiles[] = {"dataset_path", "enable_data_shuffling", "data_shuffle_seed",
+                                         "reuse_example_batch"};
+constexpr std::string_view kOfShuffling[] = {"data_shuffle_seed"};
+constexpr std::string_view kOfSegments[] = {"packing"};
+constexpr std::string_view kOfSynthetic[] = {"max_segments_per_seq"};
+constexpr std::string_view kOfTexts[] = {"tokenizer_path", "tokenize_train_data"};
+constexpr std::string_view kOfDocuments[] = {"train_data_columns", "add_eos", "use_truncation"};
+constexpr std::string_view kOfUnpacked[] = {"use_truncation"};
+
+constexpr Need kNeeds[] = {
+    {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
+    {"models named deepseek3...", [](S s) { return has_experts(s) && routes_as_deepseek3(s); }, kOfDeepseek3},
+    {"n_routing_groups", [](S s) { return s.integer("n_routing_groups") > 0; }, kOfGroups},
+    {"decoder_block=gpt_oss", [](S s) { return is_block(s, "gpt_oss"); }, kOfGptOss},
+    {"another decoder_block than gpt_oss", [](S s) { return !is_block(s, "gpt_oss"); }, kOfGates},
+    {"num_experts above 1", has_experts, kOfExperts},
+    {"another decoder_block than deepseek", [](S s) { return !is_block(s, "deepseek"); }, kOfOwnNormalization},
+    {"routed_bias=true", [](S s) { return s.boolean("routed_bias"); }, kOfRoutedBias},
+    {"sparse_matmul=true", is_sparse, kOfSparse},
+    {"use_ring_of_experts=true and ragged_buffer_factor",
+     [](S s) { return s.boolean("use_ring_of_experts") && s.real("ragged_buffer_factor") > 0; }, kOfBoundedRings},
+    {"sparse_matmul=false", [](S s) { return !is_sparse(s); }, kOfDenseExperts},
+    {"sparse_matmul=false and capacity_factor", has_slots, kOfSlots},
+    {"sparse_matmul=false without capacity_factor", [](S s) { return !is_sparse(s) && !has_slots(s); }, kOfDropless},
+    {"a dense MLP, shared experts or sparse_matmul=false",
+     [](S s) { return has_dense_mlp(s) || has_shared_experts(s) || !is_sparse(s); }, kOfPlainProducts},
+    {"a dense MLP, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},
+    {"a dense MLP or shared experts", [](S s) { return has_dense_mlp(s) || has_shared_experts(s); }, kOfDenseMlp},
+
+    {"global, or mla of decoder_block=deepseek",
+     [](S s) { return s.text("attention_type") == "global" || is_latent(s); }, kOfKnownAttention},
+    {"attention_type=mla of decoder_block=deepseek", is_latent, kOfLatent},
+    {"q_lora_rank", [](S s) { return s.integer("q_lora_rank") > 0; }, kOfLatentQuery},
+    {"attention that is not mla", [](S s) { return !is_latent(s); }, kOfHeads},
+    {"rope_type=yarn and attention_type=mla of decoder_block=deepseek",
+     [](S s) { return turns_as_yarn(s) && is_latent(s); }, kOfStretchedLatent},
+    {"rope_type=yarn", turns_as_yarn, kOfYarn},
+    {"rope_type=llama3.1", turns_as_llama3, kOfLlama3},
+    {"rope_type=default", [](S s) { return !turns_as_yarn(s) && !turns_as_llama3(s); }, kOfPlainRope},
+    {"another rope_type than yarn", [](S s) { return !turns_as_yarn(s); }, kOfOtherThanYarn},
+    {"logits_via_embedding=true", [](S s) { return s.boolean("logits_via_embedding"); }, kOfTied},
+
+    {"remat_policy=custom", [](S s) { return s.text("remat_policy") == "custom"; }, kOfCustomRemat},
+
+    {"lr_schedule_type=wsd", [](S s) { return s.text("lr_schedule_type") == "wsd"; }, kOfWsd},
+    {"opt_type=muon", [](S s) { return is_optimizer(s, "muon"); }, kOfMuon},
+    {"another opt_type than sgd", [](S s) { return !is_optimizer(s, "sgd"); }, kOfMoments},
+    {"opt_type=adamw or adam_pax", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "adam_pax"); },
+     kOfAdam},
+    {"opt_type=adamw or muon", [](S s) { return is_optimizer(s, "adamw") || is_optimizer(s, "muon"); },
+     kOfChosenMoments},
+    {"non_finite_policy=stop", [](S s) { return s.text("non_finite_policy") == "stop"; }, kOfStopping},
+
+    {"ici_pipeline_parallelism or dcn_pipeline_parallelism above 1", has_pipeline, kOfStages},
+    {"this machine, without compile_topology", [](S s) { return s.text("compile_topology").empty(); }, kOfThisMachine},
+
+    {"dataset_type=text, jsonl or tokens", is_read, kOfFiles},
+    {"enable_data_shuffling=true", [](S s) { return s.boolean("enable_data_shuffling"); }, kOfShuffling},
+    {"dataset_type=text or jsonl", [](S s) { return is_data(s, "text") || is_data(s, "jsonl"); }, kOfTexts},
+    {"dataset_type=jsonl", [](S s) { return is_data(s, "jsonl"); }, kOfDocuments},
+    {"dataset_type=jsonl, or max_segments_per_seq of synthetic data",
+     [](S s) { return is_data(s, "jsonl") || s.integer("max_segments_per_seq") > 1; }, kOfSegments},
+    {"dataset_type=synthetic", [](S s) { return is_data(s, "synthetic"); }, kOfSynthetic},
+    {"packing=false", [](S s) { return !s.boolean("packing"); }, kOfUnpacked},
+};
+
+bool names(const Need& need, std::string_view key) {
+  return std::find(need.keys.begin(), need.keys.end(), key) != need.keys.end();
+}
+
+}  // namespace
+
+std::span<const Need> needs() { return kNeeds; }
+
+std::string_view unmet_need(const Settings& settings, std::string_view key) {
+  for (const Need& need : kNeeds) {
+    if (names(need, key) && !need.is_met(settings)) return need.words;
+  }
+  return {};
+}
+
+void note_irrelevant(const Settings& settings, std::vector<std::string>& notices) {
+  std::vector<std::string> told;
+  for (const Need& need : kNeeds) {
+    std::vector<std::string> keys;
+    for (const std::string_view key : need.keys) {
+      const bool is_asked = settings.is_by_user(key) && !settings.is_default(key);
+      if (is_asked && unmet_need(settings, key) == need.words) keys.emplace_back(key);
+    }
+    if (!keys.empty()) told.push_back(fmt::format("{} (only with {})", join(keys, ", "), need.words));
+  }
+  if (!told.empty()) notices.push_back("without effect on this model or run: " + join(told, "; "));
+}
+
+}  // namespace moesh::config

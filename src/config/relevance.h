@@ -1,0 +1,28 @@
+// Which keys have a part in which models and runs: a table of conditions, and the keys that need each of them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/settings.h"
+
+namespace moesh::config {
+
+struct Need {
+  std::string_view words;  // "decoder_block=deepseek", after "only with"
+  bool (*is_met)(const Settings& settings);
+  std::span<const std::string_view> keys;
+};
+
+// A key may stand under several needs, all of which must be met; the first that is not is the one to tell.
+std::span<const Need> needs();
+
+// The words of a need of this key that the settings do not meet; empty if there is none.
+std::string_view unmet_need(const Settings& settings, std::string_view key);
+
+// One notice that names all keys which the user set and which change nothing for these settings.
+void note_irrelevant(const Settings& settings, std::vector<std::string>& notices);
+
+}  // namespace moesh::config

@@ -1,0 +1,91 @@
+// Keys of earlier versions of MaxText, which command lines still hold: nearly all of them steer a kernel or a service.
+#include "config/schema_topics.h"
+
+namespace moesh::config {
+namespace {
+
+using enum Kind;
+using enum Status;
+
+constexpr std::string_view kHelpMatmulTile = "tile size of an earlier TPU grouped-matmul kernel";
+constexpr std::string_view kHelpMatmulBuffers = "buffers of an earlier TPU grouped-matmul kernel";
+constexpr std::string_view kHelpMatmulScopes = "memory scopes of an earlier TPU grouped-matmul kernel";
+constexpr std::string_view kHelpPages = "pages of an earlier attention kernel for serving";
+constexpr std::string_view kHelpCacheLayout = "layout in memory of the cache of keys and values; results are equal";
+constexpr std::string_view kHelpStackTrace = "collection of stack traces by a cloud service";
+constexpr std::string_view kHelpPrefixBenchmark = "setting of another engine's benchmark of a cache of prompts";
+constexpr std::string_view kHelpIndexer = "size of an indexer that picks the keys a query sees, which moesh lacks";
+constexpr std::string_view kHelpTransposedTensor = "devices along an axis that MaxText no longer has; only 1 here";
+
+constexpr Key kEarlierKernels[] = {
+    {"tile_batch_seq", integer, "512", "", accepted, kHelpMatmulTile},
+    {"tile_embed_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"tile_mlp_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"tile_activation_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"tile_weight_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"tile_fwd_batch_seq", integer, "512", "", accepted, kHelpMatmulTile},
+    {"tile_fwd_embed_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"tile_fwd_mlp_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"tile_dlhs_fwd_batch_seq", integer, "512", "", accepted, kHelpMatmulTile},
+    {"tile_dlhs_fwd_embed_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"tile_dlhs_fwd_mlp_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"tile_drhs_fwd_batch_seq", integer, "512", "", accepted, kHelpMatmulTile},
+    {"tile_drhs_fwd_embed_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"tile_drhs_fwd_mlp_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"wi_tile_fwd_buffer_count", integer, "2", "", accepted, kHelpMatmulBuffers},
+    {"wi_tile_dlhs_buffer_count", integer, "2", "", accepted, kHelpMatmulBuffers},
+    {"wi_tile_drhs_buffer_count", integer, "2", "", accepted, kHelpMatmulBuffers},
+    {"wo_tile_fwd_buffer_count", integer, "2", "", accepted, kHelpMatmulBuffers},
+    {"wo_tile_dlhs_buffer_count", integer, "2", "", accepted, kHelpMatmulBuffers},
+    {"wo_tile_drhs_buffer_count", integer, "2", "", accepted, kHelpMatmulBuffers},
+    {"wi_combine_scopes", boolean, "false", "", accepted, kHelpMatmulScopes},
+    {"wo_combine_scopes", boolean, "false", "", accepted, kHelpMatmulScopes},
+    {"use_sliced_mla_projections", boolean, "false", "", accepted, "the name that use_sliced_mla_proj had"},
+    {"use_te_comm_gemm_overlap", boolean, "false", "", accepted, "the name that te_comm_gemm_overlap had"},
+    {"pagedattn_num_pages", integer, "64", "", accepted, kHelpPages},
+    {"pagedattn_tokens_per_page", integer, "32", "", accepted, kHelpPages},
+    {"pagedattn_pages_per_compute_block", integer, "4", "", accepted, kHelpPages},
+    {"pagedattn_max_pages_per_group", integer, "-1", "", accepted, kHelpPages},
+    {"pagedattn_head_dim_alignment", integer, "128", "", accepted, kHelpPages},
+    {"prefill_key_axis_order", text, "1,2,0,3", "", accepted, kHelpCacheLayout},
+    {"prefill_value_axis_order", text, "1,2,0,3", "", accepted, kHelpCacheLayout},
+    {"ar_key_axis_order", text, "1,2,0,3", "", accepted, kHelpCacheLayout},
+    {"ar_value_axis_order", text, "1,2,0,3", "", accepted, kHelpCacheLayout},
+};
+
+constexpr Key kEarlier[] = {
+    {"moe_mlpwi", choice, "remat", "remat|device|offload", accepted,
+     "what moe_mlpwi_0 and moe_mlpwi_1 were together; results are equal"},
+    {"model_fsdp_ag_once", boolean, "false", "", accepted,
+     "gathers weights once for all microbatches; results are equal"},
+    {"use_pipeline_weight_prefetching", boolean, "false", "", accepted,
+     "gathers a stage's weights ahead of their use; results are equal"},
+    {"quantization_calibration_method", text, "absmax", "", accepted,
+     "setting of quantization, which moesh does not do"},
+    {"collect_stack_trace", boolean, "false", "", accepted, kHelpStackTrace},
+    {"stack_trace_to_cloud", boolean, "false", "", accepted, kHelpStackTrace},
+    {"stack_trace_interval_seconds", integer, "600", "", accepted, kHelpStackTrace},
+    {"enable_checkpoint_standard_logger", boolean, "false", "", accepted, "log of another engine's checkpoint library"},
+    {"disalbe_key_validation", boolean, "false", "", accepted, "leaves unknown keys unchecked in another engine"},
+    {"inference_microbenchmark_prefix_cache_entries_num", integer, "100", "", accepted, kHelpPrefixBenchmark},
+    {"inference_microbenchmark_prefix_cache_common_prefix_proportion", real, "0.5", "", accepted, kHelpPrefixBenchmark},
+    {"use_sparse_indexer", boolean, "false", "", refused, "the name that use_indexer had"},
+    {"sparse_indexer_loss", boolean, "false", "", refused, "loss of an indexer that picks the keys a query sees"},
+    {"index_n_heads", integer, "64", "", accepted, kHelpIndexer},
+    {"index_head_dim", integer, "128", "", accepted, kHelpIndexer},
+    {"index_topk", integer, "2048", "", accepted, kHelpIndexer},
+    {"fsdp_shard_on_exp", boolean, "false", "", refused, "custom_mesh_and_rule=shard-exp-on-fsdp says it now"},
+    {"ici_tensor_transpose_parallelism", integer, "1", kAxisSize, refused, kHelpTransposedTensor},
+    {"dcn_tensor_transpose_parallelism", integer, "1", kAxisSize, refused, kHelpTransposedTensor},
+};
+
+constexpr Topic kTopics[] = {
+    {"Kernels of earlier versions", kEarlierKernels},
+    {"Other keys of earlier versions", kEarlier},
+};
+
+}  // namespace
+
+std::span<const Topic> earlier_topics() { return kTopics; }
+
+}  // namespace moesh::config

@@ -1,0 +1,48 @@
+#include "config/support.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "config/pipeline.h"
+
+namespace moesh::config {
+namespace {
+
+void check_choice(const Key& key, const Value& value, const std::string& where) {
+  const auto* word = std::get_if<std::string>(&value);
+  if (word == nullptr) return;
+  const std::vector<Choice> all = choices(key);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Choice& choice) { return choice.word == *word; });
+  if (found == all.end() || !found->refused) return;
+  refuse(fmt::format("{}={} is not supported by moesh", key.name, *word), where,
+         fmt::format("`moesh help {}` lists what is", key.name));
+}
+
+void check_stages(const Settings& settings) {
+  if (!has_pipeline(settings)) return;
+  const bool within = settings.integer("ici_pipeline_parallelism") > 1;
+  refuse("pipeline stages are laid out, but not run yet",
+         settings.origin(within ? "ici_pipeline_parallelism" : "dcn_pipeline_parallelism").where,
+         "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, and another axis for these devices");
+}
+
+}  // namespace
+
+void check_supported(const Key& key, const Value& value, const std::string& where) {
+  check_choice(key, value, where);
+  if (key.status != Status::refused || value == read_value(key, key.initial, where)) return;
+  refuse(fmt::format("{}={} asks for what moesh does not do ({})", key.name, to_string(value), key.help), where,
+         fmt::format("leave {} at {}", key.name, key.initial.empty() ? "''" : key.initial));
+}
+
+void check_run(const Settings& settings, Run run) {
+  for (const Topic& topic : topics()) {
+    if (run == Run::steps || topic.scope == Scope::plans) continue;
+    for (const Key& key : topic.keys) check_supported(key, settings.value(key.name), settings.origin(key.name).where);
+  }
+  check_stages(settings);
+}
+
+}  // namespace moesh::config

@@ -1,0 +1,311 @@
+// What the table calls used has an effect that a user can observe: one change of each such key, in a request that it is
+// for.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "config/schema.h"
+#include "tests/config/observed.h"
+#include "tests/config/small_models.h"
+#include "tests/support.h"
+
+namespace moesh::config {
+namespace {
+
+using test::kDeepseek;
+using test::kDense;
+using test::kGptOss;
+using test::kLlama;
+using test::kQwen;
+using test::kSlots;
+using test::kSparse;
+using test::kYarn;
+
+const std::string kGroups = kDeepseek + "n_routing_groups=2 topk_routing_group=1 num_experts_per_tok=1 ";
+const std::string kCustom = kLlama + "remat_policy=custom ";
+const std::string kCustomExperts = kSparse + "remat_policy=custom ";
+const std::string kCustomLatent = kDeepseek + "remat_policy=custom ";
+const std::string kDevices =
+    kSparse + "compile_topology=cpu-4 per_device_batch_size=1 max_target_length=16 base_emb_dim=16 ";
+const std::string kExpertAxis = kDevices + "ici_fsdp_parallelism=1 ici_expert_parallelism=4 ";
+const std::string kContextAxis =
+    kLlama +
+    "compile_topology=cpu-2 per_device_batch_size=1 max_target_length=16 base_emb_dim=16 ici_fsdp_parallelism=1 ";
+// Whatever axes are asked for, also those that shard nothing of a trained batch.
+const std::string kMesh =
+    kLlama +
+    "vocab_size=64 per_device_batch_size=4 max_target_length=16 base_emb_dim=16 base_mlp_dim=32 "
+    "base_num_query_heads=4 base_num_kv_heads=2 ici_fsdp_parallelism=1 dcn_data_parallelism=1 compile_topology= ";
+const std::string kStages = kMesh + "ici_pipeline_parallelism=2 base_num_decoder_layers=8 ";
+const std::string kWsd = kLlama + "lr_schedule_type=wsd ";
+const std::string kMuon = kLlama + "opt_type=muon ";
+// Their first updates are far too long steps: one ends in what is no number, the other in a gradient without bounds.
+const std::string kDiverging =
+    kLlama + "dtype=float32 learning_rate=1000000 warmup_steps_fraction=0 adam_weight_decay=1 steps=4 ";
+const std::string kExploding =
+    kLlama +
+    "dtype=float32 base_num_decoder_layers=1 opt_type=sgd gradient_clipping_threshold=0 learning_rate=0.1 "
+    "warmup_steps_fraction=0 z_loss_multiplier=1000000 mlp_activations=[sigmoid,sigmoid] steps=2 ";
+
+// Requests of data that need files: each is given the path of its own.
+const std::string kText = kLlama + "vocab_size=256 dataset_type=text dataset_path=text.txt ";
+const std::string kJsonl = kLlama + "vocab_size=256 dataset_type=jsonl dataset_path=docs.jsonl ";
+
+const std::string kTokens = kLlama + "vocab_size=65536 dataset_type=tokens dataset_path=tokens.bin token_bytes=2 ";
+
+struct Effect {
+  std::string change, before;
+};
+
+const std::vector<Effect> kEffects{
+    {"attention=dot_product", kLlama},
+    {"attention_type=global", kDeepseek},
+    {"sliding_window_size=2", kGptOss},
+    {"attention_bias=false", kGptOss},
+    {"attention_sink=false", kGptOss},
+    {"use_qk_norm=true", kQwen},
+    {"attn_logits_soft_cap=0.01", kLlama},
+    {"context_parallel_load_balance=false", kContextAxis + "ici_context_parallelism=2 "},
+    {"q_lora_rank=0", kDeepseek},
+    {"kv_lora_rank=16", kDeepseek},
+    {"qk_nope_head_dim=16", kDeepseek},
+    {"qk_rope_head_dim=16", kDeepseek},
+    {"v_head_dim=16", kDeepseek},
+    {"rope_type=yarn", kLlama},
+    {"rope_min_timescale=2", kLlama},
+    {"rope_max_timescale=100", kLlama},
+    {"rope_linear_scaling_factor=4", kLlama},
+    {"rope_use_scale=false", kLlama + "rope_type=llama3.1 max_target_length=64 rope_max_timescale=1000000000 "},
+    {"max_position_embeddings=16", kYarn},
+    {"original_max_position_embeddings=64", kYarn},
+    {"rope_factor=8", kYarn},
+    {"beta_fast=32", kYarn},
+    {"beta_slow=4", kYarn},
+    {"mscale=3", kYarn},
+    {"rope_interleave=false", kYarn},
+    {"rope_truncate=false", kYarn},
+    {"rope_attention_scaling=true", kYarn},
+    {"enable_checkpointing=false", kLlama},
+    {"dataset_type=text", kText + "dataset_type=synthetic "},
+    {"dataset_path=other.txt", kText},
+    {"train_data_columns=[title]", kJsonl},
+    {"packing=false", kJsonl},
+    {"max_segments_per_seq=3", kLlama},
+    {"token_bytes=4", kTokens},
+    {"enable_data_shuffling=false", kText},
+    {"data_shuffle_seed=7", kText},
+    {"expansion_factor_real_data=2", kLlama},
+    {"use_truncation=false", kJsonl + "packing=false "},
+    {"tokenizer_path=some.model", kText},
+    {"tokenize_train_data=false", kJsonl},
+    {"add_eos=false", kJsonl},
+    {"remat_policy=minimal", kLlama},
+    {"context=device", kCustom},
+    {"mlpwi_0=device", kCustom},
+    {"mlpwi_1=device", kCustom},
+    {"mlpwo=device", kCustom},
+    {"moe_mlpwi_0=device", kCustomExperts},
+    {"moe_mlpwi_1=device", kCustomExperts},
+    {"moe_mlpwo=device", kCustomExperts},
+    {"query_proj=device", kCustom},
+    {"key_proj=device", kCustom},
+    {"value_proj=device", kCustom},
+    {"out_proj=device", kCustom},
+    {"query_wa_proj=device", kCustomLatent},
+    {"kv_wa_proj=device", kCustomLatent},
+    {"mla_q=device", kCustomLatent},
+    {"mla_kv=device", kCustomLatent},
+    {"attention_out=device", kCustom},
+    {"num_slices=2", kMesh + "dcn_data_parallelism=-1 "},
+    {"decoder_block=qwen3", kLlama},
+    {"global_parameter_scale=2", kLlama},
+    {"base_emb_dim=16", kLlama},
+    {"base_mlp_dim=32", kLlama},
+    {"base_num_decoder_layers=3", kLlama},
+    {"base_num_query_heads=4", kLlama},
+    {"base_num_kv_heads=2", kLlama},
+    {"head_dim=4", kLlama},
+    {"vocab_size=32", kLlama},
+    {"inhomogeneous_layer_cycle_interval=1", kGptOss},
+    {"scan_layers=false", kLlama},
+    {"mlp_activations=[gelu,linear]", kLlama},
+    {"mlp_activations_limit=0.01", kGptOss},
+    {"mlp_bias=false", kGptOss},
+    {"normalization_layer_epsilon=0.1", kLlama},
+    {"dense_init_scale=2", kSparse},
+    {"logits_via_embedding=true", kLlama},
+    {"normalize_embedding_logits=false", kLlama + "logits_via_embedding=true "},
+    {"dtype=float32", kLlama},
+    {"weight_dtype=bfloat16", kLlama},
+    {"grad_dtype=bfloat16", kLlama},
+    {"activations_in_float32=true", kLlama},
+    {"logits_dot_in_fp32=true", kLlama},
+    {"cast_logits_to_fp32=false", kLlama},
+    {"float32_qk_product=true", kLlama},
+    {"float32_logits=true", kLlama},
+    {"num_experts=8", kSparse},
+    {"num_experts_per_tok=1", kSparse},
+    {"base_moe_mlp_dim=32", kDeepseek},
+    {"first_num_dense_layers=0", kDeepseek + "base_mlp_dim=24 "},
+    {"shared_experts=1", kDeepseek + "shared_experts=0 "},
+    {"routed_score_func=softmax", kDeepseek},
+    {"routed_bias=false", kDeepseek},
+    {"routed_bias_update_rate=0.5", kDeepseek},
+    {"routed_scaling_factor=3", kDeepseek},
+    {"norm_topk_prob=true", kSparse},
+    {"n_routing_groups=4", kGroups + "num_experts=8 "},
+    {"topk_routing_group=2", kGroups},
+    {"load_balance_loss_weight=0.5", kSparse},
+    {"use_random_routing=true", kSparse},
+    {"router_skew=2", kSparse},
+    {"float32_weight_sum=false", kDense},
+    {"float32_gate_logits=true", kSparse},
+    {"sparse_matmul=false", kSparse},
+    {"capacity_factor=2", kSlots},
+    {"use_ring_of_experts=true", kExpertAxis},
+    {"ragged_buffer_factor=0.5", kExpertAxis},
+    {"num_moe_token_chunks=2", kSparse + "max_target_length=8 "},
+    {"num_moe_emb_chunks=2", kSparse},
+    {"moe_dispatch_no_expert_sharding=true", kSlots + kExpertAxis + "sparse_matmul=false "},
+    {"shard_exp_on_fsdp=true", kDevices + "custom_mesh_and_rule=shard-exp-on-fsdp "},
+    {"use_2d_fsdp_sharding=true", kDevices + "custom_mesh_and_rule=2d-fsdp "},
+    {"expert_shard_attention_option=fsdp", kDevices},
+    {"metrics_file=m.jsonl", kLlama},
+    {"run_name=mine", kLlama},
+    {"base_output_directory=mine", kLlama + "run_name=a "},
+    {"model_name=llama2-7b", kLlama + "override_model_config=true "},
+    {"log_config=true", kLlama},
+    {"compile_topology=cpu-2", kLlama},
+    {"compile_topology_num_slices=2", kLlama + "compile_topology=cpu-2 "},
+    {"custom_mesh_and_rule=pure-fsdp", kDevices},
+    {"mesh_axes=[fsdp]", kDevices + "dcn_data_parallelism=1 "},
+    {"logical_axis_rules=[[embed,[]]]", kDevices},
+    {"override_logical_axis_rules=true", kDevices + "logical_axis_rules=[[embed,[fsdp]]] "},
+    {"input_data_sharding_logical_axes=[activation_batch,activation_length]", kLlama},
+    {"context_sharding=expert", kContextAxis + "ici_context_parallelism=2 "},
+    {"shard_optimizer_over_data=true", kDevices + "ici_fsdp_parallelism=1 ici_data_parallelism=4 "},
+    {"sharding_tolerance=0.9",
+     kDevices + "base_num_kv_heads=2 ici_fsdp_parallelism=1 ici_data_parallelism=2 ici_tensor_parallelism=2 "
+                "logical_axis_rules=[[embed,[]],[vocab,[]]] "},
+    {"num_layers_per_pipeline_stage=2", kStages},
+    {"pipeline_parallel_layers=4", kStages},
+    {"num_pipeline_microbatches=4", kStages},
+    {"pipeline_delay_activation_forwarding=true", kStages},
+    {"scan_layers_per_stage=true", kStages + "num_layers_per_pipeline_stage=2 "},
+    {"steps=21", kLlama},
+    {"per_device_batch_size=3", kLlama},
+    {"max_target_length=8", kLlama},
+    {"gradient_accumulation_steps=2", kLlama},
+    {"z_loss_multiplier=0.1", kLlama},
+    {"init_weights_seed=1", kLlama},
+    {"abort_on_nan_loss=false", kDiverging},
+    {"abort_on_inf_loss=false", kExploding},
+    {"non_finite_policy=skip_step", kDiverging},
+    {"reuse_example_batch=1", kText},
+    {"learning_rate=0.5", kLlama},
+    {"lr_schedule_type=wsd", kLlama},
+    {"warmup_steps_fraction=0.5", kLlama},
+    {"learning_rate_final_fraction=0.5", kLlama},
+    {"learning_rate_schedule_steps=10", kLlama},
+    {"wsd_decay_steps_fraction=0.5", kWsd},
+    {"wsd_decay_style=cosine", kWsd + "wsd_decay_steps_fraction=0.5 "},
+    {"opt_type=sgd", kLlama},
+    {"gradient_clipping_threshold=0.001", kLlama},
+    {"adam_b1=0.5", kLlama},
+    {"adam_b2=0.5", kLlama},
+    {"adam_eps=0.5", kLlama},
+    {"adam_eps_root=0.5", kLlama},
+    {"adam_weight_decay=0.5", kLlama + "learning_rate=0.1 "},
+    {"adamw_mask=[kernel]", kLlama + "learning_rate=0.1 "},
+    {"mu_dtype=bfloat16", kLlama},
+    {"muon_beta=0.5", kMuon},
+    {"muon_weight_decay=0.5", kMuon + "learning_rate=0.1 "},
+    {"muon_consistent_rms=0.2", kMuon},
+};
+
+std::string key_of(const Effect& effect) { return effect.change.substr(0, effect.change.find('=')); }
+
+// Keys whose effect is not one of a value: what else is looked at.
+const std::set<std::string> kElsewhere{
+    "base_config",            // Load.ReadsWhatAFileInheritsBeforeIt
+    "override_model_config",  // LoadModel.RefusesAnOverrideThatContradictsThePreset
+    "num_pipeline_repeats",   // Pipeline.RefusesLayersThatDoNotDivide
+    "shard_mode",             // Explicit.NamesTheOpAndTheTwoSpecs
+    "use_ragged_sort",        // CheckSettings.RefusesABoundOfARingThatDoesNotSort
+};
+
+// Every axis is asked for on its own, and makes a mesh of two devices. The default mesh has no sequence axis.
+std::vector<Effect> axis_effects() {
+  std::vector<Effect> effects;
+  for (const Topic& topic : topics()) {
+    for (const Key& key : topic.keys) {
+      const bool is_size =
+          key.name.ends_with("_parallelism") && (key.name.starts_with("ici_") || key.name.starts_with("dcn_"));
+      if (!is_size || key.status != Status::used) continue;
+      const bool is_named =
+          key.name.find("_sequence_") == std::string_view::npos || key.name.find("tensor") != std::string_view::npos;
+      effects.push_back({std::string(key.name) + "=2", is_named ? kMesh : kMesh + "mesh_axes=[data,fsdp,sequence] "});
+    }
+  }
+  return effects;
+}
+
+std::vector<Effect> all_effects() {
+  std::vector<Effect> effects = kEffects;
+  for (Effect& effect : axis_effects()) effects.push_back(std::move(effect));
+  return effects;
+}
+
+TEST(Effects, AreLookedForOfEveryKeyThatIsUsed) {
+  std::set<std::string> looked_at = kElsewhere;
+  for (const Effect& effect : all_effects()) looked_at.insert(key_of(effect));
+  for (const Topic& topic : topics()) {
+    for (const Key& key : topic.keys) {
+      EXPECT_EQ(looked_at.contains(std::string(key.name)), key.status == Status::used) << key.name;
+    }
+  }
+}
+
+class DataFolder {
+ public:
+  DataFolder() : here_(folder_.path()) {
+    folder_.write("text.txt",
+                  "The quick brown fox jumps over the lazy dog; pack my box with five dozen liquor jugs.\n");
+    folder_.write("other.txt", "Sphinx of black quartz, judge my vow.\n");
+    folder_.write("tokens.bin", std::string("\1\0\2\0\3\0\4\0\5\0\6\0\7\0\10\0", 16));
+    folder_.write("docs.jsonl",
+                  "{\"text\": \"a document that is longer than a row\", \"title\": \"one\"}\n"
+                  "{\"text\": \"short\", \"title\": \"the second of them\"}\n");
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+  test::WorkingFolder here_;
+};
+
+// What experts make is never kept yet: their region is computed again whatever is asked for.
+const std::set<std::string> kNotYet{"moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo"};
+
+TEST(EffectsSlow, EveryKeyThatIsUsedHasOne) {
+  const DataFolder folder;
+  for (const Effect& effect : all_effects()) {
+    bool has_effect = false;
+    const std::string error =
+        test::message_of([&] { has_effect = test::differ(effect.before, effect.before + effect.change); });
+    EXPECT_EQ(has_effect, !kNotYet.contains(key_of(effect))) << effect.change << ": " << error;
+  }
+}
+
+// What is said of a change that does nothing would be said of any: the observation itself has to be able to find
+// nothing.
+TEST(Effects, AreNotFoundWhereThereAreNone) {
+  EXPECT_FALSE(test::differ(kLlama, kLlama + "steps=20"));
+  EXPECT_FALSE(test::differ_as_models(kLlama, kLlama + "capacity_factor=2 shared_experts=3 megablox=false"));
+}
+
+}  // namespace
+}  // namespace moesh::config

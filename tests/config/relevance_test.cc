@@ -1,0 +1,211 @@
+// Keys that the chosen model or run does not have: what is said of them, and that it is said of all of them and no
+// others.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/builtin.h"
+#include "config/load.h"
+#include "config/relevance.h"
+#include "tests/config/observed.h"
+#include "tests/config/small_models.h"
+#include "tests/paths.h"
+#include "tests/support.h"
+
+namespace moesh::config {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> notices(const std::string& request) { return load(test::words_of(request)).notices; }
+
+TEST(Relevance, IsSaidInOneNoticeOfAllKeysThatTheModelLacks) {
+  EXPECT_THAT(
+      notices("model_name=mixtral-8x7b override_model_config=true attention_type=mla sliding_window_size=8 "
+              "shared_experts=1 "
+              "first_num_dense_layers=1 q_lora_rank=4 routed_bias_update_rate=0.1 capacity_factor=1.5"),
+      ElementsAre(
+          "without effect on this model or run: first_num_dense_layers, shared_experts, routed_bias_update_rate "
+          "(only with decoder_block=deepseek); sliding_window_size (only with decoder_block=gpt_oss); "
+          "capacity_factor (only with sparse_matmul=false); attention_type (only with global, or mla of "
+          "decoder_block=deepseek); q_lora_rank (only with attention_type=mla of decoder_block=deepseek)"));
+}
+
+TEST(Relevance, IsSaidOfGroupsOfExpertsThatNoTokenHeeds) {
+  const std::string sizes = "override_model_config=true num_experts=8 n_routing_groups=4 topk_routing_group=2";
+  EXPECT_THAT(
+      notices("model_name=deepseek2-16b " + sizes),
+      ElementsAre("without effect on this model or run: n_routing_groups, topk_routing_group (only with models named "
+                  "deepseek3...)"));
+  EXPECT_THAT(notices("model_name=deepseek3-tiny " + sizes), IsEmpty());
+}
+
+TEST(Relevance, IsSaidOfTrainingAndDataToo) {
+  EXPECT_THAT(
+      notices("muon_beta=0.5 wsd_decay_style=cosine query_proj=device dataset_type=synthetic dataset_path=a"),
+      ElementsAre(
+          "without effect on this model or run: query_proj (only with remat_policy=custom); wsd_decay_style (only "
+          "with lr_schedule_type=wsd); muon_beta (only with opt_type=muon); dataset_path (only with "
+          "dataset_type=text, jsonl or tokens)"));
+}
+
+TEST(Relevance, IsSaidOfWhatAFileOrTheEnvironmentSets) {
+  const test::TemporaryFolder folder;
+  EXPECT_THAT(notices(folder.write("a.yml", "shared_experts: 1\n")), Contains(HasSubstr("shared_experts")));
+  const test::Variable variable("M_SHARED_EXPERTS", "2");
+  EXPECT_THAT(notices(""), Contains(HasSubstr("shared_experts")));
+}
+
+TEST(Relevance, IsNotSaidOfADefault) {
+  EXPECT_THAT(notices("shared_experts=0 capacity_factor=-1 dataset_path="), IsEmpty());
+}
+
+// Presets serve many requests, and a copy of the built-in base file is no word of the user's.
+TEST(Relevance, IsNotSaidOfWhatComesWithMoesh) {
+  for (const std::string& model : builtin_names("models"))
+    EXPECT_THAT(notices("model_name=" + model), IsEmpty()) << model;
+  for (const std::string& rules : builtin_names("rules"))
+    EXPECT_THAT(notices("custom_mesh_and_rule=" + rules), IsEmpty()) << rules;
+  const test::WorkingFolder here(test::source_folder());
+  EXPECT_THAT(notices("configs/base.yml"), IsEmpty());
+  EXPECT_THAT(notices("configs/first.yml"), IsEmpty());
+  EXPECT_THAT(notices("configs/first.yml data_sharding=[data]"), Contains(HasSubstr("data_sharding")));
+}
+
+TEST(Relevance, NeedsOnlyKeysThatAreUsed) {
+  for (const Need& need : needs()) {
+    for (const std::string_view name : need.keys) {
+      const Key* key = find_key(name);
+      ASSERT_NE(key, nullptr) << name;
+      EXPECT_EQ(key->status, Status::used) << name;
+    }
+  }
+}
+
+// Other values than the one a request has.
+std::vector<std::string> other_values(const Key& key, const Settings& settings) {
+  std::vector<std::string> values;
+  switch (key.kind) {
+    case Kind::boolean: values = {"true", "false"}; break;
+    case Kind::choice:
+      for (const Choice& choice : choices(key)) {
+        if (!choice.refused) values.emplace_back(choice.word);
+      }
+      break;
+    case Kind::integer: values = {std::to_string(std::max<std::int64_t>(2, 2 * settings.integer(key.name)))}; break;
+    case Kind::real: values = {"0.5", "2"}; break;
+    case Kind::texts: values = {"[gelu,linear]"}; break;
+    default: break;
+  }
+  std::erase_if(values, [&](const std::string& value) {
+    Value read;
+    const std::string error = test::message_of([&] { read = read_value(key, value, "here"); });
+    return error != "no error" || read == settings.value(key.name);
+  });
+  return values;
+}
+
+const std::set<std::string_view> kTopicsOfModels{
+    "Attention", "Multi-head latent attention", "Rotary positions", "Model shape", "Number formats", "Experts",
+    "Routing",   "Reaching the experts",        "Rematerialisation"};
+
+// Changes that do nothing, and of which nothing is to be said.
+const std::map<std::string, std::string> kQuiet{
+    {"attention=flash", "what autoselected chooses"},
+    {"decoder_block=mistral", "llama2 by another name"},
+    {"decoder_block=llama2", "mistral by another name"},
+    {"context_parallel_load_balance=false", "the context lies on one device"},
+    {"remat_policy=custom", "keeps what is named, and nothing is"},
+    {"remat_policy=full", "the same"},
+    {"moe_mlpwi_0=device", "what experts make is not kept yet"},
+    {"moe_mlpwi_0=offload", "the same"},
+    {"moe_mlpwi_1=device", "the same"},
+    {"moe_mlpwi_1=offload", "the same"},
+    {"moe_mlpwo=device", "the same"},
+    {"moe_mlpwo=offload", "the same"},
+    {"max_position_embeddings=327680", "above the original length, only that it is"},
+};
+
+bool is_named(const std::vector<std::string>& notices, std::string_view key) {
+  return std::any_of(notices.begin(), notices.end(), [&](const std::string& notice) {
+    if (notice.starts_with(key) && notice.find(" is deprecated: ") != std::string::npos) return true;
+    if (!notice.starts_with("without effect on this model or run: ")) return false;
+    for (const char* before : {": ", ", ", "; "}) {
+      for (const char* after : {",", " ("}) {
+        if (notice.find(before + std::string(key) + after) != std::string::npos) return true;
+      }
+    }
+    return false;
+  });
+}
+
+// A change of one key of a request: whether it is refused, said to have no effect, or has one.
+enum class Outcome { refused, told, shown, silent };
+
+Outcome outcome_of(const std::string& request, const Key& key, const std::string& change) {
+  Outcome outcome = Outcome::refused;
+  test::message_of([&] {
+    const bool is_told = is_named(notices(request + change), key.name);
+    outcome = is_told                                             ? Outcome::told
+              : test::differ_as_models(request, request + change) ? Outcome::shown
+                                                                  : Outcome::silent;
+  });
+  return outcome;
+}
+
+// Experts lie on two devices, so that how tokens reach them can matter.
+const std::string kSpread =
+    "compile_topology=cpu-2 per_device_batch_size=1 ici_fsdp_parallelism=1 ici_expert_parallelism=2 ";
+
+const std::vector<std::pair<std::string, std::string>> kFamilies{
+    {"llama2", test::kLlama},
+    {"qwen3", test::kQwen},
+    {"qwen3_moe", test::kSparse + "decoder_block=qwen3_moe " + kSpread},
+    {"mixtral, sparse", test::kSparse + kSpread},
+    {"mixtral, ring", test::kRing + kSpread},
+    {"mixtral, dense", test::kDense},
+    {"mixtral, slots", test::kSlots + kSpread},
+    {"gpt_oss", test::kGptOss + kSpread},
+    {"deepseek3", test::kDeepseek + kSpread},
+    {"deepseek3, yarn, remat", test::kYarn + "remat_policy=custom " + kSpread},
+    {"deepseek2", test::kDeepseek + "model_name=deepseek2-16b " + kSpread},
+    {"deepseek without mla", test::kDeepseek + "attention_type=global " + kSpread},
+};
+
+// All that is said to have no effect is tried at once.
+void look_at(const std::string& family, const std::string& request) {
+  const Settings settings = load(test::words_of(request)).settings;
+  std::string told;
+  for (const Topic& topic : topics()) {
+    if (!kTopicsOfModels.contains(topic.title)) continue;
+    for (const Key& key : topic.keys) {
+      if (key.status != Status::used) continue;
+      for (const std::string& value : other_values(key, settings)) {
+        const std::string change = std::string(key.name) + "=" + value + " ";
+        if (kQuiet.contains(std::string(trim(change)))) continue;
+        const Outcome outcome = outcome_of(request, key, change);
+        EXPECT_NE(outcome, Outcome::silent) << change << "has no effect on " << family << ", and nothing is said of it";
+        if (outcome == Outcome::told) told += change;
+      }
+    }
+  }
+  EXPECT_NE(told, "");
+  EXPECT_FALSE(test::differ_as_models(request, request + told))
+      << "one of these has an effect on " << family << ": " << told;
+}
+
+TEST(RelevanceSlow, IsSaidOfEveryKeyOfAModelThatHasNoEffectAndOfNoOther) {
+  for (const auto& [family, request] : kFamilies) look_at(family, request);
+}
+
+}  // namespace
+}  // namespace moesh::config
