@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,7 +26,8 @@ struct Array {
   std::byte* raw() const { return view.raw(); }
 };
 
-// Hands out buffers and takes them back for reuse. Outlives its arrays' use: they hold on to it.
+// Hands out buffers and takes them back for reuse. Outlives its arrays' use: they hold on to it. Never holds more of the
+// machine's memory than arrays took at once: buffers that nobody uses make room for those of other sizes.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
   static std::shared_ptr<Pool> create() { return std::shared_ptr<Pool>(new Pool(false)); }
@@ -36,16 +38,30 @@ class Pool : public std::enable_shared_from_this<Pool> {
   Array allocate(Shape shape, DType dtype);
   bool only_counts() const { return only_counts_; }
   std::size_t peak_bytes() const { return peak_; }
+  // The most that was taken from the machine: sizes are rounded up.
+  std::size_t peak_taken() const { return peak_taken_; }
+  std::size_t held() const { return held_; }  // by buffers, in use and free
 
  private:
   explicit Pool(bool only_counts) : only_counts_(only_counts) {}
+  struct Free {
+    void* buffer;
+    std::uint64_t since;  // counts what was given back
+  };
+
   void give_back(void* buffer, std::size_t size);
+  void* take(std::size_t capacity);
+  void release_oldest();
 
   bool only_counts_;
   std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>> free_;
-  std::size_t live_ = 0;
+  std::map<std::size_t, std::deque<Free>> free_;  // by capacity, none empty; oldest first
+  std::uint64_t given_back_ = 0;
+  std::size_t live_ = 0;   // bytes of values
   std::size_t peak_ = 0;
+  std::size_t taken_ = 0;  // capacities of buffers in use
+  std::size_t peak_taken_ = 0;
+  std::size_t held_ = 0;   // capacities of all buffers
 };
 
 // The same buffer seen with another shape of as many elements.

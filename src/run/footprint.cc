@@ -25,7 +25,12 @@ Graph on_one_device(const Graph& graph, const mesh::Mesh& mesh) {
   return local;
 }
 
-std::int64_t peak_of(const Graph& graph, const mesh::Mesh& mesh, const std::function<bool(const Node&)>& stays) {
+struct Peak {
+  std::int64_t values = 0;
+  std::int64_t taken = 0;
+};
+
+Peak peak_of(const Graph& graph, const mesh::Mesh& mesh, const std::function<bool(const Node&)>& stays) {
   Workers workers(1);
   const auto pool = Pool::counting();
   std::vector<Placed> feeds;
@@ -37,13 +42,14 @@ std::int64_t peak_of(const Graph& graph, const mesh::Mesh& mesh, const std::func
     if (stays(node)) kept.push_back(feeds.back());
   }
   Executor(workers, pool, mesh).run(graph, std::move(feeds));
-  return static_cast<std::int64_t>(pool->peak_bytes());
+  return {static_cast<std::int64_t>(pool->peak_bytes()), static_cast<std::int64_t>(pool->peak_taken())};
 }
 
 }  // namespace
 
 Footprint footprint_of(const Graph& graph, const mesh::Mesh& mesh, const std::function<bool(const Node&)>& stays) {
-  return {peak_of(on_one_device(graph, mesh), mesh::Mesh({}), stays), peak_of(graph, mesh, stays)};
+  const Peak process = peak_of(graph, mesh, stays);
+  return {peak_of(on_one_device(graph, mesh), mesh::Mesh({}), stays).values, process.values, process.taken};
 }
 
 }  // namespace moesh::run

@@ -10,10 +10,11 @@
 namespace moesh::run {
 
 // The most bytes that values take at once, inputs and parameters included: on one device, and in a process that owns all
-// devices and stores equal shards once. Workspace inside kernels is not counted.
+// devices and stores equal shards once. Workspace inside kernels is not counted, see workspace.h.
 struct Footprint {
   std::int64_t device = 0;
   std::int64_t process = 0;
+  std::int64_t taken = 0;  // by the process from the machine: buffers have rounded sizes
 };
 
 // `stays`: whether an input or parameter is kept by whoever runs the program; others go after their last use.

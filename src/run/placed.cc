@@ -232,13 +232,25 @@ Placed reshard(const Placed& value, const Spec& to, const mesh::Mesh& mesh, Pool
         continue;
       }
       cpu::for_floating(dtype, [&]<typename T>() {
-        std::vector<cpu::Wide<T>> sum(static_cast<std::size_t>(shard.view.count()), 0);
-        each([&](const Array& from, const std::vector<Range>& block) { add_part<T>(from, block, sum.data(), mine); });
-        for (std::size_t k = 0; k < sum.size(); ++k) shard.as<T>()[k] = cpu::store<T>(sum[k]);
+        using W = cpu::Wide<T>;
+        std::vector<W> wide(std::is_same_v<T, W> ? 0 : static_cast<std::size_t>(shard.view.count()));
+        W* sum = wide.data();
+        if constexpr (std::is_same_v<T, W>) sum = shard.as<T>();
+        std::fill_n(sum, shard.view.count(), W(0));
+        each([&](const Array& from, const std::vector<Range>& block) { add_part<T>(from, block, sum, mine); });
+        for (std::size_t k = 0; k < wide.size(); ++k) shard.as<T>()[k] = cpu::store<T>(wide[k]);
       });
     }
   });
   return made;
+}
+
+std::int64_t reshard_workspace(const Spec& from, const Shape& shape, DType dtype, const Spec& to, const mesh::Mesh& mesh) {
+  const bool sums = std::any_of(from.partial.begin(), from.partial.end(), [&](sharding::AxisIndex axis) {
+    return std::find(to.partial.begin(), to.partial.end(), axis) == to.partial.end();
+  });
+  if (!sums || dtype != DType::bfloat16) return 0;
+  return elements(sharding::shard_shape(shape, to, mesh)) * size_of(DType::float32);
 }
 
 }  // namespace moesh::run

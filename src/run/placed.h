@@ -69,4 +69,7 @@ Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers&
 // it overlaps. Partial sums are added in the order of their coordinates, wide, and rounded once.
 Placed reshard(const Placed& value, const sharding::Spec& to, const mesh::Mesh& mesh, Pool& pool, Workers& workers);
 
+// What reshard takes for each shard that is being made: sums of rounded numbers are kept wide.
+std::int64_t reshard_workspace(const sharding::Spec& from, const Shape& shape, DType dtype, const sharding::Spec& to, const mesh::Mesh& mesh);
+
 }  // namespace moesh::run

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <optional>
 
 #include <fmt/core.h>
@@ -18,6 +17,7 @@
 #include "train/data.h"
 #include "train/initialize.h"
 #include "train/interrupts.h"
+#include "train/memory.h"
 #include "train/metrics_file.h"
 #include "train/notes.h"
 #include "train/run_words.h"
@@ -30,26 +30,6 @@ using Clock = std::chrono::steady_clock;
 
 bool is_expert(const std::string& path) {
   return path.ends_with("/wi_0") || path.ends_with("/wi_1") || path.ends_with("/wo") || path.ends_with("_bias");
-}
-
-std::int64_t available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string line;
-  while (std::getline(file, line)) {
-    if (!line.starts_with("MemAvailable:")) continue;
-    const auto words = split(trim(std::string_view(line).substr(13)), ' ');
-    return parse_integer(words.front()).value_or(0) * 1024;
-  }
-  return 0;
-}
-
-// What the plan says of this process, against what the machine has.
-void check_memory(const StepFootprint& needed) {
-  const std::int64_t available = available_bytes();
-  if (available == 0 || needed.peak.process < available) return;
-  refuse(fmt::format("{} of memory are needed at the peak, {} are free", human_bytes(static_cast<double>(needed.peak.process)),
-                     human_bytes(static_cast<double>(available))),
-         "the machine", "a smaller model, a smaller per_device_batch_size or a shorter max_target_length");
 }
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -130,8 +110,9 @@ int train(const TrainRequest& request, run::Workers& workers) {
   show(header_words(request, size, source->describe(), workers));
   StepPrograms programs = step_programs(request.model, settings, request.where);
   const StepFootprint footprint = footprint_of(programs);
-  check_memory(footprint);
-  show(peak_words(footprint) + "\n");
+  const MemoryPlan memory = memory_plan(programs, footprint, workers.threads());
+  check_memory(memory, free_memory());
+  show(peak_words(footprint, memory.total()) + "\n");
   RunSummary run;
   run.planned_in_regions = planned_in_regions(programs);
   MetricsFile metrics_file(settings);

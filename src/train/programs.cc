@@ -98,6 +98,7 @@ class Held {
     device_ += elements(sharding::shard_shape(shape, spec, mesh_)) * size_of(dtype);
   }
   std::int64_t process() const { return static_cast<std::int64_t>(pool_->peak_bytes()); }
+  std::int64_t taken() const { return static_cast<std::int64_t>(pool_->peak_taken()); }
   std::int64_t device() const { return device_; }
 
  private:
@@ -112,7 +113,7 @@ bool is_moment(const Node& node) { return node.path.starts_with("mu/") || node.p
 }  // namespace
 
 StepFootprint footprint_of(const StepPrograms& programs) {
-  Held parameters(programs.mesh), moments(programs.mesh), batch(programs.mesh);
+  Held parameters(programs.mesh), moments(programs.mesh), batch(programs.mesh), sums(programs.mesh);
   bool is_cut = programs.microbatches > 1;
   for (const Node& node : programs.gradients.nodes) {
     if (!graph::is_root(node)) continue;
@@ -131,6 +132,11 @@ StepFootprint footprint_of(const StepPrograms& programs) {
     const graph::Value& value = programs.update.value(node.results.front());
     moments.add(value.shape, value.dtype, value.spec);
   }
+  // While a further microbatch runs, the sum of the gradients so far and the last results of the model are held.
+  for (std::size_t i = 0; programs.microbatches > 1 && i < programs.gradients.results.size(); ++i) {
+    const graph::Value& value = programs.gradients.value(programs.gradients.results[i]);
+    sums.add(value.shape, value.dtype, value.spec);
+  }
   // A batch that is not cut is what the gradient program is given; it stays until the step is over.
   const run::Footprint gradients = run::footprint_of(
       programs.gradients, programs.mesh, [&](const Node& node) { return node.op == Op::parameter || !is_cut; });
@@ -138,9 +144,11 @@ StepFootprint footprint_of(const StepPrograms& programs) {
   const Node* first = programs.update.nodes.data();
   const run::Footprint update =
       run::footprint_of(programs.update, programs.mesh, [&](const Node& node) { return &node - first >= kUpdateNumbers; });
-  return {parameters.device() + moments.device(),
-          {std::max(gradients.device + moments.device(), update.device),
-           std::max(gradients.process + moments.process() + (is_cut ? batch.process() : 0), update.process + batch.process())}};
+  run::Footprint peak;
+  peak.device = std::max(gradients.device + moments.device() + sums.device(), update.device);
+  peak.process = std::max(gradients.process + moments.process() + sums.process() + (is_cut ? batch.process() : 0), update.process + batch.process());
+  peak.taken = std::max(gradients.taken + moments.taken() + sums.taken() + (is_cut ? batch.taken() : 0), update.taken + batch.taken());
+  return {parameters.device() + moments.device(), peak};
 }
 
 }  // namespace moesh::train

@@ -35,5 +35,44 @@ TEST(Array, IsSeenInShapesOfAsManyElements) {
   EXPECT_EQ(test::message_of([&] { reshaped(array, {3, 5}); }), "[2, 6] seen as [3, 5], which has other many elements");
 }
 
+// Of any sizes, in any order: what is free makes room before more is taken.
+TEST(Pool, HoldsNoMoreThanArraysTookAtOnce) {
+  const auto pool = Pool::create();
+  std::vector<Array> live;
+  std::uint64_t draw = 1;
+  for (int i = 0; i < 2000; ++i) {
+    draw = draw * 6364136223846793005u + 1442695040888963407u;
+    if (live.size() > 20) live.erase(live.begin() + static_cast<std::ptrdiff_t>(draw >> 60));
+    live.push_back(pool->allocate({1 + static_cast<std::int64_t>(draw >> 33) % 200'000}, DType::float32));
+    live.back().as<float>()[live.back().view.count() - 1] = 1;
+    ASSERT_LE(pool->held(), pool->peak_taken());
+    ASSERT_GE(pool->peak_taken(), pool->peak_bytes());
+  }
+  live.clear();
+  EXPECT_LE(static_cast<double>(pool->peak_taken()), 1.13 * static_cast<double>(pool->peak_bytes()))
+      << "sizes are rounded to an eighth of a power of two";
+}
+
+TEST(Pool, GivesAFreeBufferOfTheSameSizeAgain) {
+  const auto pool = Pool::create();
+  for (const std::int64_t count : {10, 5'000, 1'000'000}) {
+    Array array = pool->allocate({count}, DType::float32);
+    const void* buffer = array.view.data;
+    array = {};
+    EXPECT_EQ(pool->allocate({count}, DType::float32).view.data, buffer) << count;
+  }
+}
+
+TEST(Pool, ThatOnlyCountsCountsTheSame) {
+  for (const auto& pool : {Pool::create(), Pool::counting()}) {
+    Array a = pool->allocate({1000}, DType::float32);
+    const Array b = pool->allocate({5001}, DType::float32);
+    a = {};
+    const Array c = pool->allocate({700}, DType::bfloat16);
+    EXPECT_EQ(pool->peak_bytes(), 4032u + 20032u);
+    EXPECT_EQ(pool->peak_taken(), 4032u + 20480u) << "from 16 KiB on whole pages";
+  }
+}
+
 }  // namespace
 }  // namespace moesh::run

@@ -5,6 +5,7 @@
 
 #include "run/cpu/attention_block.h"
 #include "run/cpu/kernels.h"
+#include "run/cpu/workspace.h"
 #include "run/cpu/simd.h"
 
 namespace moesh::run::cpu {
@@ -22,12 +23,14 @@ struct BlockMemory {
   W* out;                                          // [rows][widest dim]
   typename AttentionScores<T>::Row* rows;
 
+  static constexpr std::int64_t kOfKeys = 3;  // numbers for each row and key
+
   BlockMemory(const AttentionShape& shape, bool capped, bool backward) {
     thread_local Scratch of_keys;
     thread_local Scratch of_dims;
     thread_local Scratch of_rows;
     const std::int64_t count = shape.block_queries * shape.sharing;
-    scores = of_keys.of<W>(count * shape.keys * 3);
+    scores = of_keys.of<W>(count * shape.keys * kOfKeys);
     slopes = capped && backward ? scores + count * shape.keys : nullptr;
     dscores = backward ? scores + 2 * count * shape.keys : nullptr;
     out = of_dims.of<W>(count * std::max(shape.dim, shape.value_dim));
@@ -222,6 +225,14 @@ void attention_grad_of(const KernelCall& call) {
 }
 
 }  // namespace
+
+std::int64_t attention_scratch_bytes(const Shape& query, const Shape& key, const Shape& value, bool backward) {
+  const AttentionShape shape = attention_shape(query, key, value);
+  const std::int64_t rows = shape.block_queries * shape.sharing;
+  std::int64_t numbers = rows * (BlockMemory<float>::kOfKeys * shape.keys + std::max(shape.dim, shape.value_dim));
+  if (backward) numbers += shape.keys * (shape.dim + shape.value_dim);
+  return numbers * size_of(DType::float32);
+}
 
 void attention(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() { attention_of<T>(call); });

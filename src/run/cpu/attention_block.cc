@@ -44,27 +44,31 @@ std::int64_t sharing_of(std::int64_t heads, std::int64_t key_heads) {
 
 }  // namespace
 
+AttentionShape attention_shape(const Shape& query, const Shape& key, const Shape& value) {
+  AttentionShape shape;
+  shape.rows = query[0];
+  shape.queries = query[1];
+  shape.keys = key[1];
+  shape.heads = query[2];
+  shape.key_heads = key[2];
+  shape.sharing = sharing_of(shape.heads, shape.key_heads);
+  shape.dim = query[3];
+  shape.value_dim = value[3];
+  shape.block_queries = std::max<std::int64_t>(1, kBlockRows / shape.sharing);
+  shape.blocks = (shape.queries + shape.block_queries - 1) / shape.block_queries;
+  return shape;
+}
+
 template <typename T>
 AttentionScores<T>::AttentionScores(const graph::AttentionOf& of, std::span<const View> operands)
     : of_(of), query_(operands[0].as<T>()), key_(operands[1].as<T>()) {
-  const View& query = operands[0];
-  const View& key = operands[1];
   const std::size_t of_keys = operands.size() >= 7 ? 5 : 3;
   query_order_ = operands[3].as<std::int32_t>();
   query_segments_ = operands[4].as<std::int32_t>();
   key_order_ = operands[of_keys].as<std::int32_t>();
   key_segments_ = operands[of_keys + 1].as<std::int32_t>();
   if (operands.size() % 2 == 0) sinks_ = operands.back().as<T>();
-  shape_.rows = query.size(0);
-  shape_.queries = query.size(1);
-  shape_.keys = key.size(1);
-  shape_.heads = query.size(2);
-  shape_.key_heads = key.size(2);
-  shape_.sharing = sharing_of(shape_.heads, shape_.key_heads);
-  shape_.dim = query.size(3);
-  shape_.value_dim = operands[2].size(3);
-  shape_.block_queries = std::max<std::int64_t>(1, kBlockRows / shape_.sharing);
-  shape_.blocks = (shape_.queries + shape_.block_queries - 1) / shape_.block_queries;
+  shape_ = attention_shape(operands[0].shape, operands[1].shape, operands[2].shape);
 }
 
 template <typename T>

@@ -26,6 +26,9 @@ struct AttentionShape {
   std::int64_t blocks = 0;         // that a row of the batch has
 };
 
+// Refuses heads that do not share alike.
+AttentionShape attention_shape(const Shape& query, const Shape& key, const Shape& value);
+
 // A block of queries of one row of the batch and one key head, and the keys that at least one of them sees. Its rows of
 // scores are [query][head that shares the key head].
 struct AttentionBlock {

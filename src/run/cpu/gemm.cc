@@ -8,6 +8,7 @@
 #include "run/cpu/micro_kernel.h"
 #include "run/cpu/pack.h"
 #include "run/cpu/scratch.h"
+#include "run/cpu/workspace.h"
 
 namespace moesh::run::cpu {
 namespace {
@@ -242,6 +243,14 @@ class Product {
 };
 
 }  // namespace
+
+// Of float32; a tile has whole panels.
+std::int64_t gemm_scratch_bytes() {
+  constexpr std::int64_t kRows = kTaskRows + MicroKernels<float>::kMostRows;
+  constexpr std::int64_t kColumns = kTileColumns + MicroKernels<float>::kMostColumns;
+  constexpr std::int64_t kPanel = MicroKernels<float>::kMostColumns * kChunk;
+  return (kRows * kChunk + kPanel + kRows * kColumns + 2 * kPackSlack) * size_of(DType::float32);
+}
 
 template <typename A, typename B, typename C>
 void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,

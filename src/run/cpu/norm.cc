@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "run/cpu/kernels.h"
+#include "run/cpu/workspace.h"
 #include "run/cpu/simd.h"
 
 namespace moesh::run::cpu {
@@ -97,10 +98,11 @@ template <typename T>
   }
 }
 
+constexpr std::int64_t kBlock = 64;  // rows whose scale gradients are summed before blocks are
+
 template <typename T>
 void rms_norm_grad_of(const KernelCall& call) {
   using W = Wide<T>;
-  constexpr std::int64_t kBlock = 64;  // rows whose scale gradients are summed before blocks are
   const Rows rows = rows_of(call.results[0]);
   const W epsilon = static_cast<W>(std::get<graph::RmsNormOf>(call.attributes).epsilon);
   const Isa isa = chosen_isa();
@@ -138,6 +140,11 @@ void softmax_grad(const KernelCall& call) {
 
 void rms_norm(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() { rms_norm_of<T>(call); });
+}
+
+std::int64_t rms_norm_grad_bytes(const Shape& x) {
+  const std::int64_t rows = elements(x) / std::max<std::int64_t>(1, x.back());
+  return (rows + kBlock - 1) / kBlock * x.back() * size_of(DType::float32);
 }
 
 void rms_norm_grad(const KernelCall& call) {

@@ -1,0 +1,136 @@
+// The memory that a run is planned to take beside what it took, on layouts of the first configuration and others: each is
+// trained for a few steps in a process of its own, whose peak the kernel tells.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "cli/session.h"
+#include "train/data.h"
+#include "train/memory.h"
+#include "train/trainer.h"
+
+namespace moesh {
+namespace {
+
+constexpr std::int64_t kSteps = 3;
+constexpr double kMebibyte = 1 << 20;
+
+struct Layout {
+  const char* name;
+  const char* request;
+};
+
+const std::string kFirst = "configs/first.yml";
+
+// Dense layouts hold what is planned for them; with ragged rows the plan is a bound.
+constexpr Layout kDense[] = {
+    {"llama, one device", "decoder_block=llama2 num_experts=1 num_experts_per_tok=1 compile_topology=cpu-1 ici_fsdp_parallelism=1 ici_expert_parallelism=1 per_device_batch_size=16"},
+    {"llama, fsdp 8", "decoder_block=llama2 num_experts=1 num_experts_per_tok=1 ici_fsdp_parallelism=8 ici_expert_parallelism=1 base_mlp_dim=1280 per_device_batch_size=4"},
+    {"llama, fsdp 2, tensor 4", "decoder_block=llama2 num_experts=1 num_experts_per_tok=1 ici_fsdp_parallelism=2 ici_tensor_parallelism=4 ici_expert_parallelism=1 base_mlp_dim=1280 per_device_batch_size=2"},
+    {"llama, wide, bfloat16", "decoder_block=llama2 num_experts=1 num_experts_per_tok=1 ici_fsdp_parallelism=8 ici_expert_parallelism=1 base_emb_dim=512 head_dim=128 base_mlp_dim=2048 dtype=bfloat16"},
+    {"llama, 2 microbatches", "decoder_block=llama2 num_experts=1 num_experts_per_tok=1 ici_fsdp_parallelism=8 ici_expert_parallelism=1 base_emb_dim=512 head_dim=128 base_mlp_dim=2048 gradient_accumulation_steps=2"},
+    {"capacity, fsdp 2, expert 4", "sparse_matmul=false capacity_factor=1.25 per_device_batch_size=4"},
+    {"capacity, one device", "sparse_matmul=false capacity_factor=1 compile_topology=cpu-1 ici_fsdp_parallelism=1 ici_expert_parallelism=1 per_device_batch_size=32"},
+    {"every expert, expert 8", "sparse_matmul=false ici_fsdp_parallelism=1 ici_expert_parallelism=8"},
+    {"large vocabulary, tensor 8", "decoder_block=llama2 num_experts=1 num_experts_per_tok=1 ici_fsdp_parallelism=1 ici_expert_parallelism=1 ici_tensor_parallelism=8 base_num_query_heads=8 base_num_kv_heads=8 vocab_size=16000 remat_policy=minimal"},
+    {"long rows, context 4", "decoder_block=llama2 num_experts=1 num_experts_per_tok=1 ici_fsdp_parallelism=2 ici_expert_parallelism=1 ici_context_parallelism=4 max_target_length=1024 per_device_batch_size=0.5"},
+};
+
+constexpr Layout kRagged[] = {
+    {"ring, fsdp 2, expert 4", "per_device_batch_size=4 use_ring_of_experts=true"},
+    {"all-to-all, fsdp 2, expert 4", "per_device_batch_size=4"},
+    {"all-to-all, skewed", "per_device_batch_size=4 router_skew=2"},
+};
+
+cli::Session session_of(const Layout& layout) {
+  std::vector<std::string> request{kFirst, "dataset_type=synthetic"};
+  for (const std::string& word : split(layout.request, ' ')) request.push_back(word);
+  return cli::open_session(request);
+}
+
+// What a process that runs a layout tells the one that started it.
+train::MemoryPlan run_layout(const Layout& layout) {
+  const cli::Session session = session_of(layout);
+  const config::Settings& settings = session.loaded.settings;
+  run::Workers workers(0);
+  const auto source = train::open_source(settings, session.batch.rows_to_load);
+  train::StepPrograms programs = train::step_programs(session.graph, settings, {session.layout, session.target});
+  const train::MemoryPlan plan = memory_plan(programs, footprint_of(programs), workers.threads());
+  train::Trainer trainer(std::move(programs), settings, workers);
+  initialize(trainer, session.graph, settings.integer("init_weights_seed"), workers);
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    trainer.step(make_batch(*source, step, session.batch.rows_to_load, session.batch.rows_to_train, settings.integer("max_target_length"),
+                            session.shape.vocab_size, trainer.pool()));
+  }
+  return plan;
+}
+
+struct Trial {
+  train::MemoryPlan plan;
+  double measured = 0;  // bytes
+};
+
+Trial measure(const Layout& layout) {
+  int ends[2];
+  if (pipe(ends) != 0) fail("no pipe to a process of its own", layout.name);
+  const pid_t child = fork();
+  if (child == 0) {
+    int code = 0;
+    try {
+      const train::MemoryPlan plan = run_layout(layout);
+      code = write(ends[1], &plan, sizeof plan) == sizeof plan ? 0 : 1;
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "{}: {}\n", layout.name, error.what());
+      code = 1;
+    }
+    _exit(code);
+  }
+  close(ends[1]);
+  Trial trial;
+  const bool told = read(ends[0], &trial.plan, sizeof trial.plan) == sizeof trial.plan;
+  close(ends[0]);
+  rusage usage{};
+  int status = 0;
+  wait4(child, &status, 0, &usage);
+  if (!told || status != 0) fail("the layout could not be run", layout.name);
+  trial.measured = static_cast<double>(usage.ru_maxrss) * 1024;
+  return trial;
+}
+
+std::string mebibytes(double bytes) { return fmt::format("{:.1f}", bytes / kMebibyte); }
+
+template <typename Layouts>
+void print(const char* title, const Layouts& layouts) {
+  Table table({{title}, {"already", true}, {"values", true}, {"workspace", true},
+               {"planned", true}, {"measured", true}, {"planned / measured", true}});
+  for (const Layout& layout : layouts) {
+    const Trial trial = measure(layout);
+    const auto of = [](std::int64_t bytes) { return mebibytes(static_cast<double>(bytes)); };
+    table.add({layout.name, of(trial.plan.already), of(trial.plan.values), of(trial.plan.workspace), of(trial.plan.total()),
+               mebibytes(trial.measured), fmt::format("{:.3f}", static_cast<double>(trial.plan.total()) / trial.measured)});
+  }
+  fmt::print("{}\n", table.text(0));
+}
+
+}  // namespace
+}  // namespace moesh
+
+int main() {
+  try {
+    fmt::print("MiB of a process that trains {} steps, as planned and as the kernel counted its peak.\n\n", moesh::kSteps);
+    moesh::print("dense rows", moesh::kDense);
+    moesh::print("ragged rows: a bound", moesh::kRagged);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

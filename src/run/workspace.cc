@@ -1,0 +1,70 @@
+#include "run/workspace.h"
+
+#include <algorithm>
+
+#include "run/cpu/workspace.h"
+#include "run/placed.h"
+
+namespace moesh::run {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Op;
+
+struct Workspace {
+  std::int64_t kept = 0;     // by each thread from call to call
+  std::int64_t passing = 0;  // while an op runs
+};
+
+class Walk {
+ public:
+  Walk(const mesh::Mesh& mesh, std::int64_t threads) : mesh_(mesh), threads_(threads) {}
+
+  void see(const Graph& graph) {
+    for (const Node& node : graph.nodes) see(graph, node);
+  }
+  std::int64_t bytes() const { return threads_ * (cpu::gemm_scratch_bytes() + most_.kept) + most_.passing; }
+
+ private:
+  void see(const Graph& graph, const Node& node) {
+    const auto shard = [&](graph::ValueId id) {
+      return sharding::shard_shape(graph.value(id).shape, graph.value(id).spec, mesh_);
+    };
+    const auto of_operand = [&](std::size_t i) { return shard(node.operands[i]); };
+    switch (node.op) {
+      case Op::attention:
+      case Op::attention_grad: {
+        const bool backward = node.op == Op::attention_grad;
+        most_.kept = std::max(most_.kept, cpu::attention_scratch_bytes(of_operand(0), of_operand(1), of_operand(2), backward));
+        break;
+      }
+      case Op::rms_norm_grad: most_.passing = std::max(most_.passing, cpu::rms_norm_grad_bytes(of_operand(0))); break;
+      case Op::reshard: see_reshard(graph, node); break;
+      default: break;
+    }
+    if (const Graph* body = graph::body_of(node)) see(*body);
+  }
+
+  // Each thread makes a shard of the result.
+  void see_reshard(const Graph& graph, const Node& node) {
+    const graph::Value& from = graph.value(node.operands[0]);
+    const graph::Value& to = graph.value(node.results[0]);
+    const auto shards = static_cast<std::int64_t>(ShardAxes(to.spec, mesh_).count());
+    most_.passing = std::max(most_.passing, std::min(threads_, shards) * reshard_workspace(from.spec, from.shape, from.dtype, to.spec, mesh_));
+  }
+
+  const mesh::Mesh& mesh_;
+  std::int64_t threads_;
+  Workspace most_;
+};
+
+}  // namespace
+
+std::int64_t workspace_of(const Graph& graph, const mesh::Mesh& mesh, std::int64_t threads) {
+  Walk walk(mesh, threads);
+  walk.see(graph);
+  return walk.bytes();
+}
+
+}  // namespace moesh::run

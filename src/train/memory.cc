@@ -1,0 +1,27 @@
+#include "train/memory.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "run/workspace.h"
+
+namespace moesh::train {
+
+MemoryPlan memory_plan(const StepPrograms& programs, const StepFootprint& footprint, std::int64_t threads) {
+  return {resident_memory(), footprint.peak.taken,
+          std::max(run::workspace_of(programs.gradients, programs.mesh, threads),
+                   run::workspace_of(programs.update, programs.mesh, threads))};
+}
+
+void check_memory(const MemoryPlan& plan, const FreeMemory& free) {
+  const std::int64_t needed = plan.values + plan.workspace;
+  if (free.where.empty() || needed < free.bytes) return;
+  refuse(fmt::format("{} of memory are needed at the peak, {} are free", human_bytes(static_cast<double>(needed)),
+                     human_bytes(static_cast<double>(free.bytes))),
+         free.where, "a smaller model, a smaller per_device_batch_size or a shorter max_target_length");
+}
+
+}  // namespace moesh::train

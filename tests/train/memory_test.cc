@@ -1,0 +1,80 @@
+// The memory that is planned for a run is what it takes.
+#include "train/memory.h"
+
+#include <gmock/gmock.h>
+
+#include "graph/builder.h"
+#include "run/workspace.h"
+#include "tests/train/trainer_support.h"
+
+namespace moesh::train {
+namespace {
+
+using test::kTinyMixtral;
+using test::kTinyModel;
+using test::Training;
+
+// Buffers of pages, so that they are rounded.
+const std::string kSmall =
+    kTinyModel + "base_emb_dim=64 base_num_query_heads=4 base_num_kv_heads=4 head_dim=16 base_mlp_dim=256 vocab_size=512 max_target_length=64 ";
+
+TEST(MemoryPlan, IsWhatDenseLayoutsTake) {
+  for (const char* layout : {"", "per_device_batch_size=4 gradient_accumulation_steps=2", "gradient_accumulation_steps=3 opt_type=sgd",
+                             "compile_topology=cpu-4 ici_fsdp_parallelism=4", "dtype=bfloat16 weight_dtype=bfloat16",
+                             "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_tensor_parallelism=2 gradient_accumulation_steps=2",
+                             "compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_tensor_parallelism=4 remat_policy=minimal opt_type=muon"}) {
+    Training training(kSmall + layout);
+    const StepPrograms programs =
+        step_programs(training.session.graph, training.settings(), {training.session.layout, training.session.target});
+    const StepFootprint footprint = footprint_of(programs);
+    for (std::int64_t step = 0; step < 2; ++step) training.trainer.step(training.batch(step));
+    EXPECT_EQ(footprint.peak.process, static_cast<std::int64_t>(training.trainer.pool().peak_bytes())) << layout;
+    EXPECT_EQ(footprint.peak.taken, static_cast<std::int64_t>(training.trainer.pool().peak_taken())) << layout;
+    const MemoryPlan plan = memory_plan(programs, footprint, 2);
+    EXPECT_EQ(plan.values, footprint.peak.taken);
+    EXPECT_GT(plan.already, 1 << 20);
+    EXPECT_EQ(plan.total(), plan.already + plan.values + plan.workspace);
+  }
+}
+
+TEST(MemoryPlan, IsRefusedWhereThereIsLess) {
+  const MemoryPlan plan{100 << 20, 30 << 20, 10 << 20};
+  EXPECT_EQ(test::message_of([&] { check_memory(plan, {41 << 20, "the machine"}); }), "no error") << "what is taken already is not taken again";
+  EXPECT_EQ(test::message_of([&] { check_memory(plan, {}); }), "no error") << "nothing is known";
+  EXPECT_THAT(test::message_of([&] { check_memory(plan, {39 << 20, "/sys/fs/cgroup/memory.max"}); }),
+              ::testing::HasSubstr("/sys/fs/cgroup/memory.max: 40.0 MiB of memory are needed at the peak, 39.0 MiB are free"));
+}
+
+// Rounded numbers that are added up are kept wide meanwhile, by each thread for the shard that it makes.
+TEST(Workspace, HoldsWideSumsOfRoundedNumbers) {
+  const mesh::Mesh mesh({{"x", 4, 1}});
+  const auto bytes = [&](DType dtype, const sharding::Spec& to, std::int64_t threads) {
+    graph::Builder builder;
+    const graph::Tensor x = builder.input("x", {4096, 1024}, dtype, {"", ""});
+    builder.mark_result(builder.add_one(graph::Op::reshard, "x", {x}, graph::ReshardOf{}, x.shape(), dtype));
+    graph::Graph graph = builder.take();
+    const graph::Graph none;
+    graph.values[0].spec = {{{}, {}}, {0}};
+    graph.values[1].spec = to;
+    return run::workspace_of(graph, mesh, threads) - run::workspace_of(none, mesh, threads);
+  };
+  const sharding::Spec rows{{{0}, {}}, {}}, whole{{{}, {}}, {}};
+  constexpr std::int64_t kWide = 4096 * 1024 * 4;
+  EXPECT_EQ(bytes(DType::bfloat16, whole, 8), kWide) << "one shard";
+  EXPECT_EQ(bytes(DType::bfloat16, rows, 8), kWide) << "four of a quarter each";
+  EXPECT_EQ(bytes(DType::bfloat16, rows, 2), kWide / 2) << "two at a time";
+  EXPECT_EQ(bytes(DType::float32, rows, 8), 0) << "added up where they are to lie";
+}
+
+TEST(Workspace, GrowsWithThreadsAndKeys) {
+  const auto bytes = [](std::int64_t length, std::int64_t threads) {
+    const cli::Session session = test::session(kSmall + fmt::format("max_target_length={}", length));
+    return run::workspace_of(session.graph, session.mesh, threads);
+  };
+  EXPECT_EQ(bytes(64, 6), 3 * bytes(64, 2));
+  // Scores of 56 rows, three numbers each, for 448 more keys.
+  EXPECT_EQ(bytes(512, 1) - bytes(64, 1), 56 * 3 * 448 * 4);
+}
+
+}  // namespace
+}  // namespace moesh::train
