@@ -7,10 +7,10 @@ build=$root/build/fuzz
 seconds=${1:?usage: fuzz/run.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors)
+[ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors graph)
 
 # What a run may cost: bytes of input, megabytes of memory, seconds an input.
-length() { case $1 in yaml) echo 65536 ;; hardware) echo 8192 ;; *) echo 4096 ;; esac; }
+length() { case $1 in yaml | graph) echo 65536 ;; hardware) echo 8192 ;; *) echo 4096 ;; esac; }
 memory=512
 slowest=20
 
@@ -18,7 +18,7 @@ words() {
   cat "$root/fuzz/$1.dict"
   case $1 in
     overrides) "$root/fuzz/words.sh" overrides ;;
-    safetensors) ;;
+    safetensors | graph) ;;
     *) "$root/fuzz/words.sh" configs ;;
   esac
 }
@@ -37,6 +37,9 @@ seed() {
       echo "model_name=$name" > "$into/model_$name"
     done ;;
     rules) for file in "$root"/configs/rules/*.yml; do cp "$file" "$into/"; done ;;
+    graph) for name in llama2-7b mixtral-8x7b deepseek2-16b; do
+      "$root/moesh" graph "model_name=$name" | grep -v '^#' > "$into/$name"
+    done ;;
     hardware) for file in "$root"/configs/hardware/*.yml; do
       { echo ":8"; sed '/^#/d' "$file"; } > "$into/$(basename "$file")"
     done ;;

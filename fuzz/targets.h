@@ -12,6 +12,7 @@
 #include "config/load.h"
 #include "config/yaml.h"
 #include "fuzz/harness.h"
+#include "graph/parse.h"
 #include "graph/print.h"
 #include "mesh/hardware.h"
 #include "mesh/topology.h"
@@ -151,6 +152,15 @@ inline void fuzz_hardware(std::string_view input) {
       const std::int64_t reached = mesh::domain_devices(topology, link);
       require(reached >= 1 && reached <= topology.devices());
     }
+  });
+}
+
+// A printed graph: what is read prints as a graph that reads the same.
+inline void fuzz_graph(std::string_view input) {
+  accept_errors([&] {
+    const auto print = [](const graph::ParsedGraph& parsed) { return graph::to_text(parsed.graph, parsed.mesh ? &*parsed.mesh : nullptr); };
+    const std::string text = print(graph::parse_graph(std::string(input)));
+    require(print(graph::parse_graph(text)) == text);
   });
 }
 

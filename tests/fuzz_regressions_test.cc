@@ -44,6 +44,7 @@ TEST(FuzzRegressions, CommandLinesEndInALayoutOrAnError) { run_cases("overrides"
 TEST(FuzzRegressions, RuleFilesEndInALayoutOrAnError) { run_cases("rules", fuzz_rules); }
 TEST(FuzzRegressions, HardwareFilesEndInAMachineOrAnError) { run_cases("hardware", fuzz_hardware); }
 TEST(FuzzRegressions, SafetensorsFilesEndInTensorsOrAnError) { run_cases("safetensors", fuzz_safetensors); }
+TEST(FuzzRegressions, PrintedGraphsEndInAGraphOrAnError) { run_cases("graph", fuzz_graph); }
 
 // The graph of a layer that is not stacked stands for itself, so their number must end before memory does.
 TEST(FuzzRegressions, LayersThatAreWrittenOutOneByOneAreBounded) {

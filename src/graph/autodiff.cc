@@ -4,6 +4,10 @@
 #include <map>
 #include <numeric>
 
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "graph/facts.h"
 #include "graph/region.h"
 #include "graph/rewrite.h"
 
@@ -111,7 +115,9 @@ class Backward {
   std::vector<Tensor> cotangents_of(const Node& node, const std::vector<Tensor>& given) {
     if (node.op == Op::repeat) return repeat_cotangents(node, given);
     if (node.op == Op::region) return region_cotangents(node, given);
-    return operand_cotangents(builder_, node, tensors(node.operands), tensors(node.results), given);
+    const GradientRule rule = facts_of(node.op).gradient;
+    if (rule == nullptr) fail(fmt::format("{} has no gradient yet", name_of(node.op)), node.path);
+    return rule({builder_, node, tensors(node.operands), tensors(node.results), given});
   }
 
   std::vector<Tensor> repeat_cotangents(const Node& node, const std::vector<Tensor>& given);

@@ -24,9 +24,4 @@ Graph with_saved_values(const Graph& graph, const Remat& remat);
 // `with_respect_to` is its gradient, of its shape and type; a value that `of` does not depend on has zeros.
 std::vector<Tensor> gradients(Tensor of, const std::vector<Tensor>& with_respect_to);
 
-// The cotangents of a node's operands, given those of its results (absent where a result has none). An operand that has no
-// gradient, such as token ids, has an absent one.
-std::vector<Tensor> operand_cotangents(Builder& builder, const Node& node, const std::vector<Tensor>& operands,
-                                       const std::vector<Tensor>& results, const std::vector<Tensor>& cotangents);
-
 }  // namespace moesh::graph

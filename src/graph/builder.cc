@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "graph/equation.h"
+#include "graph/facts.h"
 #include "graph/region.h"
 
 namespace moesh::graph {
@@ -29,24 +31,13 @@ void check_size(const std::string& path, const Shape& shape) {
   refuse(fmt::format("{} does not fit operands of shapes {}", what, join(shapes, " and ")), path);
 }
 
-struct Equation {
-  std::string a, b, result;
-};
-
-Equation parse_equation(const std::string& text) {
-  const std::size_t comma = text.find(',');
-  const std::size_t arrow = text.find("->");
-  assert(comma != std::string::npos && arrow != std::string::npos && comma < arrow);
-  return {text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1), text.substr(arrow + 2)};
-}
-
-// Sizes of the letters; false when an operand's rank is wrong or a letter has two sizes.
-bool bind_letters(const std::string& letters, const Shape& shape, std::map<char, std::int64_t>& sizes) {
-  if (letters.size() != shape.size()) return false;
-  for (std::size_t i = 0; i < letters.size(); ++i) {
-    if (sizes.emplace(letters[i], shape[i]).first->second != shape[i]) return false;
+// As the first operand that has the letter gives it; 0 where none does.
+std::int64_t size_of_letter(char letter, const Equation& equation, Tensor a, Tensor b) {
+  for (const auto& [letters, tensor] : {std::pair{equation.a, a}, std::pair{equation.b, b}}) {
+    const std::size_t dim = letters.find(letter);
+    if (dim != std::string::npos && dim < tensor.shape().size()) return tensor.shape()[dim];
   }
-  return true;
+  return 0;
 }
 
 Shape without_dims(const Shape& shape, const std::vector<int>& dims) {
@@ -99,6 +90,7 @@ std::vector<Tensor> Builder::add(Op op, const std::string& name, const std::vect
       graph_.values[static_cast<std::size_t>(id)].spec.dims.resize(graph_.value(id).shape.size());
     }
   }
+  if (const std::string what = problem_of({graph_, added}); !what.empty()) refuse_shapes(added.path, what, operands);
   graph_.nodes.push_back(std::move(added));
   return tensors;
 }
@@ -186,12 +178,8 @@ Scope::~Scope() { builder_.scopes_.pop_back(); }
 
 Tensor einsum(const std::string& name, const std::string& equation, Tensor a, Tensor b) {
   const Equation letters = parse_equation(equation);
-  std::map<char, std::int64_t> sizes;
-  if (!bind_letters(letters.a, a.shape(), sizes) || !bind_letters(letters.b, b.shape(), sizes) || a.dtype() != b.dtype()) {
-    refuse_shapes(a.builder->path(name), equation, {a, b});
-  }
   Shape shape;
-  for (const char letter : letters.result) shape.push_back(sizes.at(letter));
+  for (const char letter : letters.result) shape.push_back(size_of_letter(letter, letters, a, b));
   return a.builder->add_one(Op::einsum, name, {a, b}, EinsumOf{equation}, std::move(shape), a.dtype());
 }
 
@@ -202,9 +190,7 @@ Tensor unary(Unary function, Tensor x, double a, double b) {
 }
 
 Tensor binary(Binary function, Tensor a, Tensor b) {
-  const std::string name(name_of(function));
-  if (a.shape() != b.shape() || a.dtype() != b.dtype()) refuse_shapes(a.builder->path(name), name, {a, b});
-  return a.builder->add_one(Op::binary, name, {a, b}, BinaryOf{function}, a.shape(), a.dtype());
+  return a.builder->add_one(Op::binary, std::string(name_of(function)), {a, b}, BinaryOf{function}, a.shape(), a.dtype());
 }
 
 Tensor add(Tensor a, Tensor b) { return binary(Binary::add, a, b); }
@@ -217,11 +203,6 @@ Tensor cast(Tensor x, DType dtype) {
 }
 
 Tensor broadcast(Tensor x, Shape shape, std::vector<int> dims) {
-  bool fits = dims.size() == x.shape().size();
-  for (std::size_t i = 0; fits && i < dims.size(); ++i) {
-    fits = shape[static_cast<std::size_t>(dims[i])] == x.shape()[i];
-  }
-  if (!fits) refuse_shapes(x.builder->path("broadcast"), "broadcast to " + to_string(shape), {x});
   return x.builder->add_one(Op::broadcast, "broadcast", {x}, BroadcastOf{std::move(dims)}, std::move(shape), x.dtype());
 }
 
@@ -240,9 +221,6 @@ Tensor reduce(Reduction function, Tensor x, std::vector<int> dims) {
 Tensor softmax(Tensor x) { return x.builder->add_one(Op::softmax, "softmax", {x}, {}, x.shape(), x.dtype()); }
 
 Tensor reshape(Tensor x, Shape shape) {
-  if (elements(shape) != elements(x.shape())) {
-    refuse_shapes(x.builder->path("reshape"), "reshape to " + to_string(shape), {x});
-  }
   return x.builder->add_one(Op::reshape, "reshape", {x}, {}, std::move(shape), x.dtype());
 }
 
@@ -253,9 +231,6 @@ Tensor transpose(Tensor x, std::vector<int> order) {
 }
 
 Tensor slice(Tensor x, int dim, std::int64_t begin, std::int64_t size) {
-  if (begin < 0 || size < 0 || begin + size > x.size(dim)) {
-    refuse_shapes(x.builder->path("slice"), fmt::format("[{}, {}) of dim {}", begin, begin + size, dim), {x});
-  }
   Shape shape = x.shape();
   shape[static_cast<std::size_t>(dim)] = size;
   return x.builder->add_one(Op::slice, "slice", {x}, SliceOf{dim, begin, size}, std::move(shape), x.dtype());
@@ -265,26 +240,13 @@ Tensor concat(const std::vector<Tensor>& parts, int dim) {
   Shape shape = parts.front().shape();
   const auto at = static_cast<std::size_t>(dim);
   shape[at] = 0;
-  for (const Tensor& part : parts) {
-    Shape wanted = part.shape();
-    shape[at] += wanted[at];
-    wanted[at] = shape[at];
-    if (wanted != shape) refuse_shapes(part.builder->path("concat"), fmt::format("concat along dim {}", dim), parts);
-  }
+  for (const Tensor& part : parts) shape[at] += part.shape()[at];
   return parts.front().builder->add_one(Op::concat, "concat", parts, ConcatOf{dim}, std::move(shape),
                                         parts.front().dtype());
 }
 
 Tensor cache_write(Tensor cache, Tensor rows, Tensor slots) {
-  const Shape of_cache = cache.shape();
-  Shape wanted = rows.shape();
-  const bool ranks_fit = of_cache.size() >= 2 && wanted.size() == of_cache.size();
-  const Shape tokens = ranks_fit ? Shape{wanted[0], wanted[1]} : Shape{};
-  if (ranks_fit) wanted[1] = of_cache[1];
-  if (!ranks_fit || wanted != of_cache || slots.shape() != tokens || rows.dtype() != cache.dtype()) {
-    refuse_shapes(cache.builder->path("cache_write"), "a cache [B, T, ...] with rows [B, S, ...] and slots [B, S]", {cache, rows, slots});
-  }
-  return cache.builder->add_one(Op::cache_write, "cache_write", {cache, rows, slots}, {}, of_cache, cache.dtype());
+  return cache.builder->add_one(Op::cache_write, "cache_write", {cache, rows, slots}, {}, cache.shape(), cache.dtype());
 }
 
 Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint) {

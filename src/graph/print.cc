@@ -1,129 +1,156 @@
 #include "graph/print.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "graph/fields.h"
 
 namespace moesh::graph {
 namespace {
 
-std::string words(const std::vector<int>& numbers) {
-  std::vector<std::string> all;
-  for (const int number : numbers) all.push_back(std::to_string(number));
-  return "[" + join(all, ", ") + "]";
+using sharding::AxisList;
+using sharding::Spec;
+
+bool is_plain(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '/' || c == '.';
 }
 
-std::string words(const Labels& labels) {
-  std::vector<std::string> all;
-  for (const std::string& label : labels) all.push_back(label.empty() ? "-" : label);
-  return "(" + join(all, ", ") + ")";
-}
+// Words are printed even at their default: an op is unclear without them.
+template <typename T>
+constexpr bool is_word = std::is_enum_v<std::remove_cvref_t<T>>;
 
-// What an op does beyond its name.
-struct Describe {
-  std::string operator()(const std::monostate&) const { return ""; }
-  std::string operator()(const ParameterOf& of) const { return words(of.labels); }
-  std::string operator()(const InputOf& of) const { return words(of.labels); }
-  std::string operator()(const EinsumOf& of) const { return of.equation; }
-  std::string operator()(const UnaryOf& of) const {
-    switch (of.function) {
-      case Unary::scale:
-      case Unary::minimum:
-      case Unary::offset: return fmt::format("{} {:.6g}", name_of(of.function), of.a);
-      case Unary::clamp: return fmt::format("clamp [{:.6g}, {:.6g}]", of.a, of.b);
-      default: return std::string(name_of(of.function));
+// The value of a field, as the reader in parse.cc takes it.
+class Words {
+ public:
+  explicit Words(const mesh::Mesh* mesh) : mesh_(mesh) {}
+
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int value) const { return std::to_string(value); }
+  std::string operator()(std::int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return fmt::format("{}", value); }
+  std::string operator()(const std::string& value) const {
+    return !value.empty() && std::all_of(value.begin(), value.end(), is_plain) ? value : '"' + value + '"';
+  }
+  std::string operator()(const std::vector<int>& values) const { return list(values); }
+  std::string operator()(const std::vector<std::int64_t>& values) const { return list(values); }
+  std::string operator()(const Labels& labels) const {
+    std::vector<std::string> all;
+    for (const std::string& label : labels) all.push_back(label.empty() ? "-" : label);
+    return "(" + join(all, ", ") + ")";
+  }
+  std::string operator()(const AxisList& axes) const {
+    std::vector<std::string> all;
+    for (const sharding::AxisIndex axis : axes)
+      all.push_back(mesh_ == nullptr ? std::to_string(axis) : mesh_->axis(axis).name);
+    return "(" + join(all, ", ") + ")";
+  }
+  std::string operator()(const Spec& spec) const {
+    std::vector<std::string> dims;
+    for (const AxisList& axes : spec.dims) dims.push_back(axes.empty() ? "-" : (*this)(axes));
+    return "[" + join(dims, ", ") + "]" + (spec.partial.empty() ? "" : "+sum" + (*this)(spec.partial));
+  }
+  std::string operator()(const std::vector<Spec>& specs) const {
+    std::vector<std::string> all;
+    for (const Spec& spec : specs) all.push_back((*this)(spec));
+    return "{" + join(all, ", ") + "}";
+  }
+  std::string operator()(const std::shared_ptr<const mesh::Mesh>& mesh) const { return mesh_words(*mesh); }
+  std::string operator()(const Initializer& initializer) const { return "{" + fields(initializer) + "}"; }
+  template <typename Word>
+  requires std::is_enum_v<Word> std::string operator()(Word word) const {
+    return std::string(words_of(static_cast<const Word*>(nullptr))[static_cast<std::size_t>(word)]);
+  }
+
+  // The fields that are not at their defaults.
+  template <typename Of>
+  std::string fields(const Of& of) const {
+    const Of blank{};
+    std::vector<std::string> all;
+    const auto add = [&](const auto& field) {
+      if (is_word<decltype(of.*field.member)> || of.*field.member != blank.*field.member)
+        all.push_back(fmt::format("{}={}", field.name, (*this)(of.*field.member)));
+    };
+    std::apply([&](const auto&... field) { (add(field), ...); }, fields_of(static_cast<const Of*>(nullptr)));
+    return join(all, " ");
+  }
+
+  static std::string mesh_words(const mesh::Mesh& mesh) {
+    std::vector<std::string> all;
+    for (const mesh::Axis& axis : mesh.axes()) {
+      all.push_back(axis.dcn == 1 ? fmt::format("{}={}", axis.name, axis.ici)
+                                  : fmt::format("{}={}x{}", axis.name, axis.dcn, axis.ici));
     }
+    return "{" + join(all, " ") + "}";
   }
-  std::string operator()(const BinaryOf& of) const { return std::string(name_of(of.function)); }
-  std::string operator()(const BroadcastOf& of) const { return "dims " + words(of.dims); }
-  std::string operator()(const ReduceOf& of) const {
-    return fmt::format("{} over {}", name_of(of.function), words(of.dims));
+
+ private:
+  template <typename T>
+  static std::string list(const std::vector<T>& values) {
+    std::vector<std::string> all;
+    for (const T value : values) all.push_back(std::to_string(value));
+    return "[" + join(all, ", ") + "]";
   }
-  std::string operator()(const TransposeOf& of) const { return words(of.order); }
-  std::string operator()(const SliceOf& of) const {
-    return fmt::format("dim {} [{}, {})", of.dim, of.begin, of.begin + of.size);
-  }
-  std::string operator()(const ConcatOf& of) const { return fmt::format("dim {}", of.dim); }
-  std::string operator()(const PadOf& of) const { return fmt::format("dim {} +{} +{}", of.dim, of.before, of.after); }
-  std::string operator()(const FillOf& of) const { return fmt::format("{:.6g}", of.value); }
-  std::string operator()(const AdamOf& of) const {
-    return fmt::format("adam {:.4g} {:.4g}{}{}", of.beta1, of.beta2, of.nesterov ? " nesterov" : "",
-                       of.pax ? " pax" : "");
-  }
-  std::string operator()(const SgdOf&) const { return "sgd"; }
-  std::string operator()(const RmsNormOf& of) const { return fmt::format("epsilon {:.3g}", of.epsilon); }
-  std::string operator()(const RopeOf& of) const {
-    const char* kind = of.kind == RopeOf::Kind::yarn ? "yarn" : of.kind == RopeOf::Kind::llama3 ? "llama3" : "standard";
-    return fmt::format("{} theta {:.6g}{}", kind, of.max_timescale, of.interleave ? " interleaved" : "") +
-           (of.inverse ? " inverse" : "");
-  }
-  std::string operator()(const AttentionOf& of) const {
-    const std::string window = of.window > 0 ? fmt::format(", window {}", of.window) : "";
-    const char* precision = of.float32_scores ? ", float32 scores" : of.float32_softmax ? ", float32 softmax" : "";
-    return "causal" + window + precision;
-  }
-  std::string operator()(const CrossEntropyOf& of) const {
-    return of.z_loss > 0 ? fmt::format("z-loss {:.3g}", of.z_loss) : "";
-  }
-  std::string operator()(const TopKOf& of) const {
-    const std::string groups = of.groups > 0 ? fmt::format(" of {} of {} groups", of.chosen_groups, of.groups) : "";
-    return fmt::format("top {}{}{}", of.k, groups, of.normalize ? ", normalised" : "");
-  }
-  std::string operator()(const DrawOf& of) const { return fmt::format("of {} experts, skew {:.3g}", of.experts, of.skew); }
-  std::string operator()(const SpreadOf& of) const { return fmt::format("over {} experts", of.experts); }
-  std::string operator()(const SlotMaskOf& of) const {
-    return fmt::format("{} experts x {} slots", of.experts, of.capacity);
-  }
-  std::string operator()(const sharding::Constraint& of) const {
-    std::string text = words(of.labels);
-    if (of.each_dim_alone) text += " each dim alone";
-    if (!of.peeled.empty()) {
-      text += fmt::format(" less {}{}", join(of.peeled, ", "),
-                          of.peeled_dims.empty() ? "" : " on dims " + words(of.peeled_dims));
-    }
-    return text;
-  }
-  std::string operator()(const ReshardOf& of) const { return std::string(name_of(of.kind)); }
-  std::string operator()(const StageStateOf& of) const { return fmt::format("{} stages", of.stages); }
-  std::string operator()(const RepeatOf& of) const { return fmt::format("x {} {}", of.count(), words(of.labels)); }
-  std::string operator()(const RegionOf& of) const { return of.strategy; }
-  std::string operator()(const GroupOf& of) const {
-    return fmt::format("{} devices{}{}", of.members, of.choices > 1 ? fmt::format(", {} choices", of.choices) : "",
-                       of.back ? ", back" : "");
-  }
-  std::string operator()(const SortSlotsOf& of) const { return of.limit > 0 ? fmt::format("at most {} rows", of.limit) : ""; }
-  std::string operator()(const GroupedMatmulOf& of) const { return of.transpose ? "transposed" : ""; }
+
+  const mesh::Mesh* mesh_;
 };
 
-std::string operands(const Node& node) {
-  std::vector<std::string> names;
-  for (const ValueId operand : node.operands) names.push_back(fmt::format("%{}", operand));
-  return names.empty() ? "" : " " + join(names, ", ");
+std::string attributes(const Node& node, const mesh::Mesh* mesh) {
+  const auto visitor = [&]<typename Of>(const Of& of) -> std::string {
+    if constexpr (std::is_same_v<Of, std::monostate>) {
+      return "";
+    } else if constexpr (std::is_same_v<Of, RegionOf>) {
+      return Words(of.written_for.get()).fields(of);
+    } else {
+      return Words(mesh).fields(of);
+    }
+  };
+  return std::visit(visitor, node.attributes);
 }
 
-void write(const Graph& graph, int depth, std::string& text) {
+std::string value_words(const Graph& graph, ValueId id, const mesh::Mesh* mesh) {
+  const Value& value = graph.value(id);
+  const bool lies = mesh != nullptr && value.spec != Spec{};
+  return fmt::format("%{}: {}{}{}", id, name_of(value.dtype), moesh::to_string(value.shape),
+                     lies ? " as " + Words(mesh)(value.spec) : "");
+}
+
+std::string references(const std::vector<ValueId>& ids) {
+  std::vector<std::string> all;
+  for (const ValueId id : ids) all.push_back(fmt::format("%{}", id));
+  return join(all, ", ");
+}
+
+void write(const Graph& graph, const mesh::Mesh* mesh, int depth, std::string& text) {
   const std::string indent(static_cast<std::size_t>(2 * depth), ' ');
   for (const Node& node : graph.nodes) {
-    std::vector<std::string> results;
-    for (const ValueId result : node.results) {
-      const Value& value = graph.value(result);
-      results.push_back(fmt::format("%{}: {}{}", result, name_of(value.dtype), moesh::to_string(value.shape)));
-    }
-    const std::string about = std::visit(Describe{}, node.attributes);
-    text += fmt::format("{}{} = {}{}{}{}  # {}\n", indent, join(results, ", "), name_of(node.op), operands(node),
-                        about.empty() ? "" : " ", about, node.path);
-    if (const Graph* body = body_of(node)) write(*body, depth + 1, text);
+    std::vector<std::string> made;
+    for (const ValueId result : node.results) made.push_back(value_words(graph, result, mesh));
+    text += fmt::format("{}{} = {}", indent, join(made, ", "), name_of(node.op));
+    for (const std::string& part : {references(node.operands), attributes(node, mesh)})
+      text += part.empty() ? "" : " " + part;
+    if (!node.tag.empty()) text += " tag " + node.tag;
+    text += "  # " + node.path + "\n";
+    const auto* region = std::get_if<RegionOf>(&node.attributes);
+    if (const Graph* body = body_of(node))
+      write(*body, region == nullptr ? mesh : region->written_for.get(), depth + 1, text);
   }
   std::vector<std::string> results;
-  for (const ValueId result : graph.results) results.push_back(fmt::format("%{}", result));
+  for (std::size_t i = 0; i < graph.results.size(); ++i) {
+    const bool has_name = i < graph.result_names.size();
+    results.push_back(fmt::format("%{}{}", graph.results[i], has_name ? " as " + graph.result_names[i] : ""));
+  }
   text += fmt::format("{}return {}\n", indent, join(results, ", "));
 }
 
 }  // namespace
 
-std::string to_text(const Graph& graph) {
+std::string to_text(const Graph& graph, const mesh::Mesh* mesh) {
   std::string text;
-  write(graph, 0, text);
+  if (mesh != nullptr) text += "mesh " + Words::mesh_words(*mesh) + "\n";
+  write(graph, mesh, 0, text);
   return text;
 }
 

@@ -1,4 +1,4 @@
-// A graph as text: one line a node, bodies indented below what repeats them.
+// A graph as text: one line a node, bodies indented below what repeats them; parse.h reads it back.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace moesh::graph {
 
-std::string to_text(const Graph& graph);
+// With a mesh, values say how they lie on it.
+std::string to_text(const Graph& graph, const mesh::Mesh* mesh = nullptr);
 
 struct GraphCounts {
   std::int64_t nodes = 0;

@@ -6,6 +6,8 @@
 namespace moesh::partition {
 namespace {
 
+using graph::Factor;
+using graph::kWhole;
 using sharding::AxisIndex;
 using sharding::AxisList;
 using sharding::holds;

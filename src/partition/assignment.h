@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "partition/factors.h"
+#include "graph/factors.h"
 #include "partition/price.h"
 #include "partition/wants.h"
 
@@ -24,7 +24,7 @@ struct Candidate {
 
 struct Question {
   const graph::Node& node;
-  OpFactors factors;
+  graph::OpFactors factors;
   std::vector<Candidate> operands;
   std::vector<Shape> result_shapes;
   std::vector<DType> result_dtypes;

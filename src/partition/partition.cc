@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "graph/facts.h"
 #include "graph/rewrite.h"
 #include "partition/agreement.h"
 #include "partition/assignment.h"
@@ -131,7 +132,7 @@ class Walk {
 
   void place(const Node& node) {
     path_ = node.path;
-    if (keeps_parameters(node.op)) trained_[at(node.results[0])] = trained_[at(node.operands[0])];
+    if (graph::facts_of(node.op).keeps_parameter) trained_[at(node.results[0])] = trained_[at(node.operands[0])];
     switch (node.op) {
       case Op::constraint: return place_constraint(node);
       case Op::repeat: return place_repeat(node);
@@ -141,10 +142,6 @@ class Walk {
                "ici_pipeline_parallelism=1");
       default: return place_op(node);
     }
-  }
-
-  static bool keeps_parameters(Op op) {
-    return op == Op::cast || op == Op::reshape || op == Op::transpose || op == Op::broadcast || op == Op::constraint;
   }
 
   // The same numbers as its operand, so the layouts that either exists in serve both. A partial sum waits until somebody reads
@@ -163,7 +160,7 @@ class Walk {
   }
 
   void place_op(const Node& node) {
-    Question question{node, factors_of(in_, node), {}, {}, {}, {}, {}};
+    Question question{node, graph::factors_of(in_, node), {}, {}, {}, {}, {}};
     question.factors.anywhere = question.factors.anywhere && work_.request.free_products;
     for (const ValueId id : node.operands) question.operands.push_back(candidate(id));
     for (const ValueId id : node.results) {
@@ -213,7 +210,7 @@ class Walk {
       for (const int dim : dims) key.push_back(static_cast<char>(dim));
       key.push_back('\xfc');
     };
-    for (const Factor& factor : question.factors.factors) key += fmt::format(",{}{}", factor.size, factor.even ? "e" : "");
+    for (const graph::Factor& factor : question.factors.factors) key += fmt::format(",{}{}", factor.size, factor.even ? "e" : "");
     for (std::size_t i = 0; i < question.operands.size(); ++i) {
       const Candidate& operand = question.operands[i];
       add_dims(question.factors.operands[i]);

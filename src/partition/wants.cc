@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/facts.h"
 #include "graph/rewrite.h"
-#include "partition/factors.h"
 
 namespace moesh::partition {
 namespace {
@@ -15,29 +15,6 @@ using graph::ValueId;
 using sharding::Spec;
 
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
-
-// Ops whose operands' dims go on in the result, so that what is wanted of it is wanted of them.
-bool keeps_dims(const Node& node) {
-  switch (node.op) {
-    case Op::unary:
-    case Op::binary:
-    case Op::cast:
-    case Op::broadcast:
-    case Op::reshape:
-    case Op::transpose:
-    case Op::slice:
-    case Op::concat:
-    case Op::pad:
-    case Op::cache_write:
-    case Op::softmax:
-    case Op::rms_norm:
-    case Op::rope:
-    case Op::unary_grad:
-    case Op::softmax_grad:
-    case Op::rms_norm_grad: return true;
-    default: return false;
-  }
-}
 
 class Finder {
  public:
@@ -74,21 +51,21 @@ class Finder {
       for (std::size_t i = 0; i < wanted.size(); ++i) ask(node.operands[i], wanted[i], false);
       return;
     }
-    if (request_.free_products || !keeps_dims(node) || !wants_[at(node.results[0])]) return;
+    if (request_.free_products || !graph::facts_of(node.op).keeps_dims || !wants_[at(node.results[0])]) return;
     const Spec& wanted = *wants_[at(node.results[0])];
     // Norms of rows in pieces are written out, see expand.h.
     if (node.op == Op::rms_norm) return ask(node.operands[0], wanted, false);
-    const OpFactors factors = factors_of(graph_, node);
+    const graph::OpFactors factors = graph::factors_of(graph_, node);
     for (std::size_t i = 0; i < node.operands.size(); ++i) pass_on(factors, wanted, i, node.operands[i]);
   }
 
-  void pass_on(const OpFactors& factors, const Spec& wanted, std::size_t operand, ValueId id) {
+  void pass_on(const graph::OpFactors& factors, const Spec& wanted, std::size_t operand, ValueId id) {
     Spec spec;
     for (const int factor : factors.operands[operand]) {
       sharding::AxisList axes;
       const auto& dims = factors.results[0];
       const auto dim = std::find(dims.begin(), dims.end(), factor);
-      if (factor != kWhole && dim != dims.end()) axes = wanted.dims[static_cast<std::size_t>(dim - dims.begin())];
+      if (factor != graph::kWhole && dim != dims.end()) axes = wanted.dims[static_cast<std::size_t>(dim - dims.begin())];
       spec.dims.push_back(std::move(axes));
     }
     ask(id, std::move(spec), false);

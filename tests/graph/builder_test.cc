@@ -73,7 +73,7 @@ TEST(Builder, RefusesShapesThatDoNotFit) {
             }),
             "broadcast: broadcast to [2, 5] does not fit operands of shapes [2, 6]");
   EXPECT_NE(message_of([&] { broadcast(x, {2, 6}, {0}); }), "no error");
-  EXPECT_EQ(message_of([&] { slice(x, 1, 4, 3); }), "slice: [4, 7) of dim 1 does not fit operands of shapes [2, 6]");
+  EXPECT_EQ(message_of([&] { slice(x, 1, 4, 3); }), "slice: 3 elements of dim 1 from 4 on does not fit operands of shapes [2, 6]");
   EXPECT_NE(message_of([&] { slice(x, 1, -1, 3); }), "no error");
   EXPECT_EQ(message_of([&] {
               concat({x, input(builder, {3, 6})}, 1);
@@ -158,18 +158,18 @@ TEST(Print, WritesALineAValueAndIndentsBodies) {
   x = repeated(builder, x, layer)[0];
   builder.mark_result(unary(Unary::clamp, scale(x, 0.5), -1, 1));
   EXPECT_EQ(to_text(builder.graph()),
-            "%0: float32[2, 4] = input (batch, -)  # tokens\n"
+            "%0: float32[2, 4] = input labels=(batch, -)  # tokens\n"
             "%1: bfloat16[2, 4] = cast %0  # cast\n"
-            "%2: bfloat16[2, 4] = constraint %1 (batch, -) each dim alone less expert on dims [0]  # laid\n"
+            "%2: bfloat16[2, 4] = constraint %1 labels=(batch, -) each_dim_alone=true peeled=(expert) peeled_dims=[0]  # laid\n"
             "%3: float32[2, 4] = cast %2  # cast\n"
-            "%4: float32[4, 3, 4] = parameter (in, layers, out)  # layers/w\n"
-            "%5: float32[2, 4] = repeat %3, %4 x 3 (layers)  # layers\n"
-            "  %0: float32[2, 4] = input (-, -)  # layers/carried0\n"
-            "  %1: float32[4, 4] = input (in, out)  # layers/w\n"
-            "  %2: float32[2, 4] = einsum %0, %1 bm,mn->bn  # layers/y\n"
+            "%4: float32[4, 3, 4] = parameter labels=(in, layers, out)  # layers/w\n"
+            "%5: float32[2, 4] = repeat %3, %4 sizes=[3] labels=(layers) carried=1 slices=[1]  # layers\n"
+            "  %0: float32[2, 4] = input labels=(-, -)  # layers/carried0\n"
+            "  %1: float32[4, 4] = input labels=(in, out)  # layers/w\n"
+            "  %2: float32[2, 4] = einsum %0, %1 equation=\"bm,mn->bn\"  # layers/y\n"
             "  return %2\n"
-            "%6: float32[2, 4] = unary %5 scale 0.5  # scale\n"
-            "%7: float32[2, 4] = unary %6 clamp [-1, 1]  # clamp\n"
+            "%6: float32[2, 4] = unary %5 function=scale a=0.5  # scale\n"
+            "%7: float32[2, 4] = unary %6 function=clamp a=-1 b=1  # clamp\n"
             "return %7\n");
 }
 
@@ -196,15 +196,15 @@ TEST(Builder, KeepsWhatLayersChange) {
     return add(h, state);
   })[0], "out");
   EXPECT_EQ(to_text(builder.graph()),
-            "%0: float32[2, 4] = input (-, -)  # x\n"
-            "%1: float32[3, 2, 4] = input (layers, batch, -)  # layers/state\n"
-            "%2: float32[2, 4], %3: float32[3, 2, 4] = repeat %0, %1 x 3 (layers)  # layers\n"
-            "  %0: float32[2, 4] = input (-, -)  # layers/carried0\n"
-            "  %1: float32[2, 4] = input (batch, -)  # layers/state\n"
-            "  %2: float32[2, 4] = binary %1, %0 add  # layers/add\n"
-            "  %3: float32[2, 4] = binary %0, %1 add  # layers/add\n"
+            "%0: float32[2, 4] = input labels=(-, -)  # x\n"
+            "%1: float32[3, 2, 4] = input labels=(layers, batch, -)  # layers/state\n"
+            "%2: float32[2, 4], %3: float32[3, 2, 4] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 slices=[0] stacks=[0]  # layers\n"
+            "  %0: float32[2, 4] = input labels=(-, -)  # layers/carried0\n"
+            "  %1: float32[2, 4] = input labels=(batch, -)  # layers/state\n"
+            "  %2: float32[2, 4] = binary %1, %0 function=add  # layers/add\n"
+            "  %3: float32[2, 4] = binary %0, %1 function=add  # layers/add\n"
             "  return %3, %2\n"
-            "return %3, %2\n");
+            "return %3 as layers/state, %2 as out\n");
   EXPECT_EQ(builder.graph().result_names, (std::vector<std::string>{"layers/state", "out"}));
 }
 

@@ -144,20 +144,23 @@ TEST(Models, WriteEqualLayersOnce) {
 std::vector<std::string> attentions(const std::string& request) {
   std::vector<std::string> found;
   for (const std::string& line : split(graph::to_text(session(request).graph), '\n')) {
-    if (line.find(" = attention ") != std::string::npos) found.push_back(line.substr(line.find("causal")));
+    if (line.find(" = attention ") == std::string::npos) continue;
+    const std::size_t window = line.find("window=");
+    const std::string seen = window == std::string::npos ? "all" : line.substr(window, line.find(' ', window) - window);
+    found.push_back(seen + line.substr(line.find("  # ")));
   }
   return found;
 }
 
 TEST(Models, AlternateWindowedAndFullAttentionInGptOss) {
   EXPECT_EQ(attentions("model_name=gpt-oss-20b"),
-            (std::vector<std::string>{"causal, window 128  # decoder/layers/layers_0/GptOssAttention/attention_op",
-                                      "causal  # decoder/layers/layers_1/GptOssAttention/attention_op"}));
+            (std::vector<std::string>{"window=128  # decoder/layers/layers_0/GptOssAttention/attention_op",
+                                      "all  # decoder/layers/layers_1/GptOssAttention/attention_op"}));
   EXPECT_EQ(attentions("model_name=gpt-oss-20b scan_layers=false override_model_config=true base_num_decoder_layers=4"),
-            (std::vector<std::string>{"causal, window 128  # decoder/layers_0/GptOssAttention/attention_op",
-                                      "causal  # decoder/layers_1/GptOssAttention/attention_op",
-                                      "causal, window 128  # decoder/layers_2/GptOssAttention/attention_op",
-                                      "causal  # decoder/layers_3/GptOssAttention/attention_op"}));
+            (std::vector<std::string>{"window=128  # decoder/layers_0/GptOssAttention/attention_op",
+                                      "all  # decoder/layers_1/GptOssAttention/attention_op",
+                                      "window=128  # decoder/layers_2/GptOssAttention/attention_op",
+                                      "all  # decoder/layers_3/GptOssAttention/attention_op"}));
 }
 
 TEST(Models, NameParametersAsTheReferenceDoes) {

@@ -1,4 +1,6 @@
 // shard_mode=explicit takes the layouts that the operands have, and names the op whose operands disagree.
+#include <functional>
+
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
@@ -123,24 +125,28 @@ TEST(Explicit, TakesUnevenBlocksThatAnyOperandHas) {
   EXPECT_EQ(message_of([&] { step_of(request); }), "no error");
 }
 
-// What partitioning over two axes says of a graph with one op, made of x[8, 8] and order[8].
-std::string message_about(graph::Op op) {
+// What partitioning over two axes says of a graph with one op on x[8, 8] and counts[8].
+std::string message_about(const std::function<Tensor(Tensor x, Tensor counts)>& op) {
   Builder builder;
   const Tensor x = builder.input("x", {8, 8}, DType::float32, {"", ""});
-  const Tensor order = builder.input("order", {8}, DType::int32, {""});
-  builder.mark_result(builder.add_one(op, "made", {x, order}, {}, {8, 8}, DType::float32));
+  const Tensor counts = builder.input("counts", {8}, DType::int32, {""});
+  builder.mark_result(op(x, counts));
   const graph::Graph graph = builder.take();
   const PartitionRequest request{two_axes(), mesh::find_topology("cpu-4", 1), kRules, false, false};
   return message_of([&] { partition(graph, {{{{}, {}}, {}}, {{{}}, {}}}, {std::nullopt}, request); });
 }
 
 TEST(Partition, SaysWhatRunsOnOneDeviceOnly) {
-  EXPECT_EQ(message_about(graph::Op::stage_state),
+  EXPECT_EQ(message_about([](Tensor x, Tensor) {
+              return x.builder->add_one(graph::Op::stage_state, "made", {x}, graph::StageStateOf{1}, {8, 8}, DType::float32);
+            }),
             "made: the stages of a pipeline run on one device so far, this mesh has 4\n  fix: ici_pipeline_parallelism=1");
 }
 
 TEST(Partition, SaysWhatCannotBeSpread) {
-  const std::string said = message_about(graph::Op::fetch_rows);
+  const std::string said = message_about([](Tensor x, Tensor counts) {
+    return x.builder->add_one(graph::Op::fetch_rows, "made", {x, counts, counts}, graph::GroupOf{}, {8, 8}, DType::float32);
+  });
   EXPECT_NE(said.find("fetch_rows cannot be spread over devices yet"), std::string::npos) << said;
 }
 

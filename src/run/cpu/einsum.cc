@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/equation.h"
 #include "run/cpu/gemm.h"
 #include "run/cpu/kernels.h"
 
@@ -31,12 +32,8 @@ struct Terms {
 };
 
 Terms parse(const std::string& equation, const KernelCall& call) {
-  const std::size_t comma = equation.find(',');
-  const std::size_t arrow = equation.find("->");
-  assert(comma != std::string::npos && arrow != std::string::npos && comma < arrow);
-  return {{equation.substr(0, comma), &call.operands[0]},
-          {equation.substr(comma + 1, arrow - comma - 1), &call.operands[1]},
-          {equation.substr(arrow + 2), &call.results[0]}};
+  const graph::Equation letters = graph::parse_equation(equation);
+  return {{letters.a, &call.operands[0]}, {letters.b, &call.operands[1]}, {letters.result, &call.results[0]}};
 }
 
 // The letters of one term that stand in the second and not in the third.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/equation.h"
 #include "run/cpu/element.h"
 #include "run/plain/plain.h"
 
@@ -35,13 +36,10 @@ struct Loops {
 };
 
 Loops loops_of(const KernelCall& call) {
-  const std::string& text = std::get<graph::EinsumOf>(call.attributes).equation;
-  const std::size_t comma = text.find(',');
-  const std::size_t arrow = text.find("->");
-  const std::string out = text.substr(arrow + 2);
+  const auto [a, b, out] = graph::parse_equation(std::get<graph::EinsumOf>(call.attributes).equation);
   std::map<char, Letter> all;
-  place(text.substr(0, comma), call.operands[0].shape, all, &Letter::a);
-  place(text.substr(comma + 1, arrow - comma - 1), call.operands[1].shape, all, &Letter::b);
+  place(a, call.operands[0].shape, all, &Letter::a);
+  place(b, call.operands[1].shape, all, &Letter::b);
   place(out, call.results[0].shape, all, &Letter::out);
   Loops loops;
   for (const char letter : out) loops.outer.push_back(all[letter]);

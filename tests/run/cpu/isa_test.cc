@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "graph/facts.h"
 #include "run/cpu/simd.h"
 #include "tests/support.h"
 
@@ -64,7 +65,7 @@ TEST(Table, HasAKernelForEveryOpThatHasAPlainOne) {
   const std::set<Op> plain_serves{Op::expert_load, Op::device_index,  Op::gather,       Op::all_sum,
                                   Op::own_once,    Op::plan_exchange, Op::exchange_rows, Op::slots};
   EXPECT_EQ(find_cpu_kernel(Op::constraint), nullptr);
-  for (int op = 0; op <= static_cast<int>(Op::sgd_update); ++op) {
+  for (int op = 0; op < graph::kOps; ++op) {
     const Op of = static_cast<Op>(op);
     const bool is_plain_enough = plain_serves.contains(of);
     const bool has_cpu = find_cpu_kernel(of) != nullptr, has_plain = plain::find_kernel(of) != nullptr;

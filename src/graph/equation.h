@@ -1,0 +1,19 @@
+// The equation of an einsum: letters name the dims of two operands and of the result.
+#pragma once
+
+#include <string>
+
+namespace moesh::graph {
+
+struct Equation {
+  std::string a, b, result;
+
+  std::string text() const { return a + "," + b + "->" + result; }
+};
+
+// Letters, a comma, letters, "->", and letters of these, none twice in a term.
+bool is_equation(const std::string& text);
+
+Equation parse_equation(const std::string& text);  // "bsm,mh->bsh"
+
+}  // namespace moesh::graph

@@ -1,0 +1,106 @@
+#include "graph/facts.h"
+
+#include <cassert>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/table.h"
+
+namespace moesh::graph {
+
+const OpFacts& facts_of(Op op) {
+  switch (op) {
+    case Op::input: return ops::kInput;
+    case Op::parameter: return ops::kParameter;
+    case Op::einsum: return ops::kEinsum;
+    case Op::unary: return ops::kUnary;
+    case Op::binary: return ops::kBinary;
+    case Op::cast: return ops::kCast;
+    case Op::broadcast: return ops::kBroadcast;
+    case Op::reduce: return ops::kReduce;
+    case Op::reshape: return ops::kReshape;
+    case Op::transpose: return ops::kTranspose;
+    case Op::slice: return ops::kSlice;
+    case Op::concat: return ops::kConcat;
+    case Op::pad: return ops::kPad;
+    case Op::fill: return ops::kFill;
+    case Op::softmax: return ops::kSoftmax;
+    case Op::rms_norm: return ops::kRmsNorm;
+    case Op::rope: return ops::kRope;
+    case Op::attention: return ops::kAttention;
+    case Op::cache_write: return ops::kCacheWrite;
+    case Op::embed: return ops::kEmbed;
+    case Op::cross_entropy: return ops::kCrossEntropy;
+    case Op::random_scores: return ops::kRandomScores;
+    case Op::top_k: return ops::kTopK;
+    case Op::spread: return ops::kSpread;
+    case Op::slot_mask: return ops::kSlotMask;
+    case Op::slots: return ops::kSlots;
+    case Op::fill_slots: return ops::kFillSlots;
+    case Op::empty_slots: return ops::kEmptySlots;
+    case Op::slot_products: return ops::kSlotProducts;
+    case Op::expert_load: return ops::kExpertLoad;
+    case Op::grouped_matmul: return ops::kGroupedMatmul;
+    case Op::grouped_bias: return ops::kGroupedBias;
+    case Op::constraint: return ops::kConstraint;
+    case Op::stage_state: return ops::kStageState;
+    case Op::repeat: return ops::kRepeat;
+    case Op::region: return ops::kRegion;
+    case Op::reshard: return ops::kReshard;
+    case Op::vocab_scores: return ops::kVocabScores;
+    case Op::cross_entropy_of_scores: return ops::kCrossEntropyOfScores;
+    case Op::device_index: return ops::kDeviceIndex;
+    case Op::gather: return ops::kGather;
+    case Op::all_sum: return ops::kAllSum;
+    case Op::own_once: return ops::kOwnOnce;
+    case Op::sort_slots: return ops::kSortSlots;
+    case Op::fetch_rows: return ops::kFetchRows;
+    case Op::return_rows: return ops::kReturnRows;
+    case Op::plan_exchange: return ops::kPlanExchange;
+    case Op::exchange_rows: return ops::kExchangeRows;
+    case Op::unary_grad: return ops::kUnaryGrad;
+    case Op::softmax_grad: return ops::kSoftmaxGrad;
+    case Op::rms_norm_grad: return ops::kRmsNormGrad;
+    case Op::attention_grad: return ops::kAttentionGrad;
+    case Op::embed_grad: return ops::kEmbedGrad;
+    case Op::cross_entropy_grad: return ops::kCrossEntropyGrad;
+    case Op::top_k_grad: return ops::kTopKGrad;
+    case Op::spread_grad: return ops::kSpreadGrad;
+    case Op::grouped_outer: return ops::kGroupedOuter;
+    case Op::grouped_sum: return ops::kGroupedSum;
+    case Op::weighted_rows_grad: return ops::kWeightedRowsGrad;
+    case Op::sum_squares: return ops::kSumSquares;
+    case Op::adam_update: return ops::kAdamUpdate;
+    case Op::sgd_update: return ops::kSgdUpdate;
+  }
+  assert(false && "no op");
+  return ops::kInput;
+}
+
+std::string problem_of(const NodeView& view) {
+  const OpFacts& facts = facts_of(view.node.op);
+  const bool counts_fit = facts.takes.hold(view.operands()) && facts.gives.hold(view.results());
+  if (!counts_fit || facts.attributes().index() != view.node.attributes.index()) return std::string(facts.name);
+  return facts.shapes(view);
+}
+
+std::string_view name_of(Op op) { return facts_of(op).name; }
+
+std::vector<Tensor> Vjp::grad(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& like) const {
+  std::vector<std::pair<Shape, DType>> shapes;
+  for (const Tensor& tensor : like) shapes.emplace_back(tensor.shape(), tensor.dtype());
+  return builder.add(op, "", inputs, node.attributes, shapes);
+}
+
+OpFactors factors_of(const Graph& graph, const Node& node) {
+  const FactorRule rule = facts_of(node.op).factors;
+  if (rule == nullptr) fail(fmt::format("{} cannot be spread over devices yet", name_of(node.op)), node.path);
+  const NodeView view{graph, node};
+  FactorTable table(view);
+  rule(view, table);
+  return table.take();
+}
+
+}  // namespace moesh::graph

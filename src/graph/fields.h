@@ -1,0 +1,150 @@
+// The fields of what an op does beyond its name, each with the word that stands for it in print: printing and reading
+// both go by this list. A number at its default is not printed.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <tuple>
+
+#include "graph/graph.h"
+
+namespace moesh::graph {
+
+template <typename Of, typename T>
+struct Field {
+  std::string_view name;
+  T Of::*member;
+};
+template <typename Of, typename T>
+Field(std::string_view, T Of::*) -> Field<Of, T>;
+
+inline bool operator==(const Initializer& a, const Initializer& b) {
+  return a.kind == b.kind && a.fan_in == b.fan_in && a.divisor == b.divisor;
+}
+
+constexpr auto fields_of(const Initializer*) {
+  return std::tuple{Field{"kind", &Initializer::kind}, Field{"fan_in", &Initializer::fan_in},
+                    Field{"divisor", &Initializer::divisor}};
+}
+constexpr auto fields_of(const ParameterOf*) {
+  return std::tuple{Field{"labels", &ParameterOf::labels}, Field{"starts", &ParameterOf::initializer}};
+}
+constexpr auto fields_of(const InputOf*) { return std::tuple{Field{"labels", &InputOf::labels}}; }
+constexpr auto fields_of(const EinsumOf*) { return std::tuple{Field{"equation", &EinsumOf::equation}}; }
+constexpr auto fields_of(const UnaryOf*) {
+  return std::tuple{Field{"function", &UnaryOf::function}, Field{"a", &UnaryOf::a}, Field{"b", &UnaryOf::b}};
+}
+constexpr auto fields_of(const BinaryOf*) { return std::tuple{Field{"function", &BinaryOf::function}}; }
+constexpr auto fields_of(const BroadcastOf*) { return std::tuple{Field{"dims", &BroadcastOf::dims}}; }
+constexpr auto fields_of(const ReduceOf*) {
+  return std::tuple{Field{"function", &ReduceOf::function}, Field{"dims", &ReduceOf::dims}};
+}
+constexpr auto fields_of(const TransposeOf*) { return std::tuple{Field{"order", &TransposeOf::order}}; }
+constexpr auto fields_of(const SliceOf*) {
+  return std::tuple{Field{"dim", &SliceOf::dim}, Field{"begin", &SliceOf::begin}, Field{"size", &SliceOf::size}};
+}
+constexpr auto fields_of(const ConcatOf*) { return std::tuple{Field{"dim", &ConcatOf::dim}}; }
+constexpr auto fields_of(const PadOf*) {
+  return std::tuple{Field{"dim", &PadOf::dim}, Field{"before", &PadOf::before}, Field{"after", &PadOf::after}};
+}
+constexpr auto fields_of(const FillOf*) { return std::tuple{Field{"value", &FillOf::value}}; }
+constexpr auto fields_of(const AdamOf*) {
+  return std::tuple{Field{"beta1", &AdamOf::beta1},
+                    Field{"beta2", &AdamOf::beta2},
+                    Field{"mu_decay", &AdamOf::mu_decay},
+                    Field{"nu_decay", &AdamOf::nu_decay},
+                    Field{"epsilon", &AdamOf::epsilon},
+                    Field{"epsilon_root", &AdamOf::epsilon_root},
+                    Field{"weight_decay", &AdamOf::weight_decay},
+                    Field{"nesterov", &AdamOf::nesterov},
+                    Field{"pax", &AdamOf::pax}};
+}
+constexpr auto fields_of(const SgdOf*) { return std::tuple{Field{"weight_decay", &SgdOf::weight_decay}}; }
+constexpr auto fields_of(const RmsNormOf*) { return std::tuple{Field{"epsilon", &RmsNormOf::epsilon}}; }
+constexpr auto fields_of(const RopeOf*) {
+  return std::tuple{Field{"kind", &RopeOf::kind},
+                    Field{"interleave", &RopeOf::interleave},
+                    Field{"min_timescale", &RopeOf::min_timescale},
+                    Field{"max_timescale", &RopeOf::max_timescale},
+                    Field{"linear_scaling", &RopeOf::linear_scaling},
+                    Field{"factor", &RopeOf::factor},
+                    Field{"beta_fast", &RopeOf::beta_fast},
+                    Field{"beta_slow", &RopeOf::beta_slow},
+                    Field{"original_max_positions", &RopeOf::original_max_positions},
+                    Field{"truncate", &RopeOf::truncate},
+                    Field{"attention_scaling", &RopeOf::attention_scaling},
+                    Field{"inverse", &RopeOf::inverse}};
+}
+constexpr auto fields_of(const AttentionOf*) {
+  return std::tuple{Field{"window", &AttentionOf::window}, Field{"score_scale", &AttentionOf::score_scale},
+                    Field{"soft_cap", &AttentionOf::soft_cap}, Field{"float32_scores", &AttentionOf::float32_scores},
+                    Field{"float32_softmax", &AttentionOf::float32_softmax}};
+}
+constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }
+constexpr auto fields_of(const TopKOf*) {
+  return std::tuple{Field{"k", &TopKOf::k},
+                    Field{"weights", &TopKOf::weights},
+                    Field{"normalize", &TopKOf::normalize},
+                    Field{"normalize_epsilon", &TopKOf::normalize_epsilon},
+                    Field{"scale", &TopKOf::scale},
+                    Field{"groups", &TopKOf::groups},
+                    Field{"chosen_groups", &TopKOf::chosen_groups},
+                    Field{"group_score_terms", &TopKOf::group_score_terms}};
+}
+constexpr auto fields_of(const DrawOf*) {
+  return std::tuple{Field{"experts", &DrawOf::experts}, Field{"skew", &DrawOf::skew}};
+}
+constexpr auto fields_of(const SpreadOf*) { return std::tuple{Field{"experts", &SpreadOf::experts}}; }
+constexpr auto fields_of(const SlotMaskOf*) {
+  return std::tuple{Field{"experts", &SlotMaskOf::experts}, Field{"capacity", &SlotMaskOf::capacity}};
+}
+constexpr auto fields_of(const ConstraintOf*) {
+  return std::tuple{Field{"labels", &ConstraintOf::labels}, Field{"each_dim_alone", &ConstraintOf::each_dim_alone},
+                    Field{"peeled", &ConstraintOf::peeled}, Field{"peeled_dims", &ConstraintOf::peeled_dims},
+                    Field{"stage_as_data", &ConstraintOf::stage_as_data}};
+}
+constexpr auto fields_of(const StageStateOf*) { return std::tuple{Field{"stages", &StageStateOf::stages}}; }
+// Bodies are printed below their node.
+constexpr auto fields_of(const RepeatOf*) {
+  return std::tuple{Field{"sizes", &RepeatOf::sizes},     Field{"labels", &RepeatOf::labels},
+                    Field{"carried", &RepeatOf::carried}, Field{"shared", &RepeatOf::shared},
+                    Field{"slices", &RepeatOf::slices},   Field{"stacks", &RepeatOf::stacks},
+                    Field{"reverse", &RepeatOf::reverse}, Field{"saved", &RepeatOf::saved}};
+}
+constexpr auto fields_of(const RegionOf*) {
+  return std::tuple{Field{"strategy", &RegionOf::strategy}, Field{"mesh", &RegionOf::written_for},
+                    Field{"operands", &RegionOf::operands}, Field{"results", &RegionOf::results}, Field{"saved", &RegionOf::saved}};
+}
+constexpr auto fields_of(const GroupedMatmulOf*) { return std::tuple{Field{"transpose", &GroupedMatmulOf::transpose}}; }
+constexpr auto fields_of(const ReshardOf*) {
+  return std::tuple{Field{"kind", &ReshardOf::kind}, Field{"axes", &ReshardOf::axes}, Field{"from", &ReshardOf::from},
+                    Field{"to", &ReshardOf::to}};
+}
+constexpr auto fields_of(const GroupOf*) {
+  return std::tuple{Field{"axes", &GroupOf::axes}, Field{"members", &GroupOf::members},
+                    Field{"choices", &GroupOf::choices}, Field{"back", &GroupOf::back}};
+}
+constexpr auto fields_of(const SortSlotsOf*) { return std::tuple{Field{"limit", &SortSlotsOf::limit}}; }
+
+// The words of enumerations, in their order.
+constexpr auto words_of(const Initializer::Kind*) {
+  return std::array<std::string_view, 4>{"zeros", "ones", "normal", "fan_in"};
+}
+constexpr auto words_of(const Unary*) {
+  return std::array<std::string_view, 10>{"silu",  "sigmoid", "gelu",  "relu",  "identity",
+                                          "scale", "offset",  "clamp", "rsqrt", "minimum"};
+}
+constexpr auto words_of(const Binary*) {
+  return std::array<std::string_view, 4>{"add", "subtract", "multiply", "divide"};
+}
+constexpr auto words_of(const Reduction*) { return std::array<std::string_view, 1>{"sum"}; }
+constexpr auto words_of(const RopeOf::Kind*) { return std::array<std::string_view, 3>{"standard", "llama3", "yarn"}; }
+constexpr auto words_of(const TopKOf::Weights*) {
+  return std::array<std::string_view, 2>{"softmax_of_chosen", "chosen"};
+}
+constexpr auto words_of(const ReshardOf::Kind*) {
+  return std::array<std::string_view, 6>{"slice",          "all-gather", "all-to-all",
+                                         "reduce-scatter", "all-reduce", "permute"};
+}
+
+}  // namespace moesh::graph

@@ -1,0 +1,135 @@
+// Attention, and the caches of keys and values that it reads when tokens are made one by one.
+// Shape suffixes: B rows, S queries, T keys, H heads, D a head's width.
+#include "graph/ops/ops.h"
+#include "graph/ops/table.h"
+
+namespace moesh::graph::ops {
+namespace {
+
+// query, key, value, order and segments [of the queries, and the same two of the keys] [, sinks].
+struct Inputs {
+  std::size_t count;
+
+  bool has_key_tokens() const { return count >= 7; }
+  bool has_sinks() const { return count == 6 || count == 8; }
+};
+
+bool inputs_fit(const NodeView& v, Inputs inputs) {
+  const Shape& q = v.operand(0).shape;
+  const Shape& k = v.operand(1).shape;
+  const Shape& value = v.operand(2).shape;
+  if (q.size() != 4 || k.size() != 4 || value.size() != 4) return false;
+  const bool heads_fit = k[2] > 0 && q[2] % k[2] == 0 && value[2] == k[2];
+  if (!heads_fit || k[0] != q[0] || q[3] != k[3] || Shape{value[0], value[1]} != Shape{k[0], k[1]}) return false;
+  for (std::size_t i = 3; i < 5; ++i) {
+    if (v.operand(i).shape != Shape{q[0], q[1]}) return false;
+  }
+  for (std::size_t i = 5; inputs.has_key_tokens() && i < 7; ++i) {
+    if (v.operand(i).shape != Shape{k[0], k[1]}) return false;
+  }
+  return !inputs.has_sinks() || v.operand(inputs.count - 1).shape == Shape{q[2]};
+}
+
+bool is_output(const NodeView& v, const Value& out) {
+  const Shape& q = v.operand(0).shape;
+  return out.shape == Shape{q[0], q[1], q[2], v.operand(2).shape[3]} && out.dtype == v.operand(0).dtype;
+}
+
+std::string attention_shapes(const NodeView& v) {
+  return inputs_fit(v, {v.operands()}) && is_output(v, v.result(0))
+             ? ""
+             : "queries [B, S, H, D], keys and values [B, T, H, D], tokens [B, S]";
+}
+
+std::string attention_grad_shapes(const NodeView& v) {
+  const Inputs inputs{v.operands() - 1};
+  const bool fits = inputs_fit(v, inputs) && is_output(v, v.operand(inputs.count)) &&
+                    v.results() == (inputs.has_sinks() ? 4u : 3u) && is_like(v.operand(0), v.result(0)) &&
+                    is_like(v.operand(1), v.result(1)) && is_like(v.operand(2), v.result(2));
+  return fits ? "" : "what attention takes, and its cotangent";
+}
+
+// Queries may be spread along their length, each device reading all keys; heads as far as the key heads go.
+void spread_dims(const NodeView& v, Inputs inputs, bool backward, FactorTable& table) {
+  const Shape& q = v.operand(0).shape;
+  const Shape& k = v.operand(1).shape;
+  const int b = table.factor(q[0]);
+  const int s = table.factor(q[1]);
+  const bool one_key_head = k[2] == 1;  // that all heads read, wherever they are
+  const int h = table.factor(one_key_head ? q[2] : k[2], true);
+  const std::vector<int> queries{b, s, h, kWhole};
+  const std::vector<int> keys{b, kWhole, one_key_head ? kWhole : h, kWhole};
+  table.takes(queries).takes(keys).takes(keys).takes({b, s}).takes({b, s});
+  if (inputs.has_key_tokens()) table.takes({b, kWhole}).takes({b, kWhole});
+  if (inputs.has_sinks()) table.takes({h});
+  if (backward) {
+    table.takes(queries).gives(queries).gives(keys).gives(keys);
+    if (inputs.has_sinks()) table.gives({h});
+  } else {
+    table.gives(queries);
+  }
+  const double group = static_cast<double>(q[2]) / static_cast<double>(k[2]);
+  const auto width = static_cast<double>(q[3] + v.operand(2).shape[3]);
+  table.flops((backward ? 5.0 : 2.0) * group * static_cast<double>(k[1]) * width);
+}
+
+void attention_factors(const NodeView& v, FactorTable& table) { spread_dims(v, {v.operands()}, false, table); }
+void attention_grad_factors(const NodeView& v, FactorTable& table) { spread_dims(v, {v.operands() - 1}, true, table); }
+
+std::vector<Tensor> attention_gradient(const Vjp& v) {
+  const bool sinks = Inputs{v.operands.size()}.has_sinks();
+  std::vector<Tensor> inputs = v.operands;
+  inputs.push_back(v.dy());
+  std::vector<Tensor> like(v.operands.begin(), v.operands.begin() + 3);
+  if (sinks) like.push_back(v.operands.back());
+  std::vector<Tensor> made = v.grad(Op::attention_grad, inputs, like);
+  std::vector<Tensor> cotangents(v.operands.size());
+  for (std::size_t i = 0; i < 3; ++i) cotangents[i] = made[i];
+  if (sinks) cotangents.back() = made.back();
+  return cotangents;
+}
+
+std::string cache_write_shapes(const NodeView& v) {
+  const std::string wanted = "a cache [B, T, ...] with rows [B, S, ...] and slots [B, S]";
+  const Shape& cache = v.operand(0).shape;
+  Shape rows = v.operand(1).shape;
+  if (cache.size() < 2 || rows.size() != cache.size()) return wanted;
+  const Shape tokens = first_sizes(rows, 2);
+  rows[1] = cache[1];
+  const bool fits = rows == cache && v.operand(2).shape == tokens && v.operand(1).dtype == v.operand(0).dtype &&
+                    is_like(v.operand(0), v.result(0));
+  return fits ? "" : wanted;
+}
+
+// Slots and the new tokens are whole; the batch and what a token has may be spread.
+void cache_write_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> cache = table.own_but(v.operand(0).shape, {1});
+  table.takes(cache).takes(cache).takes({cache[0], kWhole}).gives(cache).in_place();
+}
+
+}  // namespace
+
+const OpFacts kAttention{.name = "attention",
+                         .attributes = blank<AttentionOf>,
+                         .takes = {5, 8},
+                         .gives = {1},
+                         .shapes = attention_shapes,
+                         .factors = attention_factors,
+                         .gradient = attention_gradient};
+const OpFacts kAttentionGrad{.name = "attention_grad",
+                             .attributes = blank<AttentionOf>,
+                             .takes = {6, 9},
+                             .gives = {3, 4},
+                             .shapes = attention_grad_shapes,
+                             .factors = attention_grad_factors,
+                             .gradient = kNoGradient};
+const OpFacts kCacheWrite{.name = "cache_write",
+                          .attributes = blank<std::monostate>,
+                          .takes = {3},
+                          .gives = {1},
+                          .shapes = cache_write_shapes,
+                          .factors = cache_write_factors,
+                          .gradient = kNoGradient,
+                          .keeps_dims = true};
+
+}  // namespace moesh::graph::ops

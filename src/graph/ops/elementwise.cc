@@ -1,0 +1,110 @@
+// Each element alone.
+#include "graph/ops/ops.h"
+#include "graph/ops/table.h"
+
+namespace moesh::graph::ops {
+namespace {
+
+std::string unary_shapes(const NodeView& v) {
+  return all_like(v, v.operand(0)) ? "" : std::string(name_of(v.of<UnaryOf>().function));
+}
+
+void unary_factors(const NodeView& v, FactorTable& table) {
+  table.alike(table.own(v.result(0).shape));
+  if (v.of<UnaryOf>().function == Unary::scale) table.linear_in({0});
+}
+
+std::vector<Tensor> unary_gradient(const Vjp& v) {
+  const UnaryOf& of = v.of<UnaryOf>();
+  if (of.function == Unary::scale) return {scale(v.dy(), of.a)};
+  if (of.function == Unary::offset) return {v.dy()};
+  return v.grad(Op::unary_grad, {v.operands[0], v.dy()}, {v.operands[0]});
+}
+
+std::string unary_grad_shapes(const NodeView& v) {
+  return all_like(v, v.operand(0)) ? "" : "a value and its cotangent";
+}
+
+void unary_grad_factors(const NodeView& v, FactorTable& table) {
+  table.alike(table.own(v.result(0).shape)).linear_in({1});
+}
+
+std::string binary_shapes(const NodeView& v) {
+  return all_like(v, v.operand(0)) ? "" : std::string(name_of(v.of<BinaryOf>().function));
+}
+
+void binary_factors(const NodeView& v, FactorTable& table) {
+  table.alike(table.own(v.result(0).shape));
+  switch (v.of<BinaryOf>().function) {
+    case Binary::add:
+    case Binary::subtract: table.linear_together(); break;
+    case Binary::multiply: table.linear_in({0, 1}); break;
+    case Binary::divide: table.linear_in({0}); break;
+  }
+}
+
+std::vector<Tensor> binary_gradient(const Vjp& v) {
+  const Tensor& a = v.operands[0];
+  const Tensor& b = v.operands[1];
+  switch (v.of<BinaryOf>().function) {
+    case Binary::add: return {v.dy(), v.dy()};
+    case Binary::subtract: return {v.dy(), scale(v.dy(), -1)};
+    case Binary::multiply: return {multiply(v.dy(), b), multiply(v.dy(), a)};
+    case Binary::divide: {
+      const Tensor by_b = binary(Binary::divide, v.dy(), b);
+      return {by_b, scale(multiply(by_b, v.results[0]), -1)};
+    }
+  }
+  return {};
+}
+
+std::string cast_shapes(const NodeView& v) { return v.operand(0).shape == v.result(0).shape ? "" : "a cast"; }
+
+// Parts that are rounded to a narrower type each add up to less than their rounded sum.
+void cast_factors(const NodeView& v, FactorTable& table) {
+  table.alike(table.own(v.result(0).shape));
+  if (size_of(v.result(0).dtype) >= size_of(v.operand(0).dtype)) table.linear_in({0});
+}
+
+std::vector<Tensor> cast_gradient(const Vjp& v) {
+  if (!is_floating(v.operands[0].dtype())) return {{}};
+  return {cast(v.dy(), v.operands[0].dtype())};
+}
+
+}  // namespace
+
+const OpFacts kUnary{.name = "unary",
+                     .attributes = blank<UnaryOf>,
+                     .takes = {1},
+                     .gives = {1},
+                     .shapes = unary_shapes,
+                     .factors = unary_factors,
+                     .gradient = unary_gradient,
+                     .keeps_dims = true};
+const OpFacts kUnaryGrad{.name = "unary_grad",
+                         .attributes = blank<UnaryOf>,
+                         .takes = {2},
+                         .gives = {1},
+                         .shapes = unary_grad_shapes,
+                         .factors = unary_grad_factors,
+                         .gradient = kNoGradient,
+                         .keeps_dims = true};
+const OpFacts kBinary{.name = "binary",
+                      .attributes = blank<BinaryOf>,
+                      .takes = {2},
+                      .gives = {1},
+                      .shapes = binary_shapes,
+                      .factors = binary_factors,
+                      .gradient = binary_gradient,
+                      .keeps_dims = true};
+const OpFacts kCast{.name = "cast",
+                    .attributes = blank<std::monostate>,
+                    .takes = {1},
+                    .gives = {1},
+                    .shapes = cast_shapes,
+                    .factors = cast_factors,
+                    .gradient = cast_gradient,
+                    .keeps_dims = true,
+                    .keeps_parameter = true};
+
+}  // namespace moesh::graph::ops

@@ -1,0 +1,64 @@
+// Norms of gradients, and the updates of parameters.
+#include "graph/ops/ops.h"
+#include "graph/ops/table.h"
+
+namespace moesh::graph::ops {
+namespace {
+
+std::string sum_squares_shapes(const NodeView& v) { return v.result(0).shape.empty() ? "" : "a sum of squares"; }
+
+void sum_squares_factors(const NodeView& v, FactorTable& table) {
+  table.takes(table.own(v.operand(0).shape)).gives({});
+}
+
+// A parameter, its gradient and its moments are alike; the last operand holds a few numbers.
+bool are_alike_but_last(const NodeView& v) {
+  for (std::size_t i = 0; i + 1 < v.operands(); ++i) {
+    if (v.operand(i).shape != v.operand(0).shape) return false;
+  }
+  for (std::size_t i = 0; i < v.results(); ++i) {
+    if (v.result(i).shape != v.operand(0).shape) return false;
+  }
+  return true;
+}
+
+std::string adam_update_shapes(const NodeView& v) {
+  return are_alike_but_last(v) ? "" : "a parameter, its gradient, mu, nu and the step's numbers";
+}
+
+std::string sgd_update_shapes(const NodeView& v) {
+  return are_alike_but_last(v) ? "" : "a parameter, its update and the step's numbers";
+}
+
+void update_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> dims = table.own(v.result(0).shape);
+  for (std::size_t i = 0; i + 1 < v.operands(); ++i) table.takes(dims);
+  table.takes({kWhole});
+  for (std::size_t i = 0; i < v.results(); ++i) table.gives(dims);
+}
+
+}  // namespace
+
+const OpFacts kSumSquares{.name = "sum_squares",
+                          .attributes = blank<std::monostate>,
+                          .takes = {1},
+                          .gives = {1},
+                          .shapes = sum_squares_shapes,
+                          .factors = sum_squares_factors,
+                          .gradient = kNoGradient};
+const OpFacts kAdamUpdate{.name = "adam_update",
+                          .attributes = blank<AdamOf>,
+                          .takes = {5},
+                          .gives = {3},
+                          .shapes = adam_update_shapes,
+                          .factors = update_factors,
+                          .gradient = kNoGradient};
+const OpFacts kSgdUpdate{.name = "sgd_update",
+                         .attributes = blank<SgdOf>,
+                         .takes = {3},
+                         .gives = {1},
+                         .shapes = sgd_update_shapes,
+                         .factors = update_factors,
+                         .gradient = kNoGradient};
+
+}  // namespace moesh::graph::ops

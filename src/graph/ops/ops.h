@@ -1,0 +1,32 @@
+// The facts of every op, by the files of this folder.
+#pragma once
+
+#include "graph/facts.h"
+
+namespace moesh::graph::ops {
+
+// structure.cc: roots, layouts that are asked for, bodies.
+extern const OpFacts kInput, kParameter, kConstraint, kStageState, kRepeat, kRegion, kReshard;
+// elementwise.cc
+extern const OpFacts kUnary, kUnaryGrad, kBinary, kCast;
+// shaping.cc
+extern const OpFacts kBroadcast, kReduce, kReshape, kTranspose, kSlice, kConcat, kPad, kFill;
+// products.cc
+extern const OpFacts kEinsum, kGroupedMatmul, kGroupedBias, kGroupedOuter, kGroupedSum;
+// layers.cc
+extern const OpFacts kSoftmax, kSoftmaxGrad, kRmsNorm, kRmsNormGrad, kRope, kEmbed, kEmbedGrad;
+// attention.cc
+extern const OpFacts kAttention, kAttentionGrad, kCacheWrite;
+// loss.cc
+extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores;
+// routing.cc
+extern const OpFacts kRandomScores, kTopK, kTopKGrad, kSpread, kSpreadGrad, kExpertLoad;
+// slots.cc
+extern const OpFacts kSlotMask, kSlots, kFillSlots, kEmptySlots, kSlotProducts;
+// rows.cc: of regions.
+extern const OpFacts kDeviceIndex, kGather, kAllSum, kOwnOnce, kSortSlots, kFetchRows, kReturnRows, kWeightedRowsGrad,
+    kPlanExchange, kExchangeRows;
+// learning.cc
+extern const OpFacts kSumSquares, kAdamUpdate, kSgdUpdate;
+
+}  // namespace moesh::graph::ops

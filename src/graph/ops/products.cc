@@ -1,0 +1,153 @@
+// Products: contractions, and each expert's rows with its weights.
+// Shape suffixes: R rows sorted by expert, E experts, K and N a product's dims.
+#include <map>
+
+#include "graph/equation.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/table.h"
+
+namespace moesh::graph::ops {
+namespace {
+
+// Gives the letters their sizes; false where the rank is wrong or a letter has two sizes.
+bool bind_letters(const std::string& letters, const Shape& shape, std::map<char, std::int64_t>& sizes) {
+  if (letters.size() != shape.size()) return false;
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    if (sizes.emplace(letters[i], shape[i]).first->second != shape[i]) return false;
+  }
+  return true;
+}
+
+std::string einsum_shapes(const NodeView& v) {
+  const std::string& text = v.of<EinsumOf>().equation;
+  const std::string what = text.empty() ? "einsum" : text;
+  if (!is_equation(text)) return what;
+  const Equation letters = parse_equation(text);
+  std::map<char, std::int64_t> sizes;
+  const bool fits = bind_letters(letters.a, v.operand(0).shape, sizes) &&
+                    bind_letters(letters.b, v.operand(1).shape, sizes) &&
+                    bind_letters(letters.result, v.result(0).shape, sizes) &&
+                    v.operand(0).dtype == v.operand(1).dtype && v.operand(0).dtype == v.result(0).dtype;
+  return fits ? "" : what;
+}
+
+void einsum_factors(const NodeView& v, FactorTable& table) {
+  const Equation equation = parse_equation(v.of<EinsumOf>().equation);
+  std::map<char, int> letters;
+  const auto dims = [&](const std::string& text, const Shape& shape) {
+    std::vector<int> made;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (!letters.contains(text[i])) letters[text[i]] = table.factor(shape[i]);
+      made.push_back(letters[text[i]]);
+    }
+    return made;
+  };
+  table.takes(dims(equation.a, v.operand(0).shape));
+  table.takes(dims(equation.b, v.operand(1).shape));
+  table.gives(dims(equation.result, v.result(0).shape));
+  table.linear_in({0, 1}).flops(2).anywhere();
+}
+
+std::vector<Tensor> einsum_gradient(const Vjp& v) {
+  const auto [a, b, out] = parse_equation(v.of<EinsumOf>().equation);
+  return {einsum("", Equation{out, b, a}.text(), v.dy(), v.operands[1]),
+          einsum("", Equation{a, out, b}.text(), v.operands[0], v.dy())};
+}
+
+bool are_rows(const Value& value) { return value.shape.size() == 2; }
+
+// Rows [R, width], and something of each of the experts that `sizes` counts.
+bool are_rows_of(const Value& rows, std::int64_t width, const Value& sizes, std::int64_t experts) {
+  return are_rows(rows) && rows.shape[1] == width && sizes.shape == Shape{experts} && sizes.dtype == DType::int32;
+}
+
+std::string grouped_matmul_shapes(const NodeView& v) {
+  const std::string wanted = "rows, a matrix for each expert and the experts' sizes";
+  if (v.operand(1).shape.size() != 3) return wanted;
+  const Shape& weights = v.operand(1).shape;
+  const bool transpose = v.of<GroupedMatmulOf>().transpose;
+  const std::int64_t k = weights[transpose ? 2 : 1];
+  const std::int64_t n = weights[transpose ? 1 : 2];
+  const bool fits = are_rows_of(v.operand(0), k, v.operand(2), weights[0]) &&
+                    v.result(0).shape == Shape{v.operand(0).shape[0], n} && v.operand(0).dtype == v.operand(1).dtype;
+  return fits ? "" : wanted;
+}
+
+std::vector<Tensor> grouped_matmul_gradient(const Vjp& v) {
+  const Tensor& rows = v.operands[0];
+  const Tensor& weights = v.operands[1];
+  const Tensor& sizes = v.operands[2];
+  const bool transpose = v.of<GroupedMatmulOf>().transpose;
+  const Tensor drows = v.builder.add_one(Op::grouped_matmul, "", {v.dy(), weights, sizes}, GroupedMatmulOf{!transpose},
+                                         rows.shape(), rows.dtype());
+  const std::vector<Tensor> outer =
+      transpose ? std::vector<Tensor>{v.dy(), rows, sizes} : std::vector<Tensor>{rows, v.dy(), sizes};
+  return {drows, v.builder.add_one(Op::grouped_outer, "", outer, {}, weights.shape(), weights.dtype()), {}};
+}
+
+std::string grouped_bias_shapes(const NodeView& v) {
+  const bool fits = v.operand(1).shape.size() == 2 &&
+                    are_rows_of(v.operand(0), v.operand(1).shape[1], v.operand(2), v.operand(1).shape[0]) &&
+                    is_like(v.operand(0), v.result(0));
+  return fits ? "" : "rows, a bias for each expert and the experts' sizes";
+}
+
+std::vector<Tensor> grouped_bias_gradient(const Vjp& v) {
+  return {v.dy(), v.grad(Op::grouped_sum, {v.dy(), v.operands[2]}, {v.operands[1]})[0], {}};
+}
+
+std::string grouped_outer_shapes(const NodeView& v) {
+  const std::string wanted = "rows, the rows of a cotangent and the experts' sizes";
+  if (v.result(0).shape.size() != 3) return wanted;
+  const Shape& weights = v.result(0).shape;
+  const bool fits = are_rows_of(v.operand(0), weights[1], v.operand(2), weights[0]) &&
+                    are_rows_of(v.operand(1), weights[2], v.operand(2), weights[0]) &&
+                    v.operand(0).shape[0] == v.operand(1).shape[0];
+  return fits ? "" : wanted;
+}
+
+std::string grouped_sum_shapes(const NodeView& v) {
+  const bool fits = v.result(0).shape.size() == 2 &&
+                    are_rows_of(v.operand(0), v.result(0).shape[1], v.operand(1), v.result(0).shape[0]);
+  return fits ? "" : "the rows of a cotangent and the experts' sizes";
+}
+
+}  // namespace
+
+const OpFacts kEinsum{.name = "einsum",
+                      .attributes = blank<EinsumOf>,
+                      .takes = {2},
+                      .gives = {1},
+                      .shapes = einsum_shapes,
+                      .factors = einsum_factors,
+                      .gradient = einsum_gradient};
+const OpFacts kGroupedMatmul{.name = "grouped_matmul",
+                             .attributes = blank<GroupedMatmulOf>,
+                             .takes = {3},
+                             .gives = {1},
+                             .shapes = grouped_matmul_shapes,
+                             .factors = kNotSpread,
+                             .gradient = grouped_matmul_gradient};
+const OpFacts kGroupedBias{.name = "grouped_bias",
+                           .attributes = blank<std::monostate>,
+                           .takes = {3},
+                           .gives = {1},
+                           .shapes = grouped_bias_shapes,
+                           .factors = kNotSpread,
+                           .gradient = grouped_bias_gradient};
+const OpFacts kGroupedOuter{.name = "grouped_outer",
+                            .attributes = blank<std::monostate>,
+                            .takes = {3},
+                            .gives = {1},
+                            .shapes = grouped_outer_shapes,
+                            .factors = kNotSpread,
+                            .gradient = kNoGradient};
+const OpFacts kGroupedSum{.name = "grouped_sum",
+                          .attributes = blank<std::monostate>,
+                          .takes = {2},
+                          .gives = {1},
+                          .shapes = grouped_sum_shapes,
+                          .factors = kNotSpread,
+                          .gradient = kNoGradient};
+
+}  // namespace moesh::graph::ops

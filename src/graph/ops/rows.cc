@@ -1,0 +1,179 @@
+// Ops of regions: collectives, and rows on their way to experts and back.
+// Shape suffixes: T tokens here, K choices a token, R rows sorted by expert, E experts.
+#include "graph/ops/ops.h"
+#include "graph/ops/table.h"
+
+namespace moesh::graph::ops {
+namespace {
+
+bool is_scalar(const Value& value) { return value.shape.empty(); }
+
+bool are_counts(const Value& value) { return value.shape.size() == 1 && value.dtype == DType::int32; }
+
+// Rows of one kind: the same dims but for the first.
+bool alike_but_rows(const Value& a, const Value& b) {
+  return !a.shape.empty() && !b.shape.empty() && a.dtype == b.dtype &&
+         Shape(a.shape.begin() + 1, a.shape.end()) == Shape(b.shape.begin() + 1, b.shape.end());
+}
+
+std::string device_index_shapes(const NodeView& v) { return is_scalar(v.result(0)) ? "" : "an index"; }
+
+bool is_whole_of(std::int64_t whole, std::int64_t part, std::int64_t members) {
+  return members > 0 && whole % members == 0 && whole / members == part;
+}
+
+std::string gather_shapes(const NodeView& v) {
+  const bool fits = alike_but_rows(v.operand(0), v.result(0)) &&
+                    is_whole_of(v.result(0).shape[0], v.operand(0).shape[0], v.of<GroupOf>().members);
+  return fits ? "" : "a gather over the devices of a group";
+}
+
+std::string same_value(const NodeView& v) { return all_like(v, v.operand(0)) ? "" : "a value of a group's devices"; }
+
+std::vector<Tensor> own_once_gradient(const Vjp& v) {
+  return {v.builder.add_one(Op::own_once, "", {v.dy()}, v.of<GroupOf>(), v.operands[0].shape(), v.operands[0].dtype())};
+}
+
+std::string sort_slots_shapes(const NodeView& v) {
+  const bool fits = (v.operands() == 1 || is_scalar(v.operand(1))) && v.operand(0).shape.size() == 2 &&
+                    are_counts(v.result(0)) && are_counts(v.result(1)) && is_scalar(v.result(2));
+  return fits ? "" : "ids [T, K]";
+}
+
+// Values of tokens [T, ...] and their rows [R, ...], in the order [R] of choices, of the experts' sizes [E].
+bool are_rows_in_order(const NodeView& v, const Value& rows, const Value& tokens) {
+  return alike_but_rows(rows, tokens) && v.operand(1).shape == Shape{rows.shape[0]} && are_counts(v.operand(1)) &&
+         are_counts(v.operand(2));
+}
+
+std::string fetch_rows_shapes(const NodeView& v) {
+  return are_rows_in_order(v, v.result(0), v.operand(0)) ? "" : "tokens, an order of their choices and sizes";
+}
+
+std::vector<Tensor> fetch_rows_gradient(const Vjp& v) {
+  return {v.builder.add_one(Op::return_rows, "", {v.dy(), v.operands[1], v.operands[2]}, v.of<GroupOf>(),
+                            v.operands[0].shape(), v.operands[0].dtype()),
+          {},
+          {}};
+}
+
+std::string return_rows_shapes(const NodeView& v) {
+  const bool fits = (v.operands() == 3 || v.operand(3).shape == v.operand(1).shape) &&
+                    are_rows_in_order(v, v.operand(0), v.result(0));
+  return fits ? "" : "rows, the order of their choices and sizes";
+}
+
+std::vector<Tensor> return_rows_gradient(const Vjp& v) {
+  const Tensor& rows = v.operands[0];
+  const Tensor drows = v.builder.add_one(Op::fetch_rows, "", {v.dy(), v.operands[1], v.operands[2]}, v.of<GroupOf>(),
+                                         rows.shape(), rows.dtype());
+  if (v.operands.size() == 3) return {drows, {}, {}};
+  const Tensor& weights = v.operands[3];
+  const std::vector<Tensor> made = v.builder.add(Op::weighted_rows_grad, "", {rows, weights, drows}, {},
+                                                 {{rows.shape(), rows.dtype()}, {weights.shape(), weights.dtype()}});
+  return {made[0], {}, {}, made[1]};
+}
+
+std::string weighted_rows_grad_shapes(const NodeView& v) {
+  const bool fits = v.operand(0).shape.size() == 2 && v.operand(1).shape == Shape{v.operand(0).shape[0]} &&
+                    v.operand(0).shape == v.operand(2).shape && is_like(v.operand(0), v.result(0)) &&
+                    is_like(v.operand(1), v.result(1));
+  return fits ? "" : "rows, their weights and the rows' cotangents";
+}
+
+std::string plan_exchange_shapes(const NodeView& v) {
+  const bool fits = v.operand(0).shape.size() == 2 && is_scalar(v.operand(1)) && is_like(v.operand(0), v.result(0)) &&
+                    are_counts(v.result(1)) && is_scalar(v.result(2));
+  return fits ? "" : "counts of each device for each expert, and an index";
+}
+
+std::string exchange_rows_shapes(const NodeView& v) {
+  const bool fits = alike_but_rows(v.operand(0), v.result(0)) && v.operand(1).shape.size() == 2 &&
+                    v.operand(2).shape == v.operand(1).shape && are_counts(v.operand(3));
+  return fits ? "" : "rows, their counts, those that are kept and the experts' sizes";
+}
+
+std::vector<Tensor> exchange_rows_gradient(const Vjp& v) {
+  GroupOf other_way = v.of<GroupOf>();
+  other_way.back = !other_way.back;
+  return {v.builder.add_one(Op::exchange_rows, "", {v.dy(), v.operands[1], v.operands[2], v.operands[3]}, other_way,
+                            v.operands[0].shape(), v.operands[0].dtype()),
+          {},
+          {},
+          {}};
+}
+
+}  // namespace
+
+const OpFacts kDeviceIndex{.name = "device_index",
+                           .attributes = blank<GroupOf>,
+                           .takes = {0},
+                           .gives = {1},
+                           .shapes = device_index_shapes,
+                           .factors = kNotSpread,
+                           .gradient = kNoGradient};
+const OpFacts kGather{.name = "gather",
+                      .attributes = blank<GroupOf>,
+                      .takes = {1},
+                      .gives = {1},
+                      .shapes = gather_shapes,
+                      .factors = kNotSpread,
+                      .gradient = kNoGradient};
+const OpFacts kAllSum{.name = "all_sum",
+                      .attributes = blank<GroupOf>,
+                      .takes = {1},
+                      .gives = {1},
+                      .shapes = same_value,
+                      .factors = kNotSpread,
+                      .gradient = kNoGradient};
+const OpFacts kOwnOnce{.name = "own_once",
+                       .attributes = blank<GroupOf>,
+                       .takes = {1},
+                       .gives = {1},
+                       .shapes = same_value,
+                       .factors = kNotSpread,
+                       .gradient = own_once_gradient};
+const OpFacts kSortSlots{.name = "sort_slots",
+                         .attributes = blank<SortSlotsOf>,
+                         .takes = {1, 2},
+                         .gives = {3},
+                         .shapes = sort_slots_shapes,
+                         .factors = kNotSpread,
+                         .gradient = kNoGradient};
+const OpFacts kFetchRows{.name = "fetch_rows",
+                         .attributes = blank<GroupOf>,
+                         .takes = {3},
+                         .gives = {1},
+                         .shapes = fetch_rows_shapes,
+                         .factors = kNotSpread,
+                         .gradient = fetch_rows_gradient};
+const OpFacts kReturnRows{.name = "return_rows",
+                          .attributes = blank<GroupOf>,
+                          .takes = {3, 4},
+                          .gives = {1},
+                          .shapes = return_rows_shapes,
+                          .factors = kNotSpread,
+                          .gradient = return_rows_gradient};
+const OpFacts kWeightedRowsGrad{.name = "weighted_rows_grad",
+                                .attributes = blank<std::monostate>,
+                                .takes = {3},
+                                .gives = {2},
+                                .shapes = weighted_rows_grad_shapes,
+                                .factors = kNotSpread,
+                                .gradient = kNoGradient};
+const OpFacts kPlanExchange{.name = "plan_exchange",
+                            .attributes = blank<SortSlotsOf>,
+                            .takes = {2},
+                            .gives = {3},
+                            .shapes = plan_exchange_shapes,
+                            .factors = kNotSpread,
+                            .gradient = kNoGradient};
+const OpFacts kExchangeRows{.name = "exchange_rows",
+                            .attributes = blank<GroupOf>,
+                            .takes = {4},
+                            .gives = {1},
+                            .shapes = exchange_rows_shapes,
+                            .factors = kNotSpread,
+                            .gradient = exchange_rows_gradient};
+
+}  // namespace moesh::graph::ops

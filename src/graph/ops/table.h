@@ -1,0 +1,45 @@
+// Writes down the factors of an op's dims.
+#pragma once
+
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "graph/facts.h"
+
+namespace moesh::graph {
+
+class FactorTable {
+ public:
+  explicit FactorTable(const NodeView& view) : view_(view) { made_.linear.assign(view.operands(), false); }
+
+  int factor(std::int64_t size, bool even = false);
+  std::vector<int> own(const Shape& shape);                                     // a factor for each dim
+  std::vector<int> own_but(const Shape& shape, const std::vector<int>& whole);  // the same, with these dims whole
+
+  // The dims of the next operand, and of the next result.
+  FactorTable& takes(std::vector<int> dims);
+  FactorTable& gives(std::vector<int> dims);
+  FactorTable& linear_in(std::initializer_list<std::size_t> operands);
+  FactorTable& linear_together();
+  FactorTable& flops(double each);
+  FactorTable& in_place();
+  FactorTable& anywhere();
+  // All operands and results have the same dims.
+  FactorTable& alike(const std::vector<int>& dims);
+
+  OpFactors take() { return std::move(made_); }
+
+ private:
+  const NodeView& view_;
+  OpFactors made_;
+};
+
+std::vector<int> first_dims(const std::vector<int>& dims, std::size_t count);
+
+// What rules say of shapes.
+bool all_like(const NodeView& view, const Value& value);  // every operand and result has its shape and type
+bool is_like(const Value& a, const Value& b);             // the same shape and type
+Shape first_sizes(const Shape& shape, std::size_t count);
+
+}  // namespace moesh::graph

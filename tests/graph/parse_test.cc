@@ -1,0 +1,111 @@
+// A printed graph is read back as it was, and what is no graph is refused with its line.
+#include "graph/parse.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "graph/print.h"
+#include "tests/support.h"
+#include "train/programs.h"
+
+namespace moesh::graph {
+namespace {
+
+std::string again(const std::string& text) {
+  const ParsedGraph parsed = parse_graph(text);
+  return to_text(parsed.graph, parsed.mesh ? &*parsed.mesh : nullptr);
+}
+
+// Every kind of model, as it is written and as the steps that train it on a mesh.
+class Printed : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Printed, GraphsAreReadBack) {
+  const cli::Session session =
+      test::session(std::string("override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-16 ") + GetParam());
+  const std::string model = to_text(session.graph);
+  EXPECT_EQ(again(model), model);
+  const train::StepPrograms step =
+      train::step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
+  for (const Graph* graph : {&step.gradients, &step.update}) {
+    const std::string text = to_text(*graph, &step.mesh);
+    EXPECT_EQ(again(text), text);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, Printed,
+    ::testing::Values("model_name=llama2-7b ici_fsdp_parallelism=4 ici_tensor_parallelism=2",
+                      "model_name=mixtral-8x7b ici_expert_parallelism=4 ici_fsdp_parallelism=2",
+                      "model_name=mixtral-8x7b ici_expert_parallelism=4 ici_fsdp_parallelism=2 sparse_matmul=false "
+                      "capacity_factor=1.25 opt_type=muon",
+                      "model_name=deepseek3-tiny first_num_dense_layers=1 ici_expert_parallelism=4 ici_fsdp_parallelism=2 "
+                      "use_ring_of_experts=true num_moe_token_chunks=2",
+                      "model_name=gpt-oss-20b ici_expert_parallelism=4 ici_fsdp_parallelism=2 ragged_buffer_factor=2",
+                      "model_name=qwen3-30b-a3b ici_expert_parallelism=4 ici_fsdp_parallelism=2 opt_type=sgd remat_policy=minimal"));
+
+TEST(Parse, ReadsWhatAPersonWrites) {
+  const std::string text =
+      "mesh {fsdp=2 expert=2x4}\n"
+      "%0: float32[4, 8] as [(fsdp), -] = input labels=(batch, -)  # x\n"
+      "%3: float32[8, 6] = parameter labels=(embed, -) starts={kind=zeros fan_in=8}  # w\n"
+      "%2: float32[4, 6] as [(fsdp), -]+sum(expert) = einsum %0, %3 equation=\"bm,mn->bn\" tag mlpwo  # y\n"
+      "%7: float32[4, 6] as [(fsdp), -] = reshard %2 kind=all-reduce axes=(expert)  # y\n"
+      "return %7 as out\n";
+  const ParsedGraph parsed = parse_graph(text);
+  ASSERT_TRUE(parsed.mesh.has_value());
+  EXPECT_EQ(parsed.mesh->devices(), 16);
+  ASSERT_EQ(parsed.graph.nodes.size(), 4u);
+  EXPECT_EQ(parsed.graph.nodes[2].tag, "mlpwo");
+  EXPECT_EQ(std::get<ParameterOf>(parsed.graph.nodes[1].attributes).initializer.kind, Initializer::Kind::zeros);
+  EXPECT_EQ(parsed.graph.result_names, (std::vector<std::string>{"out"}));
+  EXPECT_EQ(parsed.graph.value(2).spec.partial, (sharding::AxisList{1}));
+}
+
+std::string refusal(const std::string& text) { return test::message_of([&] { parse_graph(text); }); }
+
+TEST(Parse, SaysWhatIsWrongAndWhere) {
+  const std::string x = "%0: float32[4, 8] = input  # x\n";
+  EXPECT_EQ(refusal(x), "line 2 of the graph: '%' was expected, not the line's end");
+  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = scatter %0  # y\nreturn %1\n"),
+            "line 2 of the graph: an op was expected, not 'scatter %0  # y'");
+  EXPECT_EQ(refusal(x + "%0: float32[4, 8] = cast %0  # y\nreturn %0\n"),
+            "line 2 of the graph: a value's new number was expected, not '%0: float32[4, 8] = cast %0  # y'");
+  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = cast %2  # y\nreturn %1\n"),
+            "line 2 of the graph: a value that stands before was expected, not '%2  # y'");
+  EXPECT_EQ(refusal(x + "%1: float16[4, 8] = cast %0  # y\nreturn %1\n"),
+            "line 2 of the graph: a type was expected, not 'float16[4, 8] = cast %0  # y'");
+  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = unary %0 function=sine  # y\nreturn %1\n"),
+            "line 2 of the graph: one of silu, sigmoid, gelu, relu, identity, scale, offset, clamp, rsqrt, minimum was expected, "
+            "not 'sine  # y'");
+  EXPECT_EQ(refusal(x + "%1: float32[4, 9] = unary %0 function=silu  # y\nreturn %1\n"),
+            "line 2 of the graph: silu does not fit its operands and results");
+  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = cast %0, %0  # y\nreturn %1\n"),
+            "line 2 of the graph: cast does not fit its operands and results");
+  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = cast %0 depth=3  # y\nreturn %1\n"),
+            "line 2 of the graph: '#' was expected, not 'depth=3  # y'");
+  EXPECT_EQ(refusal(x + "return %0 and\n"), "line 2 of the graph: the line's end was expected, not 'and'");
+  EXPECT_EQ(refusal(x + "return %0, %0 as out\n"), "line 2 of the graph: names for the first results only was expected, not 'out'");
+  EXPECT_EQ(refusal(x + "return %0\nmore\n"), "line 3 of the graph: nothing behind the graph's return was expected, not 'more'");
+}
+
+TEST(Parse, RefusesSizesAndPlacesThatCannotBe) {
+  EXPECT_EQ(refusal("%0: float32[4] as [(fsdp)] = input  # x\nreturn %0\n"),
+            "line 1 of the graph: an axis of the mesh was expected, not 'fsdp)] = input  # x'");
+  EXPECT_EQ(refusal("mesh {fsdp=0}\nreturn\n"), "line 1 of the graph: an axis' size from 1 to 2^20 before this was expected, not '}'");
+  EXPECT_EQ(refusal("%0: float32[1099511627777] = input  # x\nreturn %0\n"),
+            "line 1 of the graph: a size up to 2^40 before this was expected, not '] = input  # x'");
+  EXPECT_EQ(refusal("%0: float32[99999999, 99999999] = input  # x\nreturn %0\n"),
+            "line 1 of the graph: at most 1e15 elements before this was expected, not '] = input  # x'");
+  EXPECT_EQ(refusal("%9999999999: float32[1] = input  # x\nreturn %0\n"),
+            "line 1 of the graph: a value's number below 1e9 was expected, not ': float32[1] = input  # x'");
+  EXPECT_EQ(refusal("%0: float32[4] = region strategy=ring  # x\nreturn\n"),
+            "line 1 of the graph: a region's mesh before this was expected, not the line's end");
+  EXPECT_EQ(refusal("%0: float32[4] = repeat sizes=[2] saved=[3]  # x\nreturn\nreturn\n"),
+            "line 1 of the graph: saved values of the body before this was expected, not the line's end");
+  EXPECT_EQ(refusal("mesh {fsdp=2}\n%0: float32[4, 4] as [-] = input  # x\nreturn %0\n"),
+            "line 2 of the graph: axes for each dim before this was expected, not '= input  # x'");
+}
+
+}  // namespace
+}  // namespace moesh::graph
