@@ -125,11 +125,19 @@ class Trial {
             fmt::format("use_ring_of_experts={}", o.words.at("strategy") == "ring")};
   }
 
+  // Of tokens [B, S, ...]; a value with fewer dims that is no token's is whole.
+  static Labels first_labels(const Labels& tokens, std::size_t rank) {
+    return rank < 2 ? Labels(rank) : Labels(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(rank));
+  }
+
   void build() {
     graph::Builder builder;
     const nn::Context context{loaded_.settings, shape_, axis_, tokens_, axis_, &mesh_};
     const graph::Tensor x = builder.input("x", {axis_, tokens_, shape_.emb_dim}, DType::float32, Labels(3));
-    const graph::Tensor out = nn::moe(builder, context, "moe", x, labels::embed).out;
+    nn::Tokens tokens;
+    tokens.numbers = builder.input("numbers", {axis_, tokens_}, DType::int32, Labels(2));
+    tokens.draw_keys = builder.input("draw_key", {2}, DType::int32, Labels(1));
+    const graph::Tensor out = nn::moe(builder, context, "moe", x, labels::embed, tokens).out;
     std::vector<graph::Tensor> of{x};
     for (const graph::Node& node : builder.graph().nodes) {
       if (node.op == Op::parameter) of.push_back(builder.tensor(node.results[0]));
@@ -143,8 +151,8 @@ class Trial {
     for (const graph::Node& node : whole.nodes) {
       if (!graph::is_root(node)) continue;
       const auto* parameter = std::get_if<graph::ParameterOf>(&node.attributes);
-      const Labels tokens{labels::activation_batch, labels::activation_norm_length, labels::none};
-      const Labels& asked = parameter == nullptr ? tokens : parameter->labels;
+      const Labels of_tokens{labels::activation_batch, labels::activation_norm_length, labels::none};
+      const Labels asked = parameter == nullptr ? first_labels(of_tokens, whole.value(node.results[0]).shape.size()) : parameter->labels;
       roots.push_back(sharding::without_size_one(sharding::resolve_spec(asked, rules, mesh_), mesh_));
       results.emplace_back(roots.back());
     }
@@ -152,8 +160,15 @@ class Trial {
     std::size_t next = 0;
     for (const graph::Node& node : whole.nodes) {
       if (!graph::is_root(node)) continue;
-      const run::Array values = pool_->allocate(whole.value(node.results[0]).shape, DType::float32);
-      for (std::int64_t i = 0; i < values.view.count(); ++i) values.as<float>()[i] = static_cast<float>((i * 2654435761 >> 7) % 2048 - 1024) / 20000;
+      const graph::Value& value = whole.value(node.results[0]);
+      const run::Array values = pool_->allocate(value.shape, value.dtype);
+      for (std::int64_t i = 0; i < values.view.count(); ++i) {
+        if (value.dtype == DType::int32) {
+          values.as<std::int32_t>()[i] = static_cast<std::int32_t>(i);
+        } else {
+          values.as<float>()[i] = static_cast<float>((i * 2654435761 >> 7) % 2048 - 1024) / 20000;
+        }
+      }
       feeds_.push_back(run::place(values, roots[next++], mesh_, *pool_));
     }
   }

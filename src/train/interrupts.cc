@@ -35,12 +35,13 @@ long long now() {
 
 // Runs between any two instructions: no allocation, no stream.
 void on_signal(int signal) {
-  if (asked_by != 0) {
-    if (now() - asked_at > kOneWish) std::_Exit(128 + signal);
+  int nobody = 0;
+  if (!asked_by.compare_exchange_strong(nobody, signal)) {
+    const long long first = asked_at;
+    if (first != 0 && now() - first > kOneWish) std::_Exit(128 + signal);
     return;
   }
   asked_at = now();
-  asked_by = signal;
   const int error = errno;
   const std::string_view answer = redraws ? kAnswerOnATerminal : kAnswer;
   [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, answer.data(), answer.size());
@@ -51,6 +52,7 @@ void on_signal(int signal) {
 
 Interrupts::Interrupts() {
   asked_by = 0;
+  asked_at = 0;
   redraws = can_redraw(Stream::error);
   struct sigaction action {};
   action.sa_handler = on_signal;

@@ -132,8 +132,11 @@ StepFootprint footprint_of(const StepPrograms& programs) {
     const graph::Value& value = programs.update.value(node.results.front());
     moments.add(value.shape, value.dtype, value.spec);
   }
-  // While a further microbatch runs, the sum of the gradients so far and the last results of the model are held.
+  // While a further microbatch runs, the sum of the gradients so far is held, and what the model gave beside its few numbers.
   for (std::size_t i = 0; programs.microbatches > 1 && i < programs.gradients.results.size(); ++i) {
+    const std::string name = i < programs.gradients.result_names.size() ? programs.gradients.result_names[i] : "";
+    const bool stays = i >= programs.model_results || name == models::results::logits || name == models::results::expert_load;
+    if (!stays) continue;
     const graph::Value& value = programs.gradients.value(programs.gradients.results[i]);
     sums.add(value.shape, value.dtype, value.spec);
   }

@@ -176,7 +176,7 @@ TEST(Commands, TheFiveModesOfTheExpertPathsRunAsWritten) {
 TEST(Commands, KeysThatSteerATpuAreNotedOnce) {
   const std::vector<std::string> notices = after_base_yml(kFiveModes).loaded.notices;
   EXPECT_EQ(std::count_if(notices.begin(), notices.end(),
-                          [](const std::string& n) { return n.starts_with("without effect"); }),
+                          [](const std::string& n) { return n.starts_with("without effect here"); }),
             1);
   EXPECT_THAT(notices, Contains(HasSubstr("sa_block_q")));
 }

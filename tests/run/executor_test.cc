@@ -11,7 +11,8 @@ namespace {
 
 TEST(Executor, SaysThatStagesAreNotRun) {
   graph::Builder builder;
-  builder.mark_result(builder.add_one(graph::Op::stage_state, "state", {}, graph::StageStateOf{}, {4}, DType::float32));
+  const graph::Tensor x = graph::fill(builder, 1, {4}, DType::float32);
+  builder.mark_result(builder.add_one(graph::Op::stage_state, "state", {x}, graph::StageStateOf{}, {4}, DType::float32));
   const graph::Graph graph = builder.take();
   Workers workers(1);
   Executor executor(workers, Pool::create());
@@ -67,7 +68,7 @@ TEST(Executor, TellsOnlyTheObserversOfTheRun) {
   graph::Builder builder;
   const graph::Tensor x = graph::scale(builder.input("x", {2}, DType::float32, {""}), 2);
   builder.mark_result(x);
-  builder.mark_result(builder.add_one(graph::Op::stage_state, "state", {}, graph::StageStateOf{}, {4}, DType::float32));
+  builder.mark_result(builder.add_one(graph::Op::stage_state, "state", {x}, graph::StageStateOf{}, {2}, DType::float32));
   const graph::Graph graph = builder.take();
   Workers workers(1);
   const auto pool = Pool::create();

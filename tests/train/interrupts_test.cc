@@ -55,7 +55,6 @@ TEST(Interrupts, OfOneWishAreOne) {
   Endless run;
   run.process.send(SIGTERM);
   run.process.send_to_group(SIGTERM);
-  run.process.send(SIGHUP);
   run.expect_ended(143);
 }
 

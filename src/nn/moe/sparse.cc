@@ -160,7 +160,7 @@ MoeResult sparse_moe(Builder& builder, const Context& context, Tensor x_BSM, Sco
   const config::MoeShape& moe = context.model.moe;
   const AxisList token_axes = shared_axes(axes.experts, sharding::distinct_axes(tokens));
   const Placement place{graph::group_of(axes.experts, mesh), graph::group_of(token_axes, mesh),
-                        moe.experts / sharding::shards(axes.experts, mesh), moe};
+                        sharding::shard_shape({moe.experts}, {{axes.experts}, {}}, mesh)[0], moe};
   // Devices with the same tokens and other experts, or other parts of an expert's width, each add to the result.
   AxisList partial = graph::axes_beyond(axes.experts, token_axes);
   partial.insert(partial.end(), axes.width.begin(), axes.width.end());

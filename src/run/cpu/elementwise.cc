@@ -1,5 +1,7 @@
 // Ops on each element alone.
 #include <algorithm>
+#include <cassert>
+#include <cstdint>
 
 #include "run/cpu/kernels.h"
 #include "run/cpu/simd.h"
@@ -160,11 +162,22 @@ void for_any(DType dtype, const Body& body) {
   }
 }
 
+// A boolean is read as the byte that it is: another one than 0 and 1 is true too.
+template <typename T>
+T* elements_of(const View& view) {
+  if constexpr (std::is_same_v<T, Truth>) {
+    assert(view.dtype == DType::boolean);
+    return reinterpret_cast<Truth*>(view.raw());
+  } else {
+    return view.as<T>();
+  }
+}
+
 template <typename To, typename From>
 void cast_elements(const KernelCall& call) {
   const Isa isa = chosen_isa();
-  const From* __restrict x = call.operands[0].as<From>();
-  To* __restrict y = call.results[0].as<To>();
+  const From* __restrict x = elements_of<From>(call.operands[0]);
+  To* __restrict y = elements_of<To>(call.results[0]);
   call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     vectorised(isa, [&]() MOESH_LOOP {
       for (std::int64_t i = begin; i < end; ++i) y[i] = cast_of<To>(x[i]);
@@ -195,7 +208,7 @@ void cast(const KernelCall& call) {
 void fill(const KernelCall& call) {
   for_any(call.results[0].dtype, [&]<typename T>() {
     const T value = cast_of<T>(std::get<graph::FillOf>(call.attributes).value);
-    T* y = call.results[0].as<T>();
+    T* y = elements_of<T>(call.results[0]);
     call.workers.parallel(call.results[0].count(), kGrain,
                           [&](std::int64_t begin, std::int64_t end) { std::fill(y + begin, y + end, value); });
   });
