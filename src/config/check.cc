@@ -57,7 +57,8 @@ void check_routing(const Settings& settings) {
     refuse(fmt::format("topk_routing_group={} of n_routing_groups={}", settings.integer("topk_routing_group"), groups),
            settings.origin("topk_routing_group").where);
   }
-  const bool updates_bias = settings.real("routed_bias_update_rate") > 0 && settings.boolean("routed_bias");
+  const bool has_bias = settings.integer("num_experts") > 1 && settings.boolean("routed_bias");
+  const bool updates_bias = has_bias && settings.real("routed_bias_update_rate") > 0;
   if (updates_bias && settings.text("decoder_block") != "deepseek") {
     refuse("routed_bias_update_rate balances the load of decoder_block=deepseek only",
            settings.origin("routed_bias_update_rate").where, "routed_bias_update_rate=0");

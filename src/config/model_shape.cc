@@ -145,7 +145,7 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
                        settings.text("decoder_block")),
            settings.origin("num_experts").where, "use decoder_block=mixtral, deepseek, qwen3_moe or gpt_oss");
   }
-  if (moe.experts_per_token > moe.experts) {
+  if (shape.is_moe() && moe.experts_per_token > moe.experts) {
     refuse(fmt::format("num_experts_per_tok is {}, of {}", moe.experts_per_token, counted(moe.experts, "expert")),
            settings.origin("num_experts_per_tok").where);
   }

@@ -7,6 +7,17 @@
 namespace moesh::nn {
 namespace {
 
+// What only yarn reads.
+void stretch(graph::RopeOf& of, const config::Settings& settings) {
+  of.interleave = settings.boolean("rope_interleave");
+  of.factor = settings.real("rope_factor");
+  of.beta_fast = settings.real("beta_fast");
+  of.beta_slow = settings.real("beta_slow");
+  of.original_max_positions = settings.integer("original_max_position_embeddings");
+  of.truncate = settings.boolean("rope_truncate");
+  of.attention_scaling = settings.boolean("rope_attention_scaling");
+}
+
 graph::RopeOf rope_of(const config::Settings& settings) {
   using Kind = graph::RopeOf::Kind;
   const std::string& type = settings.text("rope_type");
@@ -14,18 +25,12 @@ graph::RopeOf rope_of(const config::Settings& settings) {
   const bool llama3 = type == "llama3.1" || settings.text("model_name").starts_with("llama3.1");
   graph::RopeOf of;
   of.kind = llama3 ? Kind::llama3 : type == "yarn" ? Kind::yarn : Kind::standard;
-  of.interleave = llama3 || (of.kind == Kind::yarn && settings.boolean("rope_interleave"));
-  of.min_timescale = static_cast<double>(settings.integer("rope_min_timescale"));
+  of.interleave = llama3;
+  if (of.kind != Kind::yarn) of.min_timescale = static_cast<double>(settings.integer("rope_min_timescale"));
   of.max_timescale = static_cast<double>(settings.integer("rope_max_timescale"));
-  of.linear_scaling = settings.real("rope_linear_scaling_factor");
-  of.factor = settings.real("rope_factor");
-  of.beta_fast = settings.real("beta_fast");
-  of.beta_slow = settings.real("beta_slow");
-  of.original_max_positions = settings.integer("original_max_position_embeddings");
-  of.truncate = settings.boolean("rope_truncate");
-  if (llama3) of.linear_scaling = 1;
+  if (of.kind == Kind::standard) of.linear_scaling = settings.real("rope_linear_scaling_factor");
   if (llama3 && !settings.boolean("rope_use_scale")) of.kind = Kind::standard;
-  of.attention_scaling = settings.boolean("rope_attention_scaling");
+  if (of.kind == Kind::yarn) stretch(of, settings);
   return of;
 }
 

@@ -49,10 +49,10 @@ void append_bits(const run::Array& array, std::string& bits) {
               static_cast<std::size_t>(array.view.count() * size_of(array.view.dtype)));
 }
 
-// Less what depends on the moment; the peak of a device has tests of its own.
+// Less what depends on the moment, what the process held before included; the peak has tests of its own.
 std::string without_times(const std::string& printed) {
   static const std::regex times(
-      R"(seconds: [^,]+, TFLOP/s/device: [^,]+, Tokens/s/device: [^,]+|in [^,]+, [0-9]+ tokens/s|at the peak a device holds [^;]+)");
+      R"(seconds: [^,]+, TFLOP/s/device: [^,]+, Tokens/s/device: [^,]+|in [^,]+, [0-9]+ tokens/s|at the peak a device holds [^\n]+)");
   return std::regex_replace(printed, times, "");
 }
 

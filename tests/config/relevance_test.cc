@@ -126,12 +126,6 @@ const std::map<std::string, std::string> kQuiet{
     {"context_parallel_load_balance=false", "the context lies on one device"},
     {"remat_policy=custom", "keeps what is named, and nothing is"},
     {"remat_policy=full", "the same"},
-    {"moe_mlpwi_0=device", "what experts make is not kept yet"},
-    {"moe_mlpwi_0=offload", "the same"},
-    {"moe_mlpwi_1=device", "the same"},
-    {"moe_mlpwi_1=offload", "the same"},
-    {"moe_mlpwo=device", "the same"},
-    {"moe_mlpwo=offload", "the same"},
     {"max_position_embeddings=327680", "above the original length, only that it is"},
 };
 
