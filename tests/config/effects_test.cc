@@ -293,7 +293,7 @@ TEST(EffectsSlow, EveryKeyThatIsUsedHasOne) {
     bool has_effect = false;
     const std::string error =
         test::message_of([&] { has_effect = test::differ(effect.before, effect.before + effect.change); });
-    EXPECT_TRUE(has_effect) << effect.change << ": " << error;
+    EXPECT_TRUE(has_effect) << effect.change << " changes nothing that can be observed: " << error;
   }
 }
 

@@ -148,7 +148,7 @@ enum class Outcome { refused, told, shown, silent };
 Outcome outcome_of(const std::string& request, const Key& key, const std::string& change) {
   Outcome outcome = Outcome::refused;
   test::message_of([&] {
-    const bool is_told = is_named(notices(request + change), key.name);
+    const bool is_told = is_named(test::session(request + change).loaded.notices, key.name);
     outcome = is_told                                             ? Outcome::told
               : test::differ_as_models(request, request + change) ? Outcome::shown
                                                                   : Outcome::silent;
