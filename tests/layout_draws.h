@@ -93,14 +93,13 @@ class LayoutDraw {
                                                  "pipeline-large-moe", "pure-fsdp", "shard-exp-on-fsdp"};
     if (chance(40)) add("custom_mesh_and_rule", one_of(kNamed));
     axes_ = config::load(words_).settings.texts("mesh_axes");
-    std::erase(axes_, "stage");
   }
 
   // Axes that no run may use are drawn seldom.
   const std::string& any_axis() {
     while (true) {
       const std::string& axis = one_of(axes_);
-      const bool is_refused = axis == "diloco" || axis == "context_usp_ulysses";
+      const bool is_refused = axis == "diloco" || axis == "context_usp_ulysses" || axis == "stage";
       if (!is_refused || chance(4)) return axis;
     }
   }

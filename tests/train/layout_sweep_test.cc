@@ -70,7 +70,7 @@ End end_of(const KnownRun& known, const std::vector<std::string>& changes) {
   try {
     std::vector<std::string> request = known.run.request;
     request.insert(request.end(), changes.begin(), changes.end());
-    const cli::Session session = cli::open_session(request);
+    const cli::Session session = cli::open_to_run(request, config::Run::steps);
     run::Workers workers(1);
     const Subject subject{session.graph, session.loaded.settings, session.batch, {session.layout, session.target}};
     for (const Verdict& verdict : verify(known.run, subject, workers).verdicts) {
