@@ -154,7 +154,8 @@ class Trial {
       const Labels of_tokens{labels::activation_batch, labels::activation_norm_length, labels::none};
       const Labels asked = parameter == nullptr ? first_labels(of_tokens, whole.value(node.results[0]).shape.size()) : parameter->labels;
       roots.push_back(sharding::without_size_one(sharding::resolve_spec(asked, rules, mesh_), mesh_));
-      results.emplace_back(roots.back());
+      // A gradient lies as what it belongs to; numbers and keys have none.
+      if (is_floating(whole.value(node.results[0]).dtype)) results.emplace_back(roots.back());
     }
     graph_ = partition::partition(whole, roots, results, {mesh_, target_, rules, false, false}).graph;
     std::size_t next = 0;
