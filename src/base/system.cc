@@ -1,11 +1,28 @@
 #include "base/system.h"
 
 #include <cerrno>
+#include <ctime>
+#include <filesystem>
 #include <system_error>
+
+#include "base/error.h"
 
 namespace moesh {
 
 std::string system_reason() { return system_reason(errno); }
 std::string system_reason(int number) { return std::generic_category().message(number); }
+
+std::string local_time(const char* format) {
+  char text[64];
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  return {text, std::strftime(text, sizeof text, format, localtime_r(&now, &local))};
+}
+
+void make_folder(const std::string& path, std::string_view fix) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fail("the folder cannot be made: " + error.message(), path, std::string(fix));
+}
 
 }  // namespace moesh

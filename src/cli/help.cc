@@ -43,7 +43,7 @@ std::string status_words(const config::Key& key) {
 std::string needs_words(const config::Key& key) {
   std::vector<std::string> words;
   for (const config::Need& need : config::needs()) {
-    if (std::find(need.keys.begin(), need.keys.end(), key.name) != need.keys.end()) words.emplace_back(need.words);
+    if (need.names(key.name)) words.emplace_back(need.words);
   }
   return join(words, "; ");
 }

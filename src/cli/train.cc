@@ -1,10 +1,8 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "cli/command.h"
 #include "cli/session.h"
-#include "config/pipeline.h"
 #include "sharding/tolerance.h"
 #include "train/loop.h"
 
@@ -41,14 +39,14 @@ struct Request {
 
 // What is tried first goes on from the example: a request that says which model it means is taken as it is.
 Request based(const std::vector<std::string>& words) {
-  const std::string named_by = config::what_names_the_model(words);
-  if (named_by.empty()) {
+  using By = config::ModelNaming::By;
+  const config::ModelNaming naming = config::what_names_the_model(words);
+  if (naming.by == By::nothing) {
     Request first{{kFirst}, fmt::format("{}, as neither a file nor a model is named\n", kFirst), true};
     first.words.insert(first.words.end(), words.begin(), words.end());
     return first;
   }
-  const bool by_sizes = named_by.find('.') == std::string::npos && lower(named_by).find("model_name") == std::string::npos;
-  return {words, by_sizes ? fmt::format("the built-in base.yml, as {} is given\n", named_by) : "", false};
+  return {words, naming.by == By::sizes ? fmt::format("the built-in base.yml, as {} is given\n", naming.words) : "", false};
 }
 
 int run(const Arguments& arguments) {
@@ -57,7 +55,7 @@ int run(const Arguments& arguments) {
   const Request request = based(words);
   const Session session = open_to_run(request.words, config::Run::training);
   const config::Settings& settings = session.loaded.settings;
-  if (!config::has_pipeline(settings)) sharding::check_tolerance(session.layout, settings);
+  sharding::check_tolerance(session.layout, settings);
   run::Workers workers(0);
   return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target},
                        session.mesh.devices(), request.about + headline(session), request.is_first ? kNext : ""},

@@ -81,10 +81,11 @@ YamlNode read_own_or_builtin(const std::string& path) {
 
 // A copy of the built-in base file says nothing that is the user's own.
 bool is_base_file(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) return false;
+  const std::string_view base = find_builtin("base.yml")->text;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) != base.size()) return false;
   std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return text == find_builtin("base.yml")->text;
+  return std::string{std::istreambuf_iterator<char>(file), {}} == base;
 }
 
 // A file with what it inherits through base_config, the ancestors first.
@@ -302,26 +303,30 @@ void note_accepted(const Settings& settings, std::vector<std::string>& notices) 
   notices.push_back("without effect here (`moesh help KEY` says why): " + join(names, ", ") + more);
 }
 
-bool names_a_model(std::string_view key) {
-  constexpr std::array<std::string_view, 10> kNaming{"model_name",         "decoder_block",         "global_parameter_scale",
-                                                     "base_emb_dim",       "base_mlp_dim",          "base_moe_mlp_dim",
-                                                     "base_num_decoder_layers", "base_num_query_heads", "base_num_kv_heads",
-                                                     "head_dim"};
-  return std::find(kNaming.begin(), kNaming.end(), key) != kNaming.end();
+constexpr std::array<std::string_view, 9> kSizesOfAModel{"decoder_block",        "global_parameter_scale", "base_emb_dim",
+                                                         "base_mlp_dim",         "base_moe_mlp_dim",       "base_num_decoder_layers",
+                                                         "base_num_query_heads", "base_num_kv_heads",      "head_dim"};
+
+ModelNaming::By naming_of(std::string_view key) {
+  if (key == "model_name") return ModelNaming::By::model_name;
+  const bool is_size = std::find(kSizesOfAModel.begin(), kSizesOfAModel.end(), key) != kSizesOfAModel.end();
+  return is_size ? ModelNaming::By::sizes : ModelNaming::By::nothing;
 }
 
 }  // namespace
 
-std::string what_names_the_model(const std::vector<std::string>& arguments) {
+ModelNaming what_names_the_model(const std::vector<std::string>& arguments) {
   const CommandLine line = read_command_line(arguments);
-  if (line.file) return *line.file;
+  if (line.file) return {ModelNaming::By::file, *line.file};
   for (const Assignment& given : line.overrides) {
-    if (names_a_model(given.key->name)) return std::string(given.key->name);
+    const ModelNaming::By by = naming_of(given.key->name);
+    if (by != ModelNaming::By::nothing) return {by, std::string(given.key->name)};
   }
   for (const Assignment& given : read_environment()) {
-    if (names_a_model(given.key->name)) return given.origin.where;
+    const ModelNaming::By by = naming_of(given.key->name);
+    if (by != ModelNaming::By::nothing) return {by, given.origin.where};
   }
-  return "";
+  return {};
 }
 
 Loaded load(const std::vector<std::string>& arguments) {

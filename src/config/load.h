@@ -18,10 +18,15 @@ struct Loaded {
 // custom_mesh_and_rule then replaces mesh axes and rules.
 Loaded load(const std::vector<std::string>& arguments);
 
-// What of a request, or of the environment, says which model is meant: "FILE.yml", "model_name", "M_DECODER_BLOCK", ... Empty
-// when nothing does: no file, no model_name, no decoder_block and no size of a layer or their number. What else is asked,
-// such as num_experts or vocab_size, changes a model and names none.
-std::string what_names_the_model(const std::vector<std::string>& arguments);
+// What of a request, or of the environment, says which model is meant. Nothing does where there is no file, no model_name, no
+// decoder_block and no size of a layer or their number. What else is asked, such as num_experts or vocab_size, changes a model
+// and names none.
+struct ModelNaming {
+  enum class By { nothing, file, model_name, sizes };
+  By by = By::nothing;
+  std::string words = {};  // "FILE.yml", "model_name", "M_DECODER_BLOCK"
+};
+ModelNaming what_names_the_model(const std::vector<std::string>& arguments);
 
 // The notices and refusals for options that were replaced by a rule set.
 void answer_replaced_options(const Settings& settings, std::vector<std::string>& notices);

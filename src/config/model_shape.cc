@@ -71,11 +71,6 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   return shape;
 }
 
-MoeStrategy strategy_of(const Settings& settings) {
-  if (settings.boolean("sparse_matmul")) return MoeStrategy::sparse;
-  return settings.real("capacity_factor") > 0 ? MoeStrategy::capacity : MoeStrategy::dense;
-}
-
 MoeShape moe_of(const Settings& settings, const Scales& scales) {
   MoeShape shape;
   shape.experts = settings.integer("num_experts");
@@ -159,6 +154,15 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
 
 bool routes_as_deepseek3(const Settings& settings) {
   return settings.text("decoder_block") == "deepseek" && settings.text("model_name").starts_with("deepseek3");
+}
+
+MoeStrategy strategy_of(const Settings& settings) {
+  if (settings.boolean("sparse_matmul")) return MoeStrategy::sparse;
+  return settings.real("capacity_factor") > 0 ? MoeStrategy::capacity : MoeStrategy::dense;
+}
+
+bool turns_as_llama3(const Settings& settings) {
+  return settings.text("rope_type") == "llama3.1" || settings.text("model_name").starts_with("llama3.1");
 }
 
 bool routes_at_random(const Settings& settings) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -78,6 +79,16 @@ ModelShape model_shape(const Settings& settings);
 
 // By groups of experts, with a bias that only chooses. MaxText knows such models by their names.
 bool routes_as_deepseek3(const Settings& settings);
+
+// The values of a layer that remat_policy=custom has a key of the same name for.
+inline constexpr std::string_view kSavedValues[] = {
+    "context",  "mlpwi_0",    "mlpwi_1",  "mlpwo",         "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "query_proj",
+    "key_proj", "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj",  "mla_q",       "mla_kv",    "attention_out"};
+
+MoeStrategy strategy_of(const Settings& settings);
+
+// Llama 3.1's rotation, of neighbours. MaxText takes it by the model's name too, whatever rope_type says.
+bool turns_as_llama3(const Settings& settings);
 
 // Whether tokens go to random experts.
 bool routes_at_random(const Settings& settings);

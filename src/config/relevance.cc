@@ -15,15 +15,13 @@ using S = const Settings&;
 
 bool is_block(S s, std::string_view block) { return s.text("decoder_block") == block; }
 bool has_experts(S s) { return s.integer("num_experts") > 1; }
-bool is_sparse(S s) { return s.boolean("sparse_matmul"); }
-bool has_slots(S s) { return !is_sparse(s) && s.real("capacity_factor") > 0; }
+bool is_sparse(S s) { return strategy_of(s) == MoeStrategy::sparse; }
+bool has_slots(S s) { return strategy_of(s) == MoeStrategy::capacity; }
 bool is_latent(S s) { return is_block(s, "deepseek") && s.text("attention_type") == "mla"; }
 bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
 bool is_read(S s) { return is_data(s, "text") || is_data(s, "jsonl") || is_data(s, "tokens"); }
 
-// MaxText takes its Llama 3.1 rotation by the model's name too, whatever rope_type says.
-bool turns_as_llama3(S s) { return s.text("rope_type") == "llama3.1" || s.text("model_name").starts_with("llama3.1"); }
 bool turns_as_yarn(S s) { return !turns_as_llama3(s) && s.text("rope_type") == "yarn"; }
 
 bool has_dense_mlp(S s) {
@@ -93,10 +91,6 @@ constexpr std::string_view kOfPlainRope[] = {"rope_linear_scaling_factor"};
 constexpr std::string_view kOfOtherThanYarn[] = {"rope_min_timescale"};
 constexpr std::string_view kOfTied[] = {"normalize_embedding_logits"};
 
-constexpr std::string_view kOfCustomRemat[] = {
-    "context",  "mlpwi_0",    "mlpwi_1",  "mlpwo",         "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "query_proj",
-    "key_proj", "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj",  "mla_q",       "mla_kv",    "attention_out"};
-
 constexpr std::string_view kOfWsd[] = {"wsd_decay_steps_fraction", "wsd_decay_style"};
 constexpr std::string_view kOfMuon[] = {"muon_beta", "muon_weight_decay", "muon_consistent_rms"};
 constexpr std::string_view kOfMoments[] = {"adam_b1", "adam_b2", "adam_eps", "adam_eps_root", "adam_weight_decay"};
@@ -132,7 +126,7 @@ constexpr Need kNeeds[] = {
      [](S s) { return s.boolean("use_ring_of_experts") && s.real("ragged_buffer_factor") > 0; }, kOfBoundedRings},
     {"sparse_matmul=false", [](S s) { return !is_sparse(s); }, kOfDenseExperts},
     {"sparse_matmul=false and capacity_factor", has_slots, kOfSlots},
-    {"sparse_matmul=false without capacity_factor", [](S s) { return !is_sparse(s) && !has_slots(s); }, kOfDropless},
+    {"sparse_matmul=false without capacity_factor", [](S s) { return strategy_of(s) == MoeStrategy::dense; }, kOfDropless},
     {"a dense MLP, shared experts or sparse_matmul=false",
      [](S s) { return has_dense_mlp(s) || has_shared_experts(s) || !is_sparse(s); }, kOfPlainProducts},
     {"a dense MLP, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},
@@ -151,7 +145,7 @@ constexpr Need kNeeds[] = {
     {"another rope_type than yarn", [](S s) { return !turns_as_yarn(s); }, kOfOtherThanYarn},
     {"logits_via_embedding=true", [](S s) { return s.boolean("logits_via_embedding"); }, kOfTied},
 
-    {"remat_policy=custom", [](S s) { return s.text("remat_policy") == "custom"; }, kOfCustomRemat},
+    {"remat_policy=custom", [](S s) { return s.text("remat_policy") == "custom"; }, kSavedValues},
 
     {"lr_schedule_type=wsd", [](S s) { return s.text("lr_schedule_type") == "wsd"; }, kOfWsd},
     {"opt_type=muon", [](S s) { return is_optimizer(s, "muon"); }, kOfMuon},
@@ -175,17 +169,15 @@ constexpr Need kNeeds[] = {
     {"packing=false", [](S s) { return !s.boolean("packing"); }, kOfUnpacked},
 };
 
-bool names(const Need& need, std::string_view key) {
-  return std::find(need.keys.begin(), need.keys.end(), key) != need.keys.end();
-}
-
 }  // namespace
+
+bool Need::names(std::string_view key) const { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
 
 std::span<const Need> needs() { return kNeeds; }
 
 std::string_view unmet_need(const Settings& settings, std::string_view key) {
   for (const Need& need : kNeeds) {
-    if (names(need, key) && !need.is_met(settings)) return need.words;
+    if (need.names(key) && !need.is_met(settings)) return need.words;
   }
   return {};
 }

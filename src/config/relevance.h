@@ -14,6 +14,8 @@ struct Need {
   std::string_view words;  // "decoder_block=deepseek", after "only with"
   bool (*is_met)(const Settings& settings);
   std::span<const std::string_view> keys;
+
+  bool names(std::string_view key) const;
 };
 
 // A key may stand under several needs, all of which must be met; the first that is not is the one to tell.

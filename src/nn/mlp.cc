@@ -35,6 +35,10 @@ Tensor project(Builder& builder, const Context& context, const std::string& name
 
 }  // namespace
 
+Tensor wide_activation(const Context& context, Tensor x) {
+  return context.model.float32_activations ? cast(x, DType::float32) : x;
+}
+
 Tensor gate(const Context& context, Tensor a, Tensor b) {
   const std::vector<std::string>& names = context.model.mlp_activations;
   if (names.size() != 2) {
@@ -54,8 +58,7 @@ Tensor gated(Builder& builder, const Context& context, const std::string& name, 
   const std::int64_t emb = x_BSM.shape().back();
   const Tensor a_BSF = project(builder, context, "wi_0", x_BSM, width, {labels::embed, labels::mlp}, initial(emb));
   const Tensor b_BSF = project(builder, context, "wi_1", x_BSM, width, {labels::embed, labels::mlp}, initial(emb));
-  const auto wide = [&](Tensor x) { return context.model.float32_activations ? cast(x, DType::float32) : x; };
-  const Tensor gated_BSF = cast(gate(context, wide(a_BSF), wide(b_BSF)), context.model.compute_dtype);
+  const Tensor gated_BSF = cast(gate(context, wide_activation(context, a_BSF), wide_activation(context, b_BSF)), context.model.compute_dtype);
   const Tensor hidden_BSF =
       constrain("hidden", gated_BSF, {labels::activation_batch, labels::activation_length, labels::activation_mlp});
   return project(builder, context, "wo", hidden_BSF, emb, {labels::mlp, labels::embed}, initial(width));

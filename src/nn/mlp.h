@@ -10,6 +10,9 @@ Tensor mlp(Builder& builder, const Context& context, const std::string& name, Te
 // The MLP that every token passes beside the routed experts.
 Tensor shared_experts(Builder& builder, const Context& context, Tensor x, std::int64_t width);
 
+// What is activated: in float32 where activations_in_float32 asks for it.
+Tensor wide_activation(const Context& context, Tensor x);
+
 // The product of the activated projections: activations[0](a) * activations[1](b).
 Tensor gate(const Context& context, Tensor a, Tensor b);
 

@@ -21,8 +21,7 @@ void stretch(graph::RopeOf& of, const config::Settings& settings) {
 graph::RopeOf rope_of(const config::Settings& settings) {
   using Kind = graph::RopeOf::Kind;
   const std::string& type = settings.text("rope_type");
-  // MaxText takes its Llama 3.1 rotation, of neighbours, by the model's name too.
-  const bool llama3 = type == "llama3.1" || settings.text("model_name").starts_with("llama3.1");
+  const bool llama3 = config::turns_as_llama3(settings);
   graph::RopeOf of;
   of.kind = llama3 ? Kind::llama3 : type == "yarn" ? Kind::yarn : Kind::standard;
   of.interleave = llama3;

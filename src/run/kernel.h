@@ -19,10 +19,13 @@ namespace moesh::run {
 template <typename T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, float>) return DType::float32;
-  if constexpr (std::is_same_v<T, bfloat16>) return DType::bfloat16;
-  if constexpr (std::is_same_v<T, double>) return DType::float64;
-  if constexpr (std::is_same_v<T, std::int32_t>) return DType::int32;
-  if constexpr (std::is_same_v<T, bool>) return DType::boolean;
+  else if constexpr (std::is_same_v<T, bfloat16>) return DType::bfloat16;
+  else if constexpr (std::is_same_v<T, double>) return DType::float64;
+  else if constexpr (std::is_same_v<T, std::int32_t>) return DType::int32;
+  else {
+    static_assert(std::is_same_v<T, bool>, "no DType");
+    return DType::boolean;
+  }
 }
 
 // A dense buffer, row-major.

@@ -159,9 +159,9 @@ std::vector<TreeLine> path_lines(const std::vector<std::string>& paths, int widt
 std::string report(const Layout& layout, const ReportOptions& options) {
   check_filter(layout, options.filter);
   const Layout kept = filtered(layout, options.filter);
-  std::string text;
-  if (!kept.parameters.empty()) text += parameter_table(kept, options.width) + "\n";
   const bool only_activations = kept.parameters.empty();
+  std::string text;
+  if (!only_activations) text += parameter_table(kept, options.width) + "\n";
   if (options.activations || only_activations) text += activation_table(kept, options.width) + "\n";
   return text + wrapped(totals(layout), options.width, 2);
 }

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 
-constexpr std::string_view kAnswer = "moesh: ending after this step; once more ends it at once\n";
 constexpr std::string_view kAnswerOnATerminal = "\r\033[Kmoesh: ending after this step; once more ends it at once\n";
+constexpr std::string_view kAnswer = kAnswerOnATerminal.substr(4);
 
 std::atomic<int> asked_by{0};
 std::atomic<bool> redraws{false};

@@ -72,10 +72,8 @@ bool begins_with(const Descriptor& file, std::string_view signature) {
 }  // namespace
 
 LineFile::LineFile(std::string path, std::string_view signature) : path_(std::move(path)), file_(-1) {
-  std::error_code error;
   const auto parent = std::filesystem::path(path_).parent_path();
-  if (!parent.empty()) std::filesystem::create_directories(parent, error);
-  if (error) fail("the folder cannot be made: " + error.message(), parent.string(), kFix);
+  if (!parent.empty()) make_folder(parent, kFix);
   file_ = open_for_lines(path_);
   struct stat status {};
   ::fstat(file_.number(), &status);

@@ -109,7 +109,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   say_what_is_asked(settings);
   show(header_words(request, size, source->describe(), workers));
   StepPrograms programs = step_programs(request.model, settings, request.where);
-  const StepFootprint footprint = footprint_of(programs);
+  const run::Footprint footprint = footprint_of(programs);
   const MemoryPlan memory = memory_plan(programs, footprint, workers.threads());
   check_memory(memory, free_memory());
   show(peak_words(footprint, memory.total()) + "\n");

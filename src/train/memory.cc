@@ -10,8 +10,8 @@
 
 namespace moesh::train {
 
-MemoryPlan memory_plan(const StepPrograms& programs, const StepFootprint& footprint, std::int64_t threads) {
-  return {resident_memory(), footprint.peak.taken,
+MemoryPlan memory_plan(const StepPrograms& programs, const run::Footprint& footprint, std::int64_t threads) {
+  return {resident_memory(), footprint.taken,
           std::max(run::workspace_of(programs.gradients, programs.mesh, threads),
                    run::workspace_of(programs.update, programs.mesh, threads))};
 }

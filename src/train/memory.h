@@ -18,7 +18,7 @@ struct MemoryPlan {
 
 // Of this process, as it stands with the programs made and nothing initialized. Rows that depend on the router are planned at
 // their bound.
-MemoryPlan memory_plan(const StepPrograms& programs, const StepFootprint& footprint, std::int64_t threads);
+MemoryPlan memory_plan(const StepPrograms& programs, const run::Footprint& footprint, std::int64_t threads);
 
 // Refuses what the machine, or the container that the process is in, has not got.
 void check_memory(const MemoryPlan& plan, const FreeMemory& free);

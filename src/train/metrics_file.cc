@@ -1,9 +1,9 @@
 #include "train/metrics_file.h"
 
-#include <ctime>
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/system.h"
 #include "train/run_folder.h"
 
 namespace moesh::train {
@@ -33,18 +33,10 @@ std::string path_of(const config::Settings& settings) {
   return given.empty() ? make_run_folder(settings) + "/metrics.jsonl" : given;
 }
 
-std::string date_and_time() {
-  char stamp[32];
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S%z", localtime_r(&now, &local));
-  return stamp;
-}
-
 // The line before a run's steps, by which our files are known and runs in one file are told apart.
 std::string run_line(const config::Settings& settings) {
   JsonWriter json;
-  json.begin_object().key("run").begin_object().key("moesh").value(MOESH_VERSION).key("began").value(date_and_time());
+  json.begin_object().key("run").begin_object().key("moesh").value(MOESH_VERSION).key("began").value(local_time("%Y-%m-%dT%H:%M:%S%z"));
   json.key("settings").begin_object();
   for (const config::Topic& topic : config::topics()) {
     for (const config::Key& key : topic.keys) {

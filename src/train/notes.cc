@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "train/remat.h"
+#include "config/model_shape.h"
 
 namespace moesh::train {
 namespace {
@@ -24,7 +24,7 @@ std::vector<std::string> offloaded(const config::Settings& settings) {
   const std::string& policy = settings.text("remat_policy");
   if (policy.ends_with("_offloaded")) return {"remat_policy=" + policy};
   std::vector<std::string> all;
-  for (const std::string_view name : values_that_may_be_saved()) {
+  for (const std::string_view name : config::kSavedValues) {
     if (policy == "custom" && settings.text(name) == "offload") all.push_back(fmt::format("{}=offload", name));
   }
   return all;

@@ -112,16 +112,12 @@ bool is_moment(const Node& node) { return node.path.starts_with("mu/") || node.p
 
 }  // namespace
 
-StepFootprint footprint_of(const StepPrograms& programs) {
-  Held parameters(programs.mesh), moments(programs.mesh), batch(programs.mesh), sums(programs.mesh);
+run::Footprint footprint_of(const StepPrograms& programs) {
+  Held moments(programs.mesh), batch(programs.mesh), sums(programs.mesh);
   bool is_cut = programs.microbatches > 1;
   for (const Node& node : programs.gradients.nodes) {
-    if (!graph::is_root(node)) continue;
+    if (!graph::is_root(node) || node.op == Op::parameter) continue;
     const graph::Value& value = programs.gradients.value(node.results.front());
-    if (node.op == Op::parameter) {
-      parameters.add(value.shape, value.dtype, value.spec);
-      continue;
-    }
     Shape whole = value.shape;
     whole[0] *= programs.microbatches;
     batch.add(whole, value.dtype, {});
@@ -151,7 +147,7 @@ StepFootprint footprint_of(const StepPrograms& programs) {
   peak.device = std::max(gradients.device + moments.device() + sums.device(), update.device);
   peak.process = std::max(gradients.process + moments.process() + sums.process() + (is_cut ? batch.process() : 0), update.process + batch.process());
   peak.taken = std::max(gradients.taken + moments.taken() + sums.taken() + (is_cut ? batch.taken() : 0), update.taken + batch.taken());
-  return {parameters.device() + moments.device(), peak};
+  return peak;
 }
 
 }  // namespace moesh::train

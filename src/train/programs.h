@@ -34,11 +34,7 @@ StepPrograms step_programs(const graph::Graph& model, const config::Settings& se
 // On one device.
 StepPrograms step_programs(const graph::Graph& model, const config::Settings& settings);
 
-// What training will hold: what stays from step to step on a device, and the most that values take within one.
-struct StepFootprint {
-  std::int64_t state_of_device = 0;  // parameters and moments
-  run::Footprint peak;
-};
-StepFootprint footprint_of(const StepPrograms& programs);
+// The most that training will hold: parameters, moments and what values take within a step.
+run::Footprint footprint_of(const StepPrograms& programs);
 
 }  // namespace moesh::train

@@ -66,7 +66,7 @@ std::vector<RecordedStep> curve_of(const Json& json, const std::string& path) {
       refuse(fmt::format("step {} stands where step {} was expected", step, curve.size()), path,
              "a curve has every step once, in order, from 0 on");
     }
-    curve.push_back({member<std::int64_t>(entry, "step", path), member<double>(entry, "loss", path),
+    curve.push_back({step, member<double>(entry, "loss", path),
                      member<double>(entry, "lm_loss", path), member<double>(entry, "moe_lb_loss", path),
                      member<double>(entry, "raw_grad_norm", path), member<double>(entry, "param_norm", path)});
   }

@@ -1,11 +1,9 @@
 #include "train/remat.h"
 
+#include "config/model_shape.h"
+
 namespace moesh::train {
 namespace {
-
-constexpr std::string_view kValues[] = {
-    "context",  "mlpwi_0",    "mlpwi_1",  "mlpwo",         "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo", "query_proj",
-    "key_proj", "value_proj", "out_proj", "query_wa_proj", "kv_wa_proj",  "mla_q",       "mla_kv",    "attention_out"};
 
 // The names that each policy of MaxText's keeps, "" and full aside.
 std::set<std::string> kept_names(const config::Settings& settings) {
@@ -25,15 +23,13 @@ std::set<std::string> kept_names(const config::Settings& settings) {
   if (policy == "minimal" || policy == "minimal_offloaded") return dots;
   if (policy == "minimal_with_context") return and_also(dots, {"context"});
   std::set<std::string> chosen;
-  for (const std::string_view name : kValues) {
+  for (const std::string_view name : config::kSavedValues) {
     if (settings.text(name) != "remat") chosen.emplace(name);
   }
   return chosen;
 }
 
 }  // namespace
-
-std::span<const std::string_view> values_that_may_be_saved() { return kValues; }
 
 graph::Remat remat_of(const config::Settings& settings) {
   const std::string& policy = settings.text("remat_policy");

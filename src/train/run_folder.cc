@@ -1,7 +1,6 @@
 #include "train/run_folder.h"
 
 #include <cerrno>
-#include <ctime>
 #include <filesystem>
 #include <sys/stat.h>
 
@@ -18,6 +17,7 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr const char* kInstead = "moesh_output";
+constexpr const char* kFix = "choose base_output_directory or metrics_file";
 
 Path base_folder(const config::Settings& settings) {
   const std::string& base = settings.text("base_output_directory");
@@ -25,16 +25,6 @@ Path base_folder(const config::Settings& settings) {
   if (base.find("://") == std::string::npos) return base;
   log_notice(fmt::format("{} cannot be written from here; {} is used", base, kInstead));
   return kInstead;
-}
-
-[[noreturn]] void fail_to_make(const Path& folder, const std::string& reason) {
-  fail("the folder cannot be made: " + reason, folder.string(), "choose base_output_directory or metrics_file");
-}
-
-void make(const Path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) fail_to_make(folder, error.message());
 }
 
 // A name may hold folders, but not lead out of the base, nor be the base.
@@ -49,20 +39,16 @@ Path given_name(const config::Settings& settings) {
 }
 
 std::string name_of_date(const config::Settings& settings) {
-  char stamp[32];
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  std::strftime(stamp, sizeof stamp, "%Y-%m-%d-%H-%M-%S", localtime_r(&now, &local));
-  return Path(settings.text("model_name")).stem().string() + "_" + stamp;
+  return Path(settings.text("model_name")).stem().string() + local_time("_%Y-%m-%d-%H-%M-%S");
 }
 
 // Only one process makes a folder; who comes second in a second takes the next name.
 Path make_new(const Path& base, const std::string& name) {
-  make(base);
+  make_folder(base, kFix);
   for (int i = 1;; ++i) {
     const Path folder = base / (i == 1 ? name : fmt::format("{}-{}", name, i));
     if (::mkdir(folder.c_str(), 0777) == 0) return folder;
-    if (errno != EEXIST) fail_to_make(folder, system_reason());
+    if (errno != EEXIST) fail("the folder cannot be made: " + system_reason(), folder, kFix);
   }
 }
 
@@ -72,7 +58,7 @@ std::string make_run_folder(const config::Settings& settings) {
   const Path base = base_folder(settings);
   if (settings.text("run_name").empty()) return make_new(base, name_of_date(settings)).string();
   const Path folder = base / given_name(settings);
-  make(folder);
+  make_folder(folder, kFix);
   return folder.string();
 }
 

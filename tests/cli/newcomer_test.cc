@@ -51,20 +51,20 @@ TEST(Newcomer, TakesARequestThatNamesItsModelAsItIs) {
 
 // Of all keys, those that say what a model is, and no other, keep the first file away.
 TEST(Newcomer, KnowsWhichKeysNameAModel) {
-  EXPECT_EQ(config::what_names_the_model({}), "");
-  EXPECT_EQ(config::what_names_the_model({"steps=1", "a.yml"}), "a.yml");
+  EXPECT_EQ(config::what_names_the_model({}).words, "");
+  EXPECT_EQ(config::what_names_the_model({"steps=1", "a.yml"}).words, "a.yml");
   for (const config::Topic& topic : config::topics()) {
     for (const config::Key& key : topic.keys) {
       if (key.kind != config::Kind::integer || key.status != config::Status::used || key.range.empty()) continue;
       const std::string name(key.name);
       const bool names = (name.starts_with("base_") && name != "base_config") || name == "head_dim" || name == "global_parameter_scale";
-      EXPECT_EQ(config::what_names_the_model({name + "=1"}), names ? name : "") << name;
+      EXPECT_EQ(config::what_names_the_model({name + "=1"}).words, names ? name : "") << name;
     }
   }
-  EXPECT_EQ(config::what_names_the_model({"decoder_block=mixtral"}), "decoder_block");
-  EXPECT_EQ(config::what_names_the_model({"model_name=mixtral-8x7b"}), "model_name");
+  EXPECT_EQ(config::what_names_the_model({"decoder_block=mixtral"}).words, "decoder_block");
+  EXPECT_EQ(config::what_names_the_model({"model_name=mixtral-8x7b"}).words, "model_name");
   const test::Variable named("M_MODEL_NAME", "mixtral-8x7b");
-  EXPECT_EQ(config::what_names_the_model({"steps=1"}), "M_MODEL_NAME");
+  EXPECT_EQ(config::what_names_the_model({"steps=1"}).words, "M_MODEL_NAME");
 }
 
 TEST(Newcomer, GetsHelpInEveryForm) {

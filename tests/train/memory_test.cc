@@ -26,12 +26,12 @@ TEST(MemoryPlan, IsWhatDenseLayoutsTake) {
     Training training(kSmall + layout);
     const StepPrograms programs =
         step_programs(training.session.graph, training.settings(), {training.session.layout, training.session.target});
-    const StepFootprint footprint = footprint_of(programs);
+    const run::Footprint footprint = footprint_of(programs);
     for (std::int64_t step = 0; step < 2; ++step) training.trainer.step(training.batch(step));
-    EXPECT_EQ(footprint.peak.process, static_cast<std::int64_t>(training.trainer.pool().peak_bytes())) << layout;
-    EXPECT_EQ(footprint.peak.taken, static_cast<std::int64_t>(training.trainer.pool().peak_taken())) << layout;
+    EXPECT_EQ(footprint.process, static_cast<std::int64_t>(training.trainer.pool().peak_bytes())) << layout;
+    EXPECT_EQ(footprint.taken, static_cast<std::int64_t>(training.trainer.pool().peak_taken())) << layout;
     const MemoryPlan plan = memory_plan(programs, footprint, 2);
-    EXPECT_EQ(plan.values, footprint.peak.taken);
+    EXPECT_EQ(plan.values, footprint.taken);
     EXPECT_GT(plan.already, 1 << 20);
     EXPECT_EQ(plan.total(), plan.already + plan.values + plan.workspace);
   }

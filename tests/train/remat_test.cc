@@ -160,8 +160,7 @@ TEST(RematOfExperts, TakesMemory) {
         // Many layers, so that what is saved of them weighs more than what one needs at its time.
         return footprint_of(programs(kExperts + kMesh + strategy +
                                      "base_num_decoder_layers=8 max_target_length=64 scan_layers=" + scan +
-                                     " remat_policy=" + policy))
-            .peak;
+                                     " remat_policy=" + policy));
       };
       const run::Footprint full = peak("full"), one = peak("custom moe_mlpwi_0=device"),
                            all = peak("custom moe_mlpwi_0=device moe_mlpwi_1=device moe_mlpwo=device");

@@ -1,6 +1,7 @@
 // Values from outside, layouts that are asked for, and bodies.
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
+#include "graph/rewrite.h"
 
 namespace moesh::graph::ops {
 namespace {
@@ -18,14 +19,6 @@ std::vector<Tensor> constraint_gradient(const Vjp& v) { return {constrain("", v.
 
 std::string stage_state_shapes(const NodeView& v) {
   return v.operand(0).dtype == v.result(0).dtype ? "" : "rows for the stages";
-}
-
-std::vector<ValueId> roots_of(const Graph& body) {
-  std::vector<ValueId> roots;
-  for (const Node& node : body.nodes) {
-    if (is_root(node)) roots.push_back(node.results.front());
-  }
-  return roots;
 }
 
 Shape without_stack(Shape shape, const RepeatOf& of, int position) {
@@ -47,8 +40,8 @@ bool is_slice(const Value& slice, const Value& stacked, const RepeatOf& of, int 
 std::string repeat_shapes(const NodeView& v) {
   const auto& of = v.of<RepeatOf>();
   const std::string wanted = "a repeat whose body has slices of its operands and results";
-  const std::vector<ValueId> inputs = roots_of(*of.body);
-  if (of.carried < 0 || of.shared < 0) return wanted;
+  if (of.body == nullptr || of.carried < 0 || of.shared < 0) return wanted;
+  const std::vector<ValueId> inputs = inputs_of(*of.body);
   const auto carried = static_cast<std::size_t>(of.carried);
   const std::size_t whole = carried + static_cast<std::size_t>(of.shared);
   if (inputs.size() != v.operands() || of.slices.size() + whole != v.operands()) return wanted;
@@ -76,8 +69,8 @@ bool all_rank(const std::vector<sharding::Spec>& specs, const NodeView& v, const
 
 std::string region_shapes(const NodeView& v) {
   const auto& of = v.of<RegionOf>();
-  const bool fits = all_rank(of.operands, v, v.node.operands) && all_rank(of.results, v, v.node.results) &&
-                    roots_of(*of.body).size() == v.operands() && of.body->results.size() == v.results();
+  const bool fits = of.body != nullptr && all_rank(of.operands, v, v.node.operands) && all_rank(of.results, v, v.node.results) &&
+                    inputs_of(*of.body).size() == v.operands() && of.body->results.size() == v.results();
   return fits ? "" : "a region with a layout for each operand and result";
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nn/mlp.h"
 #include "nn/moe/moe.h"
 #include "sharding/labels.h"
 
@@ -53,7 +54,7 @@ Tensor project(const Context& context, const Projection& p, Tensor x, Tensor wei
   weight = constrain_kernel(context, p.name + "_kernel", weight, p.kernel_labels);
   Tensor out = einsum(p.name, p.equation, x, weight);
   if (bias) out = add(out, broadcast(bias, out.shape(), {0, 3}));
-  return context.model.float32_activations ? cast(out, DType::float32) : out;
+  return wide_activation(context, out);
 }
 
 // Choices beyond the slots that an expert has for a row.

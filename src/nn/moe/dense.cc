@@ -1,5 +1,6 @@
 // Every expert sees every token, and the weights do the choosing: the reference that the other strategies are held to.
 // Shape suffixes: B rows, S length, M embedding, E experts, F width.
+#include "nn/mlp.h"
 #include "nn/moe/moe.h"
 #include "sharding/labels.h"
 
@@ -17,9 +18,8 @@ MoeResult dense_moe(Builder& builder, const Context& context, Tensor x_BSM, Scor
   const Tensor weights_BSE = spread(builder, context, routed);
   x_BSM = constrain("inputs", x_BSM,
                     {labels::activation_batch_moe, labels::activation_norm_length_moe, labels::activation_embed_moe});
-  const auto wide = [&](Tensor x) { return model.float32_activations ? cast(x, DType::float32) : x; };
-  const Tensor a_BSEF = tag(wide(add_expert_bias(einsum("wi_0", "bsm,emf->bsef", x_BSM, e.wi_0), e.wi_0_bias)), "moe_mlpwi_0");
-  const Tensor b_BSEF = tag(wide(add_expert_bias(einsum("wi_1", "bsm,emf->bsef", x_BSM, e.wi_1), e.wi_1_bias)), "moe_mlpwi_1");
+  const Tensor a_BSEF = tag(wide_activation(context, add_expert_bias(einsum("wi_0", "bsm,emf->bsef", x_BSM, e.wi_0), e.wi_0_bias)), "moe_mlpwi_0");
+  const Tensor b_BSEF = tag(wide_activation(context, add_expert_bias(einsum("wi_1", "bsm,emf->bsef", x_BSM, e.wi_1), e.wi_1_bias)), "moe_mlpwi_1");
   const Tensor hidden_BSEF = cast(expert_gate(context, a_BSEF, b_BSEF), model.compute_dtype);
   const Tensor out_BSEM = tag(add_expert_bias(einsum("wo", "bsef,efm->bsem", hidden_BSEF, e.wo), e.wo_bias), "moe_mlpwo");
   const DType sum_dtype = context.settings.boolean("float32_weight_sum") ? DType::float32 : model.compute_dtype;

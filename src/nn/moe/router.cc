@@ -17,6 +17,12 @@ Tensor score_function(const Context& context, Tensor logits) {
   return logits;
 }
 
+Tensor random_scores(Builder& builder, const Context& context, const Scores& scores) {
+  const graph::DrawOf of{context.model.moe.experts, std::max(0.0, context.settings.real("router_skew"))};
+  return builder.add_one(graph::Op::random_scores, "draw", {scores.draw_key, scores.numbers}, of,
+                         {context.rows, context.length, of.experts}, DType::float32);
+}
+
 }  // namespace
 
 Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, const char* label, const Tokens& tokens) {
@@ -47,16 +53,6 @@ graph::TopKOf routing_of(const Context& context) {
   of.chosen_groups = of.groups > 0 ? settings.integer("topk_routing_group") : 0;
   return of;
 }
-
-namespace {
-
-Tensor random_scores(Builder& builder, const Context& context, const Scores& scores) {
-  const graph::DrawOf of{context.model.moe.experts, std::max(0.0, context.settings.real("router_skew"))};
-  return builder.add_one(graph::Op::random_scores, "draw", {scores.draw_key, scores.numbers}, of,
-                         {context.rows, context.length, of.experts}, DType::float32);
-}
-
-}  // namespace
 
 Routed route(Builder& builder, const Context& context, const Scores& scores) {
   graph::TopKOf of = routing_of(context);
