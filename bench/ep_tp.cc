@@ -14,9 +14,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/session.h"
 #include "decode/decoder.h"
 #include "partition/collectives.h"
+#include "session/session.h"
 #include "train/initialize.h"
 
 namespace moesh::bench {
@@ -173,7 +173,7 @@ class Bench {
       const std::vector<std::string> words = split(kEverywhere + model.request + " " + layout.request, ' ');
       std::vector<std::string> arguments;
       std::copy_if(words.begin(), words.end(), std::back_inserter(arguments), [](const std::string& w) { return !w.empty(); });
-      sessions_.push_back(cli::open_session(arguments));
+      sessions_.push_back(session::open(arguments));
     }
     parameters_ = make_parameters(sessions_.front().graph, *pool_, workers_);
   }
@@ -195,7 +195,7 @@ class Bench {
 
  private:
   Contestant prepare(std::size_t index, const Case& of) {
-    const cli::Session& session = sessions_[index];
+    const session::Session& session = sessions_[index];
     Contestant made{kLayouts[index].name, "", {}, nullptr, 0, 0, {}};
     const auto program = [&](std::int64_t new_tokens) {
       return decode::make_program({session.loaded.settings, session.shape, of.rows, 1, &session.mesh},
@@ -231,7 +231,7 @@ class Bench {
   const Options& options_;
   run::Workers workers_;
   std::shared_ptr<run::Pool> pool_;
-  std::vector<cli::Session> sessions_;
+  std::vector<session::Session> sessions_;
   Parameters parameters_;
 };
 

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/table.h"
 #include "base/text.h"
-#include "cli/session.h"
+#include "session/session.h"
 #include "train/data.h"
 #include "train/memory.h"
 #include "train/trainer.h"
@@ -50,15 +50,15 @@ constexpr Layout kRagged[] = {
     {"all-to-all, skewed", "per_device_batch_size=4 router_skew=2"},
 };
 
-cli::Session session_of(const Layout& layout) {
+session::Session session_of(const Layout& layout) {
   std::vector<std::string> request{kFirst, "dataset_type=synthetic"};
   for (const std::string& word : split(layout.request, ' ')) request.push_back(word);
-  return cli::open_session(request);
+  return session::open(request);
 }
 
 // What a process that runs a layout tells the one that started it.
 train::MemoryPlan run_layout(const Layout& layout) {
-  const cli::Session session = session_of(layout);
+  const session::Session session = session_of(layout);
   const config::Settings& settings = session.loaded.settings;
   run::Workers workers(0);
   const auto source = train::open_source(settings, session.batch.rows_to_load);

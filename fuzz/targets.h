@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/session.h"
 #include "config/load.h"
 #include "config/yaml.h"
 #include "fuzz/harness.h"
@@ -16,6 +15,7 @@
 #include "graph/print.h"
 #include "mesh/hardware.h"
 #include "mesh/topology.h"
+#include "session/session.h"
 #include "sharding/diff.h"
 #include "sharding/dump.h"
 #include "sharding/lint.h"
@@ -60,11 +60,11 @@ inline void require_sound(const sharding::Layout& layout) {
 }
 
 // Every report about a layout. A `why` of each tensor of a large model would be the slowest of them by far.
-inline void tell_everything(const cli::Session& session) {
+inline void tell_everything(const session::Session& session) {
   constexpr std::size_t kMostExplained = 64;
   const sharding::Layout& layout = session.layout;
   require_sound(layout);
-  cli::headline(session);
+  session::headline(session);
   sharding::to_json(layout);
   sharding::report(layout, {"", true, 100});
   const std::vector<sharding::Finding> findings = sharding::lint(layout, {session.batch.micro_rows});
@@ -85,9 +85,9 @@ inline void fuzz_overrides(std::string_view input) {
     if (names_a_file(word)) return;
     if (!word.empty()) words.push_back(std::move(word));
   }
-  const cli::Evenness evenness = input.size() % 2 == 0 ? cli::Evenness::demanded : cli::Evenness::reported;
+  const session::Evenness evenness = input.size() % 2 == 0 ? session::Evenness::demanded : session::Evenness::reported;
   accept_errors([&] {
-    const cli::Session session = cli::open_session(words, evenness);
+    const session::Session session = session::open(words, evenness);
     graph::to_text(session.graph);
     tell_everything(session);
   });
@@ -103,9 +103,9 @@ inline std::vector<std::string> small_request() {
 // The layout under the default rules, kept while the inputs ask for the same words.
 inline const sharding::Layout& default_layout(const std::vector<std::string>& words) {
   static std::vector<std::string> kept_words;
-  static std::unique_ptr<const cli::Session> kept;
+  static std::unique_ptr<const session::Session> kept;
   if (kept == nullptr || words != kept_words) {
-    kept = std::make_unique<const cli::Session>(cli::open_session(words, cli::Evenness::reported));
+    kept = std::make_unique<const session::Session>(session::open(words, session::Evenness::reported));
     kept_words = words;
   }
   return kept->layout;
@@ -126,7 +126,7 @@ inline void fuzz_rules(std::string_view input) {
     const sharding::Layout& before = default_layout(words);
     file.write(input);
     words.push_back("custom_mesh_and_rule=" + file.path());
-    const cli::Session after = cli::open_session(words, cli::Evenness::reported);
+    const session::Session after = session::open(words, session::Evenness::reported);
     tell_everything(after);
     const sharding::LayoutDiff changes = sharding::diff(before, after.layout);
     sharding::to_text(changes, 100);

@@ -29,7 +29,7 @@ struct RunTraits {
 };
 
 // Of a request opened on one device.
-inline RunTraits traits_of(const cli::Session& session) {
+inline RunTraits traits_of(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
   const bool balances = settings.real("load_balance_loss_weight") > 0 || settings.real("routed_bias_update_rate") > 0;
   std::set<std::string> labels{labels::mlp_no_fsdp, labels::activation_exp, labels::mlp};  // what other strategies ask for

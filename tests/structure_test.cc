@@ -32,10 +32,12 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"partition", {"base", "config", "mesh", "sharding", "graph"}},
       {"plan", {"base", "config", "mesh", "sharding", "graph", "partition"}},
       {"run", {"base", "config", "mesh", "sharding", "graph", "partition", "plan"}},
-      {"train", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "run"}},
-      {"decode", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "run"}},
+      {"session", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan"}},
+      {"train", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "run", "session"}},
+      {"decode", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "run", "session"}},
       {"cli",
-       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "run", "train", "decode"}},
+       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "run", "session", "train",
+        "decode"}},
   };
   return folders;
 }

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/session.h"
+#include "session/session.h"
 
 namespace moesh::test {
 
@@ -96,7 +96,7 @@ inline std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-inline cli::Session session(const std::string& request) { return cli::open_session(words_of(request)); }
+inline session::Session session(const std::string& request) { return session::open(words_of(request)); }
 
 // The parameter or activation with this path.
 inline const sharding::LaidTensor& tensor_at(const std::vector<sharding::LaidTensor>& tensors,

@@ -143,6 +143,14 @@ std::vector<std::string> Arguments::values(std::string_view option) const {
   return all;
 }
 
+const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix) {
+  if (!arguments.words().empty()) {
+    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),
+           "the command line", fix);
+  }
+  return arguments.request();
+}
+
 std::span<const Command* const> commands() { return kCommands; }
 
 std::string help_text() {

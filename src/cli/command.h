@@ -36,6 +36,9 @@ class Arguments {
   std::vector<std::string> words_;
 };
 
+// The request of a command that takes nothing else: other words are refused, with `fix` as what to do.
+const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix = {});
+
 struct Command {
   std::string_view name;
   std::string_view usage;

@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/session.h"
 #include "graph/print.h"
+#include "session/session.h"
 
 namespace moesh::cli {
 namespace {
@@ -15,9 +15,9 @@ constexpr std::string_view kExamples[] = {
 };
 
 int run(const Arguments& arguments) {
-  const Session session = open_session(request_alone(arguments));
+  const session::Session session = session::open(request_alone(arguments));
   const graph::GraphCounts counts = graph::count(session.graph);
-  fmt::print("# {}\n# {} nodes, {} parameters, {} layouts asked for; global shapes\n{}", headline(session),
+  fmt::print("# {}\n# {} nodes, {} parameters, {} layouts asked for; global shapes\n{}", session::headline(session),
              counts.nodes, counts.parameters, counts.constraints, graph::to_text(session.graph));
   return 0;
 }

@@ -7,11 +7,11 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/session.h"
 #include "config/builtin.h"
 #include "config/relevance.h"
 #include "config/schema.h"
 #include "mesh/hardware.h"
+#include "session/session.h"
 #include "train/loop.h"
 
 namespace moesh::cli {
@@ -105,7 +105,7 @@ std::string expert_words(const config::ModelShape& shape) {
 int show_models() {
   Table table({{"  model"}, {"parameters", true}, {"active", true}, {"layers", true}, {"experts a token"}, {"family", false, Room::none, 1}});
   for (const std::string& name : config::builtin_names("models")) {
-    const Session session = open_session({"model_name=" + name, "compile_topology=cpu-1"});
+    const session::Session session = session::open({"model_name=" + name, "compile_topology=cpu-1"});
     const train::ModelSize size = train::model_size(session.graph, session.shape, 1, 1);
     table.add({"  " + name, human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
                std::to_string(session.shape.layers), expert_words(session.shape), session.loaded.settings.text("decoder_block")});

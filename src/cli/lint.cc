@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "cli/session.h"
+#include "session/session.h"
 #include "sharding/dump.h"
 #include "sharding/lint.h"
 
@@ -23,11 +23,11 @@ constexpr std::string_view kExamples[] = {
 
 int run_lint(const Arguments& arguments) {
   // What does not divide is a finding here, not the end.
-  const Session session = open_session(request_alone(arguments), Evenness::reported);
+  const session::Session session = session::open(request_alone(arguments), session::Evenness::reported);
   const std::vector<sharding::Finding> findings = sharding::lint(session.layout, {session.batch.micro_rows});
   if (!arguments.has("--json")) {
     const int width = terminal_width();
-    fmt::print("{}\n\n{}", wrapped(headline(session), width, 2), sharding::to_text(findings, width));
+    fmt::print("{}\n\n{}", wrapped(session::headline(session), width, 2), sharding::to_text(findings, width));
   } else if (arguments.has("--lint")) {
     fmt::print("{}", sharding::to_json(session.layout, {{"findings", sharding::list_json(findings)}}));
   } else {

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/lint.h"
-#include "cli/session.h"
+#include "session/session.h"
 #include "sharding/diff.h"
 #include "sharding/dump.h"
 #include "sharding/report.h"
@@ -31,7 +31,7 @@ constexpr std::string_view kExamples[] = {
 std::string filter_of(const Arguments& arguments) { return arguments.value("--filter").value_or(""); }
 
 // Of both sides what the filter keeps; a tensor may be there on one side only.
-sharding::LayoutDiff filtered_diff(const Session& before, const Session& after, const std::string& filter) {
+sharding::LayoutDiff filtered_diff(const session::Session& before, const session::Session& after, const std::string& filter) {
   sharding::LayoutDiff diff = sharding::diff(before.layout, after.layout);
   if (filter.empty()) return diff;
   if (!sharding::has_match(before.layout, filter)) sharding::check_filter(after.layout, filter);
@@ -41,17 +41,17 @@ sharding::LayoutDiff filtered_diff(const Session& before, const Session& after, 
   return diff;
 }
 
-int show_diff(const Session& before, const Arguments& arguments) {
+int show_diff(const session::Session& before, const Arguments& arguments) {
   std::vector<std::string> request = arguments.request();
   for (const std::string& change : arguments.values("--diff")) request.push_back(change);
-  const Session after = open_session(request);
+  const session::Session after = session::open(request);
   const sharding::LayoutDiff diff = filtered_diff(before, after, filter_of(arguments));
   if (arguments.has("--json")) {
     fmt::print("{}", sharding::to_json(diff));
     return 0;
   }
   const int width = terminal_width();
-  const std::string heads = fmt::format("before: {}\nafter:  {}\n\n", headline(before), headline(after));
+  const std::string heads = fmt::format("before: {}\nafter:  {}\n\n", session::headline(before), session::headline(after));
   fmt::print("{}{}", wrapped(heads, width, 8), to_text(diff, width));
   return 0;
 }
@@ -71,7 +71,7 @@ int run(const Arguments& arguments) {
     check_lint_alone(arguments);
     return run_lint(arguments);
   }
-  const Session session = open_session(request);
+  const session::Session session = session::open(request);
   if (arguments.has("--diff")) return show_diff(session, arguments);
   if (arguments.has("--json")) {
     sharding::check_filter(session.layout, filter_of(arguments));
@@ -80,7 +80,7 @@ int run(const Arguments& arguments) {
   }
   const int width = terminal_width();
   const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width};
-  fmt::print("{}\n\n{}", wrapped(headline(session), width, 2), sharding::report(session.layout, options));
+  fmt::print("{}\n\n{}", wrapped(session::headline(session), width, 2), sharding::report(session.layout, options));
   return 0;
 }
 

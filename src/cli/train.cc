@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
-#include "cli/session.h"
+#include "session/session.h"
 #include "sharding/tolerance.h"
 #include "train/loop.h"
 
@@ -53,12 +53,12 @@ int run(const Arguments& arguments) {
   std::vector<std::string> words = request_alone(arguments);
   if (const auto skew = arguments.value("--skew")) words.push_back("router_skew=" + *skew);
   const Request request = based(words);
-  const Session session = open_to_run(request.words, config::Run::training);
+  const session::Session session = session::open_to_run(request.words, config::Run::training);
   const config::Settings& settings = session.loaded.settings;
   sharding::check_tolerance(session.layout, settings);
   run::Workers workers(0);
   return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target},
-                       session.mesh.devices(), request.about + headline(session), request.is_first ? kNext : ""},
+                       session.mesh.devices(), request.about + session::headline(session), request.is_first ? kNext : ""},
                       workers);
 }
 

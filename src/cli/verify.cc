@@ -10,7 +10,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/session.h"
+#include "session/session.h"
 #include "train/verify.h"
 
 namespace moesh::cli {
@@ -40,21 +40,21 @@ bool any_starts_with(const std::vector<std::string>& words, std::initializer_lis
 
 // The run's own request with what the user changes: on as many devices as it had, unless the changes say otherwise, and on
 // its own batch however many share it.
-Session session_of(const train::ReferenceRun& run, const std::vector<std::string>& changes) {
+session::Session session_of(const train::ReferenceRun& run, const std::vector<std::string>& changes) {
   std::vector<std::string> request = run.request;
   if (!any_starts_with(changes, {"compile_topology=", "ici_", "dcn_"})) {
     request.push_back(fmt::format("compile_topology=cpu-{}", run.devices));
   }
   request.insert(request.end(), changes.begin(), changes.end());
-  Session session = open_to_run(request, config::Run::steps);
+  session::Session session = session::open_to_run(request, config::Run::steps);
   if (session.mesh.devices() == run.devices || any_starts_with(changes, {"per_device_batch_size="})) return session;
   const double rows = session.loaded.settings.real("per_device_batch_size") * static_cast<double>(run.devices);
   request.push_back(fmt::format("per_device_batch_size={}", rows / static_cast<double>(session.mesh.devices())));
-  return open_to_run(request, config::Run::steps);
+  return session::open_to_run(request, config::Run::steps);
 }
 
 // The same model and rows on one device.
-Session one_device(const Session& session, std::vector<std::string> request) {
+session::Session one_device(const session::Session& session, std::vector<std::string> request) {
   for (const mesh::Axis& axis : session.mesh.axes()) {
     for (const mesh::Level level : {mesh::Level::ici, mesh::Level::dcn}) request.push_back(mesh::key_for(level, axis.name) + "=1");
   }
@@ -62,14 +62,14 @@ Session one_device(const Session& session, std::vector<std::string> request) {
   request.emplace_back("compile_topology_num_slices=1");
   const std::int64_t microbatches = session.loaded.settings.integer("gradient_accumulation_steps");
   request.push_back(fmt::format("per_device_batch_size={}", session.batch.rows_to_train / microbatches));
-  return open_to_run(request, config::Run::steps);
+  return session::open_to_run(request, config::Run::steps);
 }
 
-train::Subject subject(const Session& s) { return {s.graph, s.loaded.settings, s.batch, {s.layout, s.target}}; }
+train::Subject subject(const session::Session& s) { return {s.graph, s.loaded.settings, s.batch, {s.layout, s.target}}; }
 
 std::vector<train::Verdict> against_one_device(const std::vector<std::string>& request, run::Workers& workers) {
-  const Session session = open_to_run(request, config::Run::steps);
-  const Session one = one_device(session, request);
+  const session::Session session = session::open_to_run(request, config::Run::steps);
+  const session::Session one = one_device(session, request);
   const std::int64_t steps = session.loaded.settings.integer("steps");
   return train::verify_against(subject(one), subject(session), steps < 0 ? kMostSteps : std::min(steps, kMostSteps), workers);
 }
@@ -130,7 +130,7 @@ int run(const Arguments& arguments) {
   }
   for (const std::string& path : arguments.words()) {
     const train::ReferenceRun recorded = train::read_reference_run(path);
-    const Session session = session_of(recorded, arguments.request());
+    const session::Session session = session_of(recorded, arguments.request());
     const train::Findings findings = train::verify(recorded, subject(session), workers);
     verdicts.add(recorded.name, path, findings.verdicts);
     for (const train::Unheld& unheld : findings.unheld) verdicts.add(recorded.name, path, unheld);

@@ -4,7 +4,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/session.h"
+#include "session/session.h"
 #include "sharding/why.h"
 
 namespace moesh::cli {
@@ -44,13 +44,13 @@ int run(const Arguments& arguments) {
     refuse(fmt::format("{} tensors are named, one was expected", arguments.words().size()), "the command line",
            "moesh why TENSOR [FILE.yml] [key=value ...]");
   }
-  const Session session = open_session(arguments.request(), Evenness::reported);
+  const session::Session session = session::open(arguments.request(), session::Evenness::reported);
   const sharding::LaidTensor& tensor = find_one(session.layout, arguments.words().front());
   if (arguments.has("--json")) {
     fmt::print("{}", sharding::why_json(session.layout, tensor));
   } else {
     const int width = terminal_width();
-    fmt::print("{}\n\n{}", wrapped(headline(session), width, 2), sharding::why(session.layout, tensor, width));
+    fmt::print("{}\n\n{}", wrapped(session::headline(session), width, 2), sharding::why(session.layout, tensor, width));
   }
   return 0;
 }

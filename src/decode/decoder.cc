@@ -39,7 +39,7 @@ Decoder::Decoder(const Program& program, run::Workers& workers)
     const graph::Value& value = program.graph.value(node.results.front());
     const Root root{value.shape, value.dtype, value.spec};
     if (node.op == graph::Op::parameter) parameter_roots_.emplace(node.path, root);
-    if (is_state(program.graph, node)) state_roots_.emplace(node.path, root);
+    if (graph::is_input(node, graph::InputOf::Kind::state)) state_roots_.emplace(node.path, root);
   }
   forget();
 }
@@ -103,7 +103,7 @@ run::Array Decoder::run(const Program& program, const NewTokens& tokens) {
     if (!graph::is_root(node)) continue;
     const graph::Value& value = graph.value(node.results.front());
     const bool is_parameter = node.op == graph::Op::parameter;
-    feeds.push_back(is_parameter || is_state(graph, node) ? take_root(value, node.path, is_parameter)
+    feeds.push_back(is_parameter || graph::is_input(node, graph::InputOf::Kind::state) ? take_root(value, node.path, is_parameter)
                                                           : place_tokens(program, value, node.path, tokens));
   }
   std::vector<run::Placed> made = executor_.run(graph, std::move(feeds));

@@ -21,10 +21,6 @@ std::map<std::string, Spec> specs_of(const sharding::Layout& layout) {
 
 }  // namespace
 
-bool is_state(const graph::Graph& graph, const graph::Node& node) {
-  return node.op == graph::Op::input && graph::find_result(graph, node.path) >= 0;
-}
-
 Program make_program(const models::ModelRequest& request, const models::DecodeShape& shape, const mesh::Topology& target) {
   assert(request.mesh != nullptr);
   Program program{*request.mesh, request.shape.vocab_size, models::build_decode_model(request, shape), {},

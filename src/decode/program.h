@@ -24,7 +24,4 @@ struct Program {
 // and for single tokens share them. The few numbers that come with the tokens are whole on every device.
 Program make_program(const models::ModelRequest& request, const models::DecodeShape& shape, const mesh::Topology& target);
 
-// Whether an input is kept from run to run.
-bool is_state(const graph::Graph& graph, const graph::Node& node);
-
 }  // namespace moesh::decode

@@ -56,8 +56,8 @@ Shape stacked_at(Shape shape, const std::vector<std::int64_t>& sizes, int positi
 
 class Backward {
  public:
-  explicit Backward(Builder& builder) : builder_(builder) {}
-  Backward(Builder& builder, const mesh::Mesh& mesh) : builder_(builder), mesh_(&mesh) {}
+  explicit Backward(Builder& builder) : builder_(builder) { builder.set_phase(Phase::backward); }
+  Backward(Builder& builder, const mesh::Mesh& mesh) : builder_(builder), mesh_(&mesh) { builder.set_phase(Phase::backward); }
 
   void seed(ValueId id, Tensor cotangent) { add(id, cotangent); }
 
@@ -146,6 +146,7 @@ struct BackwardBody {
 BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const std::vector<bool>& stacked_given) {
   BackwardBody result{{}, stacked_given, {}, {}};
   Builder b;
+  b.set_phase(Phase::backward);
   const std::vector<ValueId> inputs = inputs_of(body);
   const auto input_like = [&](const char* name, ValueId id) {
     const Value& value = body.value(id);
@@ -250,12 +251,13 @@ std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vec
 std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vector<Tensor>& given) {
   const auto& of = std::get<RegionOf>(node.attributes);
   Builder b = Builder::of_region(node.path + "'");
+  b.set_phase(Phase::backward);
   RegionOf reversed{of.strategy, nullptr, of.operands, {}, of.written_for};
   std::vector<Tensor> operands = tensors(node.operands);
   const std::vector<ValueId> inputs = inputs_of(*of.body);
   std::map<ValueId, Tensor> known;
   for (const ValueId id : inputs) {
-    known[id] = b.shard_input("operand", of.body->value(id).shape, of.body->value(id).dtype, of.body->value(id).spec.partial);
+    known[id] = b.shard_input("operand", of.body->value(id).shape, of.body->value(id).dtype, of.body->value(id).spec.own);
   }
   std::vector<Tensor> cotangents(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -270,7 +272,7 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
   std::map<ValueId, Tensor> saved;
   for (std::size_t i = 0; i < of.saved.size(); ++i) {
     const Value& local = of.body->value(of.saved[i]);
-    saved[of.saved[i]] = b.shard_input("saved", local.shape, local.dtype, local.spec.partial);
+    saved[of.saved[i]] = b.shard_input("saved", local.shape, local.dtype, local.spec.own);
     operands.push_back(builder_.tensor(node.results[given.size() - of.saved.size() + i]));
     reversed.operands.push_back(of.results[given.size() - of.saved.size() + i]);
   }
@@ -319,7 +321,7 @@ Node with_saves(const Graph& graph, const Node& node, const Remat& remat, std::v
 // The shards of all devices that have values of their own, one after the other.
 Value rows_of_all(const Value& local, NodeId producer, const mesh::Mesh& mesh) {
   Value all{local.shape, local.dtype, producer};
-  all.shape[0] *= sharding::shards(local.spec.partial, mesh);
+  all.shape[0] *= sharding::shards(local.spec.own, mesh);
   return all;
 }
 
@@ -338,7 +340,7 @@ Node with_saved_rows(const Graph& graph, const Node& node, const Remat& remat, s
       of.saved.push_back(id);
       body->results.push_back(id);
       sharding::Spec spec = sharding::whole_spec(local.shape.size());
-      spec.dims[0] = local.spec.partial;
+      spec.dims[0] = local.spec.own;
       of.results.push_back(std::move(spec));
       added.push_back(rows_of_all(local, graph.value(node.results[0]).producer, *of.written_for));
     }

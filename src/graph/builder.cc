@@ -53,11 +53,12 @@ Shape without_dims(const Shape& shape, const std::vector<int>& dims) {
 Shape Tensor::shape() const { return builder->graph_.value(id).shape; }
 DType Tensor::dtype() const { return builder->graph_.value(id).dtype; }
 
-Builder::Builder(Builder& outer) : outer_(&outer), stage_as_data_(outer.stage_as_data_), scopes_(outer.scopes_) {}
+Builder::Builder(Builder& outer)
+    : outer_(&outer), stage_as_data_(outer.stage_as_data_), phase_(outer.phase_), scopes_(outer.scopes_) {}
 
 Tensor Builder::shard_input(const std::string& name, Shape shape, DType dtype, sharding::AxisList own_axes) {
   const Tensor made = input(name, shape, dtype, Labels(shape.size()));
-  graph_.values[static_cast<std::size_t>(made.id)].spec.partial = std::move(own_axes);
+  graph_.values[static_cast<std::size_t>(made.id)].spec.own = std::move(own_axes);
   return made;
 }
 
@@ -70,7 +71,7 @@ std::string Builder::path(const std::string& name) const {
 std::vector<Tensor> Builder::add(Op op, const std::string& name, const std::vector<Tensor>& operands,
                                  Attributes attributes, const std::vector<std::pair<Shape, DType>>& results) {
   const auto node = static_cast<NodeId>(graph_.nodes.size());
-  Node added{op, path(name), {}, {}, {}, std::move(attributes)};
+  Node added{op, path(name), {}, {}, {}, std::move(attributes), phase_};
   for (const Tensor& operand : operands) {
     assert(operand.builder == this && "an operand of another graph");
     added.operands.push_back(operand.id);
@@ -84,10 +85,11 @@ std::vector<Tensor> Builder::add(Op op, const std::string& name, const std::vect
     tensors.push_back({this, id});
   }
   if (in_region_) {
-    const sharding::Spec spec{std::vector<sharding::AxisList>{}, own_axes_of(graph_, added)};
+    const sharding::AxisList own = own_axes_of(graph_, added);
     for (const ValueId id : added.results) {
-      graph_.values[static_cast<std::size_t>(id)].spec = spec;
-      graph_.values[static_cast<std::size_t>(id)].spec.dims.resize(graph_.value(id).shape.size());
+      sharding::Spec spec = sharding::whole_spec(graph_.value(id).shape.size());
+      spec.own = own;
+      graph_.values[static_cast<std::size_t>(id)].spec = std::move(spec);
     }
   }
   if (const std::string what = problem_of({graph_, added}); !what.empty()) refuse_shapes(added.path, what, operands);
@@ -100,8 +102,8 @@ Tensor Builder::add_one(Op op, const std::string& name, const std::vector<Tensor
   return add(op, name, operands, std::move(attributes), {{std::move(shape), dtype}}).front();
 }
 
-Tensor Builder::input(const std::string& name, Shape shape, DType dtype, Labels labels) {
-  return add_one(Op::input, name, {}, InputOf{std::move(labels)}, std::move(shape), dtype);
+Tensor Builder::input(const std::string& name, Shape shape, DType dtype, Labels labels, InputOf::Kind kind) {
+  return add_one(Op::input, name, {}, InputOf{std::move(labels), kind}, std::move(shape), dtype);
 }
 
 Tensor Builder::root_at(Op op, const std::string& full_path, Shape shape, DType dtype, Attributes attributes) {
@@ -120,7 +122,7 @@ Tensor Builder::parameter_at(const std::string& full_path, Shape shape, DType dt
 
 Tensor Builder::state_at(const std::string& full_path, Shape shape, DType dtype, Labels labels) {
   assert(labels.size() == shape.size());
-  const InputOf of{std::move(labels)};
+  const InputOf of{std::move(labels), InputOf::Kind::state};
   const Tensor tensor = root_at(Op::input, full_path, std::move(shape), dtype, of);
   if (outer_ != nullptr) stacked_.push_back({full_path, tensor, of});
   return tensor;
@@ -286,7 +288,7 @@ Tensor Builder::stack(const Pending& pending, const Stack& stack, int position) 
   Shape shape = stacked(pending.slice.shape(), stack.sizes);
   if (const auto* parameter = std::get_if<ParameterOf>(&pending.whole)) {
     return parameter_at(pending.path, std::move(shape), pending.slice.dtype(),
-                        {stacked(parameter->labels, stack.labels), parameter->initializer});
+                        {stacked(parameter->labels, stack.labels), parameter->initializer, parameter->role});
   }
   const Labels& labels = std::get<InputOf>(pending.whole).labels;
   return state_at(pending.path, std::move(shape), pending.slice.dtype(), stacked(labels, stack.labels));

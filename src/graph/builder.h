@@ -32,7 +32,7 @@ class Builder {
   static Builder of_region(std::string path) { return {std::move(path), true}; }
   explicit Builder(Graph graph) : graph_(std::move(graph)) {}  // to go on with
 
-  Tensor input(const std::string& name, Shape shape, DType dtype, Labels labels);
+  Tensor input(const std::string& name, Shape shape, DType dtype, Labels labels, InputOf::Kind kind = InputOf::Kind::value);
   // In a body: the iteration's slice of a parameter that the enclosing repeat stacks.
   Tensor parameter(const std::string& name, Shape shape, DType dtype, ParameterOf attributes);
   // What a program keeps from run to run: it is given, and handed back as the result of the same name. In a body: the
@@ -43,7 +43,7 @@ class Builder {
   Tensor slice_of(Tensor outer, int stacked_dims);
   // In a region's body.
   Tensor shard_input(const std::string& name, Shape shape, DType dtype, sharding::AxisList own_axes);
-  const sharding::AxisList& own_axes(ValueId id) const { return graph_.value(id).spec.partial; }
+  const sharding::AxisList& own_axes(ValueId id) const { return graph_.value(id).spec.own; }
 
   // Adds a node under the current path joined with `name`.
   std::vector<Tensor> add(Op op, const std::string& name, const std::vector<Tensor>& operands, Attributes attributes,
@@ -61,6 +61,12 @@ class Builder {
 
   std::string path(const std::string& name) const;
   void set_path(std::string path) { scopes_ = {std::move(path)}; }
+  void set_phase(Phase phase) { phase_ = phase; }
+  // What is added next stands in for this node: at its path, in its phase.
+  void stand_in_for(const Node& node) {
+    set_path(node.path);
+    set_phase(node.phase);
+  }
   Tensor tensor(ValueId id) { return {this, id}; }
   void set_tag(Tensor tensor, std::string tag);
 
@@ -96,6 +102,7 @@ class Builder {
   Builder* outer_ = nullptr;
   bool stage_as_data_ = false;
   bool in_region_ = false;
+  Phase phase_ = Phase::forward;
   std::vector<std::string> scopes_;
   std::vector<Pending> stacked_;
   std::vector<Kept> kept_;  // in a body

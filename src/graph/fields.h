@@ -27,9 +27,12 @@ constexpr auto fields_of(const Initializer*) {
                     Field{"divisor", &Initializer::divisor}};
 }
 constexpr auto fields_of(const ParameterOf*) {
-  return std::tuple{Field{"labels", &ParameterOf::labels}, Field{"starts", &ParameterOf::initializer}};
+  return std::tuple{Field{"labels", &ParameterOf::labels}, Field{"starts", &ParameterOf::initializer},
+                    Field{"role", &ParameterOf::role}};
 }
-constexpr auto fields_of(const InputOf*) { return std::tuple{Field{"labels", &InputOf::labels}}; }
+constexpr auto fields_of(const InputOf*) {
+  return std::tuple{Field{"labels", &InputOf::labels}, Field{"kind", &InputOf::kind}};
+}
 constexpr auto fields_of(const EinsumOf*) { return std::tuple{Field{"equation", &EinsumOf::equation}}; }
 constexpr auto fields_of(const UnaryOf*) {
   return std::tuple{Field{"function", &UnaryOf::function}, Field{"a", &UnaryOf::a}, Field{"b", &UnaryOf::b}};
@@ -127,6 +130,28 @@ constexpr auto fields_of(const GroupOf*) {
 constexpr auto fields_of(const SortSlotsOf*) { return std::tuple{Field{"limit", &SortSlotsOf::limit}}; }
 
 // The words of enumerations, in their order.
+constexpr auto words_of(const Phase*) { return std::array<std::string_view, 3>{"forward", "backward", "update"}; }
+constexpr auto words_of(const Role*) {
+  return std::array<std::string_view, 16>{"none",
+                                          "embedding",
+                                          "output_projection",
+                                          "norm_scale",
+                                          "attention_norm_scale",
+                                          "attention_kernel",
+                                          "attention_down_kernel",
+                                          "attention_out_kernel",
+                                          "attention_bias",
+                                          "attention_sinks",
+                                          "mlp_kernel",
+                                          "shared_expert_kernel",
+                                          "router_kernel",
+                                          "router_bias",
+                                          "expert_kernel",
+                                          "expert_bias"};
+}
+constexpr auto words_of(const InputOf::Kind*) {
+  return std::array<std::string_view, 5>{"value", "batch", "state", "moment", "number"};
+}
 constexpr auto words_of(const Initializer::Kind*) {
   return std::array<std::string_view, 4>{"zeros", "ones", "normal", "fan_in"};
 }

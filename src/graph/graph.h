@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "base/shape.h"
 #include "sharding/constraint.h"
+#include "sharding/role.h"
 #include "sharding/spec.h"
 
 namespace moesh::graph {
@@ -107,12 +108,23 @@ struct Initializer {
   double divisor = 1;        // further division of the standard deviation
 };
 
+using sharding::Role;
+
 struct ParameterOf {
   Labels labels;
   Initializer initializer;
+  Role role = Role::none;
 };
 struct InputOf {
+  enum class Kind : std::uint8_t {
+    value,   // of an enclosing graph, in a body; or what only the program that is given it knows
+    batch,   // of tokens, a row of the batch a row
+    state,   // kept from run to run: the result of the same name is its next value
+    moment,  // of the optimizer
+    number,  // a few numbers that a step is told: rates, factors, keys of random draws
+  };
   Labels labels;
+  Kind kind = Kind::value;
 };
 struct EinsumOf {
   std::string equation;  // "bsm,mh->bsh"
@@ -230,7 +242,7 @@ struct GroupedMatmulOf {
 };
 
 // Local work with collectives of its own. The body's inputs and results are the shards of the region's, in order; its values
-// have the shapes of one device, and the `partial` axes of their specs are those along which devices have values of their own.
+// have the shapes of one device, and their specs say only along which axes devices have values of their own.
 struct RegionOf {
   std::string strategy;  // "ring", "all-to-all"
   std::shared_ptr<const Graph> body;
@@ -287,6 +299,9 @@ using Attributes =
                  DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
                  GroupedMatmulOf, ReshardOf, GroupOf, SortSlotsOf>;
 
+// What a node is there for. A node of the forward pass that is run again for the backward pass stays one of the forward pass.
+enum class Phase : std::uint8_t { forward, backward, update };
+
 struct Node {
   Op op = Op::input;
   std::string path;  // "decoder/layers/self_attention/query"
@@ -294,6 +309,7 @@ struct Node {
   std::vector<ValueId> operands;
   std::vector<ValueId> results;
   Attributes attributes;
+  Phase phase = Phase::forward;
 };
 
 struct Value {
@@ -316,6 +332,11 @@ struct Graph {
 
 // Whether a node stands for a value from outside the graph.
 inline bool is_root(const Node& node) { return node.op == Op::input || node.op == Op::parameter; }
+
+inline bool is_input(const Node& node, InputOf::Kind kind) {
+  const auto* of = std::get_if<InputOf>(&node.attributes);
+  return of != nullptr && of->kind == kind;
+}
 
 // The body of a repeat or a region; null for other nodes.
 const Graph* body_of(const Node& node);

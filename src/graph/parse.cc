@@ -165,6 +165,7 @@ class Reader {
       if (!line_.takes("-")) (*this)(spec.dims.back());
     });
     if (line_.takes("+sum")) (*this)(spec.partial);
+    if (line_.takes("+own")) (*this)(spec.own);
   }
   void operator()(std::vector<Spec>& specs) {
     read_list(line_, "{", "}", [&] { (*this)(specs.emplace_back()); });
@@ -310,6 +311,7 @@ class Parser {
         },
         node.attributes);
     if (line.takes("tag ")) node.tag = line.word("a tag");
+    if (line.takes("phase ")) Reader(line, mesh)(node.phase);
     line.expect("#");
     node.path = line.rest();
     if (auto* repeat = std::get_if<RepeatOf>(&node.attributes)) read_body(line, mesh, depth, *repeat);

@@ -18,9 +18,10 @@ bool is_plain(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '/' || c == '.';
 }
 
-// Words are printed even at their default: an op is unclear without them.
+// Words are printed even at their default: an op is unclear without them. But a role or a kind of input that is at its default
+// says nothing.
 template <typename T>
-constexpr bool is_word = std::is_enum_v<std::remove_cvref_t<T>>;
+constexpr bool is_word = std::is_enum_v<T> && !std::is_same_v<T, Role> && !std::is_same_v<T, InputOf::Kind>;
 
 // The value of a field, as the reader in parse.cc takes it.
 class Words {
@@ -50,7 +51,8 @@ class Words {
   std::string operator()(const Spec& spec) const {
     std::vector<std::string> dims;
     for (const AxisList& axes : spec.dims) dims.push_back(axes.empty() ? "-" : (*this)(axes));
-    return "[" + join(dims, ", ") + "]" + (spec.partial.empty() ? "" : "+sum" + (*this)(spec.partial));
+    return "[" + join(dims, ", ") + "]" + (spec.partial.empty() ? "" : "+sum" + (*this)(spec.partial)) +
+           (spec.own.empty() ? "" : "+own" + (*this)(spec.own));
   }
   std::string operator()(const std::vector<Spec>& specs) const {
     std::vector<std::string> all;
@@ -70,7 +72,7 @@ class Words {
     const Of blank{};
     std::vector<std::string> all;
     const auto add = [&](const auto& field) {
-      if (is_word<decltype(of.*field.member)> || of.*field.member != blank.*field.member)
+      if (is_word<std::remove_cvref_t<decltype(of.*field.member)>> || of.*field.member != blank.*field.member)
         all.push_back(fmt::format("{}={}", field.name, (*this)(of.*field.member)));
     };
     std::apply([&](const auto&... field) { (add(field), ...); }, fields_of(static_cast<const Of*>(nullptr)));
@@ -132,6 +134,7 @@ void write(const Graph& graph, const mesh::Mesh* mesh, int depth, std::string& t
     for (const std::string& part : {references(node.operands), attributes(node, mesh)})
       text += part.empty() ? "" : " " + part;
     if (!node.tag.empty()) text += " tag " + node.tag;
+    if (node.phase != Phase::forward) text += " phase " + Words(mesh)(node.phase);
     text += "  # " + node.path + "\n";
     const auto* region = std::get_if<RegionOf>(&node.attributes);
     if (const Graph* body = body_of(node))

@@ -34,7 +34,7 @@ AxisList axes_beyond(const AxisList& a, const AxisList& b) {
 
 AxisList own_axes_of(const Graph& body, const Node& node) {
   AxisList all;
-  for (const ValueId operand : node.operands) all = united(std::move(all), body.value(operand).spec.partial);
+  for (const ValueId operand : node.operands) all = united(std::move(all), body.value(operand).spec.own);
   const auto* of = std::get_if<GroupOf>(&node.attributes);
   if (of == nullptr) return all;
   switch (node.op) {
@@ -42,7 +42,7 @@ AxisList own_axes_of(const Graph& body, const Node& node) {
     case Op::all_sum: return axes_beyond(all, of->axes);
     // The order says which devices' rows are wanted; the rows themselves come from the whole group.
     case Op::fetch_rows:
-      return united(axes_beyond(body.value(node.operands[0]).spec.partial, of->axes), body.value(node.operands[1]).spec.partial);
+      return united(axes_beyond(body.value(node.operands[0]).spec.own, of->axes), body.value(node.operands[1]).spec.own);
     default: return united(std::move(all), of->axes);
   }
 }

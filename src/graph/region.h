@@ -1,7 +1,7 @@
 // Regions: bodies on the shapes of one device, with their collectives spelled out.
 //
 // Along some axes the devices have values of their own, along the others the same one; for each value of a body the graph
-// knows which. A cotangent that differs along further axes is a partial sum over those: what each device found out about a
+// knows which (Spec::own). A cotangent that differs along further axes is a partial sum over those: what each device found out about a
 // value that they share.
 #pragma once
 

@@ -43,7 +43,7 @@ std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std
     for (const ValueId operand : node.operands) operands.push_back(tensors[static_cast<std::size_t>(operand)]);
     std::vector<std::pair<Shape, DType>> results;
     for (const ValueId result : node.results) results.emplace_back(graph.value(result).shape, graph.value(result).dtype);
-    builder.set_path(node.path);
+    builder.stand_in_for(node);
     const std::vector<Tensor> made = builder.add(node.op, "", operands, node.attributes, results);
     if (!node.tag.empty()) builder.set_tag(made.front(), node.tag);
     for (std::size_t i = 0; i < made.size(); ++i) {

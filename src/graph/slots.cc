@@ -21,7 +21,7 @@ class Rewrite {
 
   Graph run() {
     for (const Node& node : graph_.nodes) {
-      builder_.set_path(node.path);
+      builder_.stand_in_for(node);
       if (!rewrite(node)) copy(node);
     }
     for (const ValueId id : graph_.results) builder_.mark_result(tensors_[at(id)]);

@@ -22,7 +22,8 @@ struct Batch {
 Batch batch_inputs(Builder& builder, const Context& context) {
   const auto add = [&](const char* name) {
     return builder.input(name, {context.rows, context.length}, DType::int32,
-                         {labels::activation_embed_and_logits_batch, labels::activation_norm_length});
+                         {labels::activation_embed_and_logits_batch, labels::activation_norm_length},
+                         graph::InputOf::Kind::batch);
   };
   return {add(inputs::tokens), add("targets"), add(inputs::positions), add(inputs::order), add(inputs::segments), add("targets_segmentation")};
 }
@@ -47,7 +48,8 @@ Tensor project_to_vocab(Builder& builder, const Context& context, Tensor x_BSM, 
   }
   const graph::Scope scope(builder, "logits_dense");
   const Tensor weight_MV = builder.parameter("kernel", {model.emb_dim, model.vocab_size}, model.weight_dtype,
-                                             {{labels::embed_vocab, labels::vocab}, nn::fan_in(model.emb_dim)});
+                                             {{labels::embed_vocab, labels::vocab}, nn::fan_in(model.emb_dim),
+                                              graph::Role::output_projection});
   return einsum("", "bsm,mv->bsv", cast(x_BSM, dtype), cast(weight_MV, dtype));
 }
 
@@ -63,8 +65,10 @@ Tensor logits(Builder& builder, const Context& context, Tensor x_BSM, Tensor tab
 // What random routing is fed besides.
 void add_draws(Builder& builder, const Context& context, const Labels& token_labels, Tokens& tokens) {
   if (!context.model.is_moe() || !config::routes_at_random(context.settings)) return;
-  tokens.numbers = builder.input(inputs::numbers, {context.rows, context.length}, DType::int32, token_labels);
-  tokens.draw_keys = builder.input(inputs::draw_keys, {context.model.layers, 2}, DType::int32, {labels::none, labels::none});
+  tokens.numbers = builder.input(inputs::numbers, {context.rows, context.length}, DType::int32, token_labels,
+                                 graph::InputOf::Kind::batch);
+  tokens.draw_keys = builder.input(inputs::draw_keys, {context.model.layers, 2}, DType::int32, {labels::none, labels::none},
+                                   graph::InputOf::Kind::number);
 }
 
 // Summed over the positions that count, and their number.
@@ -89,7 +93,8 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
     const graph::Scope scope(builder, "token_embedder");
     table_VM = builder.parameter("embedding", {context.model.vocab_size, context.model.emb_dim},
                                  context.model.weight_dtype,
-                                 {{labels::vocab, labels::embed_vocab}, {graph::Initializer::Kind::normal, 1, 1}});
+                                 {{labels::vocab, labels::embed_vocab}, {graph::Initializer::Kind::normal, 1, 1},
+                                  graph::Role::embedding});
   }
   Tensor x = embed(builder, context, table_VM, ids_BS);
   Trunk trunk;
@@ -153,7 +158,8 @@ graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& 
                         request.expert_shards, request.mesh, shape.cache_slots};
   Builder builder;
   const auto add = [&](const char* name) {
-    return builder.input(name, {context.rows, context.length}, DType::int32, {labels::none, labels::none});
+    return builder.input(name, {context.rows, context.length}, DType::int32, {labels::none, labels::none},
+                         graph::InputOf::Kind::batch);
   };
   const Tensor ids = add(inputs::tokens);
   const Tensor positions = add(inputs::positions);

@@ -47,7 +47,7 @@ struct DecodeShape {
 };
 
 // The same model on new tokens of rows whose earlier ones are kept: from tokens, positions and segments to logits. What is kept
-// are the inputs that there is a result of the same name of: what they become. They start as zeros: in the segment of padding.
+// are its states, each with a result of the same name: its next value. They start as zeros: in the segment of padding.
 graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& shape);
 
 }  // namespace moesh::models

@@ -53,17 +53,17 @@ struct Projection {
 Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const Projection& p) {
   const graph::Scope scope(builder, p.name);
   const config::AttentionShape& shape = context.model.attention;
-  const Tensor weight_MHD = kernel(builder, context, "kernel", {context.model.emb_dim, p.heads, shape.head_dim},
-                                   attention_labels(context, {labels::embed, p.heads_label, p.dim_label}),
-                                   fan_in(context.model.emb_dim, p.divisor));
+  const Tensor weight_MHD = parameter(builder, context, "kernel", {context.model.emb_dim, p.heads, shape.head_dim},
+                                      {attention_labels(context, {labels::embed, p.heads_label, p.dim_label}),
+                                       fan_in(context.model.emb_dim, p.divisor), Role::attention_kernel});
   const Tensor out_BSHD = tag(einsum("", "bsm,mhd->bshd", x_BSM, weight_MHD), p.name + "_proj");
   if (!shape.bias) return out_BSHD;
-  return add_bias(out_BSHD, kernel(builder, context, "bias", {p.heads, shape.head_dim}, {p.heads_label, p.dim_label},
-                                   zeros()));
+  return add_bias(out_BSHD, parameter(builder, context, "bias", {p.heads, shape.head_dim},
+                                      {{p.heads_label, p.dim_label}, zeros(), Role::attention_bias}));
 }
 
 Tensor maybe_norm(Builder& builder, const Context& context, const std::string& name, Tensor x_BSHD) {
-  return context.model.attention.qk_norm ? rms_norm(builder, context, name, x_BSHD) : x_BSHD;
+  return context.model.attention.qk_norm ? rms_norm(builder, context, name, x_BSHD, Role::attention_norm_scale) : x_BSHD;
 }
 
 }  // namespace
@@ -98,12 +98,13 @@ Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD) 
   const graph::Scope scope(builder, "out");
   const std::int64_t heads = heads_BSHD.size(2);
   const std::int64_t dim = heads_BSHD.size(3);
-  const Tensor weight_HDM = kernel(builder, context, "kernel", {heads, dim, context.model.emb_dim},
-                                   attention_labels(context, {labels::heads, labels::kv, labels::embed}),
-                                   fan_in(heads * dim));
+  const Tensor weight_HDM = parameter(builder, context, "kernel", {heads, dim, context.model.emb_dim},
+                                      {attention_labels(context, {labels::heads, labels::kv, labels::embed}),
+                                       fan_in(heads * dim), Role::attention_out_kernel});
   const Tensor out_BSM = tag(einsum("", "bshd,hdm->bsm", heads_BSHD, weight_HDM), "out_proj");
   if (!context.model.attention.bias) return out_BSM;
-  return add_bias(out_BSM, kernel(builder, context, "bias", {context.model.emb_dim}, {labels::embed}, zeros()));
+  return add_bias(out_BSM, parameter(builder, context, "bias", {context.model.emb_dim},
+                                     {{labels::embed}, zeros(), Role::attention_bias}));
 }
 
 Tensor attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, const Tokens& tokens,
@@ -131,7 +132,9 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
     value = remember(builder, context, "value", value, tokens.positions, kept);
   }
   Tensor sinks;
-  if (shape.sinks) sinks = kernel(builder, context, "sinks", {shape.query_heads}, {labels::none}, zeros());
+  if (shape.sinks) {
+    sinks = parameter(builder, context, "sinks", {shape.query_heads}, {{labels::none}, zeros(), Role::attention_sinks});
+  }
   Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, options.window), sinks);
   out = constrain("out", out, as.out);
   return project_out(builder, context, out);

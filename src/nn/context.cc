@@ -6,11 +6,8 @@
 
 namespace moesh::nn {
 
-Tensor kernel(Builder& builder, const Context& context, const std::string& name, Shape shape, Labels labels,
-              graph::Initializer initializer) {
-  const Tensor weight = builder.parameter(name, std::move(shape), context.model.weight_dtype,
-                                          {std::move(labels), initializer});
-  return cast(weight, context.model.compute_dtype);
+Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of) {
+  return cast(builder.parameter(name, std::move(shape), context.model.weight_dtype, std::move(of)), context.model.compute_dtype);
 }
 
 sharding::Spec Context::spec_of(const sharding::Constraint& constraint) const {

@@ -9,6 +9,7 @@
 namespace moesh::nn {
 
 using graph::Builder;
+using graph::Role;
 using graph::Tensor;
 
 struct Context {
@@ -42,9 +43,8 @@ struct Tokens {
   Tensor draw_keys = {};
 };
 
-// A weight matrix in the compute type.
-Tensor kernel(Builder& builder, const Context& context, const std::string& name, Shape shape, Labels labels,
-              graph::Initializer initializer);
+// A parameter in the compute type.
+Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of);
 
 // Initializers: a matrix whose outputs sum `fan_in` inputs, and constants.
 graph::Initializer fan_in(std::int64_t inputs, double divisor = 1);

@@ -33,8 +33,8 @@ LatentLabels labels_of(Context::Mode mode) {
 Tensor down(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t rank,
             const char* label) {
   const graph::Scope scope(builder, name);
-  const Tensor weight_MR = kernel(builder, context, "kernel", {context.model.emb_dim, rank}, {labels::embed, label},
-                                  fan_in(context.model.emb_dim));
+  const Tensor weight_MR = parameter(builder, context, "kernel", {context.model.emb_dim, rank},
+                                     {{labels::embed, label}, fan_in(context.model.emb_dim), Role::attention_down_kernel});
   return tag(einsum("", "bsm,mr->bsr", x_BSM, weight_MR), name == "wq_a" ? "query_wa_proj" : "kv_wa_proj");
 }
 
@@ -47,8 +47,8 @@ struct Up {
 };
 
 Tensor up_weight(Builder& builder, const Context& context, std::int64_t rank, const Up& u) {
-  return kernel(builder, context, "kernel", {rank, context.model.attention.query_heads, u.dim},
-                {u.in_label, u.heads_label, u.dim_label}, fan_in(rank));
+  return parameter(builder, context, "kernel", {rank, context.model.attention.query_heads, u.dim},
+                   {{u.in_label, u.heads_label, u.dim_label}, fan_in(rank), Role::attention_kernel});
 }
 
 Tensor up(Builder& builder, const Context& context, Tensor x_BSR, const Up& u) {
@@ -78,7 +78,7 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
   Tensor query;
   if (shape.q_lora_rank > 0) {
     Tensor latent = down(builder, context, "wq_a", x_BSM, shape.q_lora_rank, labels::q_lora_up_proj);
-    latent = tag(rms_norm(builder, context, "q_norm", latent), "mla_q");
+    latent = tag(rms_norm(builder, context, "q_norm", latent, Role::attention_norm_scale), "mla_q");
     query = up(builder, context, latent, {"wq_b", labels::q_lora, labels::q_heads, labels::kv, shape.qk_head_dim()});
   } else {
     query = up(builder, context, x_BSM, {"query", labels::embed, labels::q_heads, labels::kv, shape.qk_head_dim()});
@@ -104,7 +104,8 @@ Latent build_latent(Builder& builder, const Context& context, Tensor x_BSM, cons
   const config::AttentionShape& shape = context.model.attention;
   const std::int64_t turned = shape.qk_rope_head_dim;
   const Tensor low = down(builder, context, "wkv_a", x_BSM, shape.kv_lora_rank + turned, labels::kv_lora_up_proj);
-  const Tensor latent = tag(rms_norm(builder, context, "kv_norm", slice(low, 2, 0, shape.kv_lora_rank)), "mla_kv");
+  const Tensor unscaled = slice(low, 2, 0, shape.kv_lora_rank);
+  const Tensor latent = tag(rms_norm(builder, context, "kv_norm", unscaled, Role::attention_norm_scale), "mla_kv");
   Tensor one_head = slice(low, 2, shape.kv_lora_rank, turned);
   one_head = rope(builder, context, reshape(one_head, {context.rows, context.length, 1, turned}), tokens.positions);
   one_head = reshape(one_head, {context.rows, context.length, turned});

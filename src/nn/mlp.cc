@@ -26,10 +26,9 @@ graph::Unary activation(const config::Settings& settings, const std::string& nam
 }
 
 Tensor project(Builder& builder, const Context& context, const std::string& name, Tensor x, std::int64_t out,
-               Labels labels, graph::Initializer initializer) {
+               graph::ParameterOf of) {
   const graph::Scope scope(builder, name);
-  const Tensor weight =
-      kernel(builder, context, "kernel", {x.shape().back(), out}, std::move(labels), std::move(initializer));
+  const Tensor weight = parameter(builder, context, "kernel", {x.shape().back(), out}, std::move(of));
   return tag(einsum("", "bsm,mf->bsf", x, weight), "mlp" + name);
 }
 
@@ -53,25 +52,26 @@ namespace {
 
 template <typename FanIn>
 Tensor gated(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width,
-             FanIn initial) {
+             Role role, FanIn initial) {
   const graph::Scope scope(builder, name);
   const std::int64_t emb = x_BSM.shape().back();
-  const Tensor a_BSF = project(builder, context, "wi_0", x_BSM, width, {labels::embed, labels::mlp}, initial(emb));
-  const Tensor b_BSF = project(builder, context, "wi_1", x_BSM, width, {labels::embed, labels::mlp}, initial(emb));
+  const Tensor a_BSF = project(builder, context, "wi_0", x_BSM, width, {{labels::embed, labels::mlp}, initial(emb), role});
+  const Tensor b_BSF = project(builder, context, "wi_1", x_BSM, width, {{labels::embed, labels::mlp}, initial(emb), role});
   const Tensor gated_BSF = cast(gate(context, wide_activation(context, a_BSF), wide_activation(context, b_BSF)), context.model.compute_dtype);
   const Tensor hidden_BSF =
       constrain("hidden", gated_BSF, {labels::activation_batch, labels::activation_length, labels::activation_mlp});
-  return project(builder, context, "wo", hidden_BSF, emb, {labels::mlp, labels::embed}, initial(width));
+  return project(builder, context, "wo", hidden_BSF, emb, {{labels::mlp, labels::embed}, initial(width), role});
 }
 
 }  // namespace
 
 Tensor mlp(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width) {
-  return gated(builder, context, name, x_BSM, width, [](std::int64_t inputs) { return fan_in(inputs); });
+  return gated(builder, context, name, x_BSM, width, Role::mlp_kernel,
+               [](std::int64_t inputs) { return fan_in(inputs); });
 }
 
 Tensor shared_experts(Builder& builder, const Context& context, Tensor x_BSM, std::int64_t width) {
-  return gated(builder, context, "shared_experts", x_BSM, width,
+  return gated(builder, context, "shared_experts", x_BSM, width, Role::shared_expert_kernel,
                [&](std::int64_t inputs) { return moe_fan_in(context, inputs); });
 }
 

@@ -5,6 +5,6 @@
 
 namespace moesh::nn {
 
-Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x);
+Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x, Role scale_role = Role::norm_scale);
 
 }  // namespace moesh::nn

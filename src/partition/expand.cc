@@ -69,7 +69,7 @@ class Expansion {
 
   Graph run() {
     for (const Node& node : graph_.nodes) {
-      builder_.set_path(node.path);
+      builder_.stand_in_for(node);
       const std::vector<Tensor> made = make(node);
       for (std::size_t i = 0; i < made.size(); ++i) tensors_[at(node.results[i])] = made[i];
     }

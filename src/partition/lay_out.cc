@@ -113,7 +113,9 @@ void add_parameters(const Graph& graph, Evenness evenness, Layout& layout) {
     if (node.op != Op::parameter) continue;
     const graph::Value& value = graph.value(node.results.front());
     LaidTensor tensor{node.path, value.shape, value.dtype, {}, {}, 1, "", {}, {}};
-    tensor.constraint.labels = std::get<graph::ParameterOf>(node.attributes).labels;
+    const auto& of = std::get<graph::ParameterOf>(node.attributes);
+    tensor.constraint.labels = of.labels;
+    tensor.role = of.role;
     tensor.spec = sharding::lay(tensor.constraint, layout.rules, layout.mesh, node.path);
     if (evenness == Evenness::demanded) check_even(tensor, layout.rules, layout.mesh);
     layout.parameters.push_back(std::move(tensor));
@@ -122,7 +124,6 @@ void add_parameters(const Graph& graph, Evenness evenness, Layout& layout) {
             [](const LaidTensor& a, const LaidTensor& b) { return a.path < b.path; });
 }
 
-// Inputs that the graph hands back.
 void add_states(const Graph& graph, Evenness evenness, Layout& layout) {
   for (const Node& node : graph.nodes) {
     if (node.op != Op::input) continue;
@@ -131,7 +132,7 @@ void add_states(const Graph& graph, Evenness evenness, Layout& layout) {
     tensor.constraint.labels = std::get<graph::InputOf>(node.attributes).labels;
     tensor.spec = sharding::lay(tensor.constraint, layout.rules, layout.mesh, node.path);
     if (evenness == Evenness::demanded) check_even(tensor, layout.rules, layout.mesh);
-    if (graph::find_result(graph, node.path) >= 0) {
+    if (graph::is_input(node, graph::InputOf::Kind::state)) {
       layout.states.push_back(std::move(tensor));
     } else if (layout.input.path.empty()) {
       layout.input = std::move(tensor);
@@ -157,7 +158,7 @@ void add_input(const LayoutRequest& request, Layout& layout) {
 std::set<std::string> moments_of(const config::Settings& settings, const LaidTensor& parameter) {
   const std::string& optimizer = settings.text("opt_type");
   if (optimizer == "sgd") return {};
-  if (optimizer == "muon" && graph::matrix_dims(parameter.path, parameter.shape).is_matrix) return {"mu"};
+  if (optimizer == "muon" && graph::matrix_dims(parameter.role, parameter.shape).is_matrix) return {"mu"};
   return {"mu", "nu"};
 }
 
@@ -173,6 +174,7 @@ void add_moments(const config::Settings& settings, Layout& layout) {
       if (!moments_of(settings, parameter).contains(moment)) continue;
       LaidTensor tensor = parameter;
       tensor.path = moment + "/" + parameter.path;
+      tensor.moment_of = parameter.path;
       tensor.dtype = moment_dtype(settings, moment);
       if (over_data) tensor.spec = sharding::over_data(tensor.shape, tensor.spec, layout.mesh);
       layout.moments.push_back(std::move(tensor));

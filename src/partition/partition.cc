@@ -123,7 +123,7 @@ class Walk {
     ValueId at_version = *std::find_if(versions(id).begin(), versions(id).end(), [&](ValueId v) { return spec_of_version(v) == *from; });
     for (const ReshardStep& step : reshard_steps(spec_of_version(at_version), goal, mesh())) {
       const ValueId next = add_value(value(id).shape, value(id).dtype, step.result);
-      out_.nodes.push_back({Op::reshard, path_, "", {at_version}, {next}, step.how});
+      out_.nodes.push_back({Op::reshard, path_, "", {at_version}, {next}, step.how, phase_});
       versions(id).push_back(next);
       at_version = next;
     }
@@ -132,6 +132,7 @@ class Walk {
 
   void place(const Node& node) {
     path_ = node.path;
+    phase_ = node.phase;
     if (graph::facts_of(node.op).keeps_parameter) trained_[at(node.results[0])] = trained_[at(node.operands[0])];
     switch (node.op) {
       case Op::constraint: return place_constraint(node);
@@ -188,8 +189,7 @@ class Walk {
 
   // A constraint on the result says where it lies; cotangents lie as what they belong to.
   bool is_told(const Node& node) const {
-    const bool backward = node.path.find('\'') != std::string::npos;
-    return backward || constrained_[at(node.results[0])];
+    return node.phase == graph::Phase::backward || constrained_[at(node.results[0])];
   }
 
   const Answers& answer(const Question& question) {
@@ -271,7 +271,8 @@ class Walk {
   std::vector<Want> asked_;                     // by value: what a constraint asks of a partial sum
   std::vector<bool> constrained_;               // by value: whether a constraint follows
   std::vector<bool> trained_;                   // by value: whether it is a parameter
-  std::string path_;
+  std::string path_;                            // of the node that is being placed
+  graph::Phase phase_ = graph::Phase::forward;  // of it
 };
 
 // The carried values lie alike before and after an iteration; what is stacked lies as an iteration makes it, or as is wanted

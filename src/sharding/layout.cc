@@ -1,8 +1,6 @@
 #include "sharding/layout.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include <fmt/core.h>
 
@@ -37,28 +35,6 @@ std::int64_t bytes_per_device(const LaidTensor& tensor, const mesh::Mesh& mesh) 
 
 std::int64_t replicas(const LaidTensor& tensor, const mesh::Mesh& mesh) {
   return mesh.devices() / shards(tensor.spec, mesh);
-}
-
-std::string component_of(const std::string& path) {
-  struct Part {
-    std::string_view in_path, component;
-  };
-  constexpr std::array<Part, 12> kParts{{{"embedding", "embedding"},
-                                         {"logits", "logits"},
-                                         {"shared_experts", "shared experts"},
-                                         {"/gate/", "router"},
-                                         {"MoeBlock", "experts"},
-                                         {"moe_block", "experts"},
-                                         {"GptOssMlp", "experts"},
-                                         {"/self_attention/", "attention"},
-                                         {"Attention/", "attention"},
-                                         {"/mlp/", "dense MLP"},
-                                         {"norm", "norms"},
-                                         {"pipeline_module", "pipeline"}}};
-  for (const Part& part : kParts) {
-    if (path.find(part.in_path) != std::string::npos) return std::string(part.component);
-  }
-  return "residual stream";
 }
 
 Spec over_data(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh) {

@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "sharding/constraint.h"
+#include "sharding/role.h"
 
 namespace moesh::sharding {
 
@@ -20,6 +21,8 @@ struct LaidTensor {
   std::string made_by;          // activations: the op that makes it
   std::vector<int> sources;     // activations: the nearest laid-out activations it is made from
   std::vector<int> users;       // activations: the nearest laid-out activations made from it
+  Role role = Role::none;       // parameters and their moments
+  std::string moment_of = {};   // moments: the parameter's path
 
   const Labels& labels() const { return constraint.labels; }
 };
@@ -52,9 +55,6 @@ struct Layout {
 // Bytes of a tensor's largest shard, and on how many devices each shard stands.
 std::int64_t bytes_per_device(const LaidTensor& tensor, const mesh::Mesh& mesh);
 std::int64_t replicas(const LaidTensor& tensor, const mesh::Mesh& mesh);
-
-// The part of the model a tensor belongs to, for totals: "experts", "attention", ...
-std::string component_of(const std::string& path);
 
 // The moments' spec under shard_optimizer_over_data: `data` goes before the first dim whose shard it divides and that has
 // no `tensor`.

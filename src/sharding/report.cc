@@ -15,7 +15,7 @@ namespace moesh::sharding {
 namespace {
 
 constexpr std::array<std::string_view, 9> kOrder{"embedding", "attention", "dense MLP",      "router",         "experts",
-                                                 "shared experts", "norms",     "logits", "residual stream"};
+                                                 "shared experts", "norms",     "logits", "other"};
 
 struct Totals {
   std::int64_t elements = 0;
@@ -32,7 +32,7 @@ std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> by_component
     const std::vector<LaidTensor>& tensors) {
   std::map<std::string, std::vector<const LaidTensor*>> found;
   for (const LaidTensor& tensor : tensors) {
-    found[component_of(tensor.path)].push_back(&tensor);
+    found[std::string(component_of(tensor.role))].push_back(&tensor);
   }
   std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> ordered;
   for (const std::string_view name : kOrder) {
@@ -143,7 +143,7 @@ Layout filtered(const Layout& layout, const std::string& filter) {
   std::erase_if(kept.parameters, [&](const LaidTensor& tensor) { return !matches(tensor, filter); });
   std::set<std::string> paths;
   for (const LaidTensor& tensor : kept.parameters) paths.insert(tensor.path);
-  std::erase_if(kept.moments, [&](const LaidTensor& moment) { return !paths.contains(moment.path.substr(moment.path.find('/') + 1)); });
+  std::erase_if(kept.moments, [&](const LaidTensor& moment) { return !paths.contains(moment.moment_of); });
   std::erase_if(kept.activations, [&](const LaidTensor& tensor) { return !matches(tensor, filter); });
   for (LaidTensor& tensor : kept.activations) {
     tensor.sources.clear();

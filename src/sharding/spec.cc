@@ -32,6 +32,7 @@ Spec whole_spec(std::size_t rank) {
 
 AxisList distinct_axes(const Spec& spec) {
   AxisList axes = spec.partial;
+  axes.insert(axes.end(), spec.own.begin(), spec.own.end());
   for (const AxisList& dim : spec.dims) axes.insert(axes.end(), dim.begin(), dim.end());
   std::sort(axes.begin(), axes.end());
   return axes;
@@ -41,6 +42,7 @@ Spec without_size_one(const Spec& spec, const mesh::Mesh& mesh) {
   Spec slim;
   for (const AxisList& axes : spec.dims) slim.dims.push_back(larger_than_one(axes, mesh));
   slim.partial = larger_than_one(spec.partial, mesh);
+  slim.own = larger_than_one(spec.own, mesh);
   return slim;
 }
 
@@ -81,8 +83,10 @@ std::string to_string(const Spec& spec, const mesh::Mesh& mesh) {
       words.push_back(axes.size() == 1 ? names(axes, mesh) : "(" + names(axes, mesh) + ")");
     }
   }
-  const std::string text = "[" + join(words, ", ") + "]";
-  return spec.partial.empty() ? text : text + " +sum(" + names(spec.partial, mesh) + ")";
+  std::string text = "[" + join(words, ", ") + "]";
+  if (!spec.partial.empty()) text += " +sum(" + names(spec.partial, mesh) + ")";
+  if (!spec.own.empty()) text += " +own(" + names(spec.own, mesh) + ")";
+  return text;
 }
 
 }  // namespace moesh::sharding

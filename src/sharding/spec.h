@@ -1,4 +1,5 @@
-// A spec: for each dim of a value the mesh axes that shard it, and the axes over which it is a partial sum.
+// A spec: for each dim of a value the mesh axes that shard it, the axes over which it is a partial sum, and in regions those
+// along which devices have values of their own.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ using AxisList = std::vector<AxisIndex>;  // major first
 
 struct Spec {
   std::vector<AxisList> dims;
-  AxisList partial;
+  AxisList partial;   // the value is the sum of what the devices along these axes have
+  AxisList own = {};  // only within a region, on one device's shapes: devices along these axes have values of their own, sorted
 
   bool operator==(const Spec&) const = default;
 };
@@ -25,7 +27,8 @@ bool holds(const AxisList& axes, AxisIndex axis);
 // Nothing sharded.
 Spec whole_spec(std::size_t rank);
 
-// The axes over which a value's shards differ, sorted: those that shard it and those over which it is a partial sum.
+// The axes over which a value's shards differ, sorted: those that shard it, those over which it is a partial sum, and those
+// along which devices have values of their own.
 AxisList distinct_axes(const Spec& spec);
 
 // The same spec without axes of size 1, which change nothing.
@@ -40,7 +43,7 @@ Shape shard_shape(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh);
 
 bool divides(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh);
 
-// "[(fsdp, expert), -, tensor]"; partial sums follow as "+sum(data)".
+// "[(fsdp, expert), -, tensor]"; partial sums follow as "+sum(data)", values of their own as "+own(expert)".
 std::string to_string(const Spec& spec, const mesh::Mesh& mesh);
 
 }  // namespace moesh::sharding

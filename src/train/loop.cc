@@ -28,10 +28,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool is_expert(const std::string& path) {
-  return path.ends_with("/wi_0") || path.ends_with("/wi_1") || path.ends_with("/wo") || path.ends_with("_bias");
-}
-
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // What must be seen before what follows is done, also through a pipe.
@@ -84,11 +80,12 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
   for (const graph::Node& node : model.nodes) {
     if (node.op != graph::Op::parameter) continue;
     const std::int64_t count = elements(model.value(node.results.front()).shape);
-    const bool expert = shape.is_moe() && is_expert(node.path);
-    const std::int64_t active = expert ? count / shape.moe.experts * shape.moe.experts_per_token : count;
+    const graph::Role role = std::get<graph::ParameterOf>(node.attributes).role;
+    const bool is_of_an_expert = role == graph::Role::expert_kernel || role == graph::Role::expert_bias;
+    const std::int64_t active = is_of_an_expert ? count / shape.moe.experts * shape.moe.experts_per_token : count;
     size.parameters += count;
     size.active += active;
-    if (!node.path.ends_with("/embedding") || shape.tied_embedding) multiplied += active;
+    if (role != graph::Role::embedding || shape.tied_embedding) multiplied += active;
   }
   const config::AttentionShape& attention = shape.attention;
   const double scores = static_cast<double>(shape.layers * attention.query_heads *

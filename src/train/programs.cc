@@ -12,6 +12,7 @@ namespace {
 using graph::Graph;
 using graph::Node;
 using graph::Op;
+using Kind = graph::InputOf::Kind;
 using sharding::Spec;
 
 // Where what has a name lies; all else is whole on every device.
@@ -21,9 +22,6 @@ class Places {
     for (const sharding::LaidTensor& tensor : layout.parameters) add(tensor.path, tensor.spec);
     for (const sharding::LaidTensor& tensor : layout.parameters) add(tensor.path + "'", tensor.spec);
     for (const sharding::LaidTensor& tensor : layout.moments) add(tensor.path, tensor.spec);
-    for (const char* name : {"inputs", "targets", "inputs_position", "inputs_order", "inputs_segmentation", "targets_segmentation", models::inputs::numbers}) {
-      add(name, layout.input.spec);
-    }
   }
 
   Spec of(const std::string& name, std::size_t rank) const {
@@ -35,7 +33,8 @@ class Places {
     std::vector<Spec> specs;
     for (const Node& node : graph.nodes) {
       if (!graph::is_root(node)) continue;
-      specs.push_back(of(node.path, graph.value(node.results.front()).shape.size()));
+      specs.push_back(graph::is_input(node, Kind::batch) ? sharding::without_size_one(layout_.input.spec, layout_.mesh)
+                                                         : of(node.path, graph.value(node.results.front()).shape.size()));
     }
     return specs;
   }
@@ -108,8 +107,6 @@ class Held {
   std::int64_t device_ = 0;
 };
 
-bool is_moment(const Node& node) { return node.path.starts_with("mu/") || node.path.starts_with("nu/"); }
-
 }  // namespace
 
 run::Footprint footprint_of(const StepPrograms& programs) {
@@ -124,7 +121,7 @@ run::Footprint footprint_of(const StepPrograms& programs) {
     is_cut = is_cut || sharding::shards(value.spec, programs.mesh) > 1;
   }
   for (const Node& node : programs.update.nodes) {
-    if (node.op != Op::input || !is_moment(node)) continue;
+    if (!graph::is_input(node, Kind::moment)) continue;
     const graph::Value& value = programs.update.value(node.results.front());
     moments.add(value.shape, value.dtype, value.spec);
   }
@@ -139,10 +136,8 @@ run::Footprint footprint_of(const StepPrograms& programs) {
   // A batch that is not cut is what the gradient program is given; it stays until the step is over.
   const run::Footprint gradients = run::footprint_of(
       programs.gradients, programs.mesh, [&](const Node& node) { return node.op == Op::parameter || !is_cut; });
-  // The first inputs are the step's few numbers.
-  const Node* first = programs.update.nodes.data();
   const run::Footprint update =
-      run::footprint_of(programs.update, programs.mesh, [&](const Node& node) { return &node - first >= kUpdateNumbers; });
+      run::footprint_of(programs.update, programs.mesh, [](const Node& node) { return !graph::is_input(node, Kind::number); });
   run::Footprint peak;
   peak.device = std::max(gradients.device + moments.device() + sums.device(), update.device);
   peak.process = std::max(gradients.process + moments.process() + sums.process() + (is_cut ? batch.process() : 0), update.process + batch.process());

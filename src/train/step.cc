@@ -121,7 +121,7 @@ Updated update(Builder& builder, const Trained& trained, const Slot& slot, Tenso
     if (is_masked(trained.path, settings)) of.weight_decay = 0;
     return adam(builder, slot, scalars, of);
   }
-  const graph::MatrixDims dims = graph::matrix_dims(trained.path, trained.shape);
+  const graph::MatrixDims dims = graph::matrix_dims(trained.role, trained.shape);
   return dims.is_matrix ? muon(builder, slot, scalars, mixing, dims, settings)
                         : adam(builder, slot, scalars, adam_of(settings, slot, true));
 }
@@ -161,17 +161,20 @@ std::vector<Trained> trained_parameters(const graph::Graph& model, const config:
   for (const graph::Node& node : model.nodes) {
     if (node.op != Op::parameter) continue;
     const graph::Value& value = model.value(node.results.front());
-    const bool one = optimizer == "muon" && graph::matrix_dims(node.path, value.shape).is_matrix;
-    all.push_back({node.path, value.shape, value.dtype, optimizer == "sgd" ? 0 : one ? 1 : 2, mu_dtype});
+    const graph::Role role = std::get<graph::ParameterOf>(node.attributes).role;
+    const bool one = optimizer == "muon" && graph::matrix_dims(role, value.shape).is_matrix;
+    all.push_back({node.path, role, value.shape, value.dtype, optimizer == "sgd" ? 0 : one ? 1 : 2, mu_dtype});
   }
   return all;
 }
 
 graph::Graph update_graph(const std::vector<Trained>& parameters, const config::Settings& settings) {
+  using Kind = graph::InputOf::Kind;
   Builder builder;
-  const Tensor scalars = builder.input("scalars", {2}, DType::float32, {""});
-  const Tensor factor = builder.input("gradient_factor", {}, DType::float32, {});
-  const Tensor mixing = builder.input("muon_mixing", {2}, DType::float32, {""});
+  builder.set_phase(graph::Phase::update);
+  const Tensor scalars = builder.input("scalars", {2}, DType::float32, {""}, Kind::number);
+  const Tensor factor = builder.input("gradient_factor", {}, DType::float32, {}, Kind::number);
+  const Tensor mixing = builder.input("muon_mixing", {2}, DType::float32, {""}, Kind::number);
   std::vector<Slot> slots;
   std::vector<Tensor> gradients;
   for (const Trained& trained : parameters) {
@@ -179,8 +182,8 @@ graph::Graph update_graph(const std::vector<Trained>& parameters, const config::
     Slot slot;
     slot.parameter = builder.input(trained.path, trained.shape, trained.dtype, none);
     slot.gradient = builder.input(trained.path + "'", trained.shape, DType::float32, none);
-    if (trained.moments > 0) slot.mu = builder.input("mu/" + trained.path, trained.shape, trained.mu_dtype, none);
-    if (trained.moments > 1) slot.nu = builder.input("nu/" + trained.path, trained.shape, trained.dtype, none);
+    if (trained.moments > 0) slot.mu = builder.input("mu/" + trained.path, trained.shape, trained.mu_dtype, none, Kind::moment);
+    if (trained.moments > 1) slot.nu = builder.input("nu/" + trained.path, trained.shape, trained.dtype, none, Kind::moment);
     slot.gradient = scaled(slot.gradient, factor);
     gradients.push_back(slot.gradient);
     slots.push_back(slot);

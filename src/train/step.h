@@ -16,6 +16,7 @@ graph::Graph gradient_graph(const graph::Graph& model, const config::Settings& s
 // A parameter with its place in the optimizer's state.
 struct Trained {
   std::string path;
+  graph::Role role = graph::Role::none;
   Shape shape;
   DType dtype = DType::float32;
   int moments = 2;             // how many the optimizer keeps: mu, or mu and nu
@@ -23,9 +24,6 @@ struct Trained {
 };
 
 std::vector<Trained> trained_parameters(const graph::Graph& model, const config::Settings& settings);
-
-// How many inputs of the update graph hold a few numbers; they are its first nodes.
-inline constexpr int kUpdateNumbers = 3;
 
 // Inputs: [rate, step]; what to multiply gradients with; Muon's two mixing weights; then for each parameter it, its gradient and its moments.
 // Results: the norms squared of the gradients before and after clipping and of the new parameters; then for each parameter

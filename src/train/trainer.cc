@@ -347,7 +347,7 @@ void Trainer::balance_biases(const std::vector<Array>& loads) {
   const auto rate = static_cast<float>(settings_.real("routed_bias_update_rate"));
   std::int64_t layer = 0;
   for (const Trained& trained : programs_.parameters) {
-    if (!trained.path.ends_with("/gate/bias")) continue;
+    if (trained.role != graph::Role::router_bias) continue;
     State& state = state_.at(trained.path);
     const Array bias = copy_of(whole(state.parameter), *pool_);
     run::cpu::for_floating(trained.dtype, [&]<typename T>() {

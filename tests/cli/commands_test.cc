@@ -63,9 +63,9 @@ constexpr const char* kDispatch =
 constexpr const char* kExpertsOnFsdp =
     "model_name=deepseek2-16b custom_mesh_and_rule=shard-exp-on-fsdp ici_fsdp_parallelism=4 ici_expert_parallelism=2";
 
-Session after_base_yml(const std::string& command) { return test::session("src/maxtext/configs/base.yml " + command); }
+session::Session after_base_yml(const std::string& command) { return test::session("src/maxtext/configs/base.yml " + command); }
 
-std::string sizes_of(const Session& session) {
+std::string sizes_of(const session::Session& session) {
   std::vector<std::string> words;
   for (const mesh::Axis& axis : session.mesh.axes()) {
     if (axis.size() > 1) words.push_back(axis.name + "=" + std::to_string(axis.size()));
@@ -73,7 +73,7 @@ std::string sizes_of(const Session& session) {
   return join(words, " ");
 }
 
-std::string strategy_of(const Session& session) {
+std::string strategy_of(const session::Session& session) {
   const config::MoeShape& moe = session.shape.moe;
   switch (moe.strategy) {
     case config::MoeStrategy::dense: return "dense";
@@ -92,23 +92,23 @@ bool has_region(const graph::Graph& graph, const std::string& way) {
   return false;
 }
 
-std::string parameter_lies(const Session& session, const std::string& path) {
+std::string parameter_lies(const session::Session& session, const std::string& path) {
   return test::lies(session.layout, test::tensor_at(session.layout.parameters, path));
 }
 
-std::string activation_lies(const Session& session, const std::string& path) {
+std::string activation_lies(const session::Session& session, const std::string& path) {
   return test::lies(session.layout, test::tensor_at(session.layout.activations, path));
 }
 
 TEST(Commands, TakeTheBuiltInFileForABaseYmlThatIsNotThere) {
   for (const char* path : {"src/maxtext/configs/base.yml", "maxtext/configs/base.yml"}) {
-    const Session session = test::session(std::string(path) + " " + kExpertsOnFsdp);
+    const session::Session session = test::session(std::string(path) + " " + kExpertsOnFsdp);
     EXPECT_THAT(session.loaded.notices, Contains(std::string(path) + " is not there; the built-in base.yml is used"));
   }
 }
 
 TEST(Commands, EpAsTpRunsAsWritten) {
-  const Session session = after_base_yml(kEpAsTp);
+  const session::Session session = after_base_yml(kEpAsTp);
   EXPECT_EQ(sizes_of(session), "data=2 expert=4");
   EXPECT_EQ(strategy_of(session), "ring");
   EXPECT_EQ(session.shape.moe.experts, 8);
@@ -133,7 +133,7 @@ TEST(Commands, EpAsTpRunsAsWritten) {
 }
 
 TEST(Commands, EpAsTpRunsOnALaptop) {
-  const Session session = after_base_yml(std::string(kEpAsTp) + kOnALaptop);
+  const session::Session session = after_base_yml(std::string(kEpAsTp) + kOnALaptop);
   EXPECT_EQ(session.shape.emb_dim, 256);
   EXPECT_EQ(session.shape.moe.mlp_dim, 512);
   EXPECT_EQ(session.layout.input.shape, (Shape{16, 256}));
@@ -156,7 +156,7 @@ TEST(Commands, TheFiveModesOfTheExpertPathsRunAsWritten) {
   };
   for (const Mode& mode : modes) {
     SCOPED_TRACE(mode.words);
-    const Session session = after_base_yml(std::string(kFiveModes) + " " + mode.words);
+    const session::Session session = after_base_yml(std::string(kFiveModes) + " " + mode.words);
     EXPECT_EQ(sizes_of(session), mode.sizes);
     EXPECT_EQ(strategy_of(session), mode.strategy);
     EXPECT_EQ(has_region(session.graph, "ring"), mode.strategy == "ring");
@@ -182,7 +182,7 @@ TEST(Commands, KeysThatSteerATpuAreNotedOnce) {
 }
 
 TEST(Commands, EpAsCpTakesAFractionalBatch) {
-  const Session session = after_base_yml(kEpAsCpHalf);
+  const session::Session session = after_base_yml(kEpAsCpHalf);
   EXPECT_EQ(sizes_of(session), "fsdp=2 expert=2");
   EXPECT_EQ(session.mesh.devices(), 4);
   EXPECT_EQ(session.batch.micro_rows, 2);
@@ -192,8 +192,8 @@ TEST(Commands, EpAsCpTakesAFractionalBatch) {
 }
 
 TEST(Commands, EpAsCpLaysRowsAsPlainContextParallelismDoes) {
-  const Session expert = after_base_yml(kEpAsCp);
-  const Session context = after_base_yml(kContext);
+  const session::Session expert = after_base_yml(kEpAsCp);
+  const session::Session context = after_base_yml(kContext);
   EXPECT_EQ(sizes_of(expert), "fsdp=2 expert=2");
   EXPECT_EQ(sizes_of(context), "fsdp=2 context=2");
   EXPECT_EQ(expert.layout.input.shape, context.layout.input.shape);
@@ -202,14 +202,14 @@ TEST(Commands, EpAsCpLaysRowsAsPlainContextParallelismDoes) {
 }
 
 TEST(Commands, EpAsCpIsPlannedForHardwareThatIsNotHere) {
-  const Session session = after_base_yml(kEpAsCpAhead);
+  const session::Session session = after_base_yml(kEpAsCpAhead);
   EXPECT_EQ(session.target.name, "tpu7x-256");
   EXPECT_EQ(sizes_of(session), "fsdp=128 expert=2");
 }
 
 TEST(Commands, DispatchRunsWithOneAxisLeftOpen) {
   for (const bool peel : {true, false}) {
-    const Session session =
+    const session::Session session =
         after_base_yml(std::string(kDispatch) + (peel ? "true" : "false") + " ici_fsdp_parallelism=1");
     EXPECT_EQ(sizes_of(session), "expert=8");
     EXPECT_EQ(strategy_of(session), peel ? "capacity, peeled" : "capacity");
@@ -222,7 +222,7 @@ TEST(Commands, DispatchRunsWithOneAxisLeftOpen) {
 // A size of -1 that was asked for takes what is left, and the default's own -1 gives way to it.
 TEST(Commands, DispatchRunsAsWritten) {
   for (const bool peel : {true, false}) {
-    const Session session = after_base_yml(std::string(kDispatch) + (peel ? "true" : "false"));
+    const session::Session session = after_base_yml(std::string(kDispatch) + (peel ? "true" : "false"));
     EXPECT_EQ(sizes_of(session), "expert=8");
     EXPECT_EQ(strategy_of(session), peel ? "capacity, peeled" : "capacity");
   }
@@ -231,7 +231,7 @@ TEST(Commands, DispatchRunsAsWritten) {
 TEST(Commands, ExpertsOnFsdpRunsAsWrittenInAllItsForms) {
   for (const std::string more : {"", " shard_mode=explicit", " opt_type=muon", " shard_mode=explicit opt_type=muon"}) {
     SCOPED_TRACE(more);
-    const Session session = after_base_yml(kExpertsOnFsdp + more);
+    const session::Session session = after_base_yml(kExpertsOnFsdp + more);
     EXPECT_EQ(sizes_of(session), "fsdp=4 expert=2");
     EXPECT_EQ(session.mesh.devices(), 8);
     EXPECT_EQ(session.layout.explicit_mode, more.find("explicit") != std::string::npos);

@@ -80,7 +80,7 @@ class GoldenShardings : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     golden_ = json::parse(test::read_text(kFolder / (GetParam() + ".json")));
-    ours_ = json::parse(sharding::to_json(open_session(request_of(golden_["config"])).layout));
+    ours_ = json::parse(sharding::to_json(session::open(request_of(golden_["config"])).layout));
     sizes_ = sizes_of(golden_["mesh"]);
   }
 

@@ -80,10 +80,10 @@ TEST(Hostile, MeshesBeyondMeasureAreRefused) {
 }
 
 TEST(Hostile, ArgumentsThatAreNoneAreRefused) {
-  EXPECT_THAT(message_of([] { open_session({""}); }), HasSubstr("no such file"));
-  EXPECT_THAT(message_of([] { open_session({"="}); }), HasSubstr("unknown key ''"));
-  EXPECT_THAT(message_of([] { open_session({"\xff=1"}); }), HasSubstr("unknown key"));
-  EXPECT_THAT(message_of([] { open_session({"run_name=\xff"}); }), HasSubstr("not valid UTF-8"));
+  EXPECT_THAT(message_of([] { session::open({""}); }), HasSubstr("no such file"));
+  EXPECT_THAT(message_of([] { session::open({"="}); }), HasSubstr("unknown key ''"));
+  EXPECT_THAT(message_of([] { session::open({"\xff=1"}); }), HasSubstr("unknown key"));
+  EXPECT_THAT(message_of([] { session::open({"run_name=\xff"}); }), HasSubstr("not valid UTF-8"));
 }
 
 TEST(Hostile, RuleSetsThatAreNoneAreRefused) {

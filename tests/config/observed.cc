@@ -25,7 +25,7 @@ void write(const Numbers& numbers, std::string& text) {
   text += "\n";
 }
 
-std::string batches_of(const cli::Session& session) {
+std::string batches_of(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
   const auto source = train::open_source(settings, session.batch.rows_to_load);
   std::string text = source->describe();
@@ -38,7 +38,7 @@ std::string batches_of(const cli::Session& session) {
 }
 
 // Errors of the data are a part of what is observed.
-std::string observed_batches(const cli::Session& session) {
+std::string observed_batches(const session::Session& session) {
   std::string text;
   const std::string error = message_of([&] { text = batches_of(session); });
   return error == "no error" ? text : error;
@@ -69,8 +69,8 @@ bool differs(const std::string& before, const std::string& after, Observe observ
 }  // namespace
 
 std::string observed_plan(const std::string& request) {
-  const cli::Session session = test::session(request);
-  std::string text = cli::headline(session) + sharding::to_json(session.layout) + graph::to_text(session.graph);
+  const session::Session session = test::session(request);
+  std::string text = session::headline(session) + sharding::to_json(session.layout) + graph::to_text(session.graph);
   if (config::has_pipeline(session.loaded.settings)) return text;
   const train::StepPrograms programs =
       train::step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
@@ -78,7 +78,7 @@ std::string observed_plan(const std::string& request) {
 }
 
 std::string observed_data(const std::string& request) {
-  const cli::Session session = test::session(request);
+  const session::Session session = test::session(request);
   std::string text = observed_batches(session);
   write(train::context_order(session.loaded.settings, session.mesh), text);
   for (std::int64_t step = 0; step < 20; ++step)

@@ -90,7 +90,7 @@ class Decoding {
     return {made.as<float>(), made.as<float>() + made.view.count()};
   }
 
-  cli::Session session;
+  session::Session session;
   std::int64_t rows, slots;
   run::Workers workers;
 

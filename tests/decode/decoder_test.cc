@@ -144,14 +144,14 @@ TEST(Decoder, RefusesTokensOutsideTheVocabulary) {
 }
 
 TEST(Decoder, RefusesPipelines) {
-  const cli::Session found =
+  const session::Session found =
       test::session(kSmallWidths + "compile_topology=cpu-8 ici_fsdp_parallelism=4 ici_pipeline_parallelism=2 base_num_decoder_layers=4");
   EXPECT_THAT(test::message_of([&] { models::build_decode_model({found.loaded.settings, found.shape, 1, 1, nullptr}, {1, 4}); }),
               HasSubstr("decoding does not run over pipeline stages\n  fix: ici_pipeline_parallelism=1"));
 }
 
 TEST(Decoder, RefusesMoreTokensThanTheCacheHolds) {
-  const cli::Session found = test::session(kSmallWidths + "compile_topology=cpu-1");
+  const session::Session found = test::session(kSmallWidths + "compile_topology=cpu-1");
   const auto build = [&](std::int64_t tokens, std::int64_t slots) {
     return test::message_of([&] { models::build_decode_model({found.loaded.settings, found.shape, 1, 1, nullptr}, {tokens, slots}); });
   };

@@ -78,7 +78,7 @@ void expect_same_as_one_device(const std::string& family, const std::string& lay
 // The same on drawn layouts, unless they are refused as requests that are wrong.
 void expect_same_on_drawn_layouts(const std::string& family, std::int64_t rows, std::uint64_t draws) {
   const Written& one = on_one_device(family, rows);
-  const cli::Session session = test::session(kSmallWidths + test::small_model(family).request + "compile_topology=cpu-1");
+  const session::Session session = test::session(kSmallWidths + test::small_model(family).request + "compile_topology=cpu-1");
   const test::RunTraits traits = test::traits_of(session);
   std::uint64_t equal = 0;
   for (std::uint64_t i = 0; i < draws; ++i) {
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(All, DecodingOnMeshesSlow, ::testing::ValuesIn(test::sm
                          [](const auto& test) { return test.param.family; });
 
 sharding::Layout laid_out(const std::string& request, std::int64_t rows, partition::Evenness evenness = partition::Evenness::demanded) {
-  const cli::Session found = test::session(kSmallWidths + request);
+  const session::Session found = test::session(kSmallWidths + request);
   const graph::Graph graph =
       models::build_decode_model({found.loaded.settings, found.shape, rows, 1, &found.mesh}, {1, kSlots});
   return partition::lay_out_decoding(graph, found.loaded.settings, found.mesh, evenness);

@@ -197,10 +197,10 @@ TEST(Builder, KeepsWhatLayersChange) {
   })[0], "out");
   EXPECT_EQ(to_text(builder.graph()),
             "%0: float32[2, 4] = input labels=(-, -)  # x\n"
-            "%1: float32[3, 2, 4] = input labels=(layers, batch, -)  # layers/state\n"
+            "%1: float32[3, 2, 4] = input labels=(layers, batch, -) kind=state  # layers/state\n"
             "%2: float32[2, 4], %3: float32[3, 2, 4] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 slices=[0] stacks=[0]  # layers\n"
             "  %0: float32[2, 4] = input labels=(-, -)  # layers/carried0\n"
-            "  %1: float32[2, 4] = input labels=(batch, -)  # layers/state\n"
+            "  %1: float32[2, 4] = input labels=(batch, -) kind=state  # layers/state\n"
             "  %2: float32[2, 4] = binary %1, %0 function=add  # layers/add\n"
             "  %3: float32[2, 4] = binary %0, %1 function=add  # layers/add\n"
             "  return %3, %2\n"

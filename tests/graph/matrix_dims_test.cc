@@ -6,36 +6,42 @@
 namespace moesh::graph {
 namespace {
 
+using sharding::Role;
 using Dims = std::vector<int>;
 
-void expect_dims(const std::string& path, const Shape& shape, const Dims& in, const Dims& out) {
-  const MatrixDims dims = matrix_dims(path, shape);
-  EXPECT_TRUE(dims.is_matrix) << path;
-  EXPECT_EQ(dims.in, in) << path;
-  EXPECT_EQ(dims.out, out) << path;
+void expect_dims(Role role, const Shape& shape, const Dims& in, const Dims& out) {
+  const MatrixDims dims = matrix_dims(role, shape);
+  EXPECT_TRUE(dims.is_matrix) << static_cast<int>(role);
+  EXPECT_EQ(dims.in, in) << static_cast<int>(role);
+  EXPECT_EQ(dims.out, out) << static_cast<int>(role);
 }
 
 TEST(MatrixDims, AreTheFirstAndTheLastOfAPlainKernel) {
-  expect_dims("decoder/layers/mlp/wi_0/kernel", {64, 2, 128}, {0}, {2});
-  expect_dims("decoder/layers/self_attention/wq_a/kernel", {64, 2, 16}, {0}, {2});
-  expect_dims("decoder/layers/MoeBlock_0/gate/kernel", {64, 2, 8}, {0}, {2});
+  for (const Role role : {Role::mlp_kernel, Role::shared_expert_kernel, Role::attention_down_kernel, Role::router_kernel}) {
+    expect_dims(role, {64, 2, 128}, {0}, {2});
+    expect_dims(role, {64, 128}, {0}, {1});
+  }
 }
 
-TEST(MatrixDims, LeaveOutTheExperts) {
-  expect_dims("decoder/layers/MoeBlock_0/wi_0", {8, 2, 64, 128}, {2}, {3});
-  expect_dims("decoder/layers/GptOssMlp/wo", {8, 2, 128, 64}, {2}, {3});
+TEST(MatrixDims, AreThoseOfEachExpertAndLayer) {
+  expect_dims(Role::expert_kernel, {8, 2, 64, 128}, {2}, {3});
+  expect_dims(Role::expert_kernel, {8, 64, 128}, {1}, {2});
 }
+
+// The reference takes the biases of experts for kernels.
+TEST(MatrixDims, TakeTheBiasesOfExpertsForMatricesToo) { expect_dims(Role::expert_bias, {8, 2, 64}, {1}, {2}); }
 
 TEST(MatrixDims, TakeHeadsAndTheirWidthTogether) {
-  expect_dims("decoder/layers/self_attention/query/kernel", {64, 2, 4, 16}, {0}, {2, 3});
-  expect_dims("decoder/layers/self_attention/wkv_b/kernel", {16, 2, 4, 32}, {0}, {2, 3});
-  expect_dims("decoder/layers/self_attention/out/kernel", {4, 2, 16, 64}, {0, 2}, {3});
+  expect_dims(Role::attention_kernel, {64, 2, 4, 16}, {0}, {2, 3});
+  expect_dims(Role::attention_kernel, {64, 4, 16}, {0}, {1, 2});
+  expect_dims(Role::attention_out_kernel, {4, 2, 16, 64}, {0, 2}, {3});
+  expect_dims(Role::attention_out_kernel, {4, 16, 64}, {0, 1}, {2});
 }
 
 TEST(MatrixDims, AreNotThereForVectorsAndForWhatTouchesTheVocabulary) {
-  for (const char* path : {"token_embedder/embedding", "decoder/logits_dense/kernel", "decoder/decoder_norm/scale",
-                           "decoder/layers/MoeBlock_0/gate/bias", "decoder/layers/GptOssAttention/sinks"}) {
-    EXPECT_FALSE(matrix_dims(path, {64, 128}).is_matrix) << path;
+  for (const Role role : {Role::embedding, Role::output_projection, Role::norm_scale, Role::attention_norm_scale,
+                          Role::attention_bias, Role::attention_sinks, Role::router_bias, Role::none}) {
+    EXPECT_FALSE(matrix_dims(role, {64, 128}).is_matrix) << static_cast<int>(role);
   }
 }
 

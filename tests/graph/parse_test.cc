@@ -21,7 +21,7 @@ std::string again(const std::string& text) {
 class Printed : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Printed, GraphsAreReadBack) {
-  const cli::Session session =
+  const session::Session session =
       test::session(std::string("override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-16 ") + GetParam());
   const std::string model = to_text(session.graph);
   EXPECT_EQ(again(model), model);
@@ -47,10 +47,10 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Parse, ReadsWhatAPersonWrites) {
   const std::string text =
       "mesh {fsdp=2 expert=2x4}\n"
-      "%0: float32[4, 8] as [(fsdp), -] = input labels=(batch, -)  # x\n"
-      "%3: float32[8, 6] = parameter labels=(embed, -) starts={kind=zeros fan_in=8}  # w\n"
+      "%0: float32[4, 8] as [(fsdp), -] = input labels=(batch, -) kind=batch  # x\n"
+      "%3: float32[8, 6] = parameter labels=(embed, -) starts={kind=zeros fan_in=8} role=router_kernel  # w\n"
       "%2: float32[4, 6] as [(fsdp), -]+sum(expert) = einsum %0, %3 equation=\"bm,mn->bn\" tag mlpwo  # y\n"
-      "%7: float32[4, 6] as [(fsdp), -] = reshard %2 kind=all-reduce axes=(expert)  # y\n"
+      "%7: float32[4, 6] as [(fsdp), -] = reshard %2 kind=all-reduce axes=(expert) phase backward  # y\n"
       "return %7 as out\n";
   const ParsedGraph parsed = parse_graph(text);
   ASSERT_TRUE(parsed.mesh.has_value());
@@ -58,8 +58,27 @@ TEST(Parse, ReadsWhatAPersonWrites) {
   ASSERT_EQ(parsed.graph.nodes.size(), 4u);
   EXPECT_EQ(parsed.graph.nodes[2].tag, "mlpwo");
   EXPECT_EQ(std::get<ParameterOf>(parsed.graph.nodes[1].attributes).initializer.kind, Initializer::Kind::zeros);
+  EXPECT_TRUE(is_input(parsed.graph.nodes[0], InputOf::Kind::batch));
+  EXPECT_EQ(std::get<ParameterOf>(parsed.graph.nodes[1].attributes).role, Role::router_kernel);
+  EXPECT_EQ(parsed.graph.nodes[2].phase, Phase::forward);
+  EXPECT_EQ(parsed.graph.nodes[3].phase, Phase::backward);
   EXPECT_EQ(parsed.graph.result_names, (std::vector<std::string>{"out"}));
   EXPECT_EQ(parsed.graph.value(2).spec.partial, (sharding::AxisList{1}));
+}
+
+// Within a region a value says along which axes devices have values of their own, which is no sum.
+TEST(Parse, TellsValuesOfDevicesOwnFromSums) {
+  const std::string text =
+      "mesh {fsdp=2}\n"
+      "%0: float32[4] as [(fsdp)] = input  # x\n"
+      "%1: float32[2] as [-]+sum(fsdp) = region %0 strategy=ring mesh={fsdp=2} operands={[(fsdp)]} results={[-]+sum(fsdp)}  # r\n"
+      "  %0: float32[2] as [-]+own(fsdp) = input  # r/operand0\n"
+      "  return %0\n"
+      "return %1\n";
+  const Graph graph = parse_graph(text).graph;
+  EXPECT_EQ(again(text), text);
+  EXPECT_EQ(graph.value(1).spec, (sharding::Spec{{{}}, {0}, {}}));
+  EXPECT_EQ(body_of(graph.nodes[1])->value(0).spec, (sharding::Spec{{{}}, {}, {0}}));
 }
 
 std::string refusal(const std::string& text) { return test::message_of([&] { parse_graph(text); }); }
@@ -78,6 +97,8 @@ TEST(Parse, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(refusal(x + "%1: float32[4, 8] = unary %0 function=sine  # y\nreturn %1\n"),
             "line 2 of the graph: one of silu, sigmoid, gelu, relu, identity, scale, offset, clamp, rsqrt, minimum was expected, "
             "not 'sine  # y'");
+  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = unary %0 function=silu phase sideways  # y\nreturn %1\n"),
+            "line 2 of the graph: one of forward, backward, update was expected, not 'sideways  # y'");
   EXPECT_EQ(refusal(x + "%1: float32[4, 9] = unary %0 function=silu  # y\nreturn %1\n"),
             "line 2 of the graph: silu does not fit its operands and results");
   EXPECT_EQ(refusal(x + "%1: float32[4, 8] = cast %0, %0  # y\nreturn %1\n"),

@@ -101,7 +101,7 @@ TEST_P(Preset, IsTheSameModelScannedAndUnscannedByEveryStrategy) {
   for (const std::string& strategy : strategies()) {
     for (const char* scan : {" scan_layers=true", " scan_layers=false"}) {
       SCOPED_TRACE(strategy + scan);
-      const cli::Session found = session(small() + strategy + scan);
+      const session::Session found = session(small() + strategy + scan);
       expect_whole(found.graph);
       expect_unique_paths(found.layout.parameters);
       expect_unique_paths(found.layout.activations);
@@ -165,7 +165,7 @@ TEST(Models, AlternateWindowedAndFullAttentionInGptOss) {
 
 TEST(Models, NameParametersAsTheReferenceDoes) {
   const auto has = [](const std::string& request, const std::string& path) {
-    const cli::Session found = session(request);
+    const session::Session found = session(request);
     for (const sharding::LaidTensor& tensor : found.layout.parameters) {
       if (tensor.path == path) return true;
     }
@@ -185,7 +185,7 @@ TEST(Models, TieTheOutputToTheEmbeddingOnRequest) {
 }
 
 TEST(Models, StackLayersOverStages) {
-  const cli::Session staged = session(
+  const session::Session staged = session(
       "compile_topology=v6e-8 ici_pipeline_parallelism=2 ici_fsdp_parallelism=4 num_layers_per_pipeline_stage=4 "
       "per_device_batch_size=2");
   const sharding::LaidTensor& kernel =

@@ -35,15 +35,15 @@ double sum(const Totals& totals) {
 
 std::string word(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-cli::Session session_of(const Json& config) {
+session::Session session_of(const Json& config) {
   std::vector<std::string> request{"model_name=" + word(config["model"]), "compile_topology=" + word(config["topology"]),
                                    "max_target_length=" + word(config["sequence"]), "remat_policy=" + word(config["remat"])};
   if (config["custom_mesh_and_rule"].is_string()) request.push_back("custom_mesh_and_rule=" + word(config["custom_mesh_and_rule"]));
   for (const auto& [key, value] : config["overrides"].items()) request.push_back(key + "=" + word(value));
-  return cli::open_session(request);
+  return session::open(request);
 }
 
-Totals ours(const cli::Session& session) {
+Totals ours(const session::Session& session) {
   const auto& settings = session.loaded.settings;
   const train::StepPrograms step = train::step_programs(session.graph, settings, {session.layout, session.target});
   Totals totals;

@@ -83,7 +83,7 @@ TEST(Explicit, ParametersAreGatheredWhereActivationsUseTheirAxes) {
 }
 
 train::StepPrograms step_of(const std::vector<std::string>& request) {
-  const cli::Session session = cli::open_session(request);
+  const session::Session session = session::open(request);
   const auto& settings = session.loaded.settings;
   return train::step_programs(session.graph, settings, {session.layout, session.target});
 }

@@ -44,8 +44,8 @@ TEST(LayOut, LinksActivationsToTheirNeighboursBothWays) {
 
 TEST(LayOut, FollowsTheFlagOnlyWhereTheExpertAxisIsLargerThanOne) {
   for (const std::string mesh : {"ici_expert_parallelism=1", "ici_expert_parallelism=1 ici_tensor_parallelism=2"}) {
-    const cli::Session off = session(kCapacity + mesh);
-    const cli::Session on = session(kCapacity + mesh + " moe_dispatch_no_expert_sharding=true");
+    const session::Session off = session(kCapacity + mesh);
+    const session::Session on = session(kCapacity + mesh + " moe_dispatch_no_expert_sharding=true");
     ASSERT_EQ(off.layout.activations.size(), on.layout.activations.size());
     for (std::size_t i = 0; i < off.layout.activations.size(); ++i) {
       EXPECT_EQ(lies(off.layout, off.layout.activations[i]), lies(on.layout, on.layout.activations[i]))
@@ -85,7 +85,7 @@ TEST(LayOut, GivesEachOptimizerItsMoments) {
 }
 
 TEST(LayOut, SpreadsMomentsOverDataOnRequest) {
-  const cli::Session zero1 = session(
+  const session::Session zero1 = session(
       "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4 "
       "shard_optimizer_over_data=true");
   const sharding::Layout& layout = zero1.layout;
@@ -99,7 +99,7 @@ TEST(LayOut, ReportsUnevenDimsWhenTheyAreNotAnError) {
       "compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8 base_num_query_heads=4 "
       "base_num_kv_heads=4";
   EXPECT_THAT(test::message_of([&] { session(odd); }), HasSubstr("does not divide over tensor=8 = 8 shards"));
-  EXPECT_EQ(test::message_of([&] { cli::open_session(test::words_of(odd), Evenness::reported); }), "no error");
+  EXPECT_EQ(test::message_of([&] { session::open(test::words_of(odd), Evenness::reported); }), "no error");
 }
 
 TEST(LayOut, KeepsOneMomentOfMatricesUnderMuonAndTwoOfAllElse) {
@@ -126,16 +126,6 @@ TEST(LayOut, RefusesARegionWhoseTokensDoNotDivide) {
       test::message_of([] { session("model_name=mixtral-8x7b compile_topology=v6e-8 per_device_batch_size=0.5"); }),
       HasSubstr("decoder/layers/MoeBlock_0/inputs: dim 0 ('activation_batch', size 4) does not divide over fsdp=8 = 8 "
                 "shards"));
-}
-
-TEST(LayOut, HasTheHeadlineOfItsSession) {
-  EXPECT_EQ(cli::headline(session("model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4")),
-            "mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules");
-  EXPECT_EQ(
-      cli::headline(session("compile_topology=v6e-8 compile_topology_num_slices=2 custom_mesh_and_rule=ep-as-dp")),
-      "default on v6e-8: 16 devices as data=2 (2 slices x 1) x fsdp=8, ep-as-dp rules");
-  EXPECT_EQ(cli::headline(session("ici_fsdp_parallelism=1")),
-            "default on cpu-1: 1 device as one device, default rules");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 // What the update of a step sends, of values as large as the experts' weights.
 std::vector<Collective> sent(const std::string& request) {
-  const cli::Session session = test::session("model_name=deepseek2-16b compile_topology=v5p-16 ici_fsdp_parallelism=8 "
+  const session::Session session = test::session("model_name=deepseek2-16b compile_topology=v5p-16 ici_fsdp_parallelism=8 "
                                              "sparse_matmul=false opt_type=muon " + request);
   const train::StepPrograms step =
       train::step_programs(session.graph, session.loaded.settings, {session.layout, session.target});

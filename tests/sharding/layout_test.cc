@@ -98,7 +98,7 @@ TEST(CheckEven, RefusesAParameterOfAModelAndLeavesActivationsUneven) {
           rule_at("q_heads") +
           ")\n"
           "  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
-  const cli::Session rows = test::session(
+  const session::Session rows = test::session(
       "compile_topology=v6e-8 ici_context_parallelism=8 ici_fsdp_parallelism=1 "
       "max_target_length=2048 logical_axis_rules=[[activation_length,[context]]]");
   EXPECT_FALSE(rows.layout.activations.empty());
@@ -112,20 +112,6 @@ TEST(CheckEven, RefusesAnInputThatDoesNotDivide) {
       "inputs: dim 1 ('activation_norm_length', size 2047) does not divide over context=8 = 8 shards (rule at " +
           rule_at("activation_norm_length") +
           ")\n  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
-}
-
-TEST(Component, IsReadOffThePath) {
-  EXPECT_EQ(component_of("token_embedder/embedding"), "embedding");
-  EXPECT_EQ(component_of("decoder/logits_dense/kernel"), "logits");
-  EXPECT_EQ(component_of("decoder/layers/self_attention/query/kernel"), "attention");
-  EXPECT_EQ(component_of("decoder/layers/GptOssAttention/sinks"), "attention");
-  EXPECT_EQ(component_of("decoder/layers/mlp/wo/kernel"), "dense MLP");
-  EXPECT_EQ(component_of("decoder/layers/MoeBlock_0/gate/kernel"), "router");
-  EXPECT_EQ(component_of("decoder/layers/MoeBlock_0/wi_0"), "experts");
-  EXPECT_EQ(component_of("decoder/layers/moe_block/wi_0"), "experts");
-  EXPECT_EQ(component_of("decoder/moe_layers/DeepSeekMoeBlock_0/shared_experts/wo/kernel"), "shared experts");
-  EXPECT_EQ(component_of("decoder/layers/pre_self_attention_layer_norm/scale"), "norms");
-  EXPECT_EQ(component_of("decoder/something"), "residual stream");
 }
 
 }  // namespace

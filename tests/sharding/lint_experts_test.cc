@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 std::vector<Finding> findings_of(const std::string& request) {
   const std::string model = "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 "
                             "dataset_type=synthetic max_target_length=128 per_device_batch_size=1 ";
-  return lint_experts(cli::open_session(test::words_of(model + request)).layout);
+  return lint_experts(session::open(test::words_of(model + request)).layout);
 }
 
 // Eight experts a token over two devices: every token needs both, so whole tokens once are less than each of their rows.

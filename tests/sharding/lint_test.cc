@@ -24,7 +24,7 @@ std::vector<Finding> only(std::vector<Finding> findings, const std::string& chec
 }
 
 std::vector<Finding> found(const std::string& request, const std::string& check) {
-  const cli::Session session = cli::open_session(test::words_of(request), cli::Evenness::reported);
+  const session::Session session = session::open(test::words_of(request), session::Evenness::reported);
   return only(lint(session.layout, {session.batch.micro_rows}), check);
 }
 
@@ -293,11 +293,11 @@ TEST(LintSmallBatch, SaysNothingWhenTheLengthIsShardedInstead) {
 }
 
 TEST(Lint, PutsErrorsFirst) {
-  const cli::Session session =
-      cli::open_session(test::words_of("compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8 "
+  const session::Session session =
+      session::open(test::words_of("compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=8 "
                                        "base_num_query_heads=4 base_num_kv_heads=4 "
                                        "logical_axis_rules=[[mpl,[tensor]]]"),
-                        cli::Evenness::reported);
+                        session::Evenness::reported);
   const std::vector<Finding> findings = lint(session.layout, {session.batch.micro_rows});
   ASSERT_TRUE(has_errors(findings));
   EXPECT_TRUE(std::is_sorted(findings.begin(), findings.end(),

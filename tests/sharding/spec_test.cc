@@ -15,11 +15,19 @@ const mesh::Mesh& small_mesh() {
 TEST(Spec, PrintsADimAnEntryAndPartialSumsAfterIt) {
   EXPECT_EQ(to_string(Spec{{{0, 2}, {}, {1}}, {}}, small_mesh()), "[(data, fsdp), -, one]");
   EXPECT_EQ(to_string(Spec{{{}}, {0, 2}}, small_mesh()), "[-] +sum(data, fsdp)");
+  EXPECT_EQ(to_string(Spec{{{}}, {}, {0, 1}}, small_mesh()), "[-] +own(data, one)");
+}
+
+TEST(Spec, HasShardsThatDifferAlongAllAxesItNames) {
+  EXPECT_EQ(distinct_axes(Spec{{{2}, {}}, {0}, {}}), (AxisList{0, 2}));
+  EXPECT_EQ(distinct_axes(Spec{{{}}, {}, {1, 2}}), (AxisList{1, 2}));
+  EXPECT_EQ(distinct_axes(whole_spec(2)), AxisList{});
 }
 
 TEST(Spec, DropsAxesOfSizeOneOnRequest) {
   const Spec slim = without_size_one(Spec{{{0, 1}, {1}}, {1, 2}}, small_mesh());
   EXPECT_EQ(slim, (Spec{{{0}, {}}, {2}}));
+  EXPECT_EQ(without_size_one(Spec{{{}}, {}, {1, 2}}, small_mesh()), (Spec{{{}}, {}, {2}}));
 }
 
 TEST(Spec, CountsShardsOfADimAndOfAValue) {

@@ -29,7 +29,7 @@ std::vector<std::string> requests() {
   return all;
 }
 
-cli::Session open(const std::string& request) { return cli::open_session(test::words_of(request), cli::Evenness::reported); }
+session::Session open(const std::string& request) { return session::open(test::words_of(request), session::Evenness::reported); }
 
 // A spec that is wider than the terminal is the one thing that may stand out.
 void expect_lines_fit(const std::string& text, int width) {
@@ -56,7 +56,7 @@ void expect_rows_differ(const std::string& text) {
 
 TEST(TablesSweepSlow, FitAndSayWhereEveryTensorLies) {
   for (const std::string& request : requests()) {
-    const cli::Session session = open(request);
+    const session::Session session = open(request);
     for (const int width : {80, 120, 200}) {
       SCOPED_TRACE(request + " at " + std::to_string(width));
       const std::string text = report(session.layout, {"", true, width});
@@ -71,8 +71,8 @@ TEST(TablesSweepSlow, FitAndSayWhereEveryTensorLies) {
 
 TEST(TablesSweepSlow, FitWhenTwoLayoutsAreCompared) {
   for (const std::string& request : requests()) {
-    const cli::Session before = open(request);
-    const cli::Session after = open(request + " ici_fsdp_parallelism=-1 ici_expert_parallelism=1");
+    const session::Session before = open(request);
+    const session::Session after = open(request + " ici_fsdp_parallelism=-1 ici_expert_parallelism=1");
     const LayoutDiff moved = diff(before.layout, after.layout);
     for (const int width : {80, 120, 200}) {
       SCOPED_TRACE(request + " at " + std::to_string(width));
@@ -91,7 +91,7 @@ TEST(TablesSweepSlow, FitWhenTwoLayoutsAreCompared) {
 
 TEST(TablesSweepSlow, FitWhereOddLayoutsAreToldAndExplained) {
   for (const std::string& request : requests()) {
-    const cli::Session session = open(request);
+    const session::Session session = open(request);
     for (const int width : {80, 120, 200}) {
       SCOPED_TRACE(request + " at " + std::to_string(width));
       expect_lines_fit(to_text(lint(session.layout, {session.batch.micro_rows}), width), width);

@@ -96,7 +96,7 @@ const std::string kCapacity =
     "capacity_factor=1.25 ";
 
 std::string why_activation(const std::string& request, const std::string& path) {
-  const cli::Session session = test::session(request);
+  const session::Session session = test::session(request);
   return why(session.layout, test::tensor_at(session.layout.activations, path));
 }
 
@@ -144,7 +144,7 @@ TEST(Why, SaysThatStagesCarryTheBatchBesideAPipeline) {
 TEST(Why, SaysNothingOfNeighboursOfAParameter) { EXPECT_THAT(why_of({"a"}, {8}, {}), Not(HasSubstr("Made by"))); }
 
 TEST(Why, FindsTheTensorOfThatPathOrAllThatHoldIt) {
-  const cli::Session session = test::session("model_name=llama2-7b");
+  const session::Session session = test::session("model_name=llama2-7b");
   EXPECT_EQ(find_tensors(session.layout, "token_embedder/embedding").size(), 1u);
   EXPECT_EQ(find_tensors(session.layout, "decoder/logits").size(), 1u) << "the whole path wins over its holders";
   EXPECT_GT(find_tensors(session.layout, "self_attention").size(), 5u);
@@ -152,7 +152,7 @@ TEST(Why, FindsTheTensorOfThatPathOrAllThatHoldIt) {
 }
 
 TEST(Why, IsAlsoJson) {
-  const cli::Session session = test::session(kCapacity);
+  const session::Session session = test::session(kCapacity);
   const LaidTensor& tensor = test::tensor_at(session.layout.activations, "decoder/layers/MoeBlock_0/dispatched");
   const auto json = nlohmann::json::parse(why_json(session.layout, tensor));
   EXPECT_EQ(json["path"], "decoder/layers/MoeBlock_0/dispatched");

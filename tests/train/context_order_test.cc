@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<std::int64_t> order_of(const std::string& request) {
-  const cli::Session session = test::session(test::kTinyModel + "vocab_size=24 " + request);
+  const session::Session session = test::session(test::kTinyModel + "vocab_size=24 " + request);
   return context_order(session.loaded.settings, session.mesh);
 }
 

@@ -42,7 +42,7 @@ const KnownRun& known_run(const std::string& name) {
   made.run.curve.resize(kSteps);
   std::vector<std::string> request = made.run.request;
   request.emplace_back("compile_topology=cpu-1");
-  made.traits = test::traits_of(cli::open_session(request));
+  made.traits = test::traits_of(session::open(request));
   return known.emplace(name, std::move(made)).first->second;
 }
 
@@ -70,7 +70,7 @@ End end_of(const KnownRun& known, const std::vector<std::string>& changes) {
   try {
     std::vector<std::string> request = known.run.request;
     request.insert(request.end(), changes.begin(), changes.end());
-    const cli::Session session = cli::open_to_run(request, config::Run::steps);
+    const session::Session session = session::open_to_run(request, config::Run::steps);
     run::Workers workers(1);
     const Subject subject{session.graph, session.loaded.settings, session.batch, {session.layout, session.target}};
     for (const Verdict& verdict : verify(known.run, subject, workers).verdicts) {

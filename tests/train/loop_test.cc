@@ -269,7 +269,7 @@ TEST(Train, LeavesOutUpdatesThatAreNotFinite) {
 double billions(std::int64_t parameters) { return static_cast<double>(parameters) / 1e9; }
 
 ModelSize size_of_model(const std::string& request, std::int64_t tokens = 1, std::int64_t length = 0) {
-  const cli::Session session = test::session(request);
+  const session::Session session = test::session(request);
   return model_size(session.graph, session.shape, tokens, length);
 }
 

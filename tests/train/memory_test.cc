@@ -68,7 +68,7 @@ TEST(Workspace, HoldsWideSumsOfRoundedNumbers) {
 
 TEST(Workspace, GrowsWithThreadsAndKeys) {
   const auto bytes = [](std::int64_t length, std::int64_t threads) {
-    const cli::Session session = test::session(kSmall + fmt::format("max_target_length={}", length));
+    const session::Session session = test::session(kSmall + fmt::format("max_target_length={}", length));
     return run::workspace_of(session.graph, session.mesh, threads);
   };
   EXPECT_EQ(bytes(64, 6), 3 * bytes(64, 2));

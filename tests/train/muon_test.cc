@@ -1,4 +1,4 @@
-// Which parameters Muon takes for matrices, and what its direction is.
+// What the direction of Muon's step is.
 #include <cmath>
 
 #include "tests/graph/graph_support.h"
@@ -10,39 +10,6 @@ namespace {
 
 using graph::test::noise;
 using graph::test::Numbers;
-using Dims = std::vector<int>;
-
-void expect_matrix(const std::string& path, const Shape& shape, const Dims& in, const Dims& out) {
-  const graph::MatrixDims dims = graph::matrix_dims(path, shape);
-  EXPECT_TRUE(dims.is_matrix) << path;
-  EXPECT_EQ(dims.in, in) << path;
-  EXPECT_EQ(dims.out, out) << path;
-}
-
-TEST(MuonDims, OfAttentionJoinTheHeads) {
-  expect_matrix("decoder/layers/self_attention/query/kernel", {64, 2, 4, 16}, {0}, {2, 3});
-  expect_matrix("decoder/layers_0/self_attention/value/kernel", {64, 4, 16}, {0}, {1, 2});
-  expect_matrix("decoder/layers/self_attention/out/kernel", {4, 2, 16, 64}, {0, 2}, {3});
-  expect_matrix("decoder/moe_layers/self_attention/wq_b/kernel", {24, 2, 4, 12}, {0}, {2, 3});
-  expect_matrix("decoder/moe_layers/self_attention/wkv_b/kernel", {24, 2, 4, 12}, {0}, {2, 3});
-  expect_matrix("decoder/moe_layers/self_attention/wkv_a/kernel", {64, 2, 28}, {0}, {2});
-}
-
-TEST(MuonDims, OfExpertsAreAMatrixAnExpertAndLayer) {
-  expect_matrix("decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/wi_0", {8, 2, 64, 32}, {2}, {3});
-  expect_matrix("decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/wo", {8, 2, 32, 64}, {2}, {3});
-  expect_matrix("decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/kernel", {64, 2, 8}, {0}, {2});
-  expect_matrix("decoder/moe_layers/DeepSeekMoeBlock_0/shared_experts/wi_0/kernel", {64, 2, 32}, {0}, {2});
-}
-
-TEST(MuonDims, LeaveVectorsAndTablesToAdam) {
-  for (const char* path :
-       {"token_embedder/embedding", "decoder/logits_dense/kernel", "decoder/decoder_norm/scale",
-        "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/bias", "decoder/layers/GptOssAttention/sinks"}) {
-    EXPECT_FALSE(graph::matrix_dims(path, {64, 2}).is_matrix) << path;
-  }
-}
-
 std::vector<Numbers> directions(const Numbers& momentum, const graph::MatrixDims& dims, const std::string& request = "") {
   graph::Builder builder;
   const graph::Tensor x = graph::test::input_like(builder, "x", momentum);

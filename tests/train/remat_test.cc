@@ -39,7 +39,7 @@ std::int64_t count(const graph::Graph& graph, graph::Op op, const std::string& a
 }
 
 StepPrograms programs(const std::string& request) {
-  const cli::Session session = test::session(request);
+  const session::Session session = test::session(request);
   return step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
 }
 

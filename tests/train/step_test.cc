@@ -5,6 +5,7 @@
 #include "config/schema.h"
 #include "graph/print.h"
 #include "tests/train/trainer_support.h"
+#include "train/programs.h"
 
 namespace moesh::train {
 namespace {
@@ -57,7 +58,7 @@ TEST(RematPolicies, MayNameWhatIsSaved) {
 }
 
 std::int64_t saved_values(const std::string& request) {
-  const cli::Session session = test::session(request);
+  const session::Session session = test::session(request);
   std::int64_t saved = 0;
   for (const graph::Node& node : gradient_graph(session.graph, session.loaded.settings).nodes) {
     if (const auto* of = std::get_if<graph::RepeatOf>(&node.attributes))
@@ -85,7 +86,7 @@ TEST(RematPolicies, SaveWhatTheySay) {
 }
 
 TEST(GradientGraph, GivesTheModelsResultsAndAGradientForEachParameter) {
-  const cli::Session session = test::session(kTinyMixtral + "load_balance_loss_weight=0.1");
+  const session::Session session = test::session(kTinyMixtral + "load_balance_loss_weight=0.1");
   const graph::Graph graph = gradient_graph(session.graph, session.loaded.settings);
   const std::vector<Trained> parameters = trained_parameters(session.graph, session.loaded.settings);
   EXPECT_EQ(graph.result_names, session.graph.result_names);
@@ -95,6 +96,51 @@ TEST(GradientGraph, GivesTheModelsResultsAndAGradientForEachParameter) {
     EXPECT_EQ(gradient.shape, parameters[i].shape) << parameters[i].path;
     EXPECT_EQ(gradient.dtype, DType::float32) << parameters[i].path;
   }
+}
+
+// Bodies included. What a layer makes again for its backward pass is still of the forward pass.
+void expect_ticks_in_the_backward_pass(const graph::Graph& graph) {
+  for (const graph::Node& node : graph.nodes) {
+    const bool has_tick = node.path.find('\'') != std::string::npos;
+    const graph::Phase expected = has_tick ? graph::Phase::backward : graph::Phase::forward;
+    EXPECT_TRUE(graph::is_root(node) || node.phase == expected) << node.path;
+    if (const graph::Graph* body = graph::body_of(node)) expect_ticks_in_the_backward_pass(*body);
+  }
+}
+
+TEST(GradientGraph, MarksTheNodesOfTheBackwardPassWhosePathsBearATick) {
+  for (const std::string& request : {kTinyMixtral, kTinyMixtral + "sparse_matmul=false capacity_factor=1.25", kTinyDeepseek}) {
+    const session::Session session = test::session(request);
+    const graph::Graph graph = gradient_graph(session.graph, session.loaded.settings);
+    expect_ticks_in_the_backward_pass(graph);
+    EXPECT_EQ(graph.node(graph.value(graph.results.front()).producer).phase, graph::Phase::forward);
+    EXPECT_EQ(graph.node(graph.value(graph.results.back()).producer).phase, graph::Phase::backward);
+  }
+}
+
+// Whose collectives and copies the partitioner adds are of the same phase.
+TEST(StepPrograms, KeepThePhasesOfTheirNodes) {
+  const session::Session session = test::session(kTinyMixtral + "num_experts=4 compile_topology=cpu-4 ici_fsdp_parallelism=2 "
+                                                 "ici_expert_parallelism=2 per_device_batch_size=1");
+  const StepPrograms step = step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
+  expect_ticks_in_the_backward_pass(step.gradients);
+  for (const graph::Node& node : step.update.nodes) EXPECT_EQ(node.phase, graph::Phase::update) << node.path;
+}
+
+TEST(UpdateGraph, SaysWhichInputsAreMomentsAndNumbers) {
+  const session::Session session = test::session(kTinyModel + "opt_type=muon");
+  const std::vector<Trained> parameters = trained_parameters(session.graph, session.loaded.settings);
+  std::int64_t expected = 0;
+  for (const Trained& trained : parameters) expected += trained.moments;
+  std::int64_t moments = 0, numbers = 0;
+  for (const graph::Node& node : update_graph(parameters, session.loaded.settings).nodes) {
+    if (graph::is_input(node, graph::InputOf::Kind::number)) ++numbers;
+    if (!graph::is_input(node, graph::InputOf::Kind::moment)) continue;
+    ++moments;
+    EXPECT_TRUE(node.path.starts_with("mu/") || node.path.starts_with("nu/")) << node.path;
+  }
+  EXPECT_EQ(moments, expected);
+  EXPECT_EQ(numbers, 3) << "rate and step, the factor of gradients, Muon's weights";
 }
 
 TEST(GradientGraph, RoundsGradientsWhereThatIsAsked) {
@@ -116,7 +162,7 @@ TEST(GradientGraph, RoundsGradientsWhereThatIsAsked) {
 
 TEST(TrainedParameters, KeepTheMomentsOfTheirOptimizer) {
   const auto moments = [](const std::string& request, const std::string& path) {
-    const cli::Session session = test::session(kTinyModel + request);
+    const session::Session session = test::session(kTinyModel + request);
     for (const Trained& trained : trained_parameters(session.graph, session.loaded.settings)) {
       if (trained.path == path) return trained.moments;
     }

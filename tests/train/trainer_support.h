@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/session.h"
+#include "session/session.h"
 #include "tests/support.h"
 #include "train/data.h"
 #include "train/initialize.h"
@@ -73,7 +73,7 @@ class Training {
     return {shape, sharding::whole_spec(shape.size()), {array(shape, values)}};
   }
 
-  cli::Session session;
+  session::Session session;
   run::Workers workers;
   train::Trainer trainer;
 };

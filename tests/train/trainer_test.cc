@@ -240,7 +240,7 @@ TEST(BiasBalance, IsInTheTypeOfTheBias) {
 TEST(TrainedParameters, KeepTheMomentsThatTheLayoutShows) {
   for (const std::string optimizer : {"adamw", "adam_pax", "sgd", "muon"}) {
     SCOPED_TRACE(optimizer);
-    const cli::Session session =
+    const session::Session session =
         test::session("model_name=deepseek3-tiny compile_topology=cpu-1 opt_type=" + optimizer);
     std::multiset<std::string> kept;
     for (const Trained& trained : trained_parameters(session.graph, session.loaded.settings)) {

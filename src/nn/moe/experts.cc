@@ -10,17 +10,23 @@ Experts experts(Builder& builder, const Context& context) {
   const std::int64_t count = context.model.moe.experts;
   const std::int64_t width = context.model.moe.mlp_dim;
   const std::int64_t emb = context.model.emb_dim;
-  const Labels in_labels{labels::exp, labels::embed_moe, labels::mlp_moe};
-  const Labels out_labels{labels::exp, labels::mlp_moe, labels::embed_moe};
-  Experts e;
   // The expert dim counts as an input at initialisation.
-  e.wi_0 = kernel(builder, context, "wi_0", {count, emb, width}, in_labels, moe_fan_in(context, count * width));
-  e.wi_1 = kernel(builder, context, "wi_1", {count, emb, width}, in_labels, moe_fan_in(context, count * width));
-  e.wo = kernel(builder, context, "wo", {count, width, emb}, out_labels, moe_fan_in(context, count * emb));
+  const auto in_kernel = [&](const char* name) {
+    return parameter(builder, context, name, {count, emb, width},
+                     {{labels::exp, labels::embed_moe, labels::mlp_moe}, moe_fan_in(context, count * width), Role::expert_kernel});
+  };
+  const auto bias = [&](const char* name, std::int64_t size, const char* label) {
+    return parameter(builder, context, name, {count, size}, {{labels::exp, label}, zeros(), Role::expert_bias});
+  };
+  Experts e;
+  e.wi_0 = in_kernel("wi_0");
+  e.wi_1 = in_kernel("wi_1");
+  e.wo = parameter(builder, context, "wo", {count, width, emb},
+                   {{labels::exp, labels::mlp_moe, labels::embed_moe}, moe_fan_in(context, count * emb), Role::expert_kernel});
   if (!context.model.moe.bias) return e;
-  e.wi_0_bias = kernel(builder, context, "wi_0_bias", {count, width}, {labels::exp, labels::activation_mlp}, zeros());
-  e.wi_1_bias = kernel(builder, context, "wi_1_bias", {count, width}, {labels::exp, labels::activation_mlp}, zeros());
-  e.wo_bias = kernel(builder, context, "wo_bias", {count, emb}, {labels::exp, labels::activation_embed}, zeros());
+  e.wi_0_bias = bias("wi_0_bias", width, labels::activation_mlp);
+  e.wi_1_bias = bias("wi_1_bias", width, labels::activation_mlp);
+  e.wo_bias = bias("wo_bias", emb, labels::activation_embed);
   return e;
 }
 

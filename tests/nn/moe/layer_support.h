@@ -49,8 +49,8 @@ struct LayerCase {
   }
 };
 
-inline const cli::Session& session_with(const std::string& rules) {
-  static std::map<std::string, cli::Session> known;
+inline const session::Session& session_with(const std::string& rules) {
+  static std::map<std::string, session::Session> known;
   const auto found = known.find(rules);
   if (found != known.end()) return found->second;
   const std::string request = "model_name=mixtral-8x7b compile_topology=cpu-1 per_device_batch_size=1 ici_fsdp_parallelism=1 ";

@@ -21,7 +21,7 @@ Numbers ids() {
 
 // The loss of scores, then its gradient.
 std::vector<Numbers> balance(const Numbers& scores) {
-  const cli::Session session = test::session(test::kTinyMixtral + "num_experts=16 num_experts_per_tok=4 load_balance_loss_weight=0.02");
+  const session::Session session = test::session(test::kTinyMixtral + "num_experts=16 num_experts_per_tok=4 load_balance_loss_weight=0.02");
   Builder builder;
   const Context context{session.loaded.settings, session.shape, kRows, kLength};
   const Tensor x = graph::test::input_like(builder, "scores", scores);

@@ -1,14 +1,12 @@
-#include "cli/session.h"
+#include "session/session.h"
 
 #include <fmt/core.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "models/model.h"
-#include "partition/lay_out.h"
 
-namespace moesh::cli {
+namespace moesh::session {
 namespace {
 
 // The axes that shard the expert dim of activations: what expert parallelism means under these rules.
@@ -43,20 +41,12 @@ Session session_of(config::Loaded loaded, Evenness evenness) {
 
 }  // namespace
 
-const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix) {
-  if (!arguments.words().empty()) {
-    refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),
-           "the command line", fix);
-  }
-  return arguments.request();
+Session open(const std::vector<std::string>& request, Evenness evenness) {
+  return session_of(config::load(request), evenness);
 }
 
-Session open_session(const std::vector<std::string>& arguments, Evenness evenness) {
-  return session_of(config::load(arguments), evenness);
-}
-
-Session open_to_run(const std::vector<std::string>& arguments, config::Run run) {
-  config::Loaded loaded = config::load(arguments);
+Session open_to_run(const std::vector<std::string>& request, config::Run run) {
+  config::Loaded loaded = config::load(request);
   config::check_run(loaded.settings, run);
   return session_of(std::move(loaded), Evenness::demanded);
 }
@@ -67,4 +57,4 @@ std::string headline(const Session& session) {
                      mesh_words(session.mesh), rules.empty() ? "default" : rules);
 }
 
-}  // namespace moesh::cli
+}  // namespace moesh::session

@@ -1,10 +1,9 @@
-// What every command about a layout starts from: the request read, checked, and turned into a graph and a layout.
+// A request opened: read, checked, and turned into a graph and a layout. What commands, tests and benches start from.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
 #include "config/load.h"
 #include "config/model_shape.h"
 #include "config/support.h"
@@ -13,7 +12,7 @@
 #include "partition/lay_out.h"
 #include "sharding/layout.h"
 
-namespace moesh::cli {
+namespace moesh::session {
 
 struct Session {
   config::Loaded loaded;
@@ -27,16 +26,13 @@ struct Session {
 
 using partition::Evenness;
 
-// The request of a command that takes nothing else: other words are refused, with `fix` as what to do.
-const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix = {});
-
-// `arguments`: FILE.yml and key=value. Notices go to the log.
-Session open_session(const std::vector<std::string>& arguments, Evenness evenness = Evenness::demanded);
+// `request`: FILE.yml and key=value. Notices go to the log.
+Session open(const std::vector<std::string>& request, Evenness evenness = Evenness::demanded);
 
 // The same for a run: refuses what can be laid out, but not run, before anything starts.
-Session open_to_run(const std::vector<std::string>& arguments, config::Run run);
+Session open_to_run(const std::vector<std::string>& request, config::Run run);
 
 // "mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules"
 std::string headline(const Session& session);
 
-}  // namespace moesh::cli
+}  // namespace moesh::session

@@ -1,0 +1,24 @@
+// To which part of a model parameters belong.
+#include "sharding/role.h"
+
+#include <gtest/gtest.h>
+
+namespace moesh::sharding {
+namespace {
+
+TEST(Component, IsThePartOfTheModelThatARoleBelongsTo) {
+  EXPECT_EQ(component_of(Role::embedding), "embedding");
+  EXPECT_EQ(component_of(Role::output_projection), "logits");
+  EXPECT_EQ(component_of(Role::norm_scale), "norms");
+  EXPECT_EQ(component_of(Role::attention_norm_scale), "attention");
+  EXPECT_EQ(component_of(Role::attention_down_kernel), "attention");
+  EXPECT_EQ(component_of(Role::attention_sinks), "attention");
+  EXPECT_EQ(component_of(Role::mlp_kernel), "dense MLP");
+  EXPECT_EQ(component_of(Role::shared_expert_kernel), "shared experts");
+  EXPECT_EQ(component_of(Role::router_bias), "router");
+  EXPECT_EQ(component_of(Role::expert_bias), "experts");
+  EXPECT_EQ(component_of(Role::none), "other");
+}
+
+}  // namespace
+}  // namespace moesh::sharding
