@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "config/load.h"
 #include "graph/autodiff.h"
+#include "graph/facts.h"
 #include "graph/rewrite.h"
 #include "nn/moe/moe.h"
 #include "partition/partition.h"
@@ -33,10 +34,10 @@ constexpr const char* kHelp = R"(bench_routed [--tokens=N] [--width=N] [--hidden
              [--skew=S] [--rounds=N] [--json]
 
 Times one layer of experts, forward and backward, on meshes whose expert axis grows while the tokens of a device stay. What the
-products of the experts take, and what copies rows from device to device in an all-to-all, is left out; what remains (routing,
-sorting, permuting, the function between the projections, weighting and summing) is divided by the rows that are routed. Meshes
-take turns, round by round; figures are medians over the rounds. "worst case" is how many rows a device would go through that
-has to be ready for all that could come, for each that does come.
+products of the experts take, and what moves values from device to device, is left out; what remains (routing, sorting, permuting,
+the function between the projections, weighting and summing) is divided by the rows that are routed. Meshes take turns, round by
+round; figures are medians over the rounds. "worst case" is how many rows a device would go through that has to be ready for all
+that could come, for each that does come.
 
   --tokens=N     of a device (default 1024)
   --width=N      of a token (default 512), --hidden=N: of an expert (default 128)
@@ -82,8 +83,8 @@ Options parse(int argc, char** argv) {
 }
 
 bool is_product_or_wire(const graph::Node& node) {
-  return node.op == Op::grouped_matmul || node.op == Op::grouped_outer || node.op == Op::exchange_rows || node.op == Op::gather ||
-         node.op == Op::reshard;
+  return node.op == Op::grouped_matmul || node.op == Op::grouped_outer || node.op == Op::reshard ||
+         graph::collective_of(node);
 }
 
 // One layer of experts on a mesh, forward and backward.

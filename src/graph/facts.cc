@@ -60,6 +60,9 @@ const OpFacts& facts_of(Op op) {
     case Op::return_rows: return ops::kReturnRows;
     case Op::plan_exchange: return ops::kPlanExchange;
     case Op::exchange_rows: return ops::kExchangeRows;
+    case Op::list_tokens: return ops::kListTokens;
+    case Op::sum_rows: return ops::kSumRows;
+    case Op::scatter_rows: return ops::kScatterRows;
     case Op::unary_grad: return ops::kUnaryGrad;
     case Op::softmax_grad: return ops::kSoftmaxGrad;
     case Op::rms_norm_grad: return ops::kRmsNormGrad;
@@ -77,6 +80,14 @@ const OpFacts& facts_of(Op op) {
   }
   assert(false && "no op");
   return ops::kInput;
+}
+
+std::optional<ReshardOf::Kind> collective_of(const Node& node) {
+  if (const auto* reshard = std::get_if<ReshardOf>(&node.attributes)) {
+    return reshard->kind == ReshardOf::Kind::slice ? std::nullopt : std::optional(reshard->kind);
+  }
+  const auto* group = std::get_if<GroupOf>(&node.attributes);
+  return group == nullptr || group->members == 1 ? std::nullopt : facts_of(node.op).collective;
 }
 
 std::string problem_of(const NodeView& view) {

@@ -2,6 +2,7 @@
 // and its gradient. To add an op, add it to `Op`, give its facts in a file of ops/, and name them in facts.cc.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,10 @@ struct OpFacts {
   GradientRule gradient;
   bool keeps_dims = false;       // the operands' dims go on in the result: what is wanted of it is wanted of them
   bool keeps_parameter = false;  // a parameter's result is that parameter in another type or shape
+  // Among several devices: the collective that the op is, see collective_of; or whether it stands for collectives and local
+  // kernels, and is split into them before it runs.
+  std::optional<ReshardOf::Kind> collective = std::nullopt;
+  bool is_split = false;
 };
 
 template <typename T>
@@ -85,6 +90,10 @@ inline constexpr GradientRule kNoGradient = nullptr;
 
 inline constexpr int kOps = static_cast<int>(Op::sgd_update) + 1;
 const OpFacts& facts_of(Op op);
+
+// What the devices of a group do together in this node. Any other node is a local kernel: it touches only the memory of its
+// own device.
+std::optional<ReshardOf::Kind> collective_of(const Node& node);
 
 // What the node's operands and results do not fit; empty when all is well.
 std::string problem_of(const NodeView& view);

@@ -63,6 +63,7 @@ enum class Op : std::uint8_t {
 
   // Only in regions. A slot is one choice of a token, numbered token * K + choice; `sizes` says how many rows each expert
   // has, and so how many of the R rows that there is room for exist. What a group of devices takes part in says GroupOf.
+  // A program that runs has fetch_rows and return_rows of one device only: partition/split_region.h says what becomes of others.
   device_index,   // which of the group's devices this is
   gather,         // x[N, ...] of every device of the group, one after the other
   all_sum,        // x, added up over the group
@@ -75,6 +76,12 @@ enum class Op : std::uint8_t {
                   // sizes of the experts here; how many of this device's were dropped, see SortSlotsOf
   exchange_rows,  // rows sorted by expert, counts, kept, sizes: each expert's rows to its device, sorted by expert, then by
                   // the device they come from. Or the way back, with zeros for what was dropped.
+  list_tokens,    // order, sizes: the tokens that have rows here, ascending, tokens[P]; where the rows of each end, ends[P], in
+                  // a list of all rows by token, rows[R]; how many of the P tokens that there is room for exist
+  sum_rows,       // rows[R, ...], and of list_tokens rows[R], ends[P] and the number [, weights[R]]: of each token, weighted
+                  // and added up in their order, [P, ...]
+  scatter_rows,   // sums[P, ...], and of list_tokens tokens[P] and the number: each token's sums to the device that has the
+                  // token, which adds them up in the order of devices; zeros for a token without any, [T, ...]
 
   // Gradients that are ops of their own. The last operand is the cotangent.
   unary_grad,          // x, dy: dx
@@ -258,7 +265,7 @@ struct RegionOf {
 struct GroupOf {
   sharding::AxisList axes;
   std::int64_t members = 1;
-  std::int64_t choices = 1;  // slots a token has, for fetch_rows and return_rows
+  std::int64_t choices = 1;  // slots a token has, for ops that tell a row's token from its slot
   bool back = false;         // for exchange_rows
 };
 

@@ -120,6 +120,30 @@ Tensor return_rows(Tensor rows, const SortedSlots& slots, Tensor weights_R, std:
   return rows.builder->add_one(Op::return_rows, "return", operands, group, shape, rows.dtype());
 }
 
+ListedTokens list_tokens(Tensor order_R, Tensor sizes_E, std::int64_t choices, std::int64_t tokens) {
+  GroupOf own;  // only this device
+  own.choices = choices;
+  const Shape room{std::min(order_R.size(0), tokens)};
+  const std::vector<Tensor> made =
+      order_R.builder->add(Op::list_tokens, "tokens", {order_R, sizes_E}, own,
+                           {{room, DType::int32}, {room, DType::int32}, {order_R.shape(), DType::int32}, {{}, DType::int32}});
+  return {made[0], made[1], made[2], made[3]};
+}
+
+Tensor sum_rows(Tensor rows, const ListedTokens& listed, Tensor weights_R) {
+  Shape shape = rows.shape();
+  shape[0] = listed.tokens_P.size(0);
+  std::vector<Tensor> operands{rows, listed.rows_R, listed.ends_P, listed.count};
+  if (weights_R) operands.push_back(weights_R);
+  return rows.builder->add_one(Op::sum_rows, "sum", operands, {}, shape, rows.dtype());
+}
+
+Tensor scatter_rows(Tensor sums, const ListedTokens& listed, std::int64_t tokens, const GroupOf& group) {
+  Shape shape = sums.shape();
+  shape[0] = tokens;
+  return sums.builder->add_one(Op::scatter_rows, "scatter", {sums, listed.tokens_P, listed.count}, group, shape, sums.dtype());
+}
+
 Exchange plan_exchange(Tensor counts, Tensor index, std::int64_t experts_here, const GroupOf& group, std::int64_t sent,
                        std::int64_t received, std::int64_t limit) {
   const std::vector<Tensor> made =

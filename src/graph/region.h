@@ -55,6 +55,16 @@ Tensor fetch_rows(Tensor x, const SortedSlots& slots, const GroupOf& group);
 // `weights_R` may be absent; `tokens`: that this device has.
 Tensor return_rows(Tensor rows, const SortedSlots& slots, Tensor weights_R, std::int64_t tokens, const GroupOf& group);
 
+// The tokens that have rows here, see Op::list_tokens. `tokens`: of the whole group.
+struct ListedTokens {
+  Tensor tokens_P, ends_P, rows_R, count;
+};
+ListedTokens list_tokens(Tensor order_R, Tensor sizes_E, std::int64_t choices, std::int64_t tokens);
+// `weights_R` may be absent.
+Tensor sum_rows(Tensor rows, const ListedTokens& listed, Tensor weights_R);
+// `tokens`: that this device has.
+Tensor scatter_rows(Tensor sums, const ListedTokens& listed, std::int64_t tokens, const GroupOf& group);
+
 struct Exchange {
   Tensor counts, kept, sizes_E, dropped;
   GroupOf group;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/facts.h"
 #include "partition/price.h"
 
 namespace moesh::partition {
@@ -15,31 +16,55 @@ using Kind = graph::ReshardOf::Kind;
 
 double bytes_of(const graph::Value& value) { return static_cast<double>(elements(value.shape) * size_of(value.dtype)); }
 
-// Rows that a device sends back, those of a token as one: of all tokens of the group, so many have a choice here.
-double returned_bytes(const graph::Value& result, const graph::GroupOf& group) {
+// Of all tokens of the group, so many have a row on a device when a router favours no expert.
+double tokens_with_rows(std::int64_t tokens, const graph::GroupOf& group) {
   const auto devices = static_cast<double>(group.members);
-  return bytes_of(result) * devices * (1 - std::pow(1 - 1 / devices, static_cast<double>(group.choices)));
+  return static_cast<double>(tokens) * devices * (1 - std::pow(1 - 1 / devices, static_cast<double>(group.choices)));
 }
 
-// Collectives of a region's body, on the shapes of one device. Rows are counted as a router sends them that favours no expert.
+// What a device hands in of rows, as a router sends them that favours no expert, and at most.
+struct RowBytes {
+  double even = 0;
+  double bound = 0;
+};
+
+RowBytes row_bytes(const Graph& body, const Node& node, const graph::GroupOf& group) {
+  const graph::Value& from = body.value(node.operands[0]);
+  const graph::Value& to = body.value(node.results[0]);
+  if (node.op == Op::exchange_rows) return {std::min(bytes_of(from), bytes_of(to)), bytes_of(from)};
+  // A token's sums travel with its number.
+  const auto room = static_cast<double>(from.shape[0]);
+  const double each = bytes_of(from) / std::max(1.0, room) + static_cast<double>(size_of(body.value(node.operands[1]).dtype));
+  return {std::min(room, tokens_with_rows(to.shape[0], group)) * each, room * each};
+}
+
+Collective in_region(const Graph& body, const Node& node, Kind kind, std::int64_t runs) {
+  const auto& group = std::get<graph::GroupOf>(node.attributes);
+  const graph::Value& from = body.value(node.operands[0]);
+  Collective made{node.path, kind, group.axes, from.shape, group.members, runs, 0, {}, 0, true};
+  double bytes = bytes_of(from);
+  if (node.op == Op::exchange_rows || node.op == Op::scatter_rows) {
+    const RowBytes rows = row_bytes(body, node, group);
+    bytes = rows.even;
+    made.bound_bytes = static_cast<std::int64_t>(rows.bound);
+  }
+  made.operand_bytes = static_cast<std::int64_t>(bytes);
+  made.wire_bytes = wire_bytes(kind, bytes, group.members);
+  return made;
+}
+
+Collective of_reshard(const Graph& graph, const Node& node, const mesh::Mesh& mesh, std::int64_t runs) {
+  const auto& of = std::get<graph::ReshardOf>(node.attributes);
+  const graph::Value& from = graph.value(node.operands[0]);
+  Collective made{node.path, of.kind, of.axes, from.shape, sharding::shards(of.axes, mesh), runs, 0, {}, 0, false};
+  made.operand_bytes = operand_bytes(from.shape, from.dtype, from.spec, mesh);
+  made.wire_bytes = wire_bytes(of.kind, static_cast<double>(made.operand_bytes), made.group);
+  return made;
+}
+
 void collect_in_region(const Graph& body, std::int64_t runs, std::vector<Collective>& all) {
   for (const Node& node : body.nodes) {
-    const auto* of = std::get_if<graph::GroupOf>(&node.attributes);
-    if (of == nullptr || of->members == 1) continue;
-    const graph::Value& from = body.value(node.operands.empty() ? node.results[0] : node.operands[0]);
-    const graph::Value& to = body.value(node.results[0]);
-    const auto add = [&](Kind kind, double bytes) {
-      all.push_back({node.path, kind, of->axes, from.shape, of->members, runs, static_cast<std::int64_t>(bytes),
-                     wire_bytes(kind, bytes, of->members), true});
-    };
-    switch (node.op) {
-      case Op::gather:
-      case Op::fetch_rows: add(Kind::all_gather, bytes_of(from)); break;
-      case Op::return_rows: add(Kind::reduce_scatter, returned_bytes(to, *of)); break;
-      case Op::exchange_rows: add(Kind::all_to_all, std::min(bytes_of(from), bytes_of(to))); break;
-      case Op::all_sum: add(Kind::all_reduce, bytes_of(from)); break;
-      default: break;
-    }
+    if (const auto kind = graph::collective_of(node)) all.push_back(in_region(body, node, *kind, runs));
   }
 }
 
@@ -47,13 +72,7 @@ void collect(const Graph& graph, const mesh::Mesh& mesh, std::int64_t runs, std:
   for (const Node& node : graph.nodes) {
     if (const auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) collect(*repeat->body, mesh, runs * repeat->count(), all);
     if (node.op == Op::region) collect_in_region(*graph::body_of(node), runs, all);
-    const auto* of = std::get_if<graph::ReshardOf>(&node.attributes);
-    if (of == nullptr || of->kind == Kind::slice) continue;
-    const graph::Value& from = graph.value(node.operands[0]);
-    Collective made{node.path, of->kind, of->axes, from.shape, sharding::shards(of->axes, mesh), runs, 0, 0, false};
-    made.operand_bytes = operand_bytes(from.shape, from.dtype, from.spec, mesh);
-    made.wire_bytes = wire_bytes(of->kind, static_cast<double>(made.operand_bytes), made.group);
-    all.push_back(std::move(made));
+    if (graph::collective_of(node)) all.push_back(of_reshard(graph, node, mesh, runs));
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,17 +19,18 @@ struct Collective {
   std::int64_t group = 1;       // devices that take part together
   std::int64_t runs = 1;        // in a step
   std::int64_t operand_bytes = 0;  // that a device hands in, a run
+  std::optional<std::int64_t> bound_bytes;  // that it hands in at most, where that is for the router to say
   double wire_bytes = 0;           // of these, what leaves the device, a run
   bool in_region = false;
 
   double total_wire_bytes() const { return wire_bytes * static_cast<double>(runs); }
 };
 
-// Bodies of repeats count as often as they run. Slices are not listed: they send nothing. Rows that are sent to experts are
-// counted as an even router would send them.
+// The nodes that are collectives (graph::collective_of); those of a repeat's body count as often as it runs. Rows that are sent to
+// experts and back are counted as an even router would send them, with the tokens' numbers where these go along.
 std::vector<Collective> collectives_of(const graph::Graph& graph, const mesh::Mesh& mesh);
 
-// Those of a region's body, on the shapes of one device.
+// Those of a region's body that is split (split_region.h), on the shapes of one device.
 std::vector<Collective> collectives_of_region(const graph::Graph& body);
 
 }  // namespace moesh::partition

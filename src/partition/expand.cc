@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "graph/builder.h"
+#include "partition/split_region.h"
 
 namespace moesh::partition {
 namespace {
@@ -128,6 +129,7 @@ class Expansion {
         of.body = std::make_shared<const Graph>(expand(*of.body, carried_wants(node, request_), request_));
         return copy(node, operands, std::move(of));
       }
+      case Op::region: return copy(node, operands, split_region(std::get<graph::RegionOf>(node.attributes)));
       default: break;
     }
     return copy(node, operands, node.attributes);

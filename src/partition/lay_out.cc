@@ -11,6 +11,7 @@
 #include "graph/matrix_dims.h"
 #include "graph/rewrite.h"
 #include "partition/collectives.h"
+#include "partition/split_region.h"
 
 namespace moesh::partition {
 namespace {
@@ -40,7 +41,7 @@ LaidRegion laid_region(const Node& node) {
     region.axes = group->axes;
     region.devices = group->members;
   }
-  for (const Collective& collective : collectives_of_region(*of.body)) region.sent_bytes += collective.wire_bytes;
+  for (const Collective& collective : collectives_of_region(*split_region(of).body)) region.sent_bytes += collective.wire_bytes;
   return region;
 }
 

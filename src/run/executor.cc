@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "graph/facts.h"
 #include "graph/rewrite.h"
 #include "run/group.h"
 #include "run/plain/plain.h"
@@ -176,11 +177,13 @@ void Executor::run_node(const Node& node, Frame& frame) {
   switch (node.op) {
     case Op::constraint: frame.value(node.results[0]) = frame.value(node.operands[0]); break;
     case Op::reshard: run_reshard(node, frame); break;
+    case Op::all_sum: run_all_sum(node, frame); break;
     case Op::repeat: run_repeat(node, frame); break;
     case Op::region: run_region(node, frame); break;
     case Op::stage_state: fail("pipeline stages are laid out but not run yet", node.path, "ici_pipeline_parallelism=1");
     default: run_op(node, frame);
   }
+  if (frame.observers.sent != nullptr) count_traffic(node, frame);
   if (!frame.observers.watch) return;
   std::vector<Placed> made;
   for (const ValueId id : node.results) made.push_back(frame.value(id));
@@ -193,6 +196,31 @@ void Executor::run_reshard(const Node& node, Frame& frame) {
   frame.value(node.results[0]) = pool_->only_counts()
                                      ? unfilled(result.shape, result.dtype, result.spec, mesh_, *pool_)
                                      : reshard(frame.value(node.operands[0]), result.spec, mesh_, *pool_, workers_);
+}
+
+// Of what devices have of their own along the group's axes, each has a part.
+void Executor::run_all_sum(const Node& node, Frame& frame) {
+  const graph::Value& result = frame.graph.value(node.results[0]);
+  const Placed& own = frame.value(node.operands[0]);
+  if (pool_->only_counts()) {
+    frame.value(node.results[0]) = unfilled(result.shape, result.dtype, result.spec, mesh_, *pool_);
+    return;
+  }
+  sharding::AxisList all = result.spec.own;
+  for (const sharding::AxisIndex axis : std::get<graph::GroupOf>(node.attributes).axes) all.push_back(axis);
+  std::sort(all.begin(), all.end());
+  const ShardAxes parts(all, mesh_), own_axes(own.spec, mesh_);
+  Placed sum{own.shape, {own.spec.dims, all}, {}};
+  for (std::size_t i = 0; i < parts.count(); ++i) sum.shards.push_back(own.shards[own_axes.index(parts.coordinates(i))]);
+  sum = reshard(sum, {own.spec.dims, result.spec.own}, mesh_, *pool_, workers_);
+  sum.spec = result.spec;
+  frame.value(node.results[0]) = std::move(sum);
+}
+
+void Executor::count_traffic(const Node& node, Frame& frame) const {
+  std::vector<const Placed*> operands;
+  for (const ValueId id : node.operands) operands.push_back(&frame.value(id));
+  add_traffic(node, operands, frame.value(node.results[0]), mesh_, *frame.observers.sent);
 }
 
 namespace {
@@ -211,6 +239,8 @@ bool owns_buffers(const Placed& operand) {
 std::int64_t rows_made(const Node& node, const Shape& shape, const std::function<const Array&(std::size_t)>& own) {
   switch (node.op) {
     case Op::fetch_rows: return sum_of(own(2));
+    case Op::list_tokens: return std::min(shape[0], sum_of(own(1)));
+    case Op::sum_rows: return *own(3).as<std::int32_t>();
     case Op::exchange_rows: return std::get<graph::GroupOf>(node.attributes).back ? shape[0] : sum_of(own(3));
     case Op::unary:
     case Op::unary_grad:
@@ -223,16 +253,26 @@ std::int64_t rows_made(const Node& node, const Shape& shape, const std::function
   }
 }
 
+// The kernel of a node that is no body, reshard or sum over devices.
+Kernel kernel_of(const Node& node) {
+  const auto* group = std::get_if<graph::GroupOf>(&node.attributes);
+  if (graph::facts_of(node.op).is_split && group->members > 1) {
+    fail(fmt::format("{} over {} devices runs as collectives and kernels of one device each", name_of(node.op), group->members),
+         node.path, "partition the graph first");
+  }
+  Kernel kernel = find_cpu_kernel(node.op);
+  if (kernel == nullptr) kernel = plain::find_kernel(node.op);
+  if (kernel == nullptr && node.op != Op::reshape) fail(fmt::format("{} cannot be run yet", name_of(node.op)), node.path);
+  return kernel;
+}
+
 }  // namespace
 
 // Once for each coordinate along the axes over which an operand's or a result's shards differ: elsewhere devices would
 // do the same again.
 void Executor::run_op(const Node& node, Frame& frame) {
   const Graph& graph = frame.graph;
-  Kernel kernel = find_cpu_kernel(node.op);
-  if (kernel == nullptr) kernel = plain::find_kernel(node.op);
-  if (kernel == nullptr && node.op != Op::reshape)
-    fail(fmt::format("{} cannot be run yet", name_of(node.op)), node.path);
+  const Kernel kernel = kernel_of(node);
   std::vector<const Placed*> operands;
   std::vector<ShardAxes> operand_axes;
   for (const ValueId id : node.operands) {
@@ -244,14 +284,7 @@ void Executor::run_op(const Node& node, Frame& frame) {
   const ShardAxes all(results.front().spec, mesh_);
   const auto* of_group = std::get_if<graph::GroupOf>(&node.attributes);
   const Group group(of_group == nullptr || pool_->only_counts() ? sharding::AxisList{} : of_group->axes, mesh_);
-  // A device that is planned for alone has to gather the tokens of its group before it can take rows of them; here,
-  // where all devices are in reach, nothing is gathered.
-  Array gathered;
-  if (pool_->only_counts() && mesh_.axes().empty() && node.op == Op::fetch_rows && of_group->members > 1) {
-    Shape shape = operands[0]->shape;
-    shape[0] *= of_group->members;
-    gathered = pool_->allocate(std::move(shape), operands[0]->shards.front().view.dtype);
-  }
+  const std::int64_t members = graph::collective_of(node) ? group.members() : 1;
   const auto number = static_cast<std::size_t>(&node - graph.nodes.data());
   const bool reuses = node.op == Op::cache_write && operands[0]->spec == results[0].spec &&
                       owns_buffers(*operands[0]) &&
@@ -261,9 +294,8 @@ void Executor::run_op(const Node& node, Frame& frame) {
     std::vector<Array> shards;
     std::vector<Shape> origins;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      for (std::int64_t m = 0; m < group.members(); ++m) {
-        shards.push_back(
-            operands[i]->shards[operand_axes[i].index(group.members() == 1 ? at : group.coordinates(at, m))]);
+      for (std::int64_t m = 0; m < members; ++m) {
+        shards.push_back(operands[i]->shards[operand_axes[i].index(members == 1 ? at : group.coordinates(at, m))]);
       }
       if (all.count() > 1) origins.push_back(begins(block_of(operands[i]->shape, operands[i]->spec, mesh_, at)));
     }
@@ -272,7 +304,7 @@ void Executor::run_op(const Node& node, Frame& frame) {
     }
     const std::int64_t member = group.member(at);
     const auto own = [&](std::size_t i) -> const Array& {
-      return shards[i * static_cast<std::size_t>(group.members()) + static_cast<std::size_t>(member)];
+      return shards[i * static_cast<std::size_t>(members) + static_cast<std::size_t>(members == 1 ? 0 : member)];
     };
     std::vector<Array> made;
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -286,11 +318,10 @@ void Executor::run_op(const Node& node, Frame& frame) {
       std::vector<View> out;
       for (const Array& shard : shards) in.push_back(shard.view);
       for (const Array& result : made) out.push_back(result.view);
-      kernel({node.attributes, in, out, workers_, origins, member, group.members()});
+      kernel({node.attributes, in, out, workers_, origins, member, members});
     }
     for (std::size_t i = 0; i < results.size(); ++i) results[i].shards.push_back(std::move(made[i]));
   }
-  if (frame.observers.sent != nullptr) add_traffic(node, operands, results.front(), mesh_, *frame.observers.sent);
   for (std::size_t i = 0; i < results.size(); ++i) frame.value(node.results[i]) = std::move(results[i]);
 }
 

@@ -48,9 +48,11 @@ class Executor {
 
   void run_node(const graph::Node& node, Frame& frame);
   void run_reshard(const graph::Node& node, Frame& frame);
+  void run_all_sum(const graph::Node& node, Frame& frame);
   void run_op(const graph::Node& node, Frame& frame);
   void run_region(const graph::Node& node, Frame& frame);
   void run_repeat(const graph::Node& node, Frame& frame);
+  void count_traffic(const graph::Node& node, Frame& frame) const;
 
   Workers& workers_;
   std::shared_ptr<Pool> pool_;

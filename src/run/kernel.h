@@ -44,7 +44,8 @@ struct View {
   std::byte* raw() const { return static_cast<std::byte*>(data); }  // to copy elements whatever they are
 };
 
-// For ops of a group, `operands` holds each operand of all its devices, one device after the other.
+// A local kernel is given the operands of its own device. A collective, which a kernel makes where one process has all devices,
+// is given each operand of all devices of its group, one device after the other.
 struct KernelCall {
   const graph::Attributes& attributes;
   std::span<const View> operands;
@@ -52,11 +53,11 @@ struct KernelCall {
   Workers& workers;
   // Where the shards of operands and, behind them, of results begin in their values; empty when all are whole.
   std::span<const Shape> origins = {};
-  std::int64_t member = 0;   // which device of the group this is
-  std::int64_t members = 1;
+  std::int64_t member = 0;   // which device of the node's group this is
+  std::int64_t members = 1;  // those whose operands are given
 
   // This device's, or another one's.
-  const View& operand(std::int64_t i) const { return operand(i, member); }
+  const View& operand(std::int64_t i) const { return operand(i, members == 1 ? 0 : member); }
   const View& operand(std::int64_t i, std::int64_t of) const { return operands[static_cast<std::size_t>(i * members + of)]; }
 };
 

@@ -4,7 +4,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "run/cpu/element.h"
+#include "mesh/sum_order.h"
+#include "run/cpu/device_sum.h"
 
 namespace moesh::run {
 namespace {
@@ -78,32 +79,59 @@ std::vector<Range> overlap(const std::vector<Range>& a, const std::vector<Range>
   return both;
 }
 
-// The old shards that a new one is put together from: those that agree with it along partial axes that stay, for each sum one
-// at every coordinate along the partial axes that go.
+// The old shards that a new one is put together from. Those of a family are one block of the value, of which each has a part of
+// the sum: they differ in the axes that the value is added up over, and are numbered as mesh::sum_steps says. New shards that
+// stay partial sums take the families that agree with them along the axes that stay.
 class Sources {
  public:
-  Sources(const Placed& value, const Spec& to, const mesh::Mesh& mesh) : from_(value.spec, mesh) {
-    for (const AxisIndex axis : value.spec.partial) (holds(to.partial, axis) ? kept_ : summed_).push_back(axis);
-    for (std::size_t i = 0; i < from_.count(); ++i) {
-      all_.push_back({from_.coordinates(i), block_of(value.shape, value.spec, mesh, from_.coordinates(i))});
+  Sources(const Placed& value, const Spec& to, const mesh::Mesh& mesh) {
+    AxisList summed;
+    for (const AxisIndex axis : value.spec.partial) (holds(to.partial, axis) ? kept_ : summed).push_back(axis);
+    steps_ = mesh::sum_steps(mesh, summed);
+    const ShardAxes from(value.spec, mesh);
+    const ShardAxes members(sorted(summed), mesh);
+    const ShardAxes families(without(from.axes(), summed), mesh);
+    for (std::size_t f = 0; f < families.count(); ++f) {
+      Family family{families.coordinates(f), {}, {}};
+      family.block = block_of(value.shape, value.spec, mesh, family.at);
+      for (std::size_t m = 0; m < members.count(); ++m) {
+        Coordinates at = members.coordinates(m);
+        for (const AxisIndex axis : families.axes()) at[axis] = family.at[axis];
+        family.shards.push_back(&value.shards[from.index(at)]);
+      }
+      families_.push_back(std::move(family));
     }
   }
 
-  struct Shard {
+  struct Family {
     Coordinates at;
     std::vector<Range> block;
+    std::vector<const Array*> shards;
   };
 
-  const std::vector<Shard>& all() const { return all_; }
-  bool feeds(const Shard& shard, const Coordinates& at) const {
-    return std::all_of(kept_.begin(), kept_.end(), [&](AxisIndex axis) { return shard.at[axis] == at[axis]; });
+  // Calls visit(family) for those that a new shard takes.
+  template <typename Visit>
+  void for_each_of(const Coordinates& at, const Visit& visit) const {
+    for (const Family& family : families_) {
+      if (std::all_of(kept_.begin(), kept_.end(), [&](AxisIndex axis) { return family.at[axis] == at[axis]; })) visit(family);
+    }
   }
-  bool sums() const { return !summed_.empty(); }
+  bool sums() const { return !steps_.empty(); }
+  const std::vector<std::int64_t>& steps() const { return steps_; }
 
  private:
-  ShardAxes from_;
-  AxisList kept_, summed_;
-  std::vector<Shard> all_;
+  static AxisList sorted(AxisList axes) {
+    std::sort(axes.begin(), axes.end());
+    return axes;
+  }
+  static AxisList without(AxisList axes, const AxisList& gone) {
+    std::erase_if(axes, [&](AxisIndex axis) { return holds(gone, axis); });
+    return axes;
+  }
+
+  AxisList kept_;
+  std::vector<std::int64_t> steps_;
+  std::vector<Family> families_;
 };
 
 void copy_part(const Array& from, const std::vector<Range>& from_block, const Array& to, const std::vector<Range>& to_block) {
@@ -113,11 +141,20 @@ void copy_part(const Array& from, const std::vector<Range>& from_block, const Ar
   });
 }
 
+// A shard of a sum. A run that is long is shared out among the workers.
 template <typename T>
-void add_part(const Array& from, const std::vector<Range>& from_block, cpu::Wide<T>* sum, const std::vector<Range>& to_block) {
-  for_each_run(to_block, from_block, overlap(to_block, from_block), [&](std::int64_t t, std::int64_t f, std::int64_t run) {
-    const T* in = from.as<T>() + f;
-    for (std::int64_t i = 0; i < run; ++i) sum[t + i] += cpu::load(in[i]);
+void add_up(const Sources& sources, const Coordinates& at, const Array& to, const std::vector<Range>& to_block, Workers& workers) {
+  constexpr std::int64_t kGrain = 1 << 15;
+  cpu::DeviceSum<T> sum(sources.steps());
+  sources.for_each_of(at, [&](const Sources::Family& family) {
+    std::vector<const T*> values;
+    for (const Array* shard : family.shards) values.push_back(shard->as<T>());
+    for_each_run(to_block, family.block, overlap(to_block, family.block), [&](std::int64_t t, std::int64_t f, std::int64_t run) {
+      if (run <= kGrain) return sum.add_up(values, f, run, to.as<T>() + t);
+      workers.parallel(run, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        cpu::DeviceSum<T>(sources.steps()).add_up(values, f + begin, end - begin, to.as<T>() + t + begin);
+      });
+    });
   });
 }
 
@@ -222,35 +259,14 @@ Placed reshard(const Placed& value, const Spec& to, const mesh::Mesh& mesh, Pool
       const Coordinates at = axes.coordinates(i);
       const std::vector<Range> mine = block_of(value.shape, to, mesh, at);
       const Array& shard = made.shards[i];
-      const auto each = [&](const auto& visit) {
-        for (std::size_t s = 0; s < sources.all().size(); ++s) {
-          if (sources.feeds(sources.all()[s], at)) visit(value.shards[s], sources.all()[s].block);
-        }
-      };
-      if (!sources.sums()) {
-        each([&](const Array& from, const std::vector<Range>& block) { copy_part(from, block, shard, mine); });
-        continue;
+      if (sources.sums()) {
+        cpu::for_floating(dtype, [&]<typename T>() { add_up<T>(sources, at, shard, mine, workers); });
+      } else {
+        sources.for_each_of(at, [&](const Sources::Family& family) { copy_part(*family.shards[0], family.block, shard, mine); });
       }
-      cpu::for_floating(dtype, [&]<typename T>() {
-        using W = cpu::Wide<T>;
-        std::vector<W> wide(std::is_same_v<T, W> ? 0 : static_cast<std::size_t>(shard.view.count()));
-        W* sum = wide.data();
-        if constexpr (std::is_same_v<T, W>) sum = shard.as<T>();
-        std::fill_n(sum, shard.view.count(), W(0));
-        each([&](const Array& from, const std::vector<Range>& block) { add_part<T>(from, block, sum, mine); });
-        for (std::size_t k = 0; k < wide.size(); ++k) shard.as<T>()[k] = cpu::store<T>(wide[k]);
-      });
     }
   });
   return made;
-}
-
-std::int64_t reshard_workspace(const Spec& from, const Shape& shape, DType dtype, const Spec& to, const mesh::Mesh& mesh) {
-  const bool sums = std::any_of(from.partial.begin(), from.partial.end(), [&](sharding::AxisIndex axis) {
-    return std::find(to.partial.begin(), to.partial.end(), axis) == to.partial.end();
-  });
-  if (!sums || dtype != DType::bfloat16) return 0;
-  return elements(sharding::shard_shape(shape, to, mesh)) * size_of(DType::float32);
 }
 
 }  // namespace moesh::run

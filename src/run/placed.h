@@ -66,10 +66,7 @@ Placed place(const Array& whole, const sharding::Spec& spec, const mesh::Mesh& m
 Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers& workers);
 
 // What devices do to bring a value into another layout, all at once: each new shard is put together from the old ones that
-// it overlaps. Partial sums are added in the order of their coordinates, wide, and rounded once.
+// it overlaps. Partial sums are added up in the order of mesh/sum_order.h.
 Placed reshard(const Placed& value, const sharding::Spec& to, const mesh::Mesh& mesh, Pool& pool, Workers& workers);
-
-// What reshard takes for each shard that is being made: sums of rounded numbers are kept wide.
-std::int64_t reshard_workspace(const sharding::Spec& from, const Shape& shape, DType dtype, const sharding::Spec& to, const mesh::Mesh& mesh);
 
 }  // namespace moesh::run

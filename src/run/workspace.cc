@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "run/cpu/workspace.h"
-#include "run/placed.h"
 
 namespace moesh::run {
 namespace {
@@ -40,18 +39,9 @@ class Walk {
         break;
       }
       case Op::rms_norm_grad: most_.passing = std::max(most_.passing, cpu::rms_norm_grad_bytes(of_operand(0))); break;
-      case Op::reshard: see_reshard(graph, node); break;
       default: break;
     }
     if (const Graph* body = graph::body_of(node)) see(*body);
-  }
-
-  // Each thread makes a shard of the result.
-  void see_reshard(const Graph& graph, const Node& node) {
-    const graph::Value& from = graph.value(node.operands[0]);
-    const graph::Value& to = graph.value(node.results[0]);
-    const auto shards = static_cast<std::int64_t>(ShardAxes(to.spec, mesh_).count());
-    most_.passing = std::max(most_.passing, std::min(threads_, shards) * reshard_workspace(from.spec, from.shape, from.dtype, to.spec, mesh_));
   }
 
   const mesh::Mesh& mesh_;

@@ -118,7 +118,7 @@ const std::set<Op>& without_gradient() {
       // Written as other ops before the backward pass is made.
       Op::slot_mask,
       // Made after the backward pass is.
-      Op::reshard,         Op::vocab_scores,       Op::cross_entropy_of_scores,
+      Op::reshard,         Op::vocab_scores,       Op::cross_entropy_of_scores, Op::list_tokens, Op::sum_rows, Op::scatter_rows,
   };
   return ops;
 }

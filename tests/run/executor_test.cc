@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/builder.h"
+#include "graph/region.h"
 #include "run/executor.h"
 #include "tests/support.h"
 
@@ -61,6 +61,25 @@ TEST(Executor, ChecksWhatItIsGiven) {
   EXPECT_EQ(message({fits, fits}), "2 values for a program that takes 1");
   EXPECT_EQ(message({pool->allocate({3}, DType::float32)}), "x: a program takes float32 [2], it is given float32 [3]");
   EXPECT_EQ(message({pool->allocate({2}, DType::bfloat16)}), "x: a program takes float32 [2], it is given bfloat16 [2]");
+}
+
+// Written for a group, but not split: a kernel would have to reach into the memory of other devices.
+TEST(Executor, RunsNoKernelOverSeveralDevices) {
+  graph::Builder builder = graph::Builder::of_region("body");
+  const graph::Tensor x = builder.shard_input("x", {2, 3}, DType::float32, {0});
+  const graph::Tensor order = builder.shard_input("order", {2}, DType::int32, {0}), sizes = builder.shard_input("sizes", {1}, DType::int32, {0});
+  const mesh::Mesh mesh({{"x", 4, 1}});
+  builder.mark_result(graph::fetch_rows(x, {order, sizes, {}}, graph::group_of({0}, mesh)));
+  const graph::Graph graph = builder.take();
+  Workers workers(1);
+  const auto pool = Pool::create();
+  std::vector<Placed> feeds;
+  for (const graph::Node& node : graph.nodes) {
+    const graph::Value& value = graph.value(node.results[0]);
+    if (graph::is_root(node)) feeds.push_back(unfilled(value.shape, value.dtype, value.spec, mesh, *pool));
+  }
+  EXPECT_EQ(test::message_of([&] { Executor(workers, pool, mesh).run(graph, std::move(feeds)); }),
+            "body/fetch: fetch_rows over 4 devices runs as collectives and kernels of one device each\n  fix: partition the graph first");
 }
 
 // What looks on is gone when the run is over, however it ends.

@@ -10,42 +10,55 @@
 namespace moesh::run {
 namespace {
 
-// Two tokens a device with two choices each; slots are numbered token * 2 + choice.
+// Two tokens a device, four numbers each.
 class Traffic : public ::testing::Test {
  protected:
   // A value of which each device has its own.
   Placed of_devices(DType dtype, const std::vector<Shape>& shapes) {
-    Placed made{shapes[0], {std::vector<sharding::AxisList>(shapes[0].size()), {0}}, {}};
+    Placed made{shapes[0], {std::vector<sharding::AxisList>(shapes[0].size()), {}, {0}}, {}};
     for (const Shape& shape : shapes) made.shards.push_back(pool_->allocate(shape, dtype));
     return made;
   }
 
-  std::vector<double> sent_back(DType dtype, const std::vector<std::vector<std::int32_t>>& slots) {
-    std::vector<Shape> rows, orders;
-    for (const auto& of_device : slots) {
-      const auto count = static_cast<std::int64_t>(of_device.size());
-      rows.push_back({count, 4});
-      orders.push_back({count});
+  // Devices have sums for these tokens, and room for one more.
+  std::vector<double> sent_back(DType dtype, const std::vector<std::vector<std::int32_t>>& listed) {
+    std::vector<Shape> of_sums, of_tokens;
+    for (const auto& of_device : listed) {
+      of_sums.push_back({static_cast<std::int64_t>(of_device.size()), 4});
+      of_tokens.push_back({static_cast<std::int64_t>(of_device.size()) + 1});
     }
-    const Placed values = of_devices(dtype, rows);
-    Placed order = of_devices(DType::int32, orders);
-    for (std::size_t m = 0; m < slots.size(); ++m) std::copy(slots[m].begin(), slots[m].end(), order.shards[m].as<std::int32_t>());
+    const Placed sums = of_devices(dtype, of_sums), tokens = of_devices(DType::int32, of_tokens), counts = of_devices(DType::int32, {{}, {}});
+    for (std::size_t m = 0; m < listed.size(); ++m) {
+      std::fill_n(tokens.shards[m].as<std::int32_t>(), tokens.shards[m].view.count(), 3 - 2 * static_cast<std::int32_t>(m));
+      std::copy(listed[m].begin(), listed[m].end(), tokens.shards[m].as<std::int32_t>());
+      *counts.shards[m].as<std::int32_t>() = static_cast<std::int32_t>(listed[m].size());
+    }
+    return sent(graph::Op::scatter_rows, {&sums, &tokens, &counts}, of_devices(dtype, {{2, 4}, {2, 4}}));
+  }
+
+  std::vector<double> sent(graph::Op op, const std::vector<const Placed*>& operands, const Placed& result) {
     graph::Node node;
-    node.op = graph::Op::return_rows;
+    node.op = op;
     node.attributes = graph::GroupOf{{0}, 2, 2};
-    std::vector<double> sent;
-    add_traffic(node, {&values, &order, &order}, of_devices(dtype, {{2, 4}, {2, 4}}), mesh_, sent);
-    return sent;
+    std::vector<double> bytes(2, 0);
+    add_traffic(node, operands, result, mesh_, bytes);
+    return bytes;
   }
 
   const mesh::Mesh mesh_ = test::mesh_of({{"expert", 2}});
   std::shared_ptr<Pool> pool_ = Pool::create();
 };
 
-TEST_F(Traffic, OfRowsOnTheirWayBackIsOneForEachTokenOfAnotherDevice) {
-  // The first device has both choices of token 2, which is the second one's, the second device one choice of tokens 0 and 1.
-  EXPECT_EQ(sent_back(DType::bfloat16, {{4, 5, 0}, {1, 2}}), (std::vector<double>{8, 16}));
-  EXPECT_EQ(sent_back(DType::float32, {{4, 5, 6}, {6, 7}}), (std::vector<double>{32, 0}));
+TEST_F(Traffic, OfRowsOnTheirWayBackIsOneForEachTokenOfAnotherDeviceWithItsNumber) {
+  // The first device has rows of tokens 0 and 2, of which the second one's is 2; the second has rows of both of the first one's.
+  EXPECT_EQ(sent_back(DType::bfloat16, {{0, 2}, {0, 1}}), (std::vector<double>{8 + 4, 2 * (8 + 4)}));
+  EXPECT_EQ(sent_back(DType::float32, {{2, 3}, {2, 3}}), (std::vector<double>{2 * (16 + 4), 0}));
+}
+
+TEST_F(Traffic, IsThatOfCollectivesOnly) {
+  const Placed x = of_devices(DType::float32, {{3}, {3}});
+  EXPECT_EQ(sent(graph::Op::gather, {&x}, of_devices(DType::float32, {{6}, {6}})), (std::vector<double>{12, 12}));
+  EXPECT_EQ(sent(graph::Op::own_once, {&x}, x), (std::vector<double>{0, 0}));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include "graph/builder.h"
 #include "run/workspace.h"
 #include "tests/train/trainer_support.h"
 
@@ -43,27 +42,6 @@ TEST(MemoryPlan, IsRefusedWhereThereIsLess) {
   EXPECT_EQ(test::message_of([&] { check_memory(plan, {}); }), "no error") << "nothing is known";
   EXPECT_THAT(test::message_of([&] { check_memory(plan, {39 << 20, "/sys/fs/cgroup/memory.max"}); }),
               ::testing::HasSubstr("/sys/fs/cgroup/memory.max: 40.0 MiB of memory are needed at the peak, 39.0 MiB are free"));
-}
-
-// Rounded numbers that are added up are kept wide meanwhile, by each thread for the shard that it makes.
-TEST(Workspace, HoldsWideSumsOfRoundedNumbers) {
-  const mesh::Mesh mesh({{"x", 4, 1}});
-  const auto bytes = [&](DType dtype, const sharding::Spec& to, std::int64_t threads) {
-    graph::Builder builder;
-    const graph::Tensor x = builder.input("x", {4096, 1024}, dtype, {"", ""});
-    builder.mark_result(builder.add_one(graph::Op::reshard, "x", {x}, graph::ReshardOf{}, x.shape(), dtype));
-    graph::Graph graph = builder.take();
-    const graph::Graph none;
-    graph.values[0].spec = {{{}, {}}, {0}};
-    graph.values[1].spec = to;
-    return run::workspace_of(graph, mesh, threads) - run::workspace_of(none, mesh, threads);
-  };
-  const sharding::Spec rows{{{0}, {}}, {}}, whole{{{}, {}}, {}};
-  constexpr std::int64_t kWide = 4096 * 1024 * 4;
-  EXPECT_EQ(bytes(DType::bfloat16, whole, 8), kWide) << "one shard";
-  EXPECT_EQ(bytes(DType::bfloat16, rows, 8), kWide) << "four of a quarter each";
-  EXPECT_EQ(bytes(DType::bfloat16, rows, 2), kWide / 2) << "two at a time";
-  EXPECT_EQ(bytes(DType::float32, rows, 8), 0) << "added up where they are to lie";
 }
 
 TEST(Workspace, GrowsWithThreadsAndKeys) {

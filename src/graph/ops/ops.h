@@ -25,7 +25,7 @@ extern const OpFacts kRandomScores, kTopK, kTopKGrad, kSpread, kSpreadGrad, kExp
 extern const OpFacts kSlotMask, kSlots, kFillSlots, kEmptySlots, kSlotProducts;
 // rows.cc: of regions.
 extern const OpFacts kDeviceIndex, kGather, kAllSum, kOwnOnce, kSortSlots, kFetchRows, kReturnRows, kWeightedRowsGrad,
-    kPlanExchange, kExchangeRows;
+    kPlanExchange, kExchangeRows, kListTokens, kSumRows, kScatterRows;
 // learning.cc
 extern const OpFacts kSumSquares, kAdamUpdate, kSgdUpdate;
 

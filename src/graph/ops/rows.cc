@@ -103,6 +103,26 @@ std::vector<Tensor> exchange_rows_gradient(const Vjp& v) {
           {}};
 }
 
+// Lists [P] of the tokens that have rows, and of all rows by token [R].
+std::string list_tokens_shapes(const NodeView& v) {
+  const bool fits = are_counts(v.operand(0)) && are_counts(v.operand(1)) && are_counts(v.result(0)) &&
+                    is_like(v.result(0), v.result(1)) && is_like(v.operand(0), v.result(2)) && is_scalar(v.result(3));
+  return fits ? "" : "an order of choices and sizes";
+}
+
+std::string sum_rows_shapes(const NodeView& v) {
+  const bool fits = alike_but_rows(v.operand(0), v.result(0)) && v.operand(1).shape == Shape{v.operand(0).shape[0]} &&
+                    v.operand(2).shape == Shape{v.result(0).shape[0]} && is_scalar(v.operand(3)) &&
+                    (v.operands() == 4 || v.operand(4).shape == v.operand(1).shape);
+  return fits ? "" : "rows, and how they belong to tokens";
+}
+
+std::string scatter_rows_shapes(const NodeView& v) {
+  const bool fits = alike_but_rows(v.operand(0), v.result(0)) && v.operand(1).shape == Shape{v.operand(0).shape[0]} &&
+                    is_scalar(v.operand(2));
+  return fits ? "" : "sums, their tokens and how many they are";
+}
+
 }  // namespace
 
 const OpFacts kDeviceIndex{.name = "device_index",
@@ -118,14 +138,16 @@ const OpFacts kGather{.name = "gather",
                       .gives = {1},
                       .shapes = gather_shapes,
                       .factors = kNotSpread,
-                      .gradient = kNoGradient};
+                      .gradient = kNoGradient,
+                      .collective = ReshardOf::Kind::all_gather};
 const OpFacts kAllSum{.name = "all_sum",
                       .attributes = blank<GroupOf>,
                       .takes = {1},
                       .gives = {1},
                       .shapes = same_value,
                       .factors = kNotSpread,
-                      .gradient = kNoGradient};
+                      .gradient = kNoGradient,
+                      .collective = ReshardOf::Kind::all_reduce};
 const OpFacts kOwnOnce{.name = "own_once",
                        .attributes = blank<GroupOf>,
                        .takes = {1},
@@ -146,14 +168,16 @@ const OpFacts kFetchRows{.name = "fetch_rows",
                          .gives = {1},
                          .shapes = fetch_rows_shapes,
                          .factors = kNotSpread,
-                         .gradient = fetch_rows_gradient};
+                         .gradient = fetch_rows_gradient,
+                         .is_split = true};
 const OpFacts kReturnRows{.name = "return_rows",
                           .attributes = blank<GroupOf>,
                           .takes = {3, 4},
                           .gives = {1},
                           .shapes = return_rows_shapes,
                           .factors = kNotSpread,
-                          .gradient = return_rows_gradient};
+                          .gradient = return_rows_gradient,
+                          .is_split = true};
 const OpFacts kWeightedRowsGrad{.name = "weighted_rows_grad",
                                 .attributes = blank<std::monostate>,
                                 .takes = {3},
@@ -174,6 +198,29 @@ const OpFacts kExchangeRows{.name = "exchange_rows",
                             .gives = {1},
                             .shapes = exchange_rows_shapes,
                             .factors = kNotSpread,
-                            .gradient = exchange_rows_gradient};
+                            .gradient = exchange_rows_gradient,
+                            .collective = ReshardOf::Kind::all_to_all};
+const OpFacts kListTokens{.name = "list_tokens",
+                          .attributes = blank<GroupOf>,
+                          .takes = {2},
+                          .gives = {4},
+                          .shapes = list_tokens_shapes,
+                          .factors = kNotSpread,
+                          .gradient = kNoGradient};
+const OpFacts kSumRows{.name = "sum_rows",
+                       .attributes = blank<std::monostate>,
+                       .takes = {4, 5},
+                       .gives = {1},
+                       .shapes = sum_rows_shapes,
+                       .factors = kNotSpread,
+                       .gradient = kNoGradient};
+const OpFacts kScatterRows{.name = "scatter_rows",
+                           .attributes = blank<GroupOf>,
+                           .takes = {3},
+                           .gives = {1},
+                           .shapes = scatter_rows_shapes,
+                           .factors = kNotSpread,
+                           .gradient = kNoGradient,
+                           .collective = ReshardOf::Kind::reduce_scatter};
 
 }  // namespace moesh::graph::ops

@@ -60,6 +60,10 @@ void slot_products(const KernelCall& call);
 void sort_slots(const KernelCall& call);
 void fetch_rows(const KernelCall& call);
 void return_rows(const KernelCall& call);
+void list_tokens(const KernelCall& call);
+void sum_rows(const KernelCall& call);
+void scatter_rows(const KernelCall& call);
+void gather(const KernelCall& call);
 void weighted_rows_grad(const KernelCall& call);
 
 // grouped.cc

@@ -1,7 +1,9 @@
 // Rows on their way to the experts and back. A device does as much as it has rows, however many devices there are.
-// Shape suffixes: T tokens of a device, K choices a token, R rows sorted by expert, E experts here.
+// Shape suffixes: T tokens of a device, K choices a token, R rows sorted by expert, P tokens that have rows here, E experts here.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "run/cpu/kernels.h"
@@ -18,75 +20,105 @@ std::int64_t width_of(const View& rows) { return rows.size(0) == 0 ? 0 : rows.co
 
 std::int64_t choices_of(const KernelCall& call) { return std::get<graph::GroupOf>(call.attributes).choices; }
 
-// A row that a device of the group has for a token.
-struct Source {
-  std::int32_t member;
-  std::int32_t row;
+constexpr std::int64_t kPiece = 256;
+
+// Rows by what they are added up to, and where those of each result end.
+struct Lists {
+  const std::int32_t* rows;
+  const std::int32_t* ends;
 };
 
-// The rows of all devices that belong to this one's tokens, by token: those of one stand in the order of devices, then of rows.
-struct Sources {
-  std::vector<std::int32_t> begins;  // of each token, and the end
-  std::vector<Source> all;
+// Each result is the sum of its rows, weighted where there are weights.
+template <typename T, typename V>
+void sum_listed(const KernelCall& call, const Lists& lists, const V* weights) {
+  using W = Wide<T>;
+  const View& out = call.results[0];
+  const std::int64_t width = width_of(out);
+  const T* rows = call.operands[0].as<T>();
+  const Isa isa = chosen_isa();
+  call.workers.parallel(out.size(0), grain_of(width), [&](std::int64_t begin, std::int64_t end) {
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t to = begin; to < end; ++to) {
+        const std::int32_t* from = lists.rows + (to == 0 ? 0 : lists.ends[to - 1]);
+        const std::int32_t* last = lists.rows + lists.ends[to];
+        for (std::int64_t first = 0; first < width; first += kPiece) {
+          const std::int64_t count = std::min(kPiece, width - first);
+          W sum[kPiece];
+          for (std::int64_t j = 0; j < count; ++j) sum[j] = 0;
+          for (const std::int32_t* row = from; row < last; ++row) {
+            const T* __restrict values = rows + *row * width + first;
+            const W weight = weights == nullptr ? W(1) : static_cast<W>(load(weights[*row]));
+            for (std::int64_t j = 0; j < count; ++j) sum[j] += weight * load(values[j]);
+          }
+          T* __restrict made = out.as<T>() + to * width + first;
+          for (std::int64_t j = 0; j < count; ++j) made[j] = store<T>(sum[j]);
+        }
+      }
+    });
+  });
+}
 
-  explicit Sources(const KernelCall& call) {
-    const std::int64_t tokens = call.results[0].size(0);
-    begins.assign(static_cast<std::size_t>(tokens) + 1, 0);
+void sum_listed(const KernelCall& call, const Lists& lists, const View* weights) {
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    if (weights == nullptr) return sum_listed<T, float>(call, lists, nullptr);
+    for_floating(weights->dtype, [&]<typename V>() { sum_listed<T, V>(call, lists, weights->as<V>()); });
+  });
+}
+
+// What devices send for some tokens in a row: by token, that of one in the order of devices.
+template <typename T>
+struct Sent {
+  std::vector<std::int32_t> begins;  // of each token, and the end
+  std::vector<const T*> sums;
+
+  Sent(const KernelCall& call, std::int64_t first, std::int64_t count, std::int64_t width)
+      : begins(static_cast<std::size_t>(count) + 1, 0) {
     const auto each = [&](const auto& visit) {
-      const auto choices = static_cast<std::uint32_t>(choices_of(call));
-      const auto first = static_cast<std::uint32_t>(call.member * tokens) * choices;
-      const auto end = static_cast<std::uint32_t>(tokens) * choices;
       for (std::int64_t m = 0; m < call.members; ++m) {
-        const auto* order = call.operand(1, m).as<std::int32_t>();
-        const std::int64_t rows = call.operand(0, m).size(0);
-        for (std::int64_t row = 0; row < rows; ++row) {
-          const std::uint32_t slot = static_cast<std::uint32_t>(order[row]) - first;
-          if (slot < end) visit(slot / choices, Source{static_cast<std::int32_t>(m), static_cast<std::int32_t>(row)});
+        const auto* tokens = call.operand(1, m).as<std::int32_t>();
+        const auto* end = tokens + *call.operand(2, m).as<std::int32_t>();
+        for (const auto* token = std::lower_bound(tokens, end, first); token < end && *token < first + count; ++token) {
+          visit(static_cast<std::size_t>(*token - first), call.operand(0, m).as<T>() + (token - tokens) * width);
         }
       }
     };
-    each([&](std::size_t token, Source) { ++begins[token + 1]; });
+    each([&](std::size_t token, const T*) { ++begins[token + 1]; });
     for (std::size_t t = 1; t < begins.size(); ++t) begins[t] += begins[t - 1];
-    all.resize(static_cast<std::size_t>(begins.back()));
+    sums.resize(static_cast<std::size_t>(begins.back()));
     std::vector<std::int32_t> next(begins.begin(), begins.end() - 1);
-    each([&](std::size_t token, Source source) { all[static_cast<std::size_t>(next[token]++)] = source; });
+    each([&](std::size_t token, const T* sum) { sums[static_cast<std::size_t>(next[token]++)] = sum; });
+  }
+
+  std::span<const T* const> of(std::size_t token) const {
+    return {sums.data() + begins[token], static_cast<std::size_t>(begins[token + 1] - begins[token])};
   }
 };
 
-template <typename T, typename V>
-void return_rows_of(const KernelCall& call) {
-  using W = Wide<T>;
-  constexpr std::int64_t kPiece = 256;
+// to = the sum of the rows, of which there are some.
+template <typename T>
+[[gnu::always_inline]] inline void add_up_rows(std::span<const T* const> rows, std::int64_t width, T* __restrict to) {
+  for (std::int64_t first = 0; first < width; first += kPiece) {
+    const std::int64_t count = std::min(kPiece, width - first);
+    Wide<T> total[kPiece];
+    for (std::int64_t j = 0; j < count; ++j) total[j] = 0;
+    for (const T* from : rows) {
+      const T* __restrict values = from + first;
+      for (std::int64_t j = 0; j < count; ++j) total[j] += load(values[j]);
+    }
+    for (std::int64_t j = 0; j < count; ++j) to[first + j] = store<T>(total[j]);
+  }
+}
+
+template <typename T>
+void scatter_rows_of(const KernelCall& call) {
   const View& out = call.results[0];
   const std::int64_t width = width_of(out);
-  const bool is_weighted = call.operands.size() / static_cast<std::size_t>(call.members) == 4;
-  const Sources sources(call);
   const Isa isa = chosen_isa();
-  // Adds up what the device of the first source has for the token: a sum that travels as one row, in the values' type.
-  // Returns the first source behind it.
-  const auto add_member = [&](const Source* source, const Source* end, std::int64_t first, std::int64_t count, W* __restrict total) MOESH_LOOP {
-    W sum[kPiece] = {};
-    const std::int32_t member = source->member;
-    for (; source < end && source->member == member; ++source) {
-      const T* __restrict row = call.operand(0, member).as<T>() + source->row * width + first;
-      const W weight = is_weighted ? static_cast<W>(load(call.operand(3, member).as<V>()[source->row])) : W(1);
-      for (std::int64_t j = 0; j < count; ++j) sum[j] += weight * load(row[j]);
-    }
-    for (std::int64_t j = 0; j < count; ++j) total[j] += load(store<T>(sum[j]));
-    return source;
-  };
-  call.workers.parallel(out.size(0), grain_of(width * choices_of(call)), [&](std::int64_t begin, std::int64_t end) {
+  call.workers.parallel(out.size(0), grain_of(width), [&](std::int64_t begin, std::int64_t end) {
+    const Sent<T> sent(call, call.member * out.size(0) + begin, end - begin, width);
     vectorised(isa, [&]() MOESH_LOOP {
       for (std::int64_t token = begin; token < end; ++token) {
-        const Source* to = sources.all.data() + sources.begins[static_cast<std::size_t>(token) + 1];
-        for (std::int64_t first = 0; first < width; first += kPiece) {
-          const std::int64_t count = std::min(kPiece, width - first);
-          W total[kPiece] = {};
-          const Source* source = sources.all.data() + sources.begins[static_cast<std::size_t>(token)];
-          while (source < to) source = add_member(source, to, first, count, total);
-          T* __restrict made = out.as<T>() + token * width + first;
-          for (std::int64_t j = 0; j < count; ++j) made[j] = store<T>(total[j]);
-        }
+        add_up_rows<T>(sent.of(static_cast<std::size_t>(token - begin)), width, out.as<T>() + token * width);
       }
     });
   });
@@ -148,22 +180,79 @@ void sort_slots(const KernelCall& call) {
 void fetch_rows(const KernelCall& call) {
   const View& out = call.results[0];
   const std::int64_t bytes = width_of(out) * size_of(out.dtype);
-  const std::int64_t tokens = call.operand(0).size(0);
-  const auto* order = call.operand(1).as<std::int32_t>();
+  const auto* order = call.operands[1].as<std::int32_t>();
   call.workers.parallel(out.size(0), grain_of(bytes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t token = order[row] / choices_of(call);
-      std::memcpy(out.raw() + row * bytes,
-                  call.operand(0, token / tokens).raw() + token % tokens * bytes, static_cast<std::size_t>(bytes));
+      std::memcpy(out.raw() + row * bytes, call.operands[0].raw() + token * bytes, static_cast<std::size_t>(bytes));
     }
   });
 }
 
+// Rows by token: counted, then put in place.
 void return_rows(const KernelCall& call) {
-  const bool is_weighted = call.operands.size() / static_cast<std::size_t>(call.members) == 4;
-  for_floating(call.results[0].dtype, [&]<typename T>() {
-    if (!is_weighted) return return_rows_of<T, float>(call);
-    for_floating(call.operand(3).dtype, [&]<typename V>() { return_rows_of<T, V>(call); });
+  const auto* order = call.operands[1].as<std::int32_t>();
+  const auto rows = static_cast<std::int32_t>(call.operands[0].size(0));
+  const auto choices = static_cast<std::int32_t>(choices_of(call));
+  std::vector<std::int32_t> ends(static_cast<std::size_t>(call.results[0].size(0)) + 1, 0);
+  for (std::int32_t row = 0; row < rows; ++row) ++ends[static_cast<std::size_t>(order[row] / choices) + 1];
+  for (std::size_t t = 1; t < ends.size(); ++t) ends[t] += ends[t - 1];
+  std::vector<std::int32_t> listed(static_cast<std::size_t>(rows));
+  for (std::int32_t row = 0; row < rows; ++row) listed[static_cast<std::size_t>(ends[static_cast<std::size_t>(order[row] / choices)]++)] = row;
+  // Where a token's rows began, they end now.
+  sum_listed(call, {listed.data(), ends.data()}, call.operands.size() == 4 ? &call.operands[3] : nullptr);
+}
+
+// Sorted by the tokens' digits, from the last on: as much work as there are rows, whatever tokens there are.
+void list_tokens(const KernelCall& call) {
+  constexpr int kBits = 8;
+  const auto* order = call.operands[0].as<std::int32_t>();
+  const auto choices = static_cast<std::uint32_t>(choices_of(call));
+  const auto count = static_cast<std::size_t>(call.results[2].count());
+  std::vector<std::uint64_t> all(count), sorted(count);  // the token above its row
+  std::uint64_t largest = 0;
+  for (std::size_t row = 0; row < count; ++row) {
+    all[row] = std::uint64_t{static_cast<std::uint32_t>(order[row]) / choices} << 32 | row;
+    largest = std::max(largest, all[row]);
+  }
+  for (int shift = 32; shift < 64 && largest >> shift > 0; shift += kBits) {
+    std::array<std::size_t, (1 << kBits) + 1> next{};
+    const auto digit = [&](std::uint64_t x) { return static_cast<std::size_t>(x >> shift & ((1 << kBits) - 1)); };
+    for (const std::uint64_t x : all) ++next[digit(x) + 1];
+    for (std::size_t d = 1; d < next.size(); ++d) next[d] += next[d - 1];
+    for (const std::uint64_t x : all) sorted[next[digit(x)]++] = x;
+    all.swap(sorted);
+  }
+  auto* tokens = call.results[0].as<std::int32_t>();
+  auto* ends = call.results[1].as<std::int32_t>();
+  auto* rows = call.results[2].as<std::int32_t>();
+  std::int32_t tokens_here = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    rows[i] = static_cast<std::int32_t>(all[i] & 0xffffffff);
+    if (i == 0 || all[i] >> 32 != all[i - 1] >> 32) tokens[tokens_here++] = static_cast<std::int32_t>(all[i] >> 32);
+    ends[tokens_here - 1] = static_cast<std::int32_t>(i + 1);
+  }
+  *call.results[3].as<std::int32_t>() = tokens_here;
+}
+
+void sum_rows(const KernelCall& call) {
+  const Lists lists{call.operands[1].as<std::int32_t>(), call.operands[2].as<std::int32_t>()};
+  sum_listed(call, lists, call.operands.size() == 5 ? &call.operands[4] : nullptr);
+}
+
+void scatter_rows(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { scatter_rows_of<T>(call); });
+}
+
+void gather(const KernelCall& call) {
+  constexpr std::int64_t kBytes = 1 << 18;
+  const std::int64_t each = call.operand(0, 0).count() * size_of(call.results[0].dtype);
+  call.workers.parallel(call.members * each, kBytes, [&](std::int64_t begin, std::int64_t end) {
+    while (begin < end) {
+      const std::int64_t at = begin % each, bytes = std::min(end - begin, each - at);
+      std::memcpy(call.results[0].raw() + begin, call.operand(0, begin / each).raw() + at, static_cast<std::size_t>(bytes));
+      begin += bytes;
+    }
   });
 }
 

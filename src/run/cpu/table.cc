@@ -51,13 +51,15 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::sort_slots: return cpu::sort_slots;
     case Op::fetch_rows: return cpu::fetch_rows;
     case Op::return_rows: return cpu::return_rows;
+    case Op::list_tokens: return cpu::list_tokens;
+    case Op::sum_rows: return cpu::sum_rows;
+    case Op::scatter_rows: return cpu::scatter_rows;
+    case Op::gather: return cpu::gather;
     case Op::weighted_rows_grad: return cpu::weighted_rows_grad;
     // Small: the plain ones serve.
     case Op::slots:
     case Op::expert_load:
     case Op::device_index:
-    case Op::gather:
-    case Op::all_sum:
     case Op::own_once:
     case Op::plan_exchange:
     case Op::exchange_rows: return nullptr;
@@ -69,6 +71,7 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::stage_state:
     case Op::repeat:
     case Op::reshard:
+    case Op::all_sum:
     case Op::region: return nullptr;
   }
   return nullptr;

@@ -1,6 +1,5 @@
-// Rows on their way to the experts and back, and the other collectives of regions: what one device of a group does, with the
-// operands of all of them in reach.
-// Shape suffixes: T tokens of a device, K choices a token, R rows sorted by expert, E experts here.
+// Rows on their way to the experts and back: what one device of a group does alone, and its part of collectives.
+// Shape suffixes: T tokens of a device, K choices a token, R rows sorted by expert, P tokens that have rows here, E experts here.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -37,16 +36,6 @@ void gather(const KernelCall& call) {
   }
 }
 
-void all_sum(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() {
-    for (std::int64_t i = 0; i < call.results[0].count(); ++i) {
-      Wide<T> sum = 0;
-      for (std::int64_t m = 0; m < call.members; ++m) sum += load(call.operand(0, m).as<T>()[i]);
-      call.results[0].as<T>()[i] = store<T>(sum);
-    }
-  });
-}
-
 void own_once(const KernelCall& call) {
   const auto bytes = static_cast<std::size_t>(call.results[0].count() * size_of(call.results[0].dtype));
   if (call.member == 0) {
@@ -81,44 +70,82 @@ void sort_slots(const KernelCall& call) {
 std::int64_t choices_of(const KernelCall& call) { return std::get<graph::GroupOf>(call.attributes).choices; }
 
 void fetch_rows(const KernelCall& call) {
-  const std::int64_t tokens = call.operand(0).size(0);
+  const auto* order = call.operands[1].as<std::int32_t>();
   for (std::int64_t row = 0; row < call.results[0].size(0); ++row) {
-    const std::int64_t token = call.operand(1).as<std::int32_t>()[row] / choices_of(call);
-    copy_row(call.operand(0, token / tokens), token % tokens, call.results[0], row);
+    copy_row(call.operands[0], order[row] / choices_of(call), call.results[0], row);
   }
 }
 
-// What one device has for the tokens of this one: its rows of each, weighted and added up wide.
+double weight_of(const View& weights, std::int64_t row) {
+  double weight = 0;
+  for_floating(weights.dtype, [&]<typename V>() { weight = static_cast<double>(load(weights.as<V>()[row])); });
+  return weight;
+}
+
+// sums += weight * row, wide.
 template <typename T>
-std::vector<Wide<T>> sums_of_member(const KernelCall& call, std::int64_t m) {
-  const View& out = call.results[0];
-  const View& rows = call.operand(0, m);
-  const std::int64_t tokens = out.size(0);
-  const std::int64_t width = tokens == 0 ? 0 : out.count() / tokens;
-  const bool is_weighted = call.operands.size() / static_cast<std::size_t>(call.members) == 4;
-  std::vector<Wide<T>> sums(static_cast<std::size_t>(out.count()), 0);
-  for (std::int64_t row = 0; row < rows.size(0); ++row) {
-    const std::int64_t token = call.operand(1, m).as<std::int32_t>()[row] / choices_of(call) - call.member * tokens;
-    if (token < 0 || token >= tokens) continue;
-    Wide<T> weight = 1;
-    if (is_weighted) {
-      for_floating(call.operand(3, m).dtype, [&]<typename V>() { weight = static_cast<Wide<T>>(load(call.operand(3, m).as<V>()[row])); });
-    }
-    for (std::int64_t j = 0; j < width; ++j) {
-      sums[static_cast<std::size_t>(token * width + j)] += weight * load(rows.as<T>()[row * width + j]);
-    }
-  }
-  return sums;
+void add_row(const View& rows, std::int64_t row, double weight, Wide<T>* sums) {
+  const std::int64_t width = rows.count() / rows.size(0);
+  for (std::int64_t j = 0; j < width; ++j) sums[j] += static_cast<Wide<T>>(weight) * load(rows.as<T>()[row * width + j]);
 }
 
-// Devices send their sums in the values' type; the owner adds them up in the order of devices.
 void return_rows(const KernelCall& call) {
+  const View& rows = call.operands[0];
   const View& out = call.results[0];
+  const bool is_weighted = call.operands.size() == 4;
+  for_floating(out.dtype, [&]<typename T>() {
+    std::vector<Wide<T>> sums(static_cast<std::size_t>(out.count()), 0);
+    const std::int64_t width = out.size(0) == 0 ? 0 : out.count() / out.size(0);
+    for (std::int64_t row = 0; row < rows.size(0); ++row) {
+      const std::int64_t token = call.operands[1].as<std::int32_t>()[row] / choices_of(call);
+      add_row<T>(rows, row, is_weighted ? weight_of(call.operands[3], row) : 1, sums.data() + token * width);
+    }
+    for (std::int64_t i = 0; i < out.count(); ++i) out.as<T>()[i] = store<T>(sums[static_cast<std::size_t>(i)]);
+  });
+}
+
+void list_tokens(const KernelCall& call) {
+  const auto* order = call.operands[0].as<std::int32_t>();
+  const View& rows_R = call.results[2];
+  auto* rows = rows_R.as<std::int32_t>();
+  const auto token_of = [&](std::int32_t row) { return static_cast<std::int32_t>(order[row] / choices_of(call)); };
+  std::iota(rows, rows + rows_R.count(), 0);
+  std::stable_sort(rows, rows + rows_R.count(), [&](std::int32_t a, std::int32_t b) { return token_of(a) < token_of(b); });
+  std::int32_t count = 0;
+  for (std::int32_t i = 0; i < rows_R.count(); ++i) {
+    const bool is_new = i == 0 || token_of(rows[i]) != token_of(rows[i - 1]);
+    if (is_new) call.results[0].as<std::int32_t>()[count++] = token_of(rows[i]);
+    call.results[1].as<std::int32_t>()[count - 1] = i + 1;
+  }
+  *call.results[3].as<std::int32_t>() = count;
+}
+
+void sum_rows(const KernelCall& call) {
+  const View& out = call.results[0];
+  const auto* rows = call.operands[1].as<std::int32_t>();
+  const auto* ends = call.operands[2].as<std::int32_t>();
+  const bool is_weighted = call.operands.size() == 5;
+  for_floating(out.dtype, [&]<typename T>() {
+    std::int32_t i = 0;
+    for (std::int64_t p = 0; p < out.size(0); ++p) {
+      const std::int64_t width = out.count() / out.size(0);
+      std::vector<Wide<T>> sums(static_cast<std::size_t>(width), 0);
+      for (; i < ends[p]; ++i) add_row<T>(call.operands[0], rows[i], is_weighted ? weight_of(call.operands[4], rows[i]) : 1, sums.data());
+      for (std::int64_t j = 0; j < width; ++j) out.as<T>()[p * width + j] = store<T>(sums[static_cast<std::size_t>(j)]);
+    }
+  });
+}
+
+void scatter_rows(const KernelCall& call) {
+  const View& out = call.results[0];
+  const std::int64_t first = call.member * out.size(0);
   for_floating(out.dtype, [&]<typename T>() {
     std::vector<Wide<T>> totals(static_cast<std::size_t>(out.count()), 0);
     for (std::int64_t m = 0; m < call.members; ++m) {
-      const std::vector<Wide<T>> sums = sums_of_member<T>(call, m);
-      for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += load(store<T>(sums[i]));
+      for (std::int64_t p = 0; p < *call.operand(2, m).as<std::int32_t>(); ++p) {
+        const std::int64_t token = call.operand(1, m).as<std::int32_t>()[p] - first;
+        if (token >= 0 && token < out.size(0)) add_row<T>(call.operand(0, m), p, 1, totals.data() + token * (out.count() / out.size(0)));
+      }
     }
     for (std::int64_t i = 0; i < out.count(); ++i) out.as<T>()[i] = store<T>(totals[static_cast<std::size_t>(i)]);
   });
@@ -215,7 +242,6 @@ Kernel find_rows(graph::Op op) {
   switch (op) {
     case graph::Op::device_index: return device_index;
     case graph::Op::gather: return gather;
-    case graph::Op::all_sum: return all_sum;
     case graph::Op::own_once: return own_once;
     case graph::Op::sort_slots: return sort_slots;
     case graph::Op::fetch_rows: return fetch_rows;
@@ -223,6 +249,9 @@ Kernel find_rows(graph::Op op) {
     case graph::Op::weighted_rows_grad: return weighted_rows_grad;
     case graph::Op::plan_exchange: return plan_exchange;
     case graph::Op::exchange_rows: return exchange_rows;
+    case graph::Op::list_tokens: return list_tokens;
+    case graph::Op::sum_rows: return sum_rows;
+    case graph::Op::scatter_rows: return scatter_rows;
     default: return nullptr;
   }
 }

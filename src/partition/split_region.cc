@@ -1,0 +1,112 @@
+#include "partition/split_region.h"
+
+#include <map>
+
+#include "graph/facts.h"
+#include "graph/region.h"
+#include "graph/rewrite.h"
+
+namespace moesh::partition {
+namespace {
+
+using graph::Graph;
+using graph::GroupOf;
+using graph::Node;
+using graph::Op;
+using graph::Tensor;
+using graph::ValueId;
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
+
+class Split {
+ public:
+  explicit Split(const Graph& body) : body_(body), builder_(graph::Builder::of_region("")), tensors_(body.values.size()) {}
+
+  Graph run() {
+    for (const Node& node : body_.nodes) {
+      builder_.stand_in_for(node);
+      const std::vector<Tensor> made = make(node);
+      for (std::size_t i = 0; i < made.size(); ++i) tensors_[at(node.results[i])] = made[i];
+    }
+    for (const ValueId id : body_.results) builder_.mark_result(tensors_[at(id)]);
+    return builder_.take();
+  }
+
+ private:
+  const Tensor& operand(const Node& node, std::size_t i) const { return tensors_[at(node.operands[i])]; }
+
+  std::vector<Tensor> make(const Node& node) {
+    const auto* group = std::get_if<GroupOf>(&node.attributes);
+    const bool is_split = graph::facts_of(node.op).is_split && group->members > 1;
+    if (is_split && node.op == Op::fetch_rows) return {fetch(node, *group)};
+    if (is_split) return {give_back(node, *group)};
+    if (node.op == Op::gather) return {known_or(node, *group)};
+    return copy(node);
+  }
+
+  std::vector<Tensor> copy(const Node& node) {
+    if (node.op == Op::input) {
+      const graph::Value& value = body_.value(node.results[0]);
+      return {builder_.shard_input("", value.shape, value.dtype, value.spec.own)};
+    }
+    std::vector<Tensor> operands;
+    for (std::size_t i = 0; i < node.operands.size(); ++i) operands.push_back(operand(node, i));
+    std::vector<std::pair<Shape, DType>> results;
+    for (const ValueId id : node.results) results.emplace_back(body_.value(id).shape, body_.value(id).dtype);
+    std::vector<Tensor> made = builder_.add(node.op, "", operands, node.attributes, results);
+    if (!node.tag.empty()) builder_.set_tag(made.front(), node.tag);
+    return made;
+  }
+
+  Tensor gathered(Tensor x, const GroupOf& group) {
+    Tensor& all = gathered_[{x.id, group.axes}];
+    if (!all) all = graph::gather(x, {group.axes, group.members});
+    return all;
+  }
+
+  // A gather that the body spells out itself.
+  Tensor known_or(const Node& node, const GroupOf& group) {
+    Tensor& all = gathered_[{operand(node, 0).id, group.axes}];
+    if (!all) all = copy(node).front();
+    return all;
+  }
+
+  Tensor fetch(const Node& node, const GroupOf& group) {
+    GroupOf own;  // only this device
+    own.choices = group.choices;
+    const graph::Value& rows = body_.value(node.results[0]);
+    return builder_.add_one(Op::fetch_rows, "", {gathered(operand(node, 0), group), operand(node, 1), operand(node, 2)}, own,
+                            rows.shape, rows.dtype);
+  }
+
+  Tensor give_back(const Node& node, const GroupOf& group) {
+    const std::int64_t tokens = body_.value(node.results[0]).shape[0];
+    const graph::ListedTokens& listed = listed_by(operand(node, 1), operand(node, 2), group.choices, tokens * group.members);
+    const Tensor weights = node.operands.size() == 4 ? operand(node, 3) : Tensor{};
+    return graph::scatter_rows(graph::sum_rows(operand(node, 0), listed, weights), listed, tokens, group);
+  }
+
+  // One list serves all that comes back in this order.
+  const graph::ListedTokens& listed_by(Tensor order, Tensor sizes, std::int64_t choices, std::int64_t tokens) {
+    graph::ListedTokens& listed = listed_[{order.id, choices}];
+    if (!listed.count) listed = graph::list_tokens(order, sizes, choices, tokens);
+    return listed;
+  }
+
+  const Graph& body_;
+  graph::Builder builder_;
+  std::vector<Tensor> tensors_;
+  std::map<std::pair<ValueId, sharding::AxisList>, Tensor> gathered_;
+  std::map<std::pair<ValueId, std::int64_t>, graph::ListedTokens> listed_;
+};
+
+}  // namespace
+
+graph::RegionOf split_region(const graph::RegionOf& region) {
+  graph::RegionOf split = region;
+  split.body = std::make_shared<const Graph>(Split(*region.body).run());
+  split.saved.clear();
+  return split;
+}
+
+}  // namespace moesh::partition
