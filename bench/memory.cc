@@ -62,9 +62,9 @@ train::MemoryPlan run_layout(const Layout& layout) {
   const config::Settings& settings = session.loaded.settings;
   run::Workers workers(0);
   const auto source = train::open_source(settings, session.batch.rows_to_load);
-  train::StepPrograms programs = train::step_programs(session.graph, settings, {session.layout, session.target});
-  const train::MemoryPlan plan = memory_plan(programs, footprint_of(programs), workers.threads());
-  train::Trainer trainer(std::move(programs), settings, workers);
+  train::StepProgram program = train::step_program(session.graph, settings, {session.layout, session.target});
+  const train::MemoryPlan plan = memory_plan(program, footprint_of(program), workers.threads());
+  train::Trainer trainer(std::move(program), settings, workers);
   initialize(trainer, session.graph, settings.integer("init_weights_seed"), workers);
   for (std::int64_t step = 0; step < kSteps; ++step) {
     trainer.step(make_batch(*source, step, session.batch.rows_to_load, session.batch.rows_to_train, settings.integer("max_target_length"),

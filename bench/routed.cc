@@ -158,7 +158,7 @@ class Trial {
       // A gradient lies as what it belongs to; numbers and keys have none.
       if (is_floating(whole.value(node.results[0]).dtype)) results.emplace_back(roots.back());
     }
-    graph_ = partition::partition(whole, roots, results, {mesh_, target_, rules, false, false}).graph;
+    graph_ = partition::partition(whole, roots, results, {mesh_, target_, rules}).graph;
     std::size_t next = 0;
     for (const graph::Node& node : whole.nodes) {
       if (!graph::is_root(node)) continue;

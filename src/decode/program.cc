@@ -42,7 +42,7 @@ Program make_program(const models::ModelRequest& request, const models::DecodeSh
     results.push_back(known != specs.end() ? std::optional<Spec>(known->second) : std::nullopt);
   }
   partition::Partitioned made =
-      partition::partition(program.graph, roots, results, {layout.mesh, target, layout.rules, layout.explicit_mode, false});
+      partition::partition(program.graph, roots, results, {layout.mesh, target, layout.rules, layout.explicit_mode});
   program.graph = std::move(made.graph);
   program.choices = std::move(made.choices);
   return program;

@@ -132,13 +132,13 @@ Tensor Builder::state(const std::string& name, Shape shape, DType dtype, Labels 
   return state_at(path(name), std::move(shape), dtype, std::move(labels));
 }
 
-Tensor Builder::slice_of(Tensor outer, int stacked_dims) {
+Tensor Builder::slice_of(Tensor outer, int stacked_dims, int position) {
   assert(outer.builder == outer_ && "only what the enclosing graph has can be sliced");
-  const Shape whole = outer.shape();
-  Shape shape(whole.begin() + stacked_dims, whole.end());
+  Shape shape = outer.shape();
+  shape.erase(shape.begin() + position, shape.begin() + position + stacked_dims);
   const Labels none(shape.size());
   const Tensor slice = input("slice", std::move(shape), outer.dtype(), none);
-  stacked_.push_back({graph_.producer_of(slice.id).path, slice, outer});
+  stacked_.push_back({graph_.producer_of(slice.id).path, slice, outer, position});
   return slice;
 }
 
@@ -304,21 +304,25 @@ std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vect
   const std::size_t own_results = made.size();
   for (const Builder::Kept& kept : inner.kept_) made.push_back(kept.changed);
   std::vector<std::pair<Shape, DType>> results;
+  std::vector<int> stacks;
   for (std::size_t i = 0; i < made.size(); ++i) {
     inner.mark_result(made[i]);
     const bool is_carried = i < carried.size();
+    // States are stacked in front.
+    const int position = i < own_results ? body.position : 0;
+    if (!is_carried) stacks.push_back(position);
     if (is_carried && made[i].shape() != carried[i].shape()) {
       refuse_shapes(builder.path(""), "a layer that keeps its shape", {made[i], carried[i]});
     }
-    results.emplace_back(is_carried ? made[i].shape() : with_inserted(made[i].shape(), 0, stack.sizes), made[i].dtype());
+    results.emplace_back(is_carried ? made[i].shape() : with_inserted(made[i].shape(), position, stack.sizes), made[i].dtype());
   }
   RepeatOf of{nullptr, stack.sizes, stack.labels, static_cast<int>(carried.size()), static_cast<int>(shared.size()), {},
-              std::vector<int>(made.size() - carried.size(), 0), false, {}};
+              std::move(stacks), false, {}};
   std::vector<Tensor> operands = carried;
   operands.insert(operands.end(), shared.begin(), shared.end());
   for (const Builder::Pending& pending : inner.stacked_) {
     const bool is_parameter = std::holds_alternative<ParameterOf>(pending.whole);
-    of.slices.push_back(is_parameter ? std::min(stack.position, pending.slice.rank()) : 0);
+    of.slices.push_back(is_parameter ? std::min(stack.position, pending.slice.rank()) : pending.position);
     operands.push_back(builder.stack(pending, stack, of.slices.back()));
   }
   of.body = std::make_shared<const Graph>(inner.take());

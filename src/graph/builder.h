@@ -39,8 +39,8 @@ class Builder {
   // iteration's slice of what the enclosing repeat stacks.
   Tensor state(const std::string& name, Shape shape, DType dtype, Labels labels);
   void keep(Tensor state, Tensor changed);
-  // In a body: the iteration's slice of a tensor of the enclosing graph, whose first dims are the stacked ones.
-  Tensor slice_of(Tensor outer, int stacked_dims);
+  // In a body: the iteration's slice of a tensor of the enclosing graph, whose stacked dims stand at `position`.
+  Tensor slice_of(Tensor outer, int stacked_dims, int position = 0);
   // In a region's body.
   Tensor shard_input(const std::string& name, Shape shape, DType dtype, sharding::AxisList own_axes);
   const sharding::AxisList& own_axes(ValueId id) const { return graph_.value(id).spec.own; }
@@ -60,7 +60,7 @@ class Builder {
   Graph take() { return std::move(graph_); }
 
   std::string path(const std::string& name) const;
-  void set_path(std::string path) { scopes_ = {std::move(path)}; }
+  void set_path(std::string path) { scopes_.assign(path.empty() ? 0 : 1, std::move(path)); }
   void set_phase(Phase phase) { phase_ = phase; }
   // What is added next stands in for this node: at its path, in its phase.
   void stand_in_for(const Node& node) {
@@ -86,6 +86,7 @@ class Builder {
     std::string path;
     Tensor slice;
     std::variant<ParameterOf, InputOf, Tensor> whole;
+    int position = 0;  // of the stacked dims in such a tensor
   };
   struct Kept {
     std::string path;
@@ -156,6 +157,7 @@ struct Stack {
 struct Body {
   // Carried and shared tensors of the iteration to the carried ones of the next, then per-iteration results.
   std::function<std::vector<Tensor>(Builder&, const std::vector<Tensor>&, const std::vector<Tensor>&)> build;
+  int position = 0;  // where the stacked dims stand in what is made of the per-iteration results
 };
 
 // Names the tensor for remat policies.

@@ -77,6 +77,8 @@ const OpFacts& facts_of(Op op) {
     case Op::sum_squares: return ops::kSumSquares;
     case Op::adam_update: return ops::kAdamUpdate;
     case Op::sgd_update: return ops::kSgdUpdate;
+    case Op::momentum_update: return ops::kMomentumUpdate;
+    case Op::balance_update: return ops::kBalanceUpdate;
   }
   assert(false && "no op");
   return ops::kInput;

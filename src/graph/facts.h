@@ -88,7 +88,7 @@ Attributes blank() {
 inline constexpr FactorRule kNotSpread = nullptr;
 inline constexpr GradientRule kNoGradient = nullptr;
 
-inline constexpr int kOps = static_cast<int>(Op::sgd_update) + 1;
+inline constexpr int kOps = static_cast<int>(Op::balance_update) + 1;
 const OpFacts& facts_of(Op op);
 
 // What the devices of a group do together in this node. Any other node is a local kernel: it touches only the memory of its

@@ -63,6 +63,12 @@ constexpr auto fields_of(const AdamOf*) {
                     Field{"pax", &AdamOf::pax}};
 }
 constexpr auto fields_of(const SgdOf*) { return std::tuple{Field{"weight_decay", &SgdOf::weight_decay}}; }
+constexpr auto fields_of(const MomentumOf*) {
+  return std::tuple{Field{"beta", &MomentumOf::beta}, Field{"decay", &MomentumOf::decay}};
+}
+constexpr auto fields_of(const BalanceOf*) {
+  return std::tuple{Field{"rate", &BalanceOf::rate}, Field{"experts_dim", &BalanceOf::experts_dim}};
+}
 constexpr auto fields_of(const RmsNormOf*) { return std::tuple{Field{"epsilon", &RmsNormOf::epsilon}}; }
 constexpr auto fields_of(const RopeOf*) {
   return std::tuple{Field{"kind", &RopeOf::kind},
@@ -156,8 +162,8 @@ constexpr auto words_of(const Initializer::Kind*) {
   return std::array<std::string_view, 4>{"zeros", "ones", "normal", "fan_in"};
 }
 constexpr auto words_of(const Unary*) {
-  return std::array<std::string_view, 10>{"silu",  "sigmoid", "gelu",  "relu",  "identity",
-                                          "scale", "offset",  "clamp", "rsqrt", "minimum"};
+  return std::array<std::string_view, 12>{"silu",   "sigmoid", "gelu", "relu",  "identity", "scale",
+                                          "offset", "clamp",   "sqrt", "rsqrt", "minimum",  "finite"};
 }
 constexpr auto words_of(const Binary*) {
   return std::array<std::string_view, 4>{"add", "subtract", "multiply", "divide"};

@@ -96,15 +96,31 @@ enum class Op : std::uint8_t {
   grouped_sum,         // drows[R, N], sizes: dbias[E, N]
   weighted_rows_grad,  // rows[R, M], weights[R], dy[R, M] of each row: drows, dweights
 
-  // Learning.
-  sum_squares,     // x: a scalar, float32
-  adam_update,     // parameter, gradient, mu, nu, scalars: the new parameter, mu and nu
-  sgd_update,      // parameter, update, scalars: the new parameter
+  // Learning. `numbers` are those of UpdateNumber. Where they say that the update is not applied, results are the operands that
+  // they are the new values of, bit for bit.
+  sum_squares,      // x: a scalar, float32
+  adam_update,      // parameter, gradient, mu, nu, numbers: the new parameter, mu and nu
+  sgd_update,       // parameter, direction, numbers: the new parameter
+  momentum_update,  // gradient, mu, numbers: the new mu, and the direction that a parameter moves in
+  balance_update,   // a router's bias, load[microbatches, layers, E + 1], numbers: the new bias
 };
 
-// `identity` adds no node. `scale` times a; `offset` plus a; `clamp` to [a, b]; `rsqrt` and `minimum` (with a) serve
-// norms.
-enum class Unary : std::uint8_t { silu, sigmoid, gelu, relu, identity, scale, offset, clamp, rsqrt, minimum };
+// `identity` adds no node. `scale` times a; `offset` plus a; `clamp` to [a, b]; `sqrt`, `rsqrt` and `minimum` (with a) serve
+// norms; `finite` is 1, or 0 for what is infinite or no number.
+enum class Unary : std::uint8_t {
+  silu,
+  sigmoid,
+  gelu,
+  relu,
+  identity,
+  scale,
+  offset,
+  clamp,
+  sqrt,
+  rsqrt,
+  minimum,
+  finite
+};
 enum class Binary : std::uint8_t { add, subtract, multiply, divide };
 enum class Reduction : std::uint8_t { sum };
 
@@ -284,7 +300,15 @@ struct ReshardOf {
   int to = -1;              // the dim that they come to
 };
 
-// Adam's moments and update. Scalars: learning rate, and the step's number from 1 on.
+// What updates are told of the step: the elements of a vector.
+enum class UpdateNumber : std::uint8_t {
+  rate,
+  step,     // its number, from 1 on
+  factor,   // what gradients and directions are multiplied with first
+  applied,  // 1, or 0 for a step that is left out
+};
+inline constexpr std::int64_t kUpdateNumbers = 4;
+
 struct AdamOf {
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -299,10 +323,21 @@ struct AdamOf {
 struct SgdOf {
   double weight_decay = 0;
 };
+// The direction looks ahead as Nesterov does; both of its terms have their bias corrected.
+struct MomentumOf {
+  double beta = 0.95;
+  double decay = 0.95;  // the same, as a number of mu's type
+};
+// For each microbatch an expert with fewer tokens than its layer's mean gains by the rate, one with more loses. The layers are
+// the dims beside that of the experts.
+struct BalanceOf {
+  double rate = 0;
+  int experts_dim = 0;
+};
 
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
-                 SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf,
+                 SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf,
                  DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
                  GroupedMatmulOf, ReshardOf, GroupOf, SortSlotsOf>;
 

@@ -64,6 +64,8 @@ class Walk {
     }
     for (std::size_t i = 0; i < in_.results.size(); ++i) {
       const ValueId id = in_.results[i];
+      path_ = in_.producer_of(id).path;
+      phase_ = in_.producer_of(id).phase;
       Spec goal = whole(wants_[at(id)] ? *wants_[at(id)] : made(id));
       if (i < results.size() && results[i]) goal = *results[i];
       out_.results.push_back(version(id, goal));
@@ -102,11 +104,11 @@ class Walk {
     start(node.results[0], id);
   }
 
-  Candidate candidate(ValueId id) const {
+  // `is_free`: whoever reads the value takes it where it was last moved to, so what follows stays there instead of moving back.
+  Candidate candidate(ValueId id, bool is_free = false) const {
     Candidate made{value(id).shape, value(id).dtype, numbers_[at(id)], this->made(id), {}, false, trained_[at(id)]};
     for (const ValueId version : versions(id)) made.versions.push_back(spec_of_version(version));
-    // Without constraints a value lies where it was last moved to: what follows stays there instead of moving back.
-    if (work_.request.free_products) made.lies = made.versions.back();
+    if (is_free) made.lies = made.versions.back();
     made.asked = std::find(made.versions.begin(), made.versions.end(), made.lies) == made.versions.end();
     return made;
   }
@@ -146,11 +148,13 @@ class Walk {
   }
 
   // The same numbers as its operand, so the layouts that either exists in serve both. A partial sum waits until somebody reads
-  // it: an addition may take it as it is, and another constraint may ask for something else.
+  // it: an addition may take it as it is, and another constraint may ask for something else. But what an update starts from
+  // exists in the one layout that is asked for.
   void place_constraint(const Node& node) {
     const ValueId operand = node.operands[0];
     const ValueId result = node.results[0];
     const Spec goal = spec_of(node, work_.request);
+    if (is_free(node)) return start(result, version(operand, goal));
     numbers_[at(result)] = numbers_[at(operand)];
     made_[at(result)] = made_[at(operand)];
     if (spec_of_version(made_[at(operand)]).partial.empty()) {
@@ -162,8 +166,8 @@ class Walk {
 
   void place_op(const Node& node) {
     Question question{node, graph::factors_of(in_, node), {}, {}, {}, {}, {}};
-    question.factors.anywhere = question.factors.anywhere && work_.request.free_products;
-    for (const ValueId id : node.operands) question.operands.push_back(candidate(id));
+    question.factors.anywhere = question.factors.anywhere && is_free(node);
+    for (const ValueId id : node.operands) question.operands.push_back(candidate(id, is_free(node)));
     for (const ValueId id : node.results) {
       question.result_shapes.push_back(value(id).shape);
       question.result_dtypes.push_back(value(id).dtype);
@@ -173,7 +177,7 @@ class Walk {
     if (question.factors.linear_together && !question.wants[0] && question.operands[0].asked) {
       question.wants[0] = question.operands[0].lies;
     }
-    if (work_.request.explicit_mode && !is_told(node)) question.agreed = agreed_places(question, mesh());
+    if (work_.request.explicit_mode && !is_free(node) && !is_told(node)) question.agreed = agreed_places(question, mesh());
     const Answers& answers = answer(question);
     if (question.agreed && answers.best.results.size() != node.results.size()) refuse_uneven_agreement(question, mesh());
     if (answers.best.results.size() != node.results.size()) no_layout();
@@ -228,6 +232,7 @@ class Walk {
       if (question.wants[i]) add_spec(*question.wants[i]);
     }
     key += question.factors.linear_together ? "+" : "";
+    key += question.factors.anywhere ? "*" : "";
     key += question.agreed ? "!" : "";
     return key;
   }

@@ -16,10 +16,7 @@ struct PartitionRequest {
   const mesh::Mesh& mesh;
   const mesh::Topology& target;  // whose figures price the choices
   const std::vector<config::AxisRule>& rules;
-  bool explicit_mode = false;    // operands must agree already
-  // For graphs without constraints of their own: products may lie where none of their operands does, and what follows stays
-  // there until something else is asked of it.
-  bool free_products = false;
+  bool explicit_mode = false;    // operands must agree already; an update's need not
 };
 
 // What was chosen for an op, and the next best.
@@ -37,6 +34,8 @@ struct Partitioned {
   std::vector<Choice> choices;  // of ops that had one
 };
 
+// Nodes of the update are free: products may lie where none of their operands does, and what follows stays there until
+// something else is asked of it. A constraint of the update is met where it stands.
 // `roots`: how inputs and parameters lie, in the graph's order; `results`: how results must lie, or nothing where any layout
 // will do. Constraints are gone afterwards: what they ask for has happened.
 Partitioned partition(const graph::Graph& graph, const std::vector<sharding::Spec>& roots,

@@ -51,7 +51,9 @@ class Finder {
       for (std::size_t i = 0; i < wanted.size(); ++i) ask(node.operands[i], wanted[i], false);
       return;
     }
-    if (request_.free_products || !graph::facts_of(node.op).keeps_dims || !wants_[at(node.results[0])]) return;
+    if (!graph::facts_of(node.op).keeps_dims || !wants_[at(node.results[0])]) return;
+    // Of what is free only a result's other shape hears what is asked of it.
+    if (is_free(node) && !(node.op == Op::reshape && firm_[at(node.results[0])])) return;
     const Spec& wanted = *wants_[at(node.results[0])];
     // Norms of rows in pieces are written out, see expand.h.
     if (node.op == Op::rms_norm) return ask(node.operands[0], wanted, false);

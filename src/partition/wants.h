@@ -15,6 +15,9 @@ using Want = std::optional<sharding::Spec>;
 // One for each value. `results`: what is asked of the graph's results.
 std::vector<Want> find_wants(const graph::Graph& graph, const std::vector<Want>& results, const PartitionRequest& request);
 
+// Whether a node lies where that is cheapest for it, whatever is wanted of what follows.
+inline bool is_free(const graph::Node& node) { return node.phase == graph::Phase::update; }
+
 // A constraint's spec, without axes of size 1.
 sharding::Spec spec_of(const graph::Node& constraint, const PartitionRequest& request);
 

@@ -350,8 +350,15 @@ void Executor::run_repeat(const Node& node, Frame& frame) {
   const auto& of = std::get<graph::RepeatOf>(node.attributes);
   const auto carried_count = static_cast<std::size_t>(of.carried);
   const auto shared_end = carried_count + static_cast<std::size_t>(of.shared);
+  // What only the first iteration needs is not held for all of them.
+  const auto number = static_cast<std::size_t>(&node - frame.graph.nodes.data());
   std::vector<Placed> carried;
-  for (std::size_t i = 0; i < carried_count; ++i) carried.push_back(frame.value(node.operands[i]));
+  for (std::size_t i = 0; i < carried_count; ++i) {
+    const ValueId id = node.operands[i];
+    const bool is_last_use = frame.last_uses[static_cast<std::size_t>(id)] == number &&
+                             std::count(node.operands.begin(), node.operands.end(), id) == 1;
+    carried.push_back(is_last_use ? std::move(frame.value(id)) : frame.value(id));
+  }
   std::vector<Placed> stacked;
   for (std::size_t i = carried_count; i < node.results.size(); ++i) {
     const graph::Value& value = frame.graph.value(node.results[i]);
@@ -361,7 +368,11 @@ void Executor::run_repeat(const Node& node, Frame& frame) {
       stacked.push_back(unfilled(value.shape, value.dtype, value.spec, mesh_, *pool_));
     }
   }
-  for (std::int64_t step = 0; step < of.count(); ++step) {
+  // Where buffers are only counted, and no slices are kept apart, the second iteration stands for all that follow.
+  const bool keeps_slices =
+      std::any_of(stacked.begin(), stacked.end(), [](const Placed& value) { return !value.slices.empty(); });
+  const std::int64_t steps = pool_->only_counts() && !keeps_slices ? std::min<std::int64_t>(of.count(), 2) : of.count();
+  for (std::int64_t step = 0; step < steps; ++step) {
     const std::int64_t iteration = of.reverse ? of.count() - 1 - step : step;
     std::vector<Placed> feeds = std::move(carried);
     for (std::size_t i = carried_count; i < node.operands.size(); ++i) {

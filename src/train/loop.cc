@@ -47,12 +47,12 @@ std::int64_t steps_to_train(const config::Settings& settings) {
 }
 
 // Bytes that a device sends in regions, as planned.
-double planned_in_regions(const StepPrograms& programs) {
+double planned_in_regions(const StepProgram& program) {
   double bytes = 0;
-  for (const partition::Collective& collective : partition::collectives_of(programs.gradients, programs.mesh)) {
+  for (const partition::Collective& collective : partition::collectives_of(program.graph, program.mesh)) {
     if (collective.in_region) bytes += collective.total_wire_bytes();
   }
-  return bytes * static_cast<double>(programs.microbatches);
+  return bytes;
 }
 
 // What is not finite ends the run or is left out of it, and is traced to the first tensor that went bad.
@@ -105,15 +105,15 @@ int train(const TrainRequest& request, run::Workers& workers) {
   const auto source = open_source(settings, request.batch.rows_to_load);
   say_what_is_asked(settings);
   show(header_words(request, size, source->describe(), workers));
-  StepPrograms programs = step_programs(request.model, settings, request.where);
-  const run::Footprint footprint = footprint_of(programs);
-  const MemoryPlan memory = memory_plan(programs, footprint, workers.threads());
+  StepProgram program = step_program(request.model, settings, request.where);
+  const run::Footprint footprint = footprint_of(program);
+  const MemoryPlan memory = memory_plan(program, footprint, workers.threads());
   check_memory(memory, free_memory());
   show(peak_words(footprint, memory.total()) + "\n");
   RunSummary run;
-  run.planned_in_regions = planned_in_regions(programs);
+  run.planned_in_regions = planned_in_regions(program);
   MetricsFile metrics_file(settings);
-  Trainer trainer(std::move(programs), settings, workers);
+  Trainer trainer(std::move(program), settings, workers);
   initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
   const Interrupts interrupts;
   const auto devices = static_cast<double>(request.devices);

@@ -1,7 +1,5 @@
 #include "train/memory.h"
 
-#include <algorithm>
-
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -10,10 +8,8 @@
 
 namespace moesh::train {
 
-MemoryPlan memory_plan(const StepPrograms& programs, const run::Footprint& footprint, std::int64_t threads) {
-  return {resident_memory(), footprint.taken,
-          std::max(run::workspace_of(programs.gradients, programs.mesh, threads),
-                   run::workspace_of(programs.update, programs.mesh, threads))};
+MemoryPlan memory_plan(const StepProgram& program, const run::Footprint& footprint, std::int64_t threads) {
+  return {resident_memory(), footprint.taken, run::workspace_of(program.graph, program.mesh, threads)};
 }
 
 void check_memory(const MemoryPlan& plan, const FreeMemory& free) {

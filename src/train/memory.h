@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/machine_memory.h"
-#include "train/programs.h"
+#include "train/program.h"
 
 namespace moesh::train {
 
@@ -16,9 +16,9 @@ struct MemoryPlan {
   std::int64_t total() const { return already + values + workspace; }
 };
 
-// Of this process, as it stands with the programs made and nothing initialized. Rows that depend on the router are planned at
+// Of this process, as it stands with the program made and nothing initialized. Rows that depend on the router are planned at
 // their bound.
-MemoryPlan memory_plan(const StepPrograms& programs, const run::Footprint& footprint, std::int64_t threads);
+MemoryPlan memory_plan(const StepProgram& program, const run::Footprint& footprint, std::int64_t threads);
 
 // Refuses what the machine, or the container that the process is in, has not got.
 void check_memory(const MemoryPlan& plan, const FreeMemory& free);

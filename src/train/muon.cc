@@ -31,15 +31,13 @@ std::vector<int> inverse(const std::vector<int>& order) {
   return back;
 }
 
-// x / (norm + epsilon), a matrix of the batch at a time.
+// x / (norm + epsilon), a matrix of the batch at a time. A product with a factor for each matrix: nothing of x's size is made
+// but the result.
 Tensor normalised(Tensor x_BMN) {
   const Tensor squares = graph::reduce(graph::Reduction::sum, graph::multiply(x_BMN, x_BMN), {1, 2});
-  // 1 / (sqrt(s) + e) = rsqrt(s) / (1 + e rsqrt(s))
-  const Tensor inverse_norm = graph::unary(graph::Unary::rsqrt, squares);
-  const Tensor factor =
-      graph::binary(graph::Binary::divide, inverse_norm,
-                    graph::unary(graph::Unary::offset, graph::scale(inverse_norm, 1e-8), 1));
-  return graph::multiply(x_BMN, graph::broadcast(factor, x_BMN.shape(), {0}));
+  const Tensor norm = graph::unary(graph::Unary::offset, graph::unary(graph::Unary::sqrt, squares), 1e-8);
+  const Tensor one = graph::fill(*x_BMN.builder, 1, norm.shape(), norm.dtype());
+  return graph::einsum("normalised", "bmn,b->bmn", x_BMN, graph::binary(graph::Binary::divide, one, norm));
 }
 
 // Five steps of the quintic iteration drive the singular values of each matrix towards one.
@@ -74,6 +72,13 @@ Tensor muon_direction(Tensor momentum, const graph::MatrixDims& dims, const conf
   const double factor = settings.is_null("muon_consistent_rms") ? std::sqrt(std::max(1.0, ratio))
                                                                 : settings.real("muon_consistent_rms") * std::sqrt(wide);
   return graph::scale(back, factor);
+}
+
+std::int64_t layers_at_a_time(std::int64_t layers, std::int64_t matrices_of_layer, std::int64_t devices) {
+  for (std::int64_t count = 1; count < layers; ++count) {
+    if (layers % count == 0 && count * matrices_of_layer >= devices) return count;
+  }
+  return layers;
 }
 
 }  // namespace moesh::train

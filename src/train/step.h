@@ -1,4 +1,9 @@
-// A training step as graphs: the gradients of a model, and the update of its parameters.
+// A training step as one graph: the gradients of a model over its microbatches, their norms, and the update of all that is
+// trained.
+//
+// Inputs: the batch by the model's names, [microbatches, rows, length] where there are several; parameters and moments, each
+// handed back as the result of its name; and the numbers of update_inputs. Results besides: the metrics below and those of
+// update_results.
 #pragma once
 
 #include <string>
@@ -6,29 +11,32 @@
 
 #include "config/settings.h"
 #include "graph/graph.h"
+#include "train/trained.h"
 
 namespace moesh::train {
 
-// Inputs: the batch, then the parameters, as the model's graph has them. Results: the model's, then a gradient for each
-// parameter. With several microbatches the gradient is of the summed loss, to be divided by all positions.
-graph::Graph gradient_graph(const graph::Graph& model, const config::Settings& settings);
+// Metrics of a step, scalars but for those whose shape is given.
+namespace step_results {
+inline constexpr const char* loss = "loss";                  // as reported: lm_loss and the mean balance loss of a microbatch
+inline constexpr const char* lm_loss = "lm_loss";            // cross entropy a position
+inline constexpr const char* balance_loss = "balance_loss";  // of all microbatches; only for a model with one
+inline constexpr const char* positions = "positions";        // that count
+inline constexpr const char* expert_load = "expert_load";    // [microbatches, MoE layers, E + 1], see models::results
+inline constexpr const char* logits = "logits";              // [microbatches, rows, length, V], where they are kept
+// The gradient of what the microbatches' losses add up to, where gradients are kept, and what makes it that of the loss.
+inline std::string gradient(const std::string& path) { return "gradient/" + path; }
+inline constexpr const char* gradient_factor = "gradient_factor";
+}  // namespace step_results
 
-// A parameter with its place in the optimizer's state.
-struct Trained {
-  std::string path;
-  graph::Role role = graph::Role::none;
-  Shape shape;
-  DType dtype = DType::float32;
-  int moments = 2;             // how many the optimizer keeps: mu, or mu and nu
-  DType mu_dtype = DType::float32;
+// What is given besides, where it is asked for.
+struct Keep {
+  bool logits = false;
+  bool gradients = false;
 };
 
-std::vector<Trained> trained_parameters(const graph::Graph& model, const config::Settings& settings);
-
-// Inputs: [rate, step]; what to multiply gradients with; Muon's two mixing weights; then for each parameter it, its gradient and its moments.
-// Results: the norms squared of the gradients before and after clipping and of the new parameters; then for each parameter
-// the new one and its new moments.
-graph::Graph update_graph(const std::vector<Trained>& parameters, const config::Settings& settings);
+// `devices`: among which the work of the update can be shared out.
+graph::Graph step_graph(const graph::Graph& model, const config::Settings& settings, const Keep& keep = {},
+                        std::int64_t devices = 1);
 
 // The learning rate of a step, from 0 on.
 double learning_rate(const config::Settings& settings, std::int64_t step);

@@ -1,9 +1,11 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -15,13 +17,13 @@
 #include "run/plain/scalar.h"
 #include "train/context_order.h"
 #include "train/initialize.h"
+#include "train/update.h"
 
 namespace moesh::train {
 namespace {
 
 using run::Array;
 using run::Placed;
-using sharding::Spec;
 
 Array zeros(run::Pool& pool, const Shape& shape, DType dtype) {
   Array made = pool.allocate(shape, dtype);
@@ -49,27 +51,41 @@ Placed everywhere(Array value) {
   return {shape, sharding::whole_spec(shape.size()), {std::move(value)}};
 }
 
-// Rows index, index + count, ...: the microbatch that the reference takes.
-Array microbatch(const Array& rows, std::int64_t index, std::int64_t count, run::Pool& pool) {
-  if (count == 1) return rows;
-  const std::int64_t taken = rows.view.size(0) / count;
-  const std::int64_t row_bytes = rows.bytes() / rows.view.size(0);
-  Shape shape = rows.view.shape;
-  shape[0] = taken;
-  Array made = pool.allocate(std::move(shape), rows.view.dtype);
-  for (std::int64_t i = 0; i < taken; ++i) {
-    std::memcpy(made.raw() + i * row_bytes, rows.raw() + (index + i * count) * row_bytes,
-                static_cast<std::size_t>(row_bytes));
+// What the graph would read beyond its end, or as numbers of another type, is refused. The graph has rows by microbatch where
+// there are several.
+Array checked(Array rows, const graph::Value& expected, const std::string& name) {
+  const Shape& of = expected.shape;
+  const Shape shape{elements(of) / of.back(), of.back()};
+  if (rows.view.shape == shape && rows.view.dtype == expected.dtype) return rows;
+  refuse(fmt::format("{} {} in a batch, the step takes {} {}", name_of(rows.view.dtype), to_string(rows.view.shape),
+                     name_of(expected.dtype), to_string(shape)),
+         name, "the batch and the sizes that are set belong together");
+}
+
+// Rows dealt out to `count` hands, one hand's after the other's: hand i has the rows i, i + count, ...
+Array dealt(const Array& rows, std::int64_t count, run::Pool& pool) {
+  if (count == 1 || count == rows.view.size(0)) return rows;
+  const std::int64_t each = rows.view.size(0) / count;
+  const auto row_bytes = static_cast<std::size_t>(rows.bytes() / rows.view.size(0));
+  Array made = pool.allocate(rows.view.shape, rows.view.dtype);
+  for (std::int64_t hand = 0; hand < count; ++hand) {
+    for (std::int64_t i = 0; i < each; ++i) {
+      std::memcpy(made.raw() + static_cast<std::size_t>(hand * each + i) * row_bytes,
+                  rows.raw() + static_cast<std::size_t>(hand + i * count) * row_bytes, row_bytes);
+    }
   }
   return made;
 }
 
-// What the graph would read beyond its end, or as numbers of another type, is refused.
-Array checked_feed(Array rows, const graph::Value& expected, const std::string& name) {
-  if (rows.view.shape == expected.shape && rows.view.dtype == expected.dtype) return rows;
-  refuse(fmt::format("{} {} in a pass, the model takes {} {}", name_of(rows.view.dtype), to_string(rows.view.shape),
-                     name_of(expected.dtype), to_string(expected.shape)),
-         name, "the batch and the sizes that are set belong together");
+// The elements of the first dim, each seen in place.
+std::vector<Array> along_first(const Array& array) {
+  const Shape shape(array.view.shape.begin() + 1, array.view.shape.end());
+  std::vector<Array> parts;
+  for (std::int64_t i = 0; i < array.view.size(0); ++i) {
+    std::byte* begin = array.raw() + i * (array.bytes() / array.view.size(0));
+    parts.push_back({array.storage, run::View{begin, array.view.dtype, shape}});
+  }
+  return parts;
 }
 
 // The positions of every row, [B, S, ...], in another order: `order` names the one that comes to each place.
@@ -101,20 +117,6 @@ bool is_finite(const Placed& value) {
   return std::all_of(value.shards.begin(), value.shards.end(), [](const Array& shard) { return is_finite(shard); });
 }
 
-void add_into(const Placed& sum, const Placed& other) {
-  for (std::size_t s = 0; s < sum.shards.size(); ++s) {
-    auto* a = sum.shards[s].as<float>();
-    const auto* b = other.shards[s].as<float>();
-    for (std::int64_t i = 0; i < sum.shards[s].view.count(); ++i) a[i] += b[i];
-  }
-}
-
-// Muon's momentum and gradient as Nesterov mixes them, each with its bias correction.
-std::vector<double> muon_mixing(double beta, std::int64_t step) {
-  const auto correction = [&](std::int64_t t) { return 1 - std::pow(beta, static_cast<double>(t)); };
-  return {beta / correction(step + 1), (1 - beta) / correction(step)};
-}
-
 // Adds what a pass counted, [layers, E + 1].
 void add_load(const Array& counted, ExpertLoad& sum) {
   const std::int64_t layers = counted.view.size(0);
@@ -136,179 +138,159 @@ double ExpertLoad::max_over_mean(std::int64_t layer) const {
   return sum == 0 ? 0 : *std::max_element(first, first + experts) * static_cast<double>(experts) / sum;
 }
 
-Trainer::Trainer(StepPrograms programs, const config::Settings& settings, run::Workers& workers)
+Trainer::Trainer(StepProgram program, const config::Settings& settings, run::Workers& workers)
     : settings_(settings),
       workers_(workers),
       pool_(run::Pool::create()),
-      executor_(workers, pool_, programs.mesh),
-      programs_(std::move(programs)),
-      order_(context_order(settings, programs_.mesh)),
-      guards_parameters_(settings.text("non_finite_policy") == "skip_step" || settings.boolean("abort_on_nan_loss") ||
-                         settings.boolean("abort_on_inf_loss")) {
-  for (const graph::Node& node : programs_.update.nodes) {
-    if (graph::is_root(node)) specs_[node.path] = programs_.update.value(node.results.front()).spec;
+      executor_(workers, pool_, program.mesh),
+      program_(std::move(program)),
+      order_(context_order(settings, program_.mesh)) {
+  for (const graph::Node& node : program_.graph.nodes) {
+    if (graph::is_root(node)) specs_[node.path] = program_.graph.value(node.results.front()).spec;
   }
   for (const Trained& trained : parameters()) set_parameter(trained.path, zeros(*pool_, trained.shape, trained.dtype));
 }
 
-Placed Trainer::place(const std::string& path, const Array& value) {
-  return run::place(value, specs_.at(path), executor_.mesh(), *pool_);
+const Placed& Trainer::state(const std::string& name) const {
+  const auto found = state_.find(name);
+  if (found == state_.end()) refuse("the model has no such parameter", name);
+  if (!found->second) {
+    fail("the parameters and moments are lost: the step that was changing them did not end", name,
+         "set every parameter again, or start anew");
+  }
+  return found->second;
 }
 
 void Trainer::set_parameter(const std::string& path, Array value) {
-  for (const Trained& trained : programs_.parameters) {
-    if (trained.path != path) continue;
-    if (trained.shape != value.view.shape) {
-      refuse(fmt::format("shape {}, {} was expected", to_string(value.view.shape), to_string(trained.shape)), path);
-    }
-    if (trained.dtype != value.view.dtype) {
-      refuse(fmt::format("values of {}, {} was expected", name_of(value.view.dtype), name_of(trained.dtype)), path);
-    }
-    State& state = state_[path];
-    state.parameter = place(path, value);
-    state.moments.clear();
-    const auto add_moment = [&](const char* name, DType dtype) {
-      state.moments.push_back(place(name + path, zeros(*pool_, trained.shape, dtype)));
-    };
-    if (trained.moments > 0) add_moment("mu/", trained.mu_dtype);
-    if (trained.moments > 1) add_moment("nu/", trained.dtype);
-    return;
+  const auto trained = std::find_if(parameters().begin(), parameters().end(), [&](const Trained& t) { return t.path == path; });
+  if (trained == parameters().end()) refuse("the model has no such parameter", path);
+  if (trained->shape != value.view.shape) {
+    refuse(fmt::format("shape {}, {} was expected", to_string(value.view.shape), to_string(trained->shape)), path);
   }
-  refuse("the model has no such parameter", path);
+  if (trained->dtype != value.view.dtype) {
+    refuse(fmt::format("values of {}, {} was expected", name_of(value.view.dtype), name_of(trained->dtype)), path);
+  }
+  const auto put = [&](const std::string& name, const Array& whole) {
+    state_[name] = run::place(whole, specs_.at(name), executor_.mesh(), *pool_);
+  };
+  put(path, value);
+  if (trained->moments > 0) put(trained->mu(), zeros(*pool_, trained->shape, trained->mu_dtype));
+  if (trained->moments > 1) put(trained->nu(), zeros(*pool_, trained->shape, trained->dtype));
 }
 
-// The layers' keys in a step, [layers, 2].
-Placed Trainer::draw_keys(const graph::Value& value, std::int64_t step) {
+Placed Trainer::number(const std::string& name, const graph::Value& value, std::int64_t step) {
+  if (name == update_inputs::learning_rate) return everywhere(floats(*pool_, {learning_rate(settings_, step)}, {}));
+  if (name == update_inputs::step) return everywhere(floats(*pool_, {static_cast<double>(step + 1)}, {}));
+  assert(name == models::inputs::draw_keys && "a number that nobody knows");
   const std::int64_t seed = settings_.integer("init_weights_seed");
-  return run::place(integers(*pool_, models::draw_keys(seed, step, value.shape[0]), value.shape), value.spec, executor_.mesh(), *pool_);
+  return everywhere(integers(*pool_, models::draw_keys(seed, step, value.shape[0]), value.shape));
 }
 
-Array Trainer::rows_of(const Batch& batch, const std::string& name) {
-  if (name != models::inputs::numbers) return batch.at(name);
-  const Shape& shape = batch.at(models::inputs::tokens).view.shape;
-  return integers(*pool_, models::token_numbers(shape[0], shape[1]), shape);
-}
-
-std::vector<Placed> Trainer::run_microbatch(const Batch& batch, const Microbatch& of, const run::Observers& observers) {
-  std::vector<Placed> feeds;
-  for (const graph::Node& node : programs_.gradients.nodes) {
-    if (node.op == graph::Op::input) {
-      const graph::Value& value = programs_.gradients.value(node.results.front());
-      if (node.path == models::inputs::draw_keys) {
-        feeds.push_back(draw_keys(value, of.step));
-        continue;
-      }
-      const Array rows = checked_feed(microbatch(rows_of(batch, node.path), of.index, of.count, *pool_), value, node.path);
-      const Array ordered = order_.empty() ? rows : reordered(rows, order_, *pool_);
-      feeds.push_back(run::place(ordered, value.spec, executor_.mesh(), *pool_));
-    }
-    if (node.op == graph::Op::parameter) feeds.push_back(state_.at(node.path).parameter);
+Placed Trainer::rows(const Batch& batch, const std::string& name, const graph::Value& value) {
+  Array all;
+  if (name == models::inputs::numbers) {
+    const Shape& shape = batch.at(models::inputs::tokens).view.shape;
+    all = integers(*pool_, models::token_numbers(shape[0], shape[1]), shape);
+  } else {
+    all = batch.at(name);
   }
-  return executor_.run(programs_.gradients, std::move(feeds), observers);
+  all = dealt(checked(std::move(all), value, name), program_.microbatches, *pool_);
+  if (!order_.empty()) all = reordered(all, order_, *pool_);
+  return run::place(reshaped(all, value.shape), value.spec, executor_.mesh(), *pool_);
 }
 
-Array Trainer::logits(const Gradients& gradients) const {
-  const Array made = whole(gradients.logits);
-  if (order_.empty()) return made;
+// State comes last: what is refused of a batch is refused before any is taken.
+std::vector<Placed> Trainer::feeds(const Batch& batch, std::int64_t step, const Take& take) {
+  std::vector<Placed> all;
+  std::vector<std::pair<std::size_t, std::string>> states;
+  for (const graph::Node& node : program_.graph.nodes) {
+    if (!graph::is_root(node)) continue;
+    const graph::Value& value = program_.graph.value(node.results.front());
+    Placed& feed = all.emplace_back();
+    if (graph::is_input(node, graph::InputOf::Kind::batch)) {
+      feed = rows(batch, node.path, value);
+    } else if (graph::is_input(node, graph::InputOf::Kind::number)) {
+      feed = number(node.path, value, step);
+    } else {
+      state(node.path);
+      states.emplace_back(all.size() - 1, node.path);
+    }
+  }
+  for (const auto& [place, name] : states) all[place] = take(name);
+  return all;
+}
+
+StepResults Trainer::run_step(const Batch& batch) {
+  std::vector<Placed> all =
+      feeds(batch, steps_done_, [&](const std::string& name) { return std::exchange(state_.at(name), {}); });
+  std::vector<double> sent;
+  std::vector<Placed> made = executor_.run(program_.graph, std::move(all), {nullptr, &sent});
+  Results by_name;
+  for (std::size_t i = 0; i < made.size(); ++i) by_name[program_.graph.result_names[i]] = std::move(made[i]);
+  for (auto& [name, value] : state_) value = by_name.at(name);
+  StepResults results = read(by_name);
+  results.metrics.load.sent = std::move(sent);
+  ++steps_done_;
+  return results;
+}
+
+StepResults Trainer::read(const Results& made) const {
+  const auto result = [&](const std::string& name) {
+    const auto found = made.find(name);
+    return found == made.end() ? Placed{} : found->second;
+  };
+  StepResults results;
+  StepMetrics& metrics = results.metrics;
+  metrics.step = steps_done_;
+  metrics.learning_rate = learning_rate(settings_, steps_done_);
+  metrics.loss = scalar(result(step_results::loss));
+  metrics.lm_loss = scalar(result(step_results::lm_loss));
+  metrics.total_weights = scalar(result(step_results::positions));
+  metrics.raw_grad_norm = scalar(result(update_results::raw_grad_norm));
+  metrics.grad_norm = scalar(result(update_results::grad_norm));
+  metrics.param_norm = scalar(result(update_results::param_norm));
+  metrics.is_left_out = scalar(result(update_results::applied)) == 0;
+  if (const Placed balance = result(step_results::balance_loss)) metrics.balance_loss = scalar(balance);
+  if (const Placed load = result(step_results::expert_load)) {
+    results.loads = along_first(whole(load));
+    for (const Array& of_microbatch : results.loads) add_load(of_microbatch, metrics.load);
+  }
+  results.logits = result(step_results::logits);
+  if (const Placed factor = result(step_results::gradient_factor)) {
+    results.gradient_factor = scalar(factor);
+    for (const Trained& trained : parameters()) results.gradients.push_back(result(step_results::gradient(trained.path)));
+  }
+  return results;
+}
+
+Array Trainer::logits(const StepResults& results) const {
+  const Array made = whole(results.logits);
+  const Shape& shape = made.view.shape;
+  const Array rows = reshaped(made, {shape[0] * shape[1], shape[2], shape[3]});
+  // Microbatches took every other row: to put them back is to deal their rows out once more.
+  const Array in_order = dealt(rows, shape[1], *pool_);
+  if (order_.empty()) return in_order;
   std::vector<std::int64_t> back(order_.size());
   for (std::size_t place = 0; place < back.size(); ++place) {
     back[static_cast<std::size_t>(order_[place])] = static_cast<std::int64_t>(place);
   }
-  return reordered(made, back, *pool_);
-}
-
-Trainer::Gradients Trainer::gradients(const Batch& batch) {
-  const std::int64_t count = settings_.integer("gradient_accumulation_steps");
-  Gradients sum;
-  double entropy = 0;
-  for (std::int64_t index = 0; index < count; ++index) {
-    std::vector<Placed> made = run_microbatch(batch, {steps_done_, index, count}, {nullptr, &sum.metrics.load.sent});
-    const auto result = [&](const char* name) {
-      const int at = find_result(programs_.gradients, name);
-      return at < 0 ? Placed{} : made[static_cast<std::size_t>(at)];
-    };
-    namespace results = models::results;
-    entropy += scalar(result(results::entropy_sum));
-    sum.metrics.total_weights += scalar(result(results::positions));
-    if (const Placed balance = result(results::balance_loss)) sum.metrics.balance_loss += scalar(balance);
-    sum.logits = result(results::logits);
-    if (const Placed load = result(results::expert_load)) {
-      sum.loads.push_back(whole(load));
-      add_load(sum.loads.back(), sum.metrics.load);
-    }
-    made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(programs_.model_results));
-    if (index == 0) {
-      sum.gradients = std::move(made);
-      if (count > 1) {
-        for (Placed& gradient : sum.gradients) {
-          for (Array& shard : gradient.shards) shard = copy_of(shard, *pool_);
-        }
-      }
-    } else {
-      for (std::size_t i = 0; i < made.size(); ++i) add_into(sum.gradients[i], made[i]);
-    }
-  }
-  // The reported loss adds the mean of the microbatches' balance losses, the metric is their sum.
-  sum.metrics.lm_loss = entropy / (sum.metrics.total_weights + 1e-8);
-  sum.metrics.loss = sum.metrics.lm_loss + sum.metrics.balance_loss / static_cast<double>(count);
-  return sum;
+  return reordered(in_order, back, *pool_);
 }
 
 std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
   std::string found;
-  for (const Trained& trained : programs_.parameters) {
-    if (found.empty() && !is_finite(state_.at(trained.path).parameter)) found = "the parameter " + trained.path;
+  for (const Trained& trained : parameters()) {
+    if (found.empty() && !is_finite(state(trained.path))) found = "the parameter " + trained.path;
   }
+  if (!found.empty()) return found;
   const auto watch = [&](const graph::Node& node, const std::vector<Placed>& made) {
     for (const Placed& value : made) {
       if (found.empty() && !is_finite(value)) found = fmt::format("made by {} at {}", name_of(node.op), node.path);
     }
   };
-  const std::int64_t count = settings_.integer("gradient_accumulation_steps");
-  for (std::int64_t index = 0; index < count && found.empty(); ++index) run_microbatch(batch, {step, index, count}, {watch});
+  std::vector<Placed> all = feeds(batch, step, [&](const std::string& name) { return state(name); });
+  executor_.run(program_.graph, std::move(all), {watch});
   return found.empty() ? "not found when the step is run again" : found;
-}
-
-StepMetrics Trainer::step(const Batch& batch) {
-  Gradients made = gradients(batch);
-  made.logits = {};
-  return update(made);
-}
-
-StepMetrics Trainer::update(const Gradients& gradients) {
-  StepMetrics metrics = gradients.metrics;
-  metrics.step = steps_done_;
-  metrics.learning_rate = learning_rate(settings_, steps_done_);
-  const std::int64_t count = settings_.integer("gradient_accumulation_steps");
-  const double factor = count > 1 ? 1 / gradients.metrics.total_weights : 1;
-  std::vector<Placed> feeds{
-      everywhere(floats(*pool_, {metrics.learning_rate, static_cast<double>(steps_done_ + 1)}, {2})),
-      everywhere(floats(*pool_, {factor}, {})),
-      everywhere(floats(*pool_, muon_mixing(settings_.real("muon_beta"), steps_done_ + 1), {2}))};
-  for (std::size_t i = 0; i < programs_.parameters.size(); ++i) {
-    const State& state = state_.at(programs_.parameters[i].path);
-    feeds.push_back(state.parameter);
-    feeds.push_back(gradients.gradients[i]);
-    feeds.insert(feeds.end(), state.moments.begin(), state.moments.end());
-  }
-  const std::vector<Placed> made = executor_.run(programs_.update, std::move(feeds));
-  metrics.raw_grad_norm = std::sqrt(scalar(made[0]));
-  metrics.grad_norm = std::sqrt(scalar(made[1]));
-  metrics.param_norm = std::sqrt(scalar(made[2]));
-  ++steps_done_;
-  const bool is_finite = std::isfinite(metrics.loss) && std::isfinite(metrics.raw_grad_norm);
-  metrics.is_left_out = !is_finite && guards_parameters_;
-  if (metrics.is_left_out) return metrics;
-  std::size_t next = 3;
-  for (const Trained& trained : programs_.parameters) {
-    State& state = state_.at(trained.path);
-    state.parameter = made[next++];
-    for (Placed& moment : state.moments) moment = made[next++];
-  }
-  if (settings_.real("routed_bias_update_rate") > 0) {
-    balance_biases(gradients.loads);
-  }
-  return metrics;
 }
 
 void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, run::Workers& workers) {
@@ -320,47 +302,6 @@ void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, 
     const graph::Value& value = model.value(node.results.front());
     const auto& of = std::get<graph::ParameterOf>(node.attributes);
     trainer.set_parameter(node.path, initial_value(node.path, value.shape, value.dtype, of.initializer, seed, trainer.pool(), workers));
-  }
-}
-
-namespace {
-
-// By how much each expert's bias of a layer moves: the rate towards the mean load, once for every microbatch, as in MaxText.
-std::vector<float> bias_steps(const std::vector<Array>& loads, std::int64_t layer, float rate) {
-  const std::int64_t experts = loads.front().view.shape.back() - 1;  // the last number is that of dropped choices
-  std::vector<float> steps(static_cast<std::size_t>(experts), 0);
-  for (const Array& of_microbatch : loads) {
-    const float* row = of_microbatch.as<float>() + layer * (experts + 1);
-    const float mean = std::accumulate(row, row + experts, 0.0f) / static_cast<float>(experts);
-    for (std::int64_t e = 0; e < experts; ++e) {
-      steps[static_cast<std::size_t>(e)] += row[e] < mean ? rate : row[e] > mean ? -rate : 0;
-    }
-  }
-  return steps;
-}
-
-}  // namespace
-
-// The step is rounded to the bias's type before it is added, as in MaxText.
-void Trainer::balance_biases(const std::vector<Array>& loads) {
-  if (loads.empty()) return;
-  const auto rate = static_cast<float>(settings_.real("routed_bias_update_rate"));
-  std::int64_t layer = 0;
-  for (const Trained& trained : programs_.parameters) {
-    if (trained.role != graph::Role::router_bias) continue;
-    State& state = state_.at(trained.path);
-    const Array bias = copy_of(whole(state.parameter), *pool_);
-    run::cpu::for_floating(trained.dtype, [&]<typename T>() {
-      const std::int64_t layers = bias.view.count() / (loads.front().view.shape.back() - 1);
-      for (std::int64_t l = 0; l < layers; ++l, ++layer) {
-        T* of_layer = bias.as<T>() + l;
-        for (const float step : bias_steps(loads, layer, rate)) {
-          *of_layer = run::cpu::store<T>(run::cpu::load(*of_layer) + run::cpu::load(run::cpu::store<T>(step)));
-          of_layer += layers;
-        }
-      }
-    });
-    state.parameter = place(trained.path, bias);
   }
 }
 

@@ -5,12 +5,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/settings.h"
 #include "graph/graph.h"
 #include "run/executor.h"
-#include "train/programs.h"
+#include "train/program.h"
 
 namespace moesh::train {
 
@@ -43,24 +44,30 @@ struct StepMetrics {
   bool is_left_out = false;  // the loss or a gradient is not finite: parameters stayed as they were
 };
 
+// What a step gives beside the new parameters and moments.
+struct StepResults {
+  StepMetrics metrics;
+  std::vector<run::Array> loads;  // of each microbatch, [MoE layers, E + 1], see models::results
+  // Where the program keeps them. Of all microbatches, [microbatches, rows, length, V], in the order that context parallelism has
+  // its positions; and before they are multiplied with the factor, that of clipping not included.
+  run::Placed logits;
+  std::vector<run::Placed> gradients;  // in the order of parameters()
+  double gradient_factor = 1;
+};
+
 class Trainer {
  public:
-  Trainer(StepPrograms programs, const config::Settings& settings, run::Workers& workers);
+  Trainer(StepProgram program, const config::Settings& settings, run::Workers& workers);
 
-  const std::vector<Trained>& parameters() const { return programs_.parameters; }
-  run::Array parameter(const std::string& path) const { return whole(state_.at(path).parameter); }
+  const std::vector<Trained>& parameters() const { return program_.parameters; }
+  run::Array parameter(const std::string& path) const { return whole(state(path)); }
+  run::Array moment(const std::string& name) const { return whole(state(name)); }
   void set_parameter(const std::string& path, run::Array value);  // refuses another shape; clears its moments
 
-  struct Gradients {
-    StepMetrics metrics;
-    run::Placed logits;  // of the last microbatch, in the order that context parallelism has its positions
-    std::vector<run::Array> loads;       // of each microbatch, [MoE layers, E + 1], see models::results
-    std::vector<run::Placed> gradients;  // in the order of parameters(), before clipping
-  };
-  Gradients gradients(const Batch& batch);
-  run::Array logits(const Gradients& gradients) const;  // whole, in the batch's order
-  StepMetrics update(const Gradients& gradients);
-  StepMetrics step(const Batch& batch);
+  // A step that fails on the way takes parameters and moments with it: nothing that is half updated is used.
+  StepResults run_step(const Batch& batch);
+  StepMetrics step(const Batch& batch) { return run_step(batch).metrics; }
+  run::Array logits(const StepResults& results) const;  // whole, in the batch's order
   // Where the first value that is not finite is made in a step that was done on this batch, for a message.
   std::string first_not_finite(const Batch& batch, std::int64_t step);
   std::int64_t steps_done() const { return steps_done_; }
@@ -69,30 +76,23 @@ class Trainer {
   run::Array whole(const run::Placed& value) const { return run::gathered(value, executor_.mesh(), *pool_, workers_); }
 
  private:
-  struct State {
-    run::Placed parameter;
-    std::vector<run::Placed> moments;
-  };
-  run::Placed place(const std::string& path, const run::Array& value);  // as the update takes it
-  struct Microbatch {
-    std::int64_t step = 0;
-    std::int64_t index = 0;
-    std::int64_t count = 1;  // of a step
-  };
-  void balance_biases(const std::vector<run::Array>& loads);
-  run::Placed draw_keys(const graph::Value& value, std::int64_t step);
-  run::Array rows_of(const Batch& batch, const std::string& name);
-  std::vector<run::Placed> run_microbatch(const Batch& batch, const Microbatch& of, const run::Observers& observers);
+  const run::Placed& state(const std::string& name) const;
+  run::Placed number(const std::string& name, const graph::Value& value, std::int64_t step);
+  run::Placed rows(const Batch& batch, const std::string& name, const graph::Value& value);
+  using Take = std::function<run::Placed(const std::string& state)>;
+  // Of a step, in the graph's order.
+  std::vector<run::Placed> feeds(const Batch& batch, std::int64_t step, const Take& take);
+  using Results = std::map<std::string_view, run::Placed>;
+  StepResults read(const Results& made) const;
 
   config::Settings settings_;
   run::Workers& workers_;
   std::shared_ptr<run::Pool> pool_;
   run::Executor executor_;
-  StepPrograms programs_;
-  std::map<std::string, sharding::Spec> specs_;  // of the update's inputs
+  StepProgram program_;
   std::vector<std::int64_t> order_;  // of the positions of a row; empty: as they come
-  bool guards_parameters_;  // from updates that are not finite
-  std::map<std::string, State> state_;
+  std::map<std::string, sharding::Spec> specs_;  // of the graph's inputs
+  std::map<std::string, run::Placed> state_;     // parameters and moments
   std::int64_t steps_done_ = 0;
 };
 

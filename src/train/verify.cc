@@ -147,18 +147,24 @@ Findings not_kept(const ReferenceRun& run) {
   return findings;
 }
 
-void compare_logits(const ReferenceRun& run, const Trainer& trainer, const Trainer::Gradients& made, double tolerance,
-                    Findings& findings) {
+void compare_logits(const ReferenceRun& run, const Array& made, double tolerance, Findings& findings) {
   const StoredTensor& recorded = run.expect.at("logits");
-  if (made.logits.shape != recorded.shape) {
-    findings.unheld.push_back({"logits", fmt::format("{} were recorded, {} are made", to_string(recorded.shape), to_string(made.logits.shape))});
+  if (made.view.shape != recorded.shape) {
+    findings.unheld.push_back({"logits", fmt::format("{} were recorded, {} are made", to_string(recorded.shape), to_string(made.view.shape))});
     return;
   }
   Worst logits("logits", tolerance);
-  const std::vector<double> mine = values_of(trainer.logits(made));
+  const std::vector<double> mine = values_of(made);
   const std::vector<double> theirs = recorded.values();
-  logits.see(relative_distance(mine, theirs), furthest_token(mine, theirs, made.logits.shape));
+  logits.see(relative_distance(mine, theirs), furthest_token(mine, theirs, made.view.shape));
   findings.verdicts.push_back(logits.verdict());
+}
+
+// As the loss of the whole batch has it.
+Array gradient_of(const Trainer& trainer, const StepResults& made, std::size_t index, run::Pool& pool) {
+  const Array scaled = copy_of(trainer.whole(made.gradients[index]), pool);
+  for (std::int64_t i = 0; i < scaled.view.count(); ++i) scaled.as<float>()[i] *= static_cast<float>(made.gradient_factor);
+  return scaled;
 }
 
 }  // namespace
@@ -166,7 +172,8 @@ void compare_logits(const ReferenceRun& run, const Trainer& trainer, const Train
 Findings verify(const ReferenceRun& run, const Subject& subject, run::Workers& workers) {
   const config::Settings& settings = subject.settings;
   const Tolerances tolerances = tolerances_of(settings);
-  Trainer trainer(step_programs(subject.model, settings, subject.where), settings, workers);
+  const Keep keep{run.kept.contains("logits"), run.kept.contains("grad")};
+  Trainer trainer(step_program(subject.model, settings, subject.where, keep), settings, workers);
   for (const Trained& trained : trainer.parameters()) {
     trainer.set_parameter(trained.path, array_of(run.parameters.at(dotted(trained.path)), trained.dtype, trainer.pool()));
   }
@@ -179,23 +186,17 @@ Findings verify(const ReferenceRun& run, const Subject& subject, run::Workers& w
   std::vector<Verdict>& verdicts = findings.verdicts;
   Progress progress(run.name + ", step", static_cast<std::int64_t>(run.curve.size()));
   for (const RecordedStep& recorded : run.curve) {
-    const Trainer::Gradients made = trainer.gradients(batch);
-    loss.see(relative(made.metrics.loss, recorded.loss), fmt::format("step {}", recorded.step));
-    if (recorded.step == 0 && run.kept.contains("logits")) compare_logits(run, trainer, made, tolerances.logits, findings);
-    if (recorded.step == 0 && run.kept.contains("grad")) {
-      const std::int64_t steps = settings.integer("gradient_accumulation_steps");
-      const double factor = steps > 1 ? 1 / made.metrics.total_weights : 1;
-      verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, run.expect, "grad.", [&](std::size_t i) {
-        Array scaled = copy_of(trainer.whole(made.gradients[i]), trainer.pool());
-        for (std::int64_t k = 0; k < scaled.view.count(); ++k) scaled.as<float>()[k] *= static_cast<float>(factor);
-        return scaled;
-      }));
-    }
-    const StepMetrics updated = trainer.update(made);
+    const StepResults made = trainer.run_step(batch);
     const std::string step = fmt::format("step {}", recorded.step);
+    loss.see(relative(made.metrics.loss, recorded.loss), step);
+    if (recorded.step == 0 && keep.logits) compare_logits(run, trainer.logits(made), tolerances.logits, findings);
+    if (recorded.step == 0 && keep.gradients) {
+      verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, run.expect, "grad.",
+                                     [&](std::size_t i) { return gradient_of(trainer, made, i, trainer.pool()); }));
+    }
     balance.see(relative(made.metrics.balance_loss, recorded.balance_loss), step);
-    norms.see(relative(updated.raw_grad_norm, recorded.raw_grad_norm), step);
-    sizes.see(relative(updated.param_norm, recorded.param_norm), step);
+    norms.see(relative(made.metrics.raw_grad_norm, recorded.raw_grad_norm), step);
+    sizes.see(relative(made.metrics.param_norm, recorded.param_norm), step);
     const std::string kind = fmt::format("step{}", trainer.steps_done());
     if (run.kept.contains(kind)) {
       verdicts.push_back(compare_all(fmt::format("parameters after {}", counted(trainer.steps_done(), "step")), tolerances.parameters,
@@ -216,8 +217,9 @@ double distance(const Array& a, const Array& b) { return relative_distance(value
 
 std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, run::Workers& workers) {
   const Tolerances tolerances = tolerances_of(layout.settings);
-  Trainer expected(step_programs(one_device.model, one_device.settings, one_device.where), one_device.settings, workers);
-  Trainer made(step_programs(layout.model, layout.settings, layout.where), layout.settings, workers);
+  const Keep keep{true, true};
+  Trainer expected(step_program(one_device.model, one_device.settings, one_device.where, keep), one_device.settings, workers);
+  Trainer made(step_program(layout.model, layout.settings, layout.where, keep), layout.settings, workers);
   const std::int64_t seed = layout.settings.integer("init_weights_seed");
   initialize(expected, one_device.model, seed, workers);
   initialize(made, layout.model, seed, workers);
@@ -235,8 +237,8 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
     const Batch batch = make_batch(*source, step, sizes.rows_to_load, sizes.rows_to_train,
                                    layout.settings.integer("max_target_length"), layout.settings.integer("vocab_size"),
                                    made.pool());
-    const Trainer::Gradients a = expected.gradients(batch);
-    const Trainer::Gradients b = made.gradients(batch);
+    const StepResults a = expected.run_step(batch);
+    const StepResults b = made.run_step(batch);
     loss.see(relative(b.metrics.loss, a.metrics.loss), where);
     balance.see(relative(b.metrics.balance_loss, a.metrics.balance_loss), where);
     if (step == 0) {
@@ -245,8 +247,6 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
         gradients.see(distance(made.whole(b.gradients[i]), expected.whole(a.gradients[i])), made.parameters()[i].path);
       }
     }
-    expected.update(a);
-    made.update(b);
     progress.advance(step + 1);
   }
   for (const Trained& trained : made.parameters()) {

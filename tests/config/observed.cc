@@ -14,7 +14,7 @@
 #include "tests/train/trainer_support.h"
 #include "train/context_order.h"
 #include "train/data.h"
-#include "train/programs.h"
+#include "train/program.h"
 
 namespace moesh::test {
 namespace {
@@ -72,9 +72,8 @@ std::string observed_plan(const std::string& request) {
   const session::Session session = test::session(request);
   std::string text = session::headline(session) + sharding::to_json(session.layout) + graph::to_text(session.graph);
   if (config::has_pipeline(session.loaded.settings)) return text;
-  const train::StepPrograms programs =
-      train::step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
-  return text + graph::to_text(programs.gradients) + graph::to_text(programs.update);
+  return text + graph::to_text(
+                    train::step_program(session.graph, session.loaded.settings, {session.layout, session.target}).graph);
 }
 
 std::string observed_data(const std::string& request) {
@@ -87,12 +86,10 @@ std::string observed_data(const std::string& request) {
 }
 
 std::string observed_numbers(const std::string& request) {
-  Training training(request + " dataset_type=synthetic", 1);
+  Training training(request + " dataset_type=synthetic", 1, test::kKeepAll);
   const train::Batch batch = training.batch();
   std::string bits;
-  const train::Trainer::Gradients gradients = training.trainer.gradients(batch);
-  append_bits(training.trainer.logits(gradients), bits);
-  training.trainer.update(gradients);
+  append_bits(training.trainer.logits(training.trainer.run_step(batch)), bits);
   training.trainer.step(batch);
   for (const std::string& path : training.paths()) append_bits(training.trainer.parameter(path), bits);
   return bits;

@@ -18,6 +18,12 @@ GradientCase unary_case(Unary function, double low, double high, double a = 0, d
           [=](Builder&, const Tensors& in) { return Tensors{unary(function, in[0], a, b)}; }};
 }
 
+// Whose slope is zero wherever it has one.
+GradientCase flat(GradientCase of) {
+  of.flat = {0};
+  return of;
+}
+
 GradientCase binary_case(Binary function) {
   return {Op::binary,
           std::string(name_of(function)),
@@ -72,8 +78,10 @@ GradientCases elementwise_cases() {
       unary_case(Unary::scale, -1, 1, -2.5),
       unary_case(Unary::offset, -1, 1, 3),
       unary_case(Unary::clamp, -2, 2, -1, 0.5),
+      unary_case(Unary::sqrt, 0.2, 3),
       unary_case(Unary::rsqrt, 0.2, 3),
       unary_case(Unary::minimum, -1, 1, 0.25),
+      flat(unary_case(Unary::finite, -1, 1)),
       binary_case(Binary::add),
       binary_case(Binary::subtract),
       binary_case(Binary::multiply),

@@ -7,7 +7,7 @@
 
 #include "graph/print.h"
 #include "tests/support.h"
-#include "train/programs.h"
+#include "train/program.h"
 
 namespace moesh::graph {
 namespace {
@@ -25,12 +25,10 @@ TEST_P(Printed, GraphsAreReadBack) {
       test::session(std::string("override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-16 ") + GetParam());
   const std::string model = to_text(session.graph);
   EXPECT_EQ(again(model), model);
-  const train::StepPrograms step =
-      train::step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
-  for (const Graph* graph : {&step.gradients, &step.update}) {
-    const std::string text = to_text(*graph, &step.mesh);
-    EXPECT_EQ(again(text), text);
-  }
+  const train::StepProgram step =
+      train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
+  const std::string text = to_text(step.graph, &step.mesh);
+  EXPECT_EQ(again(text), text);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -40,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "model_name=mixtral-8x7b ici_expert_parallelism=4 ici_fsdp_parallelism=2 sparse_matmul=false "
                       "capacity_factor=1.25 opt_type=muon",
                       "model_name=deepseek3-tiny first_num_dense_layers=1 ici_expert_parallelism=4 ici_fsdp_parallelism=2 "
-                      "use_ring_of_experts=true num_moe_token_chunks=2",
+                      "use_ring_of_experts=true num_moe_token_chunks=2 gradient_accumulation_steps=2",
                       "model_name=gpt-oss-20b ici_expert_parallelism=4 ici_fsdp_parallelism=2 ragged_buffer_factor=2",
                       "model_name=qwen3-30b-a3b ici_expert_parallelism=4 ici_fsdp_parallelism=2 opt_type=sgd remat_policy=minimal"));
 
@@ -95,7 +93,7 @@ TEST(Parse, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(refusal(x + "%1: float16[4, 8] = cast %0  # y\nreturn %1\n"),
             "line 2 of the graph: a type was expected, not 'float16[4, 8] = cast %0  # y'");
   EXPECT_EQ(refusal(x + "%1: float32[4, 8] = unary %0 function=sine  # y\nreturn %1\n"),
-            "line 2 of the graph: one of silu, sigmoid, gelu, relu, identity, scale, offset, clamp, rsqrt, minimum was expected, "
+            "line 2 of the graph: one of silu, sigmoid, gelu, relu, identity, scale, offset, clamp, sqrt, rsqrt, minimum, finite was expected, "
             "not 'sine  # y'");
   EXPECT_EQ(refusal(x + "%1: float32[4, 8] = unary %0 function=silu phase sideways  # y\nreturn %1\n"),
             "line 2 of the graph: one of forward, backward, update was expected, not 'sideways  # y'");

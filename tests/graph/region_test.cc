@@ -91,7 +91,7 @@ std::vector<Numbers> shared_and_own_uses(std::int64_t devices, bool shared_first
   const Graph graph = without_dead_nodes(builder.take());
   if (devices == 1) return test::run_graph(graph, feeds);
 
-  const partition::PartitionRequest request{mesh, mesh::find_topology(fmt::format("cpu-{}", devices), 1), {}, false, false};
+  const partition::PartitionRequest request{mesh, mesh::find_topology(fmt::format("cpu-{}", devices), 1), {}};
   const Graph program = partition::partition(graph, {whole, columns, columns, whole}, {std::nullopt, std::nullopt}, request).graph;
   run::Workers workers(1);
   const auto pool = run::Pool::create();

@@ -10,7 +10,7 @@
 #include "partition/price.h"
 #include "tests/paths.h"
 #include "tests/support.h"
-#include "train/programs.h"
+#include "train/program.h"
 
 namespace moesh::partition {
 namespace {
@@ -45,17 +45,15 @@ session::Session session_of(const Json& config) {
 
 Totals ours(const session::Session& session) {
   const auto& settings = session.loaded.settings;
-  const train::StepPrograms step = train::step_programs(session.graph, settings, {session.layout, session.target});
+  const train::StepProgram step = train::step_program(session.graph, settings, {session.layout, session.target});
   Totals totals;
-  for (const graph::Graph* graph : {&step.gradients, &step.update}) {
-    for (const Collective& collective : collectives_of(*graph, session.mesh)) {
-      std::vector<std::string> axes;
-      for (const sharding::AxisIndex axis : collective.axes) axes.push_back(session.mesh.axis(axis).name);
-      std::sort(axes.begin(), axes.end());
-      Total& total = totals[std::string(name_of(collective.kind)) + " " + join(axes, "+")];
-      total.runs += collective.runs;
-      total.bytes += collective.total_wire_bytes();
-    }
+  for (const Collective& collective : collectives_of(step.graph, session.mesh)) {
+    std::vector<std::string> axes;
+    for (const sharding::AxisIndex axis : collective.axes) axes.push_back(session.mesh.axis(axis).name);
+    std::sort(axes.begin(), axes.end());
+    Total& total = totals[std::string(name_of(collective.kind)) + " " + join(axes, "+")];
+    total.runs += collective.runs;
+    total.bytes += collective.total_wire_bytes();
   }
   return totals;
 }

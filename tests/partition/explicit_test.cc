@@ -7,7 +7,7 @@
 #include "partition/partition.h"
 #include "tests/paths.h"
 #include "tests/support.h"
-#include "train/programs.h"
+#include "train/program.h"
 #include "train/reference_run.h"
 
 namespace moesh::partition {
@@ -33,7 +33,7 @@ std::string message(const Spec& x_spec, const Spec& w_spec, Build build) {
   const Tensor w = builder.parameter("w", {8, 8}, DType::float32, {{"", ""}, {}});
   builder.mark_result(build(builder, x, w));
   const graph::Graph graph = builder.take();
-  const PartitionRequest request{two_axes(), mesh::find_topology("cpu-4", 1), kRules, true, false};
+  const PartitionRequest request{two_axes(), mesh::find_topology("cpu-4", 1), kRules, true};
   return message_of([&] { partition(graph, {x_spec, w_spec}, {std::nullopt}, request); });
 }
 
@@ -82,10 +82,10 @@ TEST(Explicit, ParametersAreGatheredWhereActivationsUseTheirAxes) {
             "no error");
 }
 
-train::StepPrograms step_of(const std::vector<std::string>& request) {
+train::StepProgram step_of(const std::vector<std::string>& request) {
   const session::Session session = session::open(request);
   const auto& settings = session.loaded.settings;
-  return train::step_programs(session.graph, settings, {session.layout, session.target});
+  return train::step_program(session.graph, settings, {session.layout, session.target});
 }
 
 TEST(Explicit, AcceptsTheRuleSets) {
@@ -132,7 +132,7 @@ std::string message_about(const std::function<Tensor(Tensor x, Tensor counts)>& 
   const Tensor counts = builder.input("counts", {8}, DType::int32, {""});
   builder.mark_result(op(x, counts));
   const graph::Graph graph = builder.take();
-  const PartitionRequest request{two_axes(), mesh::find_topology("cpu-4", 1), kRules, false, false};
+  const PartitionRequest request{two_axes(), mesh::find_topology("cpu-4", 1), kRules};
   return message_of([&] { partition(graph, {{{{}, {}}, {}}, {{{}}, {}}}, {std::nullopt}, request); });
 }
 

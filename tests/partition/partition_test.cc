@@ -225,12 +225,21 @@ double difference(const Array& a, const Array& b) {
   return worst;
 }
 
+// As those of a step are: from somewhere on they are of the update, and so free.
+void free_last_nodes(Draw& draw, graph::Graph& graph) {
+  const auto count = static_cast<int>(graph.nodes.size());
+  for (auto i = static_cast<std::size_t>(draw.below(2) == 0 ? 0 : draw.below(2 * count)); i < graph.nodes.size(); ++i) {
+    graph.nodes[i].phase = graph::Phase::update;
+  }
+}
+
 // Runs a random graph whole and in pieces.
 void hold(unsigned seed, const mesh::Topology& target, run::Workers& workers) {
   Draw draw(seed);
   const mesh::Mesh mesh = random_mesh(draw);
   const std::vector<config::AxisRule> rules = random_rules(draw, mesh);
-  const graph::Graph graph = RandomGraph(draw).take();
+  graph::Graph graph = RandomGraph(draw).take();
+  free_last_nodes(draw, graph);
   const auto pool = run::Pool::create();
   std::vector<Array> feeds;
   std::vector<Placed> pieces;
@@ -246,7 +255,7 @@ void hold(unsigned seed, const mesh::Topology& target, run::Workers& workers) {
   for (const graph::ValueId id : graph.results) {
     results.push_back(draw.below(2) == 0 ? std::nullopt : std::optional(random_spec(draw, graph.value(id).shape, mesh)));
   }
-  const PartitionRequest request{mesh, target, rules, false, draw.below(2) == 0};
+  const PartitionRequest request{mesh, target, rules};
   const Partitioned made = partition(graph, roots, results, request);
   run::Executor whole(workers, pool);
   run::Executor in_pieces(workers, pool, mesh);
@@ -287,7 +296,7 @@ TEST(Partition, AddsUpBeforeItRounds) {
   builder.mark_result(graph::cast(graph::einsum("product", "ik,kj->ij", a, b), DType::bfloat16));
   const Spec rows{{{0}, {}}, {}};
   const Spec columns{{{}, {0}}, {}};
-  const PartitionRequest request{mesh, target, rules, false, false};
+  const PartitionRequest request{mesh, target, rules};
   const graph::Graph made = partition(builder.take(), {columns, rows}, {rows}, request).graph;
   const auto place = [&](Op op) {
     return std::find_if(made.nodes.begin(), made.nodes.end(), [&](const graph::Node& node) { return node.op == op; });
@@ -304,7 +313,7 @@ TEST(Partition, SaysWhatItCannotReach) {
   Builder builder;
   const graph::Scope scope(builder, "there");
   builder.mark_result(graph::scale(builder.input("a", {8}, DType::float32, {""}), 2));
-  const PartitionRequest request{mesh, target, rules, false, false};
+  const PartitionRequest request{mesh, target, rules};
   EXPECT_THAT(test::message_of([&] { partition(builder.take(), {Spec{{{}}, {}}}, {Spec{{{}}, {0}}}, request); }),
               ::testing::HasSubstr("no collectives lead from one layout to another"));
 }

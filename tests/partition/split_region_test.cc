@@ -10,7 +10,7 @@
 #include "graph/print.h"
 #include "partition/collectives.h"
 #include "tests/support.h"
-#include "train/programs.h"
+#include "train/program.h"
 
 namespace moesh::partition {
 namespace {
@@ -111,10 +111,10 @@ TEST(SplitRegion, LeavesOnlyCollectivesAndKernelsOfOneDevice) {
   };
   for (const Strategy& strategy : strategies) {
     const auto session = test::session(strategy.request);
-    const train::StepPrograms step = train::step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
+    const train::StepProgram step = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
     Seen seen;
-    see(step.gradients, false, seen);
-    EXPECT_EQ(collectives_of(step.gradients, session.mesh).size(), seen.collectives) << strategy.request;
+    see(step.graph, false, seen);
+    EXPECT_EQ(collectives_of(step.graph, session.mesh).size(), seen.collectives) << strategy.request;
     EXPECT_GT(seen.collectives, 0u) << strategy.request;
     EXPECT_TRUE(strategy.shown_by.empty() ? seen.ops.empty() : seen.ops.contains(strategy.shown_by)) << strategy.request;
   }

@@ -17,7 +17,7 @@ TEST(Footprint, OfADeviceCountsWhatItGathers) {
   const mesh::Topology target = mesh::find_topology("cpu-4", 1);
   const std::vector<config::AxisRule> rules;
   const sharding::Spec rows{{{0}, {}}, {}}, whole{{{}, {}}, {}};
-  const graph::Graph graph = partition::partition(builder.take(), {rows}, {whole}, {mesh, target, rules, false, false}).graph;
+  const graph::Graph graph = partition::partition(builder.take(), {rows}, {whole}, {mesh, target, rules}).graph;
   const Footprint footprint = footprint_of(graph, mesh, [](const graph::Node&) { return false; });
   EXPECT_EQ(footprint.device, (4 + 16) * 1024);
   EXPECT_EQ(footprint.process, (16 + 16) * 1024) << "all quarters, and what all devices have alike once";
@@ -39,7 +39,7 @@ TEST(Footprint, OfRowsCountsTheTokensThatTheyAreTakenFrom) {
   const mesh::Topology target = mesh::find_topology("cpu-4", 1);
   const std::vector<config::AxisRule> rules;
   const graph::Graph graph =
-      partition::partition(builder.take(), {matrix, vector, vector}, {std::nullopt}, {mesh, target, rules, false, false}).graph;
+      partition::partition(builder.take(), {matrix, vector, vector}, {std::nullopt}, {mesh, target, rules}).graph;
   const Footprint footprint = footprint_of(graph, mesh, [](const graph::Node&) { return false; });
   EXPECT_EQ(footprint.device, (16 + 64 + 8) * 1024 + 2 * 64);
   EXPECT_EQ(footprint.process, (4 * 16 + 64 + 4 * 8) * 1024 + 4 * 2 * 64);

@@ -58,10 +58,10 @@ TEST(ContextOrder, ChangesNoLossAndLeavesLogitsInPlace) {
   const std::string request = test::kTinyModel +
                               "vocab_size=24 base_num_kv_heads=2 max_target_length=8 compile_topology=cpu-2 "
                               "ici_fsdp_parallelism=1 ici_context_parallelism=2 ";
-  test::Training balanced(request);
-  test::Training plain(request + "context_parallel_load_balance=false");
-  const auto a = balanced.trainer.gradients(balanced.batch());
-  const auto b = plain.trainer.gradients(plain.batch());
+  test::Training balanced(request, 2, test::kKeepAll);
+  test::Training plain(request + "context_parallel_load_balance=false", 2, test::kKeepAll);
+  const StepResults a = balanced.trainer.run_step(balanced.batch());
+  const StepResults b = plain.trainer.run_step(plain.batch());
   EXPECT_NEAR(a.metrics.loss, b.metrics.loss, 1e-6);
   const std::vector<double> x = test::numbers_of(balanced.trainer.logits(a));
   const std::vector<double> y = test::numbers_of(plain.trainer.logits(b));

@@ -23,13 +23,13 @@ TEST(MemoryPlan, IsWhatDenseLayoutsTake) {
                              "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_tensor_parallelism=2 gradient_accumulation_steps=2",
                              "compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_tensor_parallelism=4 remat_policy=minimal opt_type=muon"}) {
     Training training(kSmall + layout);
-    const StepPrograms programs =
-        step_programs(training.session.graph, training.settings(), {training.session.layout, training.session.target});
-    const run::Footprint footprint = footprint_of(programs);
+    const StepProgram program =
+        step_program(training.session.graph, training.settings(), {training.session.layout, training.session.target});
+    const run::Footprint footprint = footprint_of(program);
     for (std::int64_t step = 0; step < 2; ++step) training.trainer.step(training.batch(step));
     EXPECT_EQ(footprint.process, static_cast<std::int64_t>(training.trainer.pool().peak_bytes())) << layout;
     EXPECT_EQ(footprint.taken, static_cast<std::int64_t>(training.trainer.pool().peak_taken())) << layout;
-    const MemoryPlan plan = memory_plan(programs, footprint, 2);
+    const MemoryPlan plan = memory_plan(program, footprint, 2);
     EXPECT_EQ(plan.values, footprint.taken);
     EXPECT_GT(plan.already, 1 << 20);
     EXPECT_EQ(plan.total(), plan.already + plan.values + plan.workspace);

@@ -27,10 +27,9 @@ struct Drawn {
 };
 
 Drawn drawn(Training& training) {
-  const Trainer::Gradients made = training.trainer.gradients(training.batch());
+  const StepResults made = training.trainer.run_step(training.batch());
   Drawn all{made.metrics.loss, {}};
   for (const run::Array& load : made.loads) all.tokens.push_back(test::numbers_of(load));
-  training.trainer.update(made);
   return all;
 }
 

@@ -38,9 +38,9 @@ std::int64_t count(const graph::Graph& graph, graph::Op op, const std::string& a
   return found;
 }
 
-StepPrograms programs(const std::string& request) {
+StepProgram program(const std::string& request) {
   const session::Session session = test::session(request);
-  return step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
+  return step_program(session.graph, session.loaded.settings, {session.layout, session.target});
 }
 
 struct Case {
@@ -77,10 +77,10 @@ TEST(RematOfExperts, SavesRowsUnderTheNamesOfTheReference) {
   for (const std::string& strategy : {kRing, kAllToAll}) {
     for (const std::string scan : {"true", "false"}) {
       for (const Case& c : sparse_cases()) {
-        const StepPrograms made =
-            programs(kExperts + kMesh + strategy + "scan_layers=" + scan + " remat_policy=" + c.policy);
+        const StepProgram made =
+            program(kExperts + kMesh + strategy + "scan_layers=" + scan + " remat_policy=" + c.policy);
         const std::int64_t layers = scan == "true" ? 1 : 2;
-        EXPECT_EQ(count(made.gradients, graph::Op::grouped_matmul, ""), layers * (6 + c.again))
+        EXPECT_EQ(count(made.graph, graph::Op::grouped_matmul, ""), layers * (6 + c.again))
             << strategy << scan << c.policy;
       }
     }
@@ -90,17 +90,17 @@ TEST(RematOfExperts, SavesRowsUnderTheNamesOfTheReference) {
 TEST(RematOfExperts, SavesTheRowsOfEachChunk) {
   const std::string request = kExperts + kMesh + kRing + "num_moe_token_chunks=2 num_moe_emb_chunks=2 remat_policy=";
   // A chunk has two products for each input projection, and their gradients.
-  EXPECT_EQ(count(programs(request + "full").gradients, graph::Op::grouped_matmul, ""), 2 * (5 + 5 + 5));
-  EXPECT_EQ(count(programs(request + "custom moe_mlpwi_0=device").gradients, graph::Op::grouped_matmul, ""),
+  EXPECT_EQ(count(program(request + "full").graph, graph::Op::grouped_matmul, ""), 2 * (5 + 5 + 5));
+  EXPECT_EQ(count(program(request + "custom moe_mlpwi_0=device").graph, graph::Op::grouped_matmul, ""),
             2 * (5 + 3 + 5));
-  EXPECT_EQ(count(programs(request + "custom moe_mlpwo=device").gradients, graph::Op::grouped_matmul, ""),
+  EXPECT_EQ(count(program(request + "custom moe_mlpwo=device").graph, graph::Op::grouped_matmul, ""),
             2 * (5 + 4 + 5));
 }
 
 TEST(RematOfExperts, SavesProductsOfTheOtherStrategies) {
   for (const std::string& strategy : {kDense, kCapacity}) {
     const auto products = [&](const std::string& policy) {
-      return count(programs(kExperts + kMesh + strategy + "remat_policy=" + policy).gradients, graph::Op::einsum,
+      return count(program(kExperts + kMesh + strategy + "remat_policy=" + policy).graph, graph::Op::einsum,
                    "MoeBlock_0/w");
     };
     const std::int64_t all = products("full");
@@ -113,9 +113,9 @@ TEST(RematOfExperts, SavesProductsOfTheOtherStrategies) {
   }
 }
 
-std::int64_t in_regions(const StepPrograms& made, graph::ReshardOf::Kind kind) {
+std::int64_t in_regions(const StepProgram& made, graph::ReshardOf::Kind kind) {
   std::int64_t runs = 0;
-  for (const partition::Collective& collective : partition::collectives_of(made.gradients, made.mesh)) {
+  for (const partition::Collective& collective : partition::collectives_of(made.graph, made.mesh)) {
     if (collective.in_region && collective.kind == kind) runs += collective.runs;
   }
   return runs;
@@ -125,7 +125,7 @@ std::int64_t in_regions(const StepPrograms& made, graph::ReshardOf::Kind kind) {
 TEST(RematOfExperts, SparesWhatTravels) {
   using Kind = graph::ReshardOf::Kind;
   const auto made = [&](const std::string& strategy, const std::string& policy) {
-    return programs(kExperts + kMesh + strategy + "remat_policy=" + policy);
+    return program(kExperts + kMesh + strategy + "remat_policy=" + policy);
   };
   const std::int64_t layers = 2;
   // Rows go out and come back; their gradients too. The rows that went out are needed for the weights' gradients, and
@@ -142,11 +142,11 @@ TEST(RematOfExperts, SparesWhatTravels) {
 // On a mesh whose expert products leave partial sums, saving them spares their reductions.
 TEST(RematOfExperts, SparesTheReductionsOfProducts) {
   const auto sent = [&](const std::string& policy) {
-    const StepPrograms made =
-        programs(kExperts + kCapacity +
+    const StepProgram made =
+        program(kExperts + kCapacity +
                  "compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_tensor_parallelism=4 remat_policy=" + policy);
     double bytes = 0;
-    for (const partition::Collective& collective : partition::collectives_of(made.gradients, made.mesh))
+    for (const partition::Collective& collective : partition::collectives_of(made.graph, made.mesh))
       bytes += collective.total_wire_bytes();
     return bytes;
   };
@@ -158,7 +158,7 @@ TEST(RematOfExperts, TakesMemory) {
     for (const std::string scan : {"true", "false"}) {
       const auto peak = [&](const std::string& policy) {
         // Many layers, so that what is saved of them weighs more than what one needs at its time.
-        return footprint_of(programs(kExperts + kMesh + strategy +
+        return footprint_of(program(kExperts + kMesh + strategy +
                                      "base_num_decoder_layers=8 max_target_length=64 scan_layers=" + scan +
                                      " remat_policy=" + policy));
       };
@@ -180,8 +180,8 @@ TEST(RematOfExperts, TakesMemory) {
 using Gradients = std::vector<std::vector<double>>;
 
 Gradients gradients_of(const std::string& request) {
-  test::Training training(request);
-  const Trainer::Gradients made = training.trainer.gradients(training.batch());
+  test::Training training(request, 2, test::kKeepAll);
+  const StepResults made = training.trainer.run_step(training.batch());
   Gradients all{{made.metrics.loss}};
   for (const run::Placed& gradient : made.gradients) all.push_back(test::numbers_of(training.trainer.whole(gradient)));
   return all;

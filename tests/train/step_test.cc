@@ -1,11 +1,12 @@
-// The graph of a model's gradients: the same numbers whatever is saved for the backward pass.
+// The graph of a step: what it is given and gives, and the same numbers whatever is saved for the backward pass.
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "config/schema.h"
 #include "graph/print.h"
 #include "tests/train/trainer_support.h"
-#include "train/programs.h"
+#include "train/program.h"
 
 namespace moesh::train {
 namespace {
@@ -23,8 +24,8 @@ const std::string kTinyGptOss =
     "num_experts_per_tok=2 ";
 
 std::vector<std::vector<double>> gradients_of(const std::string& request) {
-  Training training(request);
-  const Trainer::Gradients made = training.trainer.gradients(training.batch());
+  Training training(request, 2, test::kKeepAll);
+  const StepResults made = training.trainer.run_step(training.batch());
   std::vector<std::vector<double>> all{{made.metrics.loss}};
   for (const run::Placed& gradient : made.gradients) all.push_back(test::numbers_of(gradient));
   return all;
@@ -60,7 +61,7 @@ TEST(RematPolicies, MayNameWhatIsSaved) {
 std::int64_t saved_values(const std::string& request) {
   const session::Session session = test::session(request);
   std::int64_t saved = 0;
-  for (const graph::Node& node : gradient_graph(session.graph, session.loaded.settings).nodes) {
+  for (const graph::Node& node : step_graph(session.graph, session.loaded.settings).nodes) {
     if (const auto* of = std::get_if<graph::RepeatOf>(&node.attributes))
       saved += static_cast<std::int64_t>(of->saved.size());
   }
@@ -85,65 +86,118 @@ TEST(RematPolicies, SaveWhatTheySay) {
   EXPECT_GT(saved(""), 20);
 }
 
-TEST(GradientGraph, GivesTheModelsResultsAndAGradientForEachParameter) {
-  const session::Session session = test::session(kTinyMixtral + "load_balance_loss_weight=0.1");
-  const graph::Graph graph = gradient_graph(session.graph, session.loaded.settings);
-  const std::vector<Trained> parameters = trained_parameters(session.graph, session.loaded.settings);
-  EXPECT_EQ(graph.result_names, session.graph.result_names);
-  ASSERT_EQ(graph.results.size(), session.graph.results.size() + parameters.size());
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const graph::Value& gradient = graph.value(graph.results[session.graph.results.size() + i]);
-    EXPECT_EQ(gradient.shape, parameters[i].shape) << parameters[i].path;
-    EXPECT_EQ(gradient.dtype, DType::float32) << parameters[i].path;
+graph::Graph step_of(const std::string& request, const Keep& keep = {}, std::int64_t devices = 1) {
+  const session::Session session = test::session(request);
+  return step_graph(session.graph, session.loaded.settings, keep, devices);
+}
+
+// Of a model with experts and a balance loss, with microbatches or without.
+TEST(StepGraph, NamesAllThatItGives) {
+  const std::set<std::string> metrics{"loss",          "lm_loss",   "balance_loss", "positions", "expert_load",
+                                      "raw_grad_norm", "grad_norm", "param_norm",   "applied"};
+  for (const std::string microbatches : {"1", "2"}) {
+    const std::string request = kTinyMixtral + "load_balance_loss_weight=0.1 gradient_accumulation_steps=" + microbatches;
+    const session::Session session = test::session(request);
+    std::set<std::string> expected = metrics;
+    std::set<std::string> kept{"logits", "gradient_factor"};
+    for (const Trained& trained : trained_parameters(session.graph, session.loaded.settings)) {
+      for (const std::string& name : {trained.path, trained.mu(), trained.nu()}) expected.insert(name);
+      kept.insert("gradient/" + trained.path);
+    }
+    const graph::Graph plain = step_of(request);
+    EXPECT_EQ(std::set<std::string>(plain.result_names.begin(), plain.result_names.end()), expected);
+    EXPECT_EQ(plain.result_names.size(), plain.results.size());
+    const graph::Graph keeping = step_of(request, {true, true});
+    expected.insert(kept.begin(), kept.end());
+    EXPECT_EQ(std::set<std::string>(keeping.result_names.begin(), keeping.result_names.end()), expected);
+    EXPECT_EQ(keeping.result_names.size(), expected.size());
+  }
+}
+
+// Parameters and moments are handed back as they are given, the batch comes with all microbatches, and there are two numbers.
+TEST(StepGraph, IsGivenStateABatchAndAFewNumbers) {
+  using Kind = graph::InputOf::Kind;
+  for (const std::int64_t microbatches : {1, 3}) {
+    const graph::Graph graph = step_of(kTinyMixtral + fmt::format("opt_type=muon gradient_accumulation_steps={}", microbatches));
+    std::set<std::string> numbers;
+    for (const graph::Node& node : graph.nodes) {
+      if (!graph::is_root(node)) continue;
+      const graph::Value& given = graph.value(node.results.front());
+      if (graph::is_input(node, Kind::number)) numbers.insert(node.path);
+      if (graph::is_input(node, Kind::batch)) {
+        EXPECT_EQ(given.shape, microbatches == 1 ? (Shape{2, 7}) : (Shape{3, 2, 7}));
+      }
+      const int result = find_result(graph, node.path);
+      EXPECT_EQ(result >= 0, node.op == graph::Op::parameter || graph::is_input(node, Kind::moment)) << node.path;
+      if (result < 0) continue;
+      const graph::Value& changed = graph.value(graph.results[static_cast<std::size_t>(result)]);
+      EXPECT_EQ(changed.shape, given.shape) << node.path;
+      EXPECT_EQ(changed.dtype, given.dtype) << node.path;
+    }
+    EXPECT_EQ(numbers, (std::set<std::string>{"learning_rate", "step"}));
+  }
+}
+
+template <typename Visit>
+void for_each_node(const graph::Graph& graph, const Visit& visit) {
+  for (const graph::Node& node : graph.nodes) {
+    visit(graph, node);
+    if (const graph::Graph* body = graph::body_of(node)) for_each_node(*body, visit);
+  }
+}
+
+// Scalars reach parameters as the few numbers that updates read.
+TEST(StepGraph, BroadcastsNoScalarToTheSizeOfAParameter) {
+  for (const std::string optimizer : {"adamw", "adam_pax", "sgd", "muon"}) {
+    for (const std::string scan : {"true", "false"}) {
+      std::int64_t updates = 0;
+      const graph::Graph graph =
+          step_of(kTinyDeepseek + "gradient_accumulation_steps=2 gradient_clipping_threshold=1 routed_bias_update_rate=0.1 " +
+                  "opt_type=" + optimizer + " scan_layers=" + scan);
+      for_each_node(graph, [&](const graph::Graph& in, const graph::Node& node) {
+        if (node.phase != graph::Phase::update) return;
+        ++updates;
+        EXPECT_NE(node.op, graph::Op::broadcast) << node.path;
+        if (node.op == graph::Op::fill) {
+          EXPECT_LE(elements(in.value(node.results[0]).shape), 16) << node.path << ": at most one for each expert";
+        }
+      });
+      EXPECT_GT(updates, 50) << optimizer;
+    }
   }
 }
 
 // Bodies included. What a layer makes again for its backward pass is still of the forward pass.
 void expect_ticks_in_the_backward_pass(const graph::Graph& graph) {
-  for (const graph::Node& node : graph.nodes) {
+  for_each_node(graph, [](const graph::Graph&, const graph::Node& node) {
     const bool has_tick = node.path.find('\'') != std::string::npos;
-    const graph::Phase expected = has_tick ? graph::Phase::backward : graph::Phase::forward;
-    EXPECT_TRUE(graph::is_root(node) || node.phase == expected) << node.path;
-    if (const graph::Graph* body = graph::body_of(node)) expect_ticks_in_the_backward_pass(*body);
-  }
+    if (!graph::is_root(node)) {
+      EXPECT_EQ(has_tick, node.phase == graph::Phase::backward) << node.path;
+    }
+  });
 }
 
-TEST(GradientGraph, MarksTheNodesOfTheBackwardPassWhosePathsBearATick) {
+TEST(StepGraph, MarksTheNodesOfTheBackwardPassWhosePathsBearATick) {
   for (const std::string& request : {kTinyMixtral, kTinyMixtral + "sparse_matmul=false capacity_factor=1.25", kTinyDeepseek}) {
-    const session::Session session = test::session(request);
-    const graph::Graph graph = gradient_graph(session.graph, session.loaded.settings);
+    const graph::Graph graph = step_of(request);
     expect_ticks_in_the_backward_pass(graph);
-    EXPECT_EQ(graph.node(graph.value(graph.results.front()).producer).phase, graph::Phase::forward);
-    EXPECT_EQ(graph.node(graph.value(graph.results.back()).producer).phase, graph::Phase::backward);
+    const auto phase_of = [&](const char* name) {
+      return graph.producer_of(graph.results[static_cast<std::size_t>(find_result(graph, name))]).phase;
+    };
+    EXPECT_EQ(phase_of("expert_load"), graph::Phase::forward);
+    EXPECT_EQ(phase_of("token_embedder/embedding"), graph::Phase::update);
   }
 }
 
 // Whose collectives and copies the partitioner adds are of the same phase.
-TEST(StepPrograms, KeepThePhasesOfTheirNodes) {
+TEST(StepProgram, KeepsThePhasesOfItsNodes) {
   const session::Session session = test::session(kTinyMixtral + "num_experts=4 compile_topology=cpu-4 ici_fsdp_parallelism=2 "
                                                  "ici_expert_parallelism=2 per_device_batch_size=1");
-  const StepPrograms step = step_programs(session.graph, session.loaded.settings, {session.layout, session.target});
-  expect_ticks_in_the_backward_pass(step.gradients);
-  for (const graph::Node& node : step.update.nodes) EXPECT_EQ(node.phase, graph::Phase::update) << node.path;
+  const StepProgram step = step_program(session.graph, session.loaded.settings, {session.layout, session.target});
+  expect_ticks_in_the_backward_pass(step.graph);
 }
 
-TEST(UpdateGraph, SaysWhichInputsAreMomentsAndNumbers) {
-  const session::Session session = test::session(kTinyModel + "opt_type=muon");
-  const std::vector<Trained> parameters = trained_parameters(session.graph, session.loaded.settings);
-  std::int64_t expected = 0;
-  for (const Trained& trained : parameters) expected += trained.moments;
-  std::int64_t moments = 0, numbers = 0;
-  for (const graph::Node& node : update_graph(parameters, session.loaded.settings).nodes) {
-    if (graph::is_input(node, graph::InputOf::Kind::number)) ++numbers;
-    if (!graph::is_input(node, graph::InputOf::Kind::moment)) continue;
-    ++moments;
-    EXPECT_TRUE(node.path.starts_with("mu/") || node.path.starts_with("nu/")) << node.path;
-  }
-  EXPECT_EQ(moments, expected);
-  EXPECT_EQ(numbers, 3) << "rate and step, the factor of gradients, Muon's weights";
-}
-
-TEST(GradientGraph, RoundsGradientsWhereThatIsAsked) {
+TEST(StepGraph, RoundsGradientsWhereThatIsAsked) {
   const auto narrow = gradients_of(kTinyModel + "grad_dtype=bfloat16");
   const auto wide = gradients_of(kTinyModel);
   bool any = false;
@@ -175,9 +229,9 @@ TEST(TrainedParameters, KeepTheMomentsOfTheirOptimizer) {
 }
 
 // A stack of layers and the same layers one by one: the same loss, and gradients that are the stacked ones' slices.
-TEST(GradientGraph, IsTheSameForLayersWrittenOneByOne) {
-  Training scanned(kTinyMixtral + "scan_layers=true");
-  Training unscanned(kTinyMixtral + "scan_layers=false");
+TEST(StepGraph, IsTheSameForLayersWrittenOneByOne) {
+  Training scanned(kTinyMixtral + "scan_layers=true", 2, test::kKeepAll);
+  Training unscanned(kTinyMixtral + "scan_layers=false", 2, test::kKeepAll);
   const std::string stacked_path = "decoder/layers/self_attention/query/kernel";
   const auto layer_of = [&](const std::string& path, const std::vector<double>& stacked, const Shape& shape,
                             std::int64_t layer) {
@@ -205,8 +259,8 @@ TEST(GradientGraph, IsTheSameForLayersWrittenOneByOne) {
         layer < 0 ? test::numbers_of(array) : layer_of(path, test::numbers_of(array), array.view.shape, layer);
     unscanned.trainer.set_parameter(path, unscanned.array(unscanned.trainer.parameter(path).view.shape, values));
   }
-  const Trainer::Gradients a = scanned.trainer.gradients(scanned.batch());
-  const Trainer::Gradients b = unscanned.trainer.gradients(unscanned.batch());
+  const StepResults a = scanned.trainer.run_step(scanned.batch());
+  const StepResults b = unscanned.trainer.run_step(unscanned.batch());
   EXPECT_EQ(a.metrics.loss, b.metrics.loss);
   const auto index_of = [](const Training& training, const std::string& path) {
     const std::vector<std::string> paths = training.paths();

@@ -24,6 +24,8 @@ inline const std::string kTinyMixtral =
     kTinyModel +
     "model_name=mixtral-8x7b override_model_config=true base_moe_mlp_dim=20 num_experts=5 num_experts_per_tok=2 ";
 
+inline constexpr train::Keep kKeepAll{true, true};
+
 inline std::vector<double> numbers_of(const run::Array& array) {
   return {array.as<float>(), array.as<float>() + array.view.count()};
 }
@@ -33,8 +35,10 @@ inline std::vector<double> numbers_of(const run::Placed& value) { return numbers
 
 class Training {
  public:
-  explicit Training(const std::string& request, int threads = 2)
-      : session(test::session(request)), workers(threads), trainer(train::step_programs(session.graph, session.loaded.settings, {session.layout, session.target}),
+  explicit Training(const std::string& request, int threads = 2, const train::Keep& keep = {})
+      : session(test::session(request)),
+        workers(threads),
+        trainer(train::step_program(session.graph, session.loaded.settings, {session.layout, session.target}, keep),
                 session.loaded.settings, workers) {
     for (const graph::Node& node : session.graph.nodes) {
       if (node.op != graph::Op::parameter) continue;
@@ -67,10 +71,6 @@ class Training {
     run::Array made = trainer.pool().allocate(shape, DType::float32);
     for (std::size_t i = 0; i < values.size(); ++i) made.as<float>()[i] = static_cast<float>(values[i]);
     return made;
-  }
-
-  run::Placed placed(const Shape& shape, const std::vector<double>& values) {
-    return {shape, sharding::whole_spec(shape.size()), {array(shape, values)}};
   }
 
   session::Session session;

@@ -1,20 +1,24 @@
 // A step of each optimizer against the formulas it is defined by, written out in float64.
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <random>
 
 #include "tests/train/trainer_support.h"
+#include "tests/train/update_support.h"
 
 namespace moesh::train {
 namespace {
 
 using test::kTinyModel;
+using test::Numbers;
 using test::Training;
-
-using Numbers = std::vector<double>;
+using test::Updated;
+using test::Updating;
 
 constexpr double kRate = 0.03;
 const std::string kConstantRate =
@@ -30,21 +34,12 @@ Numbers random_numbers(std::int64_t count, unsigned seed) {
 }
 
 // A gradient for every parameter, not the model's.
-std::vector<Numbers> random_gradients(const Training& training, unsigned seed) {
+std::vector<Numbers> random_gradients(const Updating& updating, unsigned seed) {
   std::vector<Numbers> all;
-  for (const Trained& trained : training.trainer.parameters()) {
+  for (const Trained& trained : updating.trained) {
     all.push_back(random_numbers(elements(trained.shape), seed + static_cast<unsigned>(all.size())));
   }
   return all;
-}
-
-StepMetrics update(Training& training, const std::vector<Numbers>& gradients, double total_weights = 1) {
-  Trainer::Gradients given;
-  given.metrics.total_weights = total_weights;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    given.gradients.push_back(training.placed(training.trainer.parameters()[i].shape, gradients[i]));
-  }
-  return training.trainer.update(given);
 }
 
 double norm(const std::vector<Numbers>& all) {
@@ -52,12 +47,6 @@ double norm(const std::vector<Numbers>& all) {
   for (const Numbers& numbers : all)
     squares = std::inner_product(numbers.begin(), numbers.end(), numbers.begin(), squares);
   return std::sqrt(squares);
-}
-
-std::vector<Numbers> parameters_of(const Training& training) {
-  std::vector<Numbers> all;
-  for (const std::string& path : training.paths()) all.push_back(training.parameter(path));
-  return all;
 }
 
 // A parameter with the moments that an optimizer keeps.
@@ -68,20 +57,20 @@ struct State {
 // One step of one parameter; `step` counts from 1.
 using Rule = std::function<void(const Trained&, State&, const Numbers& gradient, double step)>;
 
-// Holds three steps of the trainer to the rule. Parameters are near 1, so float32 rounds them by 1e-7 a step.
-void hold_to(const Rule& rule, const std::string& request, double tolerance = 5e-7) {
-  Training training(kConstantRate + "gradient_clipping_threshold=0 " + request);
+// Holds three updates to the rule. Parameters are near 1, so float32 rounds them by 1e-7 a step.
+void hold_to(const Rule& rule, const std::string& request, double tolerance = 5e-7, std::int64_t devices = 1) {
+  Updating updating(kConstantRate + "gradient_clipping_threshold=0 " + request, devices);
   std::vector<State> states;
-  for (const Numbers& parameter : parameters_of(training)) {
+  for (const Numbers& parameter : updating.parameters()) {
     states.push_back({parameter, Numbers(parameter.size(), 0), Numbers(parameter.size(), 0)});
   }
   for (unsigned step = 1; step <= 3; ++step) {
-    const std::vector<Numbers> gradients = random_gradients(training, 100 * step);
-    update(training, gradients);
+    const std::vector<Numbers> gradients = random_gradients(updating, 100 * step);
+    updating.update(gradients);
     for (std::size_t i = 0; i < states.size(); ++i) {
-      const Trained& trained = training.trainer.parameters()[i];
+      const Trained& trained = updating.trained[i];
       rule(trained, states[i], gradients[i], step);
-      const Numbers made = training.parameter(trained.path);
+      const Numbers made = updating.numbers(trained.path);
       double worst = 0;
       for (std::size_t k = 0; k < made.size(); ++k) worst = std::max(worst, std::abs(made[k] - states[i].parameter[k]));
       EXPECT_LT(worst, tolerance) << trained.path << " after step " << step;
@@ -271,24 +260,73 @@ Rule muon(double beta, double decay, const std::function<double(double, double)>
   };
 }
 
-// Five iterations in float32 of numbers up to 1 are off by some 1e-5.
+// Five iterations in float32 of numbers up to 1 are off by some 1e-5. On one device a loop runs over the layers, among many all
+// of them are made at once.
 TEST(Muon, IsItsFormula) {
   const auto by_ratio = [](double rows, double columns) { return std::sqrt(std::max(1.0, columns / rows)); };
   const auto by_rms = [](double rows, double columns) { return 0.2 * std::sqrt(std::max(rows, columns)); };
-  hold_to(muon(0.95, 0, by_ratio), "opt_type=muon", 1e-5);
-  hold_to(muon(0.8, 0.3, by_rms), "opt_type=muon muon_beta=0.8 muon_weight_decay=0.3 muon_consistent_rms=0.2", 1e-5);
+  for (const std::int64_t devices : {1, 8}) {
+    hold_to(muon(0.95, 0, by_ratio), "opt_type=muon", 1e-5, devices);
+    hold_to(muon(0.8, 0.3, by_rms), "opt_type=muon muon_beta=0.8 muon_weight_decay=0.3 muon_consistent_rms=0.2", 1e-5, devices);
+  }
+}
+
+// How many loops the update has, and over how many iterations they run.
+std::vector<std::int64_t> loops_of(const Updating& updating) {
+  std::vector<std::int64_t> counts;
+  for (const graph::Node& node : updating.graph.nodes) {
+    if (const auto* of = std::get_if<graph::RepeatOf>(&node.attributes)) counts.push_back(of->count());
+  }
+  return counts;
+}
+
+// Six layers of four experts: one layer gives four devices a matrix each, two layers eight. Of weights with one matrix a layer
+// four and eight devices take all six layers at once, so there is no loop.
+TEST(Muon, TakesAsManyLayersAtATimeAsGiveEachDeviceAMatrix) {
+  const std::string request = kConstantRate + "opt_type=muon model_name=mixtral-8x7b override_model_config=true num_experts=4 "
+                                              "num_experts_per_tok=2 base_moe_mlp_dim=20 base_num_decoder_layers=6";
+  std::deque<Updating> all;
+  for (const std::int64_t devices : {1, 2, 4, 8}) all.emplace_back(request, devices);
+  using Counts = std::vector<std::int64_t>;
+  const auto sorted = [](Counts counts) {
+    std::sort(counts.begin(), counts.end());
+    return counts;
+  };
+  EXPECT_EQ(sorted(loops_of(all[0])), Counts(8, 6)) << "query, key, value, out, the router and three of experts";
+  EXPECT_EQ(sorted(loops_of(all[1])), (Counts{3, 3, 3, 3, 3, 6, 6, 6}));
+  EXPECT_EQ(sorted(loops_of(all[2])), (Counts{6, 6, 6})) ;
+  EXPECT_EQ(sorted(loops_of(all[3])), (Counts{3, 3, 3}));
+  for (unsigned step = 1; step <= 3; ++step) {
+    const std::vector<Numbers> gradients = random_gradients(all[0], step);
+    for (Updating& updating : all) updating.update(gradients);
+  }
+  for (const auto& [name, value] : all[0].state) {
+    for (std::size_t i = 1; i < all.size(); ++i) EXPECT_EQ(all[i].numbers(name), all[0].numbers(name)) << name;
+  }
+}
+
+// An expert that no token went to has no momentum: its direction is zero, and no number of it is lost.
+TEST(Muon, LeavesMatricesOfZerosWhereTheyAre) {
+  Updating updating(kConstantRate + "opt_type=muon");
+  const std::vector<Numbers> before = updating.parameters();
+  std::vector<Numbers> gradients;
+  for (const Numbers& parameter : before) gradients.emplace_back(parameter.size(), 0.0);
+  updating.update(gradients);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_TRUE(updating.trained[i].moments != 1 || updating.parameters()[i] == before[i]) << updating.trained[i].path;
+  }
 }
 
 TEST(Clipping, ScalesAllGradientsByOneFactor) {
-  Training training(kConstantRate + "opt_type=sgd gradient_clipping_threshold=0.5");
-  const std::vector<Numbers> gradients = random_gradients(training, 1);
-  const std::vector<Numbers> before = parameters_of(training);
+  Updating updating(kConstantRate + "opt_type=sgd gradient_clipping_threshold=0.5");
+  const std::vector<Numbers> gradients = random_gradients(updating, 1);
+  const std::vector<Numbers> before = updating.parameters();
   const double raw = norm(gradients);
   ASSERT_GT(raw, 0.5);
-  const StepMetrics metrics = update(training, gradients);
+  const Updated metrics = updating.update(gradients);
   EXPECT_NEAR(metrics.raw_grad_norm, raw, 1e-5 * raw);
   EXPECT_NEAR(metrics.grad_norm, 0.5, 1e-6);
-  const std::vector<Numbers> after = parameters_of(training);
+  const std::vector<Numbers> after = updating.parameters();
   EXPECT_NEAR(metrics.param_norm, norm(after), 1e-5 * norm(after));
   for (std::size_t i = 0; i < before.size(); ++i) {
     for (std::size_t k = 0; k < before[i].size(); ++k) {
@@ -299,29 +337,28 @@ TEST(Clipping, ScalesAllGradientsByOneFactor) {
 
 TEST(Clipping, LeavesGradientsAloneThatAreSmallOrWhenItIsOff) {
   for (const char* threshold : {"1000", "0"}) {
-    Training training(kConstantRate + "opt_type=sgd gradient_clipping_threshold=" + threshold);
-    const std::vector<Numbers> gradients = random_gradients(training, 1);
-    const StepMetrics metrics = update(training, gradients);
+    Updating updating(kConstantRate + "opt_type=sgd gradient_clipping_threshold=" + threshold);
+    const std::vector<Numbers> gradients = random_gradients(updating, 1);
+    const Updated metrics = updating.update(gradients);
     EXPECT_EQ(metrics.grad_norm, metrics.raw_grad_norm);
     EXPECT_NEAR(metrics.raw_grad_norm, norm(gradients), 1e-4);
   }
 }
 
 TEST(Clipping, OfNoGradientAtAllIsNoGradient) {
-  Training training(kConstantRate + "opt_type=sgd gradient_clipping_threshold=1");
-  const std::vector<Numbers> before = parameters_of(training);
+  Updating updating(kConstantRate + "opt_type=sgd gradient_clipping_threshold=1");
+  const std::vector<Numbers> before = updating.parameters();
   std::vector<Numbers> gradients;
   for (const Numbers& parameter : before) gradients.emplace_back(parameter.size(), 0.0);
-  EXPECT_EQ(update(training, gradients).grad_norm, 0);
-  EXPECT_EQ(parameters_of(training), before);
+  EXPECT_EQ(updating.update(gradients).grad_norm, 0);
+  EXPECT_EQ(updating.parameters(), before);
 }
 
 TEST(Update, CountsStepsAndTellsTheRate) {
   Training training(kTinyModel + "steps=20 learning_rate=0.5");
-  const std::vector<Numbers> gradients = random_gradients(training, 1);
   for (std::int64_t step = 0; step < 3; ++step) {
     EXPECT_EQ(training.trainer.steps_done(), step);
-    const StepMetrics metrics = update(training, gradients);
+    const StepMetrics metrics = training.trainer.step(training.batch());
     EXPECT_EQ(metrics.step, step);
     EXPECT_EQ(metrics.learning_rate, learning_rate(training.settings(), step));
   }
@@ -329,28 +366,82 @@ TEST(Update, CountsStepsAndTellsTheRate) {
 
 // A rate of zero moves nothing, but the moments see the gradient.
 TEST(Update, AtARateOfZeroMovesNothing) {
-  Training training(kTinyModel + "steps=20 learning_rate=0.5");
-  const std::vector<Numbers> before = parameters_of(training);
-  update(training, random_gradients(training, 1));
-  EXPECT_EQ(parameters_of(training), before);
+  Updating updating(kTinyModel + "steps=20 learning_rate=0.5");
+  const std::vector<Numbers> before = updating.parameters();
+  updating.update(random_gradients(updating, 1));
+  EXPECT_EQ(updating.parameters(), before);
+  EXPECT_NE(updating.numbers("mu/decoder/decoder_norm/scale"), Numbers(12, 0));
 }
 
-// Its moments are those of its first gradient at the second step: 0.1 g of 1 - 0.9^2, 0.05 g^2 of 1 - 0.95^2.
 TEST(Update, ForgetsTheMomentsOfAParameterThatIsSet) {
-  Training training(kConstantRate + "adam_weight_decay=0 gradient_clipping_threshold=0");
-  const std::string path = "decoder/decoder_norm/scale";
-  const std::vector<Numbers> first = random_gradients(training, 1);
-  const std::vector<Numbers> second = random_gradients(training, 50);
-  update(training, first);
+  Training training(kConstantRate);
+  const std::string path = "decoder/decoder_norm/scale", other = "decoder/layers/mlp/wo/kernel";
+  training.trainer.step(training.batch());
+  const auto moment = [&](const std::string& name) { return test::numbers_of(training.trainer.moment(name)); };
+  const Numbers of_other = moment("nu/" + other);
+  EXPECT_NE(moment("mu/" + path), Numbers(12, 0));
   training.trainer.set_parameter(path, training.array({12}, Numbers(12, 1)));
   EXPECT_EQ(training.parameter(path), Numbers(12, 1));
-  update(training, second);
-  const std::vector<std::string> paths = training.paths();
-  const Numbers& gradient =
-      second[static_cast<std::size_t>(std::find(paths.begin(), paths.end(), path) - paths.begin())];
-  const double step = kRate * (0.1 / 0.19) / std::sqrt(0.05 / 0.0975);
-  const Numbers made = training.parameter(path);
-  for (std::size_t i = 0; i < made.size(); ++i) EXPECT_NEAR(made[i], gradient[i] > 0 ? 1 - step : 1 + step, 1e-6);
+  EXPECT_EQ(moment("mu/" + path), Numbers(12, 0));
+  EXPECT_EQ(moment("nu/" + path), Numbers(12, 0));
+  EXPECT_EQ(moment("nu/" + other), of_other);
+}
+
+const std::string kRouted =
+    kConstantRate +
+    "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=3 first_num_dense_layers=1 num_experts=4 "
+    "num_experts_per_tok=2 n_routing_groups=-1 topk_routing_group=-1 base_moe_mlp_dim=20 routed_bias_update_rate=0.25 ";
+const std::string kBiasPath = "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate/bias";
+const Numbers kUneven{10, 20, 30, 20, 100, 0, 0, 0, 8, 7};  // of two layers, what was dropped last
+
+// Every bit of parameters, moments and router biases, whatever is not finite.
+TEST(Update, OfAStepThatIsNotFiniteChangesNoBit) {
+  for (const std::string optimizer :
+       {"adamw", "adam_pax", "sgd", "muon", "adamw weight_dtype=bfloat16", "muon mu_dtype=bfloat16"}) {
+    for (const bool is_loss : {true, false}) {
+      Updating updating(kRouted + "opt_type=" + optimizer);
+      std::vector<Numbers> gradients = random_gradients(updating, 1);
+      EXPECT_TRUE(updating.update(gradients, 1, kUneven).is_applied);
+      std::map<std::string, Numbers> before;
+      for (const auto& [name, value] : updating.state) before[name] = updating.numbers(name);
+      if (!is_loss) gradients[3][1] = std::numeric_limits<double>::infinity();
+      const Updated made = updating.update(gradients, is_loss ? std::nan("") : 1, kUneven);
+      EXPECT_FALSE(made.is_applied);
+      EXPECT_TRUE(std::isfinite(made.param_norm)) << optimizer;
+      for (const auto& [name, numbers] : before) EXPECT_EQ(updating.numbers(name), numbers) << optimizer << " " << name;
+      // The next step is one of the state that was kept.
+      EXPECT_TRUE(updating.update(random_gradients(updating, 50), 1, kUneven).is_applied);
+      for (const auto& [name, numbers] : before) EXPECT_NE(updating.numbers(name), numbers) << optimizer << " " << name;
+    }
+  }
+}
+
+TEST(Update, IsMadeOfWhatIsNotFiniteWhereNobodyGuardsAgainstIt) {
+  Updating updating(kConstantRate + "abort_on_nan_loss=false abort_on_inf_loss=false");
+  EXPECT_TRUE(updating.update(random_gradients(updating, 1), std::nan("")).is_applied);
+}
+
+// Experts with fewer tokens than the mean of their layer gain by the rate, those with more lose, those at it stay: after the
+// optimizer, here with gradients of zero and without decay.
+TEST(BiasBalance, MovesEachExpertsBiasTowardsTheMeanLoad) {
+  Updating updating(kRouted + "adam_weight_decay=0");
+  std::vector<Numbers> gradients;
+  for (const Trained& trained : updating.trained) gradients.emplace_back(static_cast<std::size_t>(elements(trained.shape)), 0.0);
+  updating.state.at(kBiasPath) = updating.array({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  updating.update(gradients, 1, kUneven);
+  EXPECT_EQ(updating.numbers(kBiasPath), (Numbers{1.25, 2.25, 3, 4.25, 4.75, 6.25, 7, 7.75}));
+}
+
+// Layers written one by one have a bias each, and the load of the model's layers in their order.
+TEST(BiasBalance, FindsTheLoadOfEachLayer) {
+  Updating updating(kRouted + "adam_weight_decay=0 scan_layers=false");
+  std::vector<Numbers> gradients, biases;
+  for (const Trained& trained : updating.trained) gradients.emplace_back(static_cast<std::size_t>(elements(trained.shape)), 0.0);
+  updating.update(gradients, 1, kUneven);
+  for (const Trained& trained : updating.trained) {
+    if (trained.role == graph::Role::router_bias) biases.push_back(updating.numbers(trained.path));
+  }
+  EXPECT_EQ(biases, (std::vector<Numbers>{{0.25, 0, -0.25, 0}, {0.25, 0.25, 0.25, -0.25}}));
 }
 
 TEST(Update, RefusesParametersThatTheModelLacksOrHasInAnotherShape) {
@@ -367,14 +458,14 @@ TEST(Update, RefusesParametersThatTheModelLacksOrHasInAnotherShape) {
 
 // The first moment in bfloat16 has 8 bits.
 TEST(Update, MayKeepTheFirstMomentNarrow) {
-  Training wide(kConstantRate);
-  Training narrow(kConstantRate + "mu_dtype=bfloat16");
+  Updating wide(kConstantRate);
+  Updating narrow(kConstantRate + "mu_dtype=bfloat16");
   for (unsigned step = 1; step <= 3; ++step) {
-    update(wide, random_gradients(wide, step));
-    update(narrow, random_gradients(narrow, step));
+    wide.update(random_gradients(wide, step));
+    narrow.update(random_gradients(narrow, step));
   }
-  const Numbers a = wide.parameter("decoder/layers/mlp/wo/kernel");
-  const Numbers b = narrow.parameter("decoder/layers/mlp/wo/kernel");
+  const Numbers a = wide.numbers("decoder/layers/mlp/wo/kernel");
+  const Numbers b = narrow.numbers("decoder/layers/mlp/wo/kernel");
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
   EXPECT_GT(worst, 1e-6);

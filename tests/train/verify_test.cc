@@ -207,16 +207,16 @@ TEST(VerifyRefuses, SizesThatAreNotTheRecordedOnes) {
     return outcome.err;
   };
   EXPECT_THAT(refused("per_device_batch_size=16"),
-              HasSubstr("inputs: int32 [8, 32] in a pass, the model takes int32 [16, 32]"));
-  EXPECT_THAT(refused("per_device_batch_size=4"), HasSubstr(" in a pass, the model takes "));
-  EXPECT_THAT(refused("max_target_length=64"), HasSubstr(" in a pass, the model takes "));
-  EXPECT_THAT(refused("gradient_accumulation_steps=2"), HasSubstr(" in a pass, the model takes "));
+              HasSubstr("inputs: int32 [8, 32] in a batch, the step takes int32 [16, 32]"));
+  EXPECT_THAT(refused("per_device_batch_size=4"), HasSubstr(" in a batch, the step takes "));
+  EXPECT_THAT(refused("max_target_length=64"), HasSubstr(" in a batch, the step takes "));
+  EXPECT_THAT(refused("gradient_accumulation_steps=2"), HasSubstr(" in a batch, the step takes "));
 }
 
 TEST(VerifyRefuses, ABatchOfAnotherType) {
   const RunCopy copy("llama");
   copy.change_tensors("batch.safetensors", [](SafetensorsParts& parts) { parts.header["inputs"]["dtype"] = "F32"; });
-  EXPECT_THAT(refusal(copy), HasSubstr("inputs: float32 [8, 32] in a pass, the model takes int32 [8, 32]"));
+  EXPECT_THAT(refusal(copy), HasSubstr("inputs: float32 [8, 32] in a batch, the step takes int32 [8, 32]"));
 }
 
 TEST(VerifyRefuses, ARequestWithoutARun) {

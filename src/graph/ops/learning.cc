@@ -11,8 +11,11 @@ void sum_squares_factors(const NodeView& v, FactorTable& table) {
   table.takes(table.own(v.operand(0).shape)).gives({});
 }
 
-// A parameter, its gradient and its moments are alike; the last operand holds a few numbers.
+bool has_update_numbers(const NodeView& v) { return v.operand(v.operands() - 1).shape == Shape{kUpdateNumbers}; }
+
+// A parameter, its gradient and its moments are alike; the last operand holds the step's numbers.
 bool are_alike_but_last(const NodeView& v) {
+  if (!has_update_numbers(v)) return false;
   for (std::size_t i = 0; i + 1 < v.operands(); ++i) {
     if (v.operand(i).shape != v.operand(0).shape) return false;
   }
@@ -27,7 +30,11 @@ std::string adam_update_shapes(const NodeView& v) {
 }
 
 std::string sgd_update_shapes(const NodeView& v) {
-  return are_alike_but_last(v) ? "" : "a parameter, its update and the step's numbers";
+  return are_alike_but_last(v) ? "" : "a parameter, its direction and the step's numbers";
+}
+
+std::string momentum_update_shapes(const NodeView& v) {
+  return are_alike_but_last(v) ? "" : "a gradient, its momentum and the step's numbers";
 }
 
 void update_factors(const NodeView& v, FactorTable& table) {
@@ -35,6 +42,21 @@ void update_factors(const NodeView& v, FactorTable& table) {
   for (std::size_t i = 0; i + 1 < v.operands(); ++i) table.takes(dims);
   table.takes({kWhole});
   for (std::size_t i = 0; i < v.results(); ++i) table.gives(dims);
+}
+
+std::string balance_update_shapes(const NodeView& v) {
+  const Shape& bias = v.operand(0).shape;
+  const Shape& load = v.operand(1).shape;
+  const auto dim = static_cast<std::size_t>(v.of<BalanceOf>().experts_dim);
+  const bool fits = dim < bias.size() && load.size() == 3 && load[2] == bias[dim] + 1 &&
+                    load[1] * bias[dim] == elements(bias) && has_update_numbers(v) && is_like(v.operand(0), v.result(0));
+  return fits ? "" : "a router's bias, its experts' load and the step's numbers";
+}
+
+// A few numbers for each expert: every device makes all of them.
+void balance_update_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> whole(v.operand(0).shape.size(), kWhole);
+  table.takes(whole).takes({kWhole, kWhole, kWhole}).takes({kWhole}).gives(whole);
 }
 
 }  // namespace
@@ -60,5 +82,19 @@ const OpFacts kSgdUpdate{.name = "sgd_update",
                          .shapes = sgd_update_shapes,
                          .factors = update_factors,
                          .gradient = kNoGradient};
+const OpFacts kMomentumUpdate{.name = "momentum_update",
+                              .attributes = blank<MomentumOf>,
+                              .takes = {3},
+                              .gives = {2},
+                              .shapes = momentum_update_shapes,
+                              .factors = update_factors,
+                              .gradient = kNoGradient};
+const OpFacts kBalanceUpdate{.name = "balance_update",
+                             .attributes = blank<BalanceOf>,
+                             .takes = {3},
+                             .gives = {1},
+                             .shapes = balance_update_shapes,
+                             .factors = balance_update_factors,
+                             .gradient = kNoGradient};
 
 }  // namespace moesh::graph::ops

@@ -27,6 +27,6 @@ extern const OpFacts kSlotMask, kSlots, kFillSlots, kEmptySlots, kSlotProducts;
 extern const OpFacts kDeviceIndex, kGather, kAllSum, kOwnOnce, kSortSlots, kFetchRows, kReturnRows, kWeightedRowsGrad,
     kPlanExchange, kExchangeRows, kListTokens, kSumRows, kScatterRows;
 // learning.cc
-extern const OpFacts kSumSquares, kAdamUpdate, kSgdUpdate;
+extern const OpFacts kSumSquares, kAdamUpdate, kSgdUpdate, kMomentumUpdate, kBalanceUpdate;
 
 }  // namespace moesh::graph::ops

@@ -70,8 +70,11 @@ void unary_of(const KernelCall& call) {
     case Unary::scale: return map<T>(call, [a](W x) MOESH_LOOP { return x * a; });
     case Unary::offset: return map<T>(call, [a](W x) MOESH_LOOP { return x + a; });
     case Unary::clamp: return map<T>(call, [a, b](W x) MOESH_LOOP { return x < a ? a : (x > b ? b : x); });
+    case Unary::sqrt: return map<T>(call, [](W x) MOESH_LOOP { return std::sqrt(x); });
     case Unary::rsqrt: return map<T>(call, [](W x) MOESH_LOOP { return W(1) / std::sqrt(x); });
     case Unary::minimum: return map<T>(call, [a](W x) MOESH_LOOP { return x > a ? a : x; });
+    // What is not finite less itself is no number.
+    case Unary::finite: return map<T>(call, [](W x) MOESH_LOOP { return x - x == 0 ? W(1) : W(0); });
   }
 }
 
@@ -98,12 +101,14 @@ void unary_grad_of(const KernelCall& call) {
     case Unary::offset: return map2<T>(call, [](W, W dy) MOESH_LOOP { return dy; });
     case Unary::scale: return map2<T>(call, [a](W, W dy) MOESH_LOOP { return dy * a; });
     case Unary::clamp: return map2<T>(call, [a, b](W x, W dy) MOESH_LOOP { return x < a || x > b ? W(0) : dy; });
+    case Unary::sqrt: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * W(0.5) / std::sqrt(x); });
     case Unary::rsqrt:
       return map2<T>(call, [](W x, W dy) MOESH_LOOP {
         const W y = W(1) / std::sqrt(x);
         return dy * W(-0.5) * y * y * y;
       });
     case Unary::minimum: return map2<T>(call, [a](W x, W dy) MOESH_LOOP { return x < a ? dy : W(0); });
+    case Unary::finite: return map2<T>(call, [](W, W) MOESH_LOOP { return W(0); });
   }
 }
 

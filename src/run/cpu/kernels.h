@@ -75,6 +75,7 @@ void grouped_sum(const KernelCall& call);
 // learning.cc
 void sum_squares(const KernelCall& call);
 void adam_update(const KernelCall& call);
+void momentum_update(const KernelCall& call);
 void sgd_update(const KernelCall& call);
 
 }  // namespace moesh::run::cpu

@@ -4,11 +4,13 @@
 
 #include "run/cpu/kernels.h"
 #include "run/cpu/simd.h"
+#include "run/update_numbers.h"
 
 namespace moesh::run::cpu {
 namespace {
 
 using graph::AdamOf;
+using graph::MomentumOf;
 using graph::SgdOf;
 
 constexpr std::int64_t kGrain = 16384;
@@ -42,14 +44,15 @@ void for_pieces(const KernelCall& call, const Body& body) {
   });
 }
 
-// A step as numbers: mu and nu decay and take in the gradient and its square; the update is
+// A step as numbers: the gradient is multiplied by `factor`; mu and nu decay and take in it and its square; the update is
 // (of_mu mu + of_gradient g) / (sqrt(of_nu nu + epsilon_root) + epsilon) + decay p, times the rate.
 struct AdamStep {
-  double rate, decay1, decay2, rest1, rest2, of_mu, of_gradient, of_nu, epsilon, epsilon_root, decay;
+  double factor, rate, decay1, decay2, rest1, rest2, of_mu, of_gradient, of_nu, epsilon, epsilon_root, decay;
 };
 
-AdamStep adam_step(const AdamOf& of, double rate, double step) {
-  AdamStep made{rate, of.mu_decay, of.nu_decay, 1 - of.beta1, 1 - of.beta2, 1, 0, 1, of.epsilon, of.epsilon_root,
+AdamStep adam_step(const AdamOf& of, const UpdateNumbers& numbers) {
+  const double step = numbers.step;
+  AdamStep made{numbers.factor, numbers.rate, of.mu_decay, of.nu_decay, 1 - of.beta1, 1 - of.beta2, 1, 0, 1, of.epsilon, of.epsilon_root,
                 of.weight_decay};
   const auto corrected = [](double beta, double steps) { return 1 / (1 - std::pow(beta, steps)); };
   if (of.pax) {
@@ -70,14 +73,15 @@ AdamStep adam_step(const AdamOf& of, double rate, double step) {
 }
 
 template <typename W>
-void update_piece(Isa isa, const AdamStep& step, std::int64_t count, W* __restrict p, const W* __restrict g,
+void update_piece(Isa isa, const AdamStep& step, std::int64_t count, W* __restrict p, W* __restrict g,
                   W* __restrict mu, W* __restrict nu) {
-  const W rate = W(step.rate), decay1 = W(step.decay1), decay2 = W(step.decay2), of_mu = W(step.of_mu);
+  const W factor = W(step.factor), rate = W(step.rate), decay1 = W(step.decay1), decay2 = W(step.decay2), of_mu = W(step.of_mu);
   const W of_gradient = W(step.of_gradient), of_nu = W(step.of_nu), epsilon = W(step.epsilon);
   const W epsilon_root = W(step.epsilon_root), decay = W(step.decay);
   const W rest1 = W(step.rest1), rest2 = W(step.rest2);
   vectorised(isa, [&]() MOESH_LOOP {
     for (std::int64_t i = 0; i < count; ++i) {
+      g[i] *= factor;
       mu[i] = decay1 * mu[i] + rest1 * g[i];
       nu[i] = decay2 * nu[i] + rest2 * (g[i] * g[i]);
       const W along = of_mu * mu[i] + of_gradient * g[i];
@@ -89,8 +93,7 @@ void update_piece(Isa isa, const AdamStep& step, std::int64_t count, W* __restri
 template <typename T>
 void adam_update_of(const KernelCall& call) {
   using W = Wide<T>;
-  const float* scalars = call.operands[4].as<float>();
-  const AdamStep step = adam_step(std::get<AdamOf>(call.attributes), scalars[0], scalars[1]);
+  const AdamStep step = adam_step(std::get<AdamOf>(call.attributes), UpdateNumbers(call));
   const Isa isa = chosen_isa();
   for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
     W p[kPiece], g[kPiece], mu[kPiece], nu[kPiece];
@@ -106,7 +109,9 @@ void adam_update_of(const KernelCall& call) {
 template <typename T>
 void sgd_update_of(const KernelCall& call) {
   using W = Wide<T>;
-  const W rate = static_cast<W>(call.operands[2].as<float>()[0]);
+  const UpdateNumbers numbers(call);
+  const W rate = static_cast<W>(numbers.rate);
+  const W factor = static_cast<W>(numbers.factor);
   const W decay = static_cast<W>(std::get<SgdOf>(call.attributes).weight_decay);
   const Isa isa = chosen_isa();
   for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
@@ -114,7 +119,7 @@ void sgd_update_of(const KernelCall& call) {
     widen(isa, call.operands[0], begin, count, p);
     widen(isa, call.operands[1], begin, count, update);
     vectorised(isa, [&]() MOESH_LOOP {
-      for (std::int64_t i = 0; i < count; ++i) p[i] -= rate * (update[i] + decay * p[i]);
+      for (std::int64_t i = 0; i < count; ++i) p[i] -= rate * (factor * update[i] + decay * p[i]);
     });
     narrow(isa, p, count, call.results[0], begin);
   });
@@ -142,11 +147,44 @@ void sum_squares(const KernelCall& call) {
 }
 
 void adam_update(const KernelCall& call) {
+  if (!UpdateNumbers(call).is_applied) {
+    keep(call.operands[0], call.results[0]);
+    keep(call.operands[2], call.results[1]);
+    keep(call.operands[3], call.results[2]);
+    return;
+  }
   for_floating(call.results[0].dtype, [&]<typename T>() { adam_update_of<T>(call); });
 }
 
 void sgd_update(const KernelCall& call) {
+  if (!UpdateNumbers(call).is_applied) return keep(call.operands[0], call.results[0]);
   for_floating(call.results[0].dtype, [&]<typename T>() { sgd_update_of<T>(call); });
+}
+
+// Operands gradient and mu, results the new mu and the direction.
+void momentum_update(const KernelCall& call) {
+  const auto& of = std::get<MomentumOf>(call.attributes);
+  const UpdateNumbers numbers(call);
+  const auto corrected = [&](double step) { return 1 / (1 - std::pow(of.beta, step)); };
+  const auto factor = numbers.factor, decay = static_cast<float>(of.decay), rest = static_cast<float>(1 - of.beta);
+  const auto of_mu = static_cast<float>(of.beta * corrected(static_cast<double>(numbers.step) + 1));
+  const auto of_gradient = static_cast<float>((1 - of.beta) * corrected(static_cast<double>(numbers.step)));
+  const Isa isa = chosen_isa();
+  for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
+    float g[kPiece], mu[kPiece], direction[kPiece];
+    widen(isa, call.operands[0], begin, count, g);
+    widen(isa, call.operands[1], begin, count, mu);
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count; ++i) {
+        g[i] *= factor;
+        mu[i] = decay * mu[i] + rest * g[i];
+        direction[i] = of_mu * mu[i] + of_gradient * g[i];
+      }
+    });
+    narrow(isa, mu, count, call.results[0], begin);
+    narrow(isa, direction, count, call.results[1], begin);
+  });
+  if (!numbers.is_applied) keep(call.operands[1], call.results[0]);
 }
 
 }  // namespace moesh::run::cpu

@@ -48,6 +48,7 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::sum_squares: return cpu::sum_squares;
     case Op::adam_update: return cpu::adam_update;
     case Op::sgd_update: return cpu::sgd_update;
+    case Op::momentum_update: return cpu::momentum_update;
     case Op::sort_slots: return cpu::sort_slots;
     case Op::fetch_rows: return cpu::fetch_rows;
     case Op::return_rows: return cpu::return_rows;
@@ -59,6 +60,7 @@ Kernel find_cpu_kernel(graph::Op op) {
     // Small: the plain ones serve.
     case Op::slots:
     case Op::expert_load:
+    case Op::balance_update:
     case Op::device_index:
     case Op::own_once:
     case Op::plan_exchange:

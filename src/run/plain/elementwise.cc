@@ -26,8 +26,10 @@ W apply(const graph::UnaryOf& of, W x) {
     case Unary::scale: return x * a;
     case Unary::offset: return x + a;
     case Unary::clamp: return x < a ? a : x > b ? b : x;
+    case Unary::sqrt: return std::sqrt(x);
     case Unary::rsqrt: return 1 / std::sqrt(x);
     case Unary::minimum: return x < a ? x : a;
+    case Unary::finite: return std::isfinite(x) ? 1 : 0;
   }
   return x;
 }
@@ -55,8 +57,10 @@ W slope(const graph::UnaryOf& of, W x) {
     case Unary::offset: return 1;
     case Unary::scale: return a;
     case Unary::clamp: return x < a || x > b ? 0 : 1;
+    case Unary::sqrt: return W(0.5) / std::sqrt(x);
     case Unary::rsqrt: return W(-0.5) / (x * std::sqrt(x));
     case Unary::minimum: return x < a ? 1 : 0;
+    case Unary::finite: return 0;
   }
   return 0;
 }

@@ -1,8 +1,10 @@
 // Norms and updates of parameters.
 #include <cmath>
+#include <vector>
 
 #include "run/cpu/element.h"
 #include "run/plain/plain.h"
+#include "run/update_numbers.h"
 
 namespace moesh::run::plain {
 namespace {
@@ -48,15 +50,22 @@ struct Adam {
 
 void adam_update(const KernelCall& call) {
   const auto& of = std::get<graph::AdamOf>(call.attributes);
-  const double rate = static_cast<double>(call.operands[4].as<float>()[0]);
-  const Adam adam(of, static_cast<double>(call.operands[4].as<float>()[1]));
+  const UpdateNumbers numbers(call);
   const View& parameter = call.operands[0];
+  if (!numbers.is_applied) {
+    keep(parameter, call.results[0]);
+    keep(call.operands[2], call.results[1]);
+    keep(call.operands[3], call.results[2]);
+    return;
+  }
+  const auto rate = static_cast<double>(numbers.rate), factor = static_cast<double>(numbers.factor);
+  const Adam adam(of, static_cast<double>(numbers.step));
   for_floating(parameter.dtype, [&]<typename P>() {
     for_floating(call.operands[2].dtype, [&]<typename M>() {
       for_floating(call.operands[3].dtype, [&]<typename N>() {
         call.workers.parallel(parameter.count(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
-            const double g = static_cast<double>(call.operands[1].as<float>()[i]);
+            const double g = factor * static_cast<double>(call.operands[1].as<float>()[i]);
             const double p = static_cast<double>(load(parameter.as<P>()[i]));
             const double mu = adam.decay1 * static_cast<double>(load(call.operands[2].as<M>()[i])) + adam.rest1 * g;
             const double nu = adam.decay2 * static_cast<double>(load(call.operands[3].as<N>()[i])) + adam.rest2 * g * g;
@@ -74,12 +83,63 @@ void adam_update(const KernelCall& call) {
 
 void sgd_update(const KernelCall& call) {
   const double decay = std::get<graph::SgdOf>(call.attributes).weight_decay;
-  const double rate = static_cast<double>(call.operands[2].as<float>()[0]);
+  const UpdateNumbers numbers(call);
+  if (!numbers.is_applied) return keep(call.operands[0], call.results[0]);
+  const auto rate = static_cast<double>(numbers.rate), factor = static_cast<double>(numbers.factor);
   for_floating(call.operands[0].dtype, [&]<typename P>() {
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
       const double p = static_cast<double>(load(call.operands[0].as<P>()[i]));
-      const double direction = static_cast<double>(call.operands[1].as<float>()[i]);
+      const double direction = factor * static_cast<double>(call.operands[1].as<float>()[i]);
       call.results[0].as<P>()[i] = store<P>(p - rate * (direction + decay * p));
+    }
+  });
+}
+
+void momentum_update(const KernelCall& call) {
+  const auto& of = std::get<graph::MomentumOf>(call.attributes);
+  const UpdateNumbers numbers(call);
+  const auto corrected = [&](double step) { return 1 - std::pow(of.beta, step); };
+  const double mix_mu = of.beta / corrected(static_cast<double>(numbers.step) + 1);
+  const double mix_g = (1 - of.beta) / corrected(static_cast<double>(numbers.step));
+  const auto factor = static_cast<double>(numbers.factor);
+  for_floating(call.operands[1].dtype, [&]<typename M>() {
+    for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
+      const double g = factor * static_cast<double>(call.operands[0].as<float>()[i]);
+      const double mu = of.decay * static_cast<double>(load(call.operands[1].as<M>()[i])) + (1 - of.beta) * g;
+      call.results[0].as<M>()[i] = store<M>(mu);
+      call.results[1].as<float>()[i] = static_cast<float>(mix_mu * mu + mix_g * g);
+    }
+  });
+  if (!numbers.is_applied) keep(call.operands[1], call.results[0]);
+}
+
+// By how much an expert's bias moves: the rate towards its layer's mean load, once for each microbatch.
+float balance_step(const View& load, std::int64_t layer, std::int64_t expert, float rate) {
+  const std::int64_t width = load.size(2);  // the last number is that of dropped choices
+  float step = 0;
+  for (std::int64_t microbatch = 0; microbatch < load.size(0); ++microbatch) {
+    const float* tokens = load.as<float>() + (microbatch * load.size(1) + layer) * width;
+    float sum = 0;
+    for (std::int64_t e = 0; e + 1 < width; ++e) sum += tokens[e];
+    const float mean = sum / static_cast<float>(width - 1);
+    step += tokens[expert] < mean ? rate : tokens[expert] > mean ? -rate : 0;
+  }
+  return step;
+}
+
+// The step is rounded to the bias's type before it is added.
+void balance_update(const KernelCall& call) {
+  const auto& of = std::get<graph::BalanceOf>(call.attributes);
+  const View& bias = call.operands[0];
+  if (!UpdateNumbers(call).is_applied) return keep(bias, call.results[0]);
+  const std::int64_t experts = bias.size(static_cast<std::size_t>(of.experts_dim));
+  std::int64_t inner = 1;  // layers whose dims stand behind the experts'
+  for (std::size_t dim = static_cast<std::size_t>(of.experts_dim) + 1; dim < bias.shape.size(); ++dim) inner *= bias.size(dim);
+  for_floating(bias.dtype, [&]<typename T>() {
+    for (std::int64_t i = 0; i < bias.count(); ++i) {
+      const std::int64_t layer = i / (experts * inner) * inner + i % inner;
+      const float step = balance_step(call.operands[1], layer, i / inner % experts, static_cast<float>(of.rate));
+      call.results[0].as<T>()[i] = store<T>(load(bias.as<T>()[i]) + load(store<T>(step)));
     }
   });
 }
@@ -91,6 +151,8 @@ Kernel find_learning(graph::Op op) {
     case graph::Op::sum_squares: return sum_squares;
     case graph::Op::adam_update: return adam_update;
     case graph::Op::sgd_update: return sgd_update;
+    case graph::Op::momentum_update: return momentum_update;
+    case graph::Op::balance_update: return balance_update;
     default: return nullptr;
   }
 }

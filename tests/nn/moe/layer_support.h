@@ -103,7 +103,7 @@ class Layer {
     if (mesh_.devices() == 1) return;
     const mesh::Topology target = mesh::find_topology(fmt::format("cpu-{}", mesh_.devices()), 1);
     const auto& rules = context().settings.rules("logical_axis_rules");
-    program_ = partition::partition(program_, specs_, result_specs(), {mesh_, target, rules, false, false}).graph;
+    program_ = partition::partition(program_, specs_, result_specs(), {mesh_, target, rules}).graph;
   }
 
   const mesh::Mesh& mesh() const { return mesh_; }

@@ -13,12 +13,13 @@ const std::vector<graph::UnaryOf>& functions() {
   static const std::vector<graph::UnaryOf> all{
       {Unary::silu},        {Unary::sigmoid},      {Unary::gelu},            {Unary::relu},         {Unary::scale, 1.7},
       {Unary::offset, -.3}, {Unary::clamp, -.5, 1}, {Unary::rsqrt},           {Unary::minimum, .25},
+      {Unary::sqrt},
   };
   return all;
 }
 
-// rsqrt is of positive numbers.
-double low_of(const graph::UnaryOf& of) { return of.function == Unary::rsqrt ? 0.25 : -3; }
+// Roots are of positive numbers.
+double low_of(const graph::UnaryOf& of) { return of.function == Unary::rsqrt || of.function == Unary::sqrt ? 0.25 : -3; }
 
 TEST(Elementwise, FunctionsAreThePlainOnes) {
   for (const graph::UnaryOf& of : functions()) {
@@ -61,6 +62,19 @@ TEST(Elementwise, ClampPassesItsEndsAndTheirGradient) {
   const graph::UnaryOf of{Unary::clamp, -1, 2};
   EXPECT_EQ(run({Op::unary, of, {x}, {x}})[0].bytes, values(DType::float32, {4}, {-1, 2, -1, 2}).bytes);
   EXPECT_EQ(run({Op::unary_grad, of, {x, dy}, {x}})[0].bytes, values(DType::float32, {4}, {3, 3, 0, 0}).bytes);
+}
+
+TEST(Elementwise, FiniteIsOneOrZero) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  const std::vector<double> numbers{0, -0.0, 1e30, -1e-30, kInfinite, -kInfinite, std::nan(""), 3};
+  for (const DType dtype : floating_types()) {
+    const Tensor x = values(dtype, {8}, numbers);
+    const graph::UnaryOf of{Unary::finite};
+    EXPECT_EQ(run({Op::unary, of, {x}, {x}})[0].bytes, values(dtype, {8}, {1, 1, 1, 1, 0, 0, 0, 1}).bytes);
+    EXPECT_EQ(run_plain({Op::unary, of, {x}, {x}})[0].bytes, values(dtype, {8}, {1, 1, 1, 1, 0, 0, 0, 1}).bytes);
+    EXPECT_EQ(run({Op::unary_grad, of, {x, x}, {x}})[0].bytes, filled(dtype, {8}, 0).bytes);
+    EXPECT_EQ(run_plain({Op::unary_grad, of, {filled(dtype, {8}, 2), filled(dtype, {8}, 2)}, {x}})[0].bytes, filled(dtype, {8}, 0).bytes);
+  }
 }
 
 TEST(Elementwise, NotANumberStaysOne) {

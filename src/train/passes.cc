@@ -1,0 +1,175 @@
+#include "train/passes.h"
+
+#include <algorithm>
+#include <map>
+
+#include "graph/autodiff.h"
+#include "graph/rewrite.h"
+#include "graph/slots.h"
+#include "models/model.h"
+#include "train/remat.h"
+
+namespace moesh::train {
+namespace {
+
+using graph::Builder;
+using graph::Graph;
+using graph::Node;
+using graph::Op;
+using graph::Tensor;
+using graph::ValueId;
+using Kind = graph::InputOf::Kind;
+namespace results = models::results;
+
+Tensor result_of(Builder& builder, const char* name) {
+  const int at = find_result(builder.graph(), name);
+  return at < 0 ? Tensor{} : builder.tensor(builder.graph().results[static_cast<std::size_t>(at)]);
+}
+
+// With one microbatch the reported loss; with several what they add up to: the summed entropy and the balance loss.
+Tensor differentiated(Builder& builder, const config::Settings& settings) {
+  if (settings.integer("gradient_accumulation_steps") == 1) return result_of(builder, results::loss);
+  const Tensor entropy = result_of(builder, results::entropy_sum);
+  const Tensor balance = result_of(builder, results::balance_loss);
+  return balance ? graph::add(entropy, balance) : entropy;
+}
+
+// The passes of one microbatch as a graph of their own. Its results: what is summed over microbatches, a gradient for each
+// parameter, what is stacked.
+struct Pass {
+  Graph graph;
+  std::vector<const char*> summed{results::entropy_sum, results::positions, results::balance_loss};
+  std::vector<const char*> stacked{results::expert_load, results::logits};
+};
+
+Pass pass_of(const Graph& model, const config::Settings& settings, bool keep_logits) {
+  Pass pass;
+  Builder builder(graph::with_saved_values(graph::without_slot_masks(model), remat_of(settings)));
+  std::vector<Tensor> trained;
+  for (const Node& node : builder.graph().nodes) {
+    if (node.op == Op::parameter) trained.push_back(builder.tensor(node.results.front()));
+  }
+  std::erase_if(pass.summed, [&](const char* name) { return !result_of(builder, name); });
+  std::erase_if(pass.stacked, [&](const char* name) { return !result_of(builder, name); });
+  if (!keep_logits) std::erase(pass.stacked, results::logits);
+  std::vector<ValueId> made;
+  for (const char* name : pass.summed) made.push_back(result_of(builder, name).id);
+  const DType grad_dtype = parse_dtype(settings.text("grad_dtype")).value_or(DType::float32);
+  for (const Tensor& gradient : graph::gradients(differentiated(builder, settings), trained)) {
+    made.push_back(graph::cast(graph::cast(gradient, grad_dtype), DType::float32).id);
+  }
+  for (const char* name : pass.stacked) made.push_back(result_of(builder, name).id);
+  pass.graph = builder.take();
+  pass.graph.results = std::move(made);
+  pass.graph.result_names.clear();
+  pass.graph = graph::without_dead_nodes(pass.graph);
+  return pass;
+}
+
+// The model's inputs and parameters in the step's graph, by the pass' values.
+std::map<ValueId, Tensor> add_roots(Builder& builder, const Graph& pass, std::int64_t microbatches) {
+  std::map<ValueId, Tensor> roots;
+  for (const Node& node : pass.nodes) {
+    if (!graph::is_root(node)) continue;
+    const graph::Value& value = pass.value(node.results.front());
+    Tensor& root = roots[node.results.front()];
+    if (node.op == Op::parameter) {
+      root = builder.parameter(node.path, value.shape, value.dtype, std::get<graph::ParameterOf>(node.attributes));
+      continue;
+    }
+    graph::InputOf of = std::get<graph::InputOf>(node.attributes);
+    Shape shape = value.shape;
+    if (of.kind == Kind::batch && microbatches > 1) {
+      shape.insert(shape.begin(), microbatches);
+      of.labels.insert(of.labels.begin(), "");
+    }
+    root = builder.input(node.path, std::move(shape), value.dtype, std::move(of.labels), of.kind);
+  }
+  return roots;
+}
+
+// A parameter's gradient lies as its parameter, in no other layout.
+Tensor laid_as(const Trained& parameter, Tensor gradient) {
+  gradient.builder->set_path(parameter.path);
+  gradient.builder->set_phase(graph::Phase::update);
+  const Tensor laid = graph::constrain("gradient", gradient, parameter.labels);
+  gradient.builder->set_phase(graph::Phase::backward);
+  return laid;
+}
+
+std::vector<Tensor> run_once(Builder& builder, const Pass& pass, const std::map<ValueId, Tensor>& roots) {
+  const std::vector<Tensor> tensors = graph::inline_graph(builder, pass.graph, roots);
+  std::vector<Tensor> made;
+  for (const ValueId id : pass.graph.results) made.push_back(tensors[static_cast<std::size_t>(id)]);
+  builder.set_phase(graph::Phase::forward);
+  for (std::size_t i = 0; i < pass.stacked.size(); ++i) {
+    Tensor& alone = made[made.size() - pass.stacked.size() + i];
+    Shape stacked = alone.shape();
+    stacked.insert(stacked.begin(), 1);
+    builder.set_path(pass.stacked[i]);
+    alone = graph::reshape(alone, std::move(stacked));
+  }
+  return made;
+}
+
+// A loop over the microbatches that carries the sums.
+std::vector<Tensor> run_each(Builder& builder, const Pass& pass, const std::vector<Trained>& parameters,
+                             const std::map<ValueId, Tensor>& roots, std::int64_t microbatches) {
+  builder.set_phase(graph::Phase::backward);
+  std::vector<Tensor> sums;
+  for (std::size_t i = 0; i < pass.summed.size(); ++i) sums.push_back(graph::fill(builder, 0, {}, DType::float32));
+  for (const Trained& parameter : parameters) sums.push_back(graph::fill(builder, 0, parameter.shape, DType::float32));
+  std::vector<std::pair<ValueId, Tensor>> batch, shared;
+  for (const auto& [id, root] : roots) {
+    (graph::is_input(pass.graph.producer_of(id), Kind::batch) ? batch : shared).emplace_back(id, root);
+  }
+  const auto build = [&](Builder& inner, const std::vector<Tensor>& carried, const std::vector<Tensor>& whole) {
+    std::map<ValueId, Tensor> given;
+    for (std::size_t i = 0; i < whole.size(); ++i) given[shared[i].first] = whole[i];
+    for (const auto& [id, rows] : batch) given[id] = inner.slice_of(rows, 1);
+    const std::vector<Tensor> tensors = graph::inline_graph(inner, pass.graph, given);
+    inner.set_path("microbatches");
+    inner.set_phase(graph::Phase::backward);
+    std::vector<Tensor> made;
+    for (const ValueId id : pass.graph.results) {
+      const Tensor own = tensors[static_cast<std::size_t>(id)];
+      const std::size_t i = made.size(), first = pass.summed.size();
+      if (i >= carried.size()) {
+        made.push_back(own);
+      } else if (i < first) {
+        made.push_back(graph::add(carried[i], own));
+      } else {
+        made.push_back(laid_as(parameters[i - first], graph::add(carried[i], laid_as(parameters[i - first], own))));
+      }
+    }
+    return made;
+  };
+  std::vector<Tensor> read_by_all;
+  for (const auto& [id, root] : shared) read_by_all.push_back(root);
+  return graph::repeat(builder, {"microbatches", {microbatches}, {""}, 0}, sums, read_by_all, {build});
+}
+
+}  // namespace
+
+Passes add_passes(Builder& builder, const Graph& model, const std::vector<Trained>& parameters, const config::Settings& settings,
+                  bool keep_logits) {
+  const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
+  const Pass pass = pass_of(model, settings, keep_logits);
+  const std::map<ValueId, Tensor> roots = add_roots(builder, pass.graph, microbatches);
+  const std::vector<Tensor> made = microbatches == 1 ? run_once(builder, pass, roots)
+                                                     : run_each(builder, pass, parameters, roots, microbatches);
+  std::map<std::string, Tensor> by_name;
+  Passes passes;
+  std::size_t next = 0;
+  for (const char* name : pass.summed) by_name[name] = made[next++];
+  for (const Trained& parameter : parameters) passes.gradients.push_back(laid_as(parameter, made[next++]));
+  for (const char* name : pass.stacked) by_name[name] = made[next++];
+  passes.entropy_sum = by_name[results::entropy_sum];
+  passes.positions = by_name[results::positions];
+  passes.balance_loss = by_name[results::balance_loss];
+  passes.expert_load = by_name[results::expert_load];
+  passes.logits = by_name[results::logits];
+  return passes;
+}
+
+}  // namespace moesh::train

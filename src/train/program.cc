@@ -1,0 +1,91 @@
+#include "train/program.h"
+
+#include <algorithm>
+#include <map>
+
+#include "models/model.h"
+#include "run/placed.h"
+
+namespace moesh::train {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using Kind = graph::InputOf::Kind;
+using sharding::Spec;
+
+// Where state lies, by name.
+std::map<std::string, Spec> places_of(const sharding::Layout& layout) {
+  std::map<std::string, Spec> specs;
+  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
+    for (const sharding::LaidTensor& tensor : *tensors) {
+      specs[tensor.path] = sharding::without_size_one(tensor.spec, layout.mesh);
+    }
+  }
+  return specs;
+}
+
+// Numbers are whole on every device. Of a batch with several microbatches each is laid out alike.
+std::vector<Spec> roots_of(const Graph& graph, const sharding::Layout& layout, const std::map<std::string, Spec>& places) {
+  const Spec batch = sharding::without_size_one(layout.input.spec, layout.mesh);
+  std::vector<Spec> specs;
+  for (const Node& node : graph.nodes) {
+    if (!graph::is_root(node)) continue;
+    const std::size_t rank = graph.value(node.results.front()).shape.size();
+    const auto place = places.find(node.path);
+    Spec spec = place != places.end() ? place->second : graph::is_input(node, Kind::batch) ? batch : sharding::whole_spec(rank);
+    spec.dims.insert(spec.dims.begin(), rank - spec.dims.size(), {});
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+std::vector<std::optional<Spec>> results_of(const Graph& graph, const std::map<std::string, Spec>& places) {
+  std::vector<std::optional<Spec>> specs;
+  for (const std::string& name : graph.result_names) {
+    const auto place = places.find(name);
+    specs.push_back(place == places.end() ? std::nullopt : std::optional(place->second));
+  }
+  return specs;
+}
+
+}  // namespace
+
+StepProgram step_program(const Graph& model, const config::Settings& settings, const Where& where, const Keep& keep) {
+  const sharding::Layout& layout = where.layout;
+  StepProgram program{layout.mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
+                      step_graph(model, settings, keep, layout.mesh.devices()), {}};
+  if (layout.mesh.devices() == 1) return program;
+  const std::map<std::string, Spec> places = places_of(layout);
+  const partition::PartitionRequest request{layout.mesh, where.target, layout.rules, layout.explicit_mode};
+  partition::Partitioned made = partition::partition(program.graph, roots_of(program.graph, layout, places),
+                                                     results_of(program.graph, places), request);
+  program.graph = std::move(made.graph);
+  program.choices = std::move(made.choices);
+  return program;
+}
+
+run::Footprint footprint_of(const StepProgram& program) {
+  // What the caller has of the batch stays until the step is over. Where it is not cut, it is what the program is given.
+  const auto of_batch = [](const Node& node) {
+    return graph::is_input(node, Kind::batch) && node.path != models::inputs::numbers;
+  };
+  const std::shared_ptr<run::Pool> pool = run::Pool::counting();
+  std::vector<run::Placed> batch;
+  bool is_cut = program.microbatches > 1;
+  for (const Node& node : program.graph.nodes) {
+    if (!of_batch(node)) continue;
+    const graph::Value& value = program.graph.value(node.results.front());
+    batch.push_back(run::unfilled(value.shape, value.dtype, {}, program.mesh, *pool));
+    is_cut = is_cut || sharding::shards(value.spec, program.mesh) > 1;
+  }
+  run::Footprint peak =
+      run::footprint_of(program.graph, program.mesh, [&](const Node& node) { return !is_cut && of_batch(node); });
+  if (is_cut) {
+    peak.process += static_cast<std::int64_t>(pool->peak_bytes());
+    peak.taken += static_cast<std::int64_t>(pool->peak_taken());
+  }
+  return peak;
+}
+
+}  // namespace moesh::train

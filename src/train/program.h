@@ -1,0 +1,36 @@
+// A training step as a program: its graph, laid out on a mesh.
+#pragma once
+
+#include <vector>
+
+#include "config/settings.h"
+#include "graph/graph.h"
+#include "mesh/topology.h"
+#include "partition/partition.h"
+#include "run/footprint.h"
+#include "sharding/layout.h"
+#include "train/step.h"
+
+namespace moesh::train {
+
+// The devices that train, and how the model lies on them.
+struct Where {
+  const sharding::Layout& layout;
+  const mesh::Topology& target;
+};
+
+struct StepProgram {
+  mesh::Mesh mesh{{}};
+  std::vector<Trained> parameters;
+  std::int64_t microbatches = 1;
+  graph::Graph graph;
+  std::vector<partition::Choice> choices;  // of the partitioner; none on one device
+};
+
+// Parameters, moments and gradients lie as the layout says.
+StepProgram step_program(const graph::Graph& model, const config::Settings& settings, const Where& where, const Keep& keep = {});
+
+// The most that training will hold: parameters, moments and what values take within a step.
+run::Footprint footprint_of(const StepProgram& program);
+
+}  // namespace moesh::train

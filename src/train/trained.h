@@ -1,0 +1,28 @@
+// What a step changes: the parameters, and what the optimizer keeps of their gradients.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "graph/graph.h"
+
+namespace moesh::train {
+
+struct Trained {
+  std::string path;
+  graph::Role role = graph::Role::none;
+  Shape shape;
+  Labels labels;
+  DType dtype = DType::float32;
+  int layers_dim = -1;         // where the layers of a stack stand; none where it is of one layer, or has a dim a stage
+  int moments = 2;             // how many the optimizer keeps: mu, or mu and nu
+  DType mu_dtype = DType::float32;
+
+  std::string mu() const { return "mu/" + path; }
+  std::string nu() const { return "nu/" + path; }
+};
+
+std::vector<Trained> trained_parameters(const graph::Graph& model, const config::Settings& settings);
+
+}  // namespace moesh::train

@@ -1,0 +1,248 @@
+#include "train/update.h"
+
+#include <algorithm>
+#include <regex>
+
+#include <fmt/core.h>
+
+#include "base/bfloat16.h"
+#include "base/error.h"
+#include "graph/matrix_dims.h"
+#include "train/muon.h"
+
+namespace moesh::train {
+namespace {
+
+using graph::Builder;
+using graph::Op;
+using graph::Tensor;
+using graph::Unary;
+using Kind = graph::InputOf::Kind;
+
+// What the update of one parameter starts from, and what it gives; moments that are not kept are absent.
+struct Slot {
+  Tensor parameter, gradient, mu, nu;
+};
+struct Updated {
+  Tensor parameter, mu, nu;
+};
+
+// The vectors that updates are given.
+struct Numbers {
+  Tensor of_gradients;
+  Tensor of_directions;  // what is no gradient any more is not scaled
+};
+
+// MaxText's masks hold Python patterns that are searched for in a parameter's path.
+bool is_masked(const std::string& path, const config::Settings& settings) {
+  for (const std::string& pattern : settings.texts("adamw_mask")) {
+    try {
+      if (std::regex_search(path, std::regex(pattern))) return true;
+    } catch (const std::regex_error&) {
+      refuse(fmt::format("adamw_mask holds '{}', a regular expression was expected", pattern),
+             settings.origin("adamw_mask").where, "adamw_mask=[bias, '.*norm.*']");
+    }
+  }
+  return false;
+}
+
+// A factor takes the type of the array that it multiplies, as in JAX: beside bfloat16, 0.9 is 0.8984375.
+double factor_for(Tensor array, double factor) {
+  if (array.dtype() != DType::bfloat16) return factor;
+  return static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(factor))));
+}
+
+graph::AdamOf adam_of(const config::Settings& settings, const Slot& slot, bool nesterov) {
+  const double beta1 = settings.real("adam_b1");
+  const double beta2 = settings.real("adam_b2");
+  return {beta1,
+          beta2,
+          factor_for(slot.mu, beta1),
+          factor_for(slot.nu, beta2),
+          settings.real("adam_eps"),
+          settings.real("adam_eps_root"),
+          factor_for(slot.parameter, settings.real("adam_weight_decay")),
+          nesterov,
+          settings.text("opt_type") == "adam_pax"};
+}
+
+std::pair<Shape, DType> like(Tensor tensor) { return {tensor.shape(), tensor.dtype()}; }
+
+Updated adam(const Slot& slot, Tensor numbers, const graph::AdamOf& of) {
+  const std::vector<Tensor> made =
+      slot.parameter.builder->add(Op::adam_update, "adam", {slot.parameter, slot.gradient, slot.mu, slot.nu, numbers}, of,
+                                  {like(slot.parameter), like(slot.mu), like(slot.nu)});
+  return {made[0], made[1], made[2]};
+}
+
+Tensor sgd(Tensor parameter, Tensor direction, Tensor numbers, double weight_decay) {
+  return parameter.builder->add_one(Op::sgd_update, "sgd", {parameter, direction, numbers}, graph::SgdOf{weight_decay},
+                                    parameter.shape(), parameter.dtype());
+}
+
+Updated muon(const Slot& slot, const Numbers& numbers, const graph::MatrixDims& dims, const config::Settings& settings) {
+  const double beta = settings.real("muon_beta");
+  const std::vector<Tensor> momentum =
+      slot.mu.builder->add(Op::momentum_update, "momentum", {slot.gradient, slot.mu, numbers.of_gradients},
+                           graph::MomentumOf{beta, factor_for(slot.mu, beta)}, {like(slot.mu), like(slot.gradient)});
+  const Tensor direction = muon_direction(momentum[1], dims, settings);
+  return {sgd(slot.parameter, direction, numbers.of_directions, settings.real("muon_weight_decay")), momentum[0], {}};
+}
+
+// A few layers at a time, so that what is made on the way is no larger than they are. The stacked dim [L] becomes [L/c, c]; a
+// loop runs over the first.
+Updated muon_by_layers(const Slot& slot, const Numbers& numbers, const graph::MatrixDims& dims, const Trained& trained,
+                       std::int64_t at_a_time, const config::Settings& settings) {
+  Builder& builder = *slot.parameter.builder;
+  const int dim = trained.layers_dim;
+  const auto at = static_cast<std::size_t>(dim);
+  Shape cut = trained.shape;
+  cut[at] = at_a_time;
+  const std::int64_t times = trained.shape[at] / at_a_time;
+  cut.insert(cut.begin() + dim, times);
+  const Tensor parameter = graph::reshape(slot.parameter, cut);
+  const Tensor gradient = graph::reshape(slot.gradient, cut);
+  const Tensor mu = graph::reshape(slot.mu, cut);
+  const auto build = [&](Builder& inner, const std::vector<Tensor>&, const std::vector<Tensor>& whole) {
+    const auto slice = [&](Tensor tensor) { return inner.slice_of(tensor, 1, dim); };
+    const Updated made = muon({slice(parameter), slice(gradient), slice(mu), {}}, {whole[0], whole[1]}, dims, settings);
+    return std::vector<Tensor>{made.parameter, made.mu};
+  };
+  const std::vector<Tensor> made =
+      graph::repeat(builder, {"layers", {times}, {""}, 0}, {}, {numbers.of_gradients, numbers.of_directions}, {build, dim});
+  return {graph::reshape(made[0], trained.shape), graph::reshape(made[1], trained.shape), {}};
+}
+
+Updated muon(const Slot& slot, const Numbers& numbers, const graph::MatrixDims& dims, const Trained& trained,
+             std::int64_t devices, const config::Settings& settings) {
+  if (trained.layers_dim < 0) return muon(slot, numbers, dims, settings);
+  const std::int64_t layers = trained.shape[static_cast<std::size_t>(trained.layers_dim)];
+  std::int64_t matrices = elements(trained.shape) / layers;
+  for (const std::vector<int>* list : {&dims.in, &dims.out}) {
+    for (const int dim : *list) matrices /= trained.shape[static_cast<std::size_t>(dim)];
+  }
+  const std::int64_t at_a_time = layers_at_a_time(layers, matrices, devices);
+  return at_a_time == layers ? muon(slot, numbers, dims, settings)
+                             : muon_by_layers(slot, numbers, dims, trained, at_a_time, settings);
+}
+
+Updated update(const Trained& trained, const Slot& slot, const Numbers& numbers, std::int64_t devices,
+               const config::Settings& settings) {
+  const std::string& optimizer = settings.text("opt_type");
+  if (optimizer == "sgd") return {sgd(slot.parameter, slot.gradient, numbers.of_gradients, 0), {}, {}};
+  if (optimizer != "muon") {
+    graph::AdamOf of = adam_of(settings, slot, false);
+    if (is_masked(trained.path, settings)) of.weight_decay = 0;
+    return adam(slot, numbers.of_gradients, of);
+  }
+  const graph::MatrixDims dims = graph::matrix_dims(trained.role, trained.shape);
+  return dims.is_matrix ? muon(slot, numbers, dims, trained, devices, settings)
+                        : adam(slot, numbers.of_gradients, adam_of(settings, slot, true));
+}
+
+Tensor sum_of_squares(const std::vector<Tensor>& tensors) {
+  Tensor sum;
+  for (const Tensor& tensor : tensors) {
+    const Tensor own = tensor.builder->add_one(Op::sum_squares, "squares", {tensor}, {}, {}, DType::float32);
+    sum = sum ? graph::add(sum, own) : own;
+  }
+  return sum;
+}
+
+// What is found out about the gradients before anything is updated.
+struct Norms {
+  Tensor raw, clipped;
+  Tensor factor;  // what each gradient is multiplied with: the given factor and that of clipping
+};
+
+Norms norms_of(Builder& builder, const UpdateOf& of, double threshold) {
+  builder.set_path("gradients");
+  Tensor squares = sum_of_squares(of.gradients);
+  Tensor factor = of.gradient_factor ? of.gradient_factor : graph::fill(builder, 1, {}, DType::float32);
+  if (of.gradient_factor) squares = graph::multiply(graph::multiply(squares, factor), factor);
+  const Tensor raw = graph::unary(Unary::sqrt, squares);
+  if (threshold <= 0) return {raw, raw, factor};
+  // min(1, threshold / norm)
+  const Tensor clip = graph::unary(Unary::minimum, graph::scale(graph::unary(Unary::rsqrt, squares), threshold), 1);
+  return {raw, graph::multiply(raw, clip), graph::multiply(factor, clip)};
+}
+
+// In the order of graph::UpdateNumber.
+Tensor vector_of(const std::vector<Tensor>& scalars) {
+  std::vector<Tensor> parts;
+  for (const Tensor& scalar : scalars) parts.push_back(graph::reshape(scalar, {1}));
+  return graph::concat(parts, 0);
+}
+
+Tensor scalar_input(Builder& builder, const char* name) { return builder.input(name, {}, DType::float32, {}, Kind::number); }
+
+// A router's bias moves once the optimizer is done with it. The load of its layers is that of the next ones.
+class Balance {
+ public:
+  Balance(Tensor load, Tensor numbers, double rate) : load_(load), numbers_(numbers), rate_(rate) {}
+
+  Tensor update(const Trained& trained, Tensor bias) {
+    if (!load_ || rate_ <= 0 || trained.role != graph::Role::router_bias) return bias;
+    const std::int64_t experts = load_.size(2) - 1;
+    const std::int64_t layers = elements(trained.shape) / experts;
+    const Tensor load = graph::slice(load_, 1, first_layer_, layers);
+    first_layer_ += layers;
+    return bias.builder->add_one(Op::balance_update, "balance", {bias, load, numbers_},
+                                 graph::BalanceOf{rate_, trained.layers_dim == 0 ? 1 : 0}, bias.shape(), bias.dtype());
+  }
+
+ private:
+  Tensor load_, numbers_;
+  double rate_;
+  std::int64_t first_layer_ = 0;
+};
+
+}  // namespace
+
+bool guards_parameters(const config::Settings& settings) {
+  return settings.text("non_finite_policy") == "skip_step" || settings.boolean("abort_on_nan_loss") ||
+         settings.boolean("abort_on_inf_loss");
+}
+
+void add_update(Builder& builder, const std::vector<Trained>& parameters, const UpdateOf& of, const config::Settings& settings,
+                std::int64_t devices) {
+  builder.set_path("");
+  builder.set_phase(graph::Phase::update);
+  const Tensor rate = scalar_input(builder, update_inputs::learning_rate);
+  const Tensor step = scalar_input(builder, update_inputs::step);
+  std::vector<Slot> slots;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Trained& trained = parameters[i];
+    Slot slot{of.parameters[i], of.gradients[i], {}, {}};
+    const auto moment = [&](const std::string& name, DType dtype) {
+      return builder.input(name, trained.shape, dtype, trained.labels, Kind::moment);
+    };
+    if (trained.moments > 0) slot.mu = moment(trained.mu(), trained.mu_dtype);
+    if (trained.moments > 1) slot.nu = moment(trained.nu(), trained.dtype);
+    slots.push_back(slot);
+  }
+  const Norms norms = norms_of(builder, of, settings.real("gradient_clipping_threshold"));
+  const Tensor one = graph::fill(builder, 1, {}, DType::float32);
+  const Tensor applied = !guards_parameters(settings) ? one
+                                                      : graph::multiply(graph::unary(Unary::finite, of.loss),
+                                                                        graph::unary(Unary::finite, norms.raw));
+  const Numbers numbers{vector_of({rate, step, norms.factor, applied}), vector_of({rate, step, one, applied})};
+  Balance balance(of.expert_load, numbers.of_gradients, settings.real("routed_bias_update_rate"));
+  std::vector<Tensor> updated;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Trained& trained = parameters[i];
+    builder.set_path(trained.path);
+    const Updated made = update(trained, slots[i], numbers, devices, settings);
+    updated.push_back(balance.update(trained, made.parameter));
+    builder.mark_result(updated.back(), trained.path);
+    if (made.mu) builder.mark_result(made.mu, trained.mu());
+    if (made.nu) builder.mark_result(made.nu, trained.nu());
+  }
+  builder.set_path("parameters");
+  builder.mark_result(norms.raw, update_results::raw_grad_norm);
+  builder.mark_result(norms.clipped, update_results::grad_norm);
+  builder.mark_result(graph::unary(Unary::sqrt, sum_of_squares(updated)), update_results::param_norm);
+  builder.mark_result(applied, update_results::applied);
+}
+
+}  // namespace moesh::train

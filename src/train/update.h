@@ -1,0 +1,42 @@
+// The update of a step: from gradients to new parameters and moments.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "config/settings.h"
+#include "graph/builder.h"
+#include "train/trained.h"
+
+namespace moesh::train {
+
+// What it starts from, a parameter and a gradient for each of those that are trained. What is absent was not made.
+struct UpdateOf {
+  std::vector<graph::Tensor> parameters;
+  std::vector<graph::Tensor> gradients;
+  graph::Tensor loss;             // a step whose loss is not finite is left out, where the settings say so
+  graph::Tensor gradient_factor;  // what gradients are to be multiplied with; absent: 1
+  graph::Tensor expert_load;      // [microbatches, MoE layers, E + 1]
+};
+
+// Names of what is added beside moments: inputs that are numbers, and results.
+namespace update_inputs {
+inline constexpr const char* learning_rate = "learning_rate";
+inline constexpr const char* step = "step";  // the step's number from 1 on, those left out included
+}  // namespace update_inputs
+namespace update_results {
+inline constexpr const char* raw_grad_norm = "raw_grad_norm";
+inline constexpr const char* grad_norm = "grad_norm";    // after clipping
+inline constexpr const char* param_norm = "param_norm";  // of the new parameters
+inline constexpr const char* applied = "applied";        // 1, or 0 for a step that is left out: the new state is the old one
+}  // namespace update_results
+
+// Whether parameters are kept from updates that are not finite.
+bool guards_parameters(const config::Settings& settings);
+
+// Adds moments and numbers as inputs, the norms and whether the step is applied, then the updates. Each parameter and moment
+// becomes the result of its name. `devices`: among which the work can be shared out.
+void add_update(graph::Builder& builder, const std::vector<Trained>& parameters, const UpdateOf& of,
+                const config::Settings& settings, std::int64_t devices);
+
+}  // namespace moesh::train
