@@ -99,19 +99,6 @@ class Words {
   const mesh::Mesh* mesh_;
 };
 
-std::string attributes(const Node& node, const mesh::Mesh* mesh) {
-  const auto visitor = [&]<typename Of>(const Of& of) -> std::string {
-    if constexpr (std::is_same_v<Of, std::monostate>) {
-      return "";
-    } else if constexpr (std::is_same_v<Of, RegionOf>) {
-      return Words(of.written_for.get()).fields(of);
-    } else {
-      return Words(mesh).fields(of);
-    }
-  };
-  return std::visit(visitor, node.attributes);
-}
-
 std::string value_words(const Graph& graph, ValueId id, const mesh::Mesh* mesh) {
   const Value& value = graph.value(id);
   const bool lies = mesh != nullptr && value.spec != Spec{};
@@ -131,7 +118,7 @@ void write(const Graph& graph, const mesh::Mesh* mesh, int depth, std::string& t
     std::vector<std::string> made;
     for (const ValueId result : node.results) made.push_back(value_words(graph, result, mesh));
     text += fmt::format("{}{} = {}", indent, join(made, ", "), name_of(node.op));
-    for (const std::string& part : {references(node.operands), attributes(node, mesh)})
+    for (const std::string& part : {references(node.operands), to_text(node.attributes, mesh)})
       text += part.empty() ? "" : " " + part;
     if (!node.tag.empty()) text += " tag " + node.tag;
     if (node.phase != Phase::forward) text += " phase " + Words(mesh)(node.phase);
@@ -149,6 +136,21 @@ void write(const Graph& graph, const mesh::Mesh* mesh, int depth, std::string& t
 }
 
 }  // namespace
+
+std::string to_text(const Attributes& attributes, const mesh::Mesh* mesh) {
+  const auto visitor = [&]<typename Of>(const Of& of) -> std::string {
+    if constexpr (std::is_same_v<Of, std::monostate>) {
+      return "";
+    } else if constexpr (std::is_same_v<Of, RegionOf>) {
+      return Words(of.written_for.get()).fields(of);
+    } else {
+      return Words(mesh).fields(of);
+    }
+  };
+  return std::visit(visitor, attributes);
+}
+
+std::string to_text(const Spec& spec, const mesh::Mesh* mesh) { return Words(mesh)(spec); }
 
 std::string to_text(const Graph& graph, const mesh::Mesh* mesh) {
   std::string text;

@@ -10,6 +10,10 @@ namespace moesh::graph {
 // With a mesh, values say how they lie on it.
 std::string to_text(const Graph& graph, const mesh::Mesh* mesh = nullptr);
 
+// "equation=bsm,mh->bsh", without what is at its default.
+std::string to_text(const Attributes& attributes, const mesh::Mesh* mesh);
+std::string to_text(const sharding::Spec& spec, const mesh::Mesh* mesh);
+
 struct GraphCounts {
   std::int64_t nodes = 0;
   std::int64_t parameters = 0;

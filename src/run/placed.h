@@ -62,7 +62,10 @@ Placed unfilled(const Shape& shape, DType dtype, const sharding::Spec& spec, con
 // A whole value, cut as the spec says. A shard that is all of it shares its buffer.
 Placed place(const Array& whole, const sharding::Spec& spec, const mesh::Mesh& mesh, Pool& pool);
 
-// The whole of a value, partial sums added up.
+// The same, into shards that are there.
+void place_into(const Array& whole, const Placed& shards, const mesh::Mesh& mesh);
+
+// The whole of a value in memory of its own, partial sums added up.
 Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers& workers);
 
 // What devices do to bring a value into another layout, all at once: each new shard is put together from the old ones that

@@ -24,8 +24,9 @@ struct UpdateNumbers {
   }
 };
 
-// An operand as it is, where the update is not applied.
+// An operand as it is, where the update is not applied. The new value may be made in the same place.
 inline void keep(const View& old_value, const View& new_value) {
+  if (new_value.data == old_value.data) return;
   std::memcpy(new_value.data, old_value.data,
               static_cast<std::size_t>(old_value.count() * size_of(old_value.dtype)));
 }

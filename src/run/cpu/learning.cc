@@ -165,6 +165,7 @@ void sgd_update(const KernelCall& call) {
 void momentum_update(const KernelCall& call) {
   const auto& of = std::get<MomentumOf>(call.attributes);
   const UpdateNumbers numbers(call);
+  if (!numbers.is_applied) keep(call.operands[1], call.results[0]);
   const auto corrected = [&](double step) { return 1 / (1 - std::pow(of.beta, step)); };
   const auto factor = numbers.factor, decay = static_cast<float>(of.decay), rest = static_cast<float>(1 - of.beta);
   const auto of_mu = static_cast<float>(of.beta * corrected(static_cast<double>(numbers.step) + 1));
@@ -181,10 +182,9 @@ void momentum_update(const KernelCall& call) {
         direction[i] = of_mu * mu[i] + of_gradient * g[i];
       }
     });
-    narrow(isa, mu, count, call.results[0], begin);
+    if (numbers.is_applied) narrow(isa, mu, count, call.results[0], begin);
     narrow(isa, direction, count, call.results[1], begin);
   });
-  if (!numbers.is_applied) keep(call.operands[1], call.results[0]);
 }
 
 }  // namespace moesh::run::cpu

@@ -98,6 +98,7 @@ void sgd_update(const KernelCall& call) {
 void momentum_update(const KernelCall& call) {
   const auto& of = std::get<graph::MomentumOf>(call.attributes);
   const UpdateNumbers numbers(call);
+  if (!numbers.is_applied) keep(call.operands[1], call.results[0]);
   const auto corrected = [&](double step) { return 1 - std::pow(of.beta, step); };
   const double mix_mu = of.beta / corrected(static_cast<double>(numbers.step) + 1);
   const double mix_g = (1 - of.beta) / corrected(static_cast<double>(numbers.step));
@@ -106,11 +107,10 @@ void momentum_update(const KernelCall& call) {
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
       const double g = factor * static_cast<double>(call.operands[0].as<float>()[i]);
       const double mu = of.decay * static_cast<double>(load(call.operands[1].as<M>()[i])) + (1 - of.beta) * g;
-      call.results[0].as<M>()[i] = store<M>(mu);
+      if (numbers.is_applied) call.results[0].as<M>()[i] = store<M>(mu);
       call.results[1].as<float>()[i] = static_cast<float>(mix_mu * mu + mix_g * g);
     }
   });
-  if (!numbers.is_applied) keep(call.operands[1], call.results[0]);
 }
 
 // By how much an expert's bias moves: the rate towards its layer's mean load, once for each microbatch.

@@ -1,0 +1,114 @@
+#include "plan/arena.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace moesh::plan {
+namespace {
+
+class Lives {
+ public:
+  explicit Lives(const Plan& plan) : plan_(plan), lives_(plan.buffers.size()), is_seen_(plan.buffers.size()) {}
+
+  std::vector<Lifetime> run() {
+    const auto end = static_cast<InstructionId>(plan_.instructions.size());
+    for (InstructionId i = 0; i < end; ++i) {
+      const Instruction& instruction = plan_.instructions[static_cast<std::size_t>(i)];
+      if (instruction.kind == Instruction::Kind::loop) loops_.push_back({i, instruction.other});
+      if (instruction.kind == Instruction::Kind::end) loops_.pop_back();
+      for (const auto* views : {&instruction.operands, &instruction.results}) {
+        for (const ViewId view : *views) see(view, i);
+      }
+    }
+    for (std::size_t b = 0; b < lives_.size(); ++b) {
+      const Lasts lasts = plan_.buffers[b].lasts;
+      if (lasts == Lasts::as_input || lasts == Lasts::from_run_to_run) lives_[b].first = 0;
+      if (lasts == Lasts::as_output || lasts == Lasts::from_run_to_run) lives_[b].last = end;
+      if (lives_[b].last < lives_[b].first) lives_[b].last = lives_[b].first;
+    }
+    return std::move(lives_);
+  }
+
+ private:
+  void see(ViewId id, InstructionId at) {
+    const View& view = plan_.view(id);
+    const auto b = static_cast<std::size_t>(view.buffer);
+    Lifetime& life = lives_[b];
+    if (!is_seen_[b]) {
+      is_seen_[b] = true;
+      life.first = plan_.buffers[b].lasts == Lasts::as_input ? 0 : at;
+    }
+    life.last = std::max(life.last, at);
+    for (const Lifetime& loop : loops_) {
+      const bool advances = std::any_of(view.advances.begin(), view.advances.end(), [&](const Advance& a) { return a.loop == loop.first; });
+      if (advances) life.first = std::min(life.first, loop.first);
+      // What was there before the loop, or is put together by its iterations, is there until it ends.
+      if (life.first <= loop.first) {
+        life.last = std::max(life.last, loop.last);
+        break;
+      }
+    }
+    if (view.rows >= 0) see(view.rows, at);
+  }
+
+  const Plan& plan_;
+  std::vector<Lifetime> lives_;
+  std::vector<bool> is_seen_;
+  std::vector<Lifetime> loops_;  // that are open, the outermost first
+};
+
+struct Placement {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+}  // namespace
+
+std::vector<Lifetime> lifetimes_of(const Plan& plan) { return Lives(plan).run(); }
+
+// The largest first, each at the lowest place that is free all its life.
+Arena pack(const Plan& plan, const std::function<std::int64_t(const Buffer&)>& size) {
+  const std::vector<Lifetime> lives = lifetimes_of(plan);
+  std::vector<std::int64_t> sizes;
+  for (const Buffer& buffer : plan.buffers) {
+    const std::int64_t bytes = buffer.lasts == Lasts::from_run_to_run ? 0 : size(buffer);
+    sizes.push_back((bytes + kAlignment - 1) / kAlignment * kAlignment);
+  }
+  std::vector<std::size_t> order(plan.buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sizes[a] > sizes[b]; });
+  Arena arena{std::vector<std::int64_t>(plan.buffers.size(), 0), 0};
+  std::vector<std::size_t> placed;
+  std::vector<Placement> taken;
+  for (const std::size_t b : order) {
+    if (sizes[b] == 0) continue;
+    taken.clear();
+    for (const std::size_t other : placed) {
+      if (lives[other].first <= lives[b].last && lives[b].first <= lives[other].last) {
+        taken.push_back({arena.offsets[other], arena.offsets[other] + sizes[other]});
+      }
+    }
+    std::sort(taken.begin(), taken.end(), [](const Placement& x, const Placement& y) { return x.begin < y.begin; });
+    std::int64_t at = 0;
+    for (const Placement& t : taken) {
+      if (t.begin - at >= sizes[b]) break;
+      at = std::max(at, t.end);
+    }
+    arena.offsets[b] = at;
+    arena.bytes = std::max(arena.bytes, at + sizes[b]);
+    placed.push_back(b);
+  }
+  return arena;
+}
+
+Arena device_arena(const Plan& plan) {
+  return pack(plan, [](const Buffer& buffer) { return buffer.bytes; });
+}
+
+std::int64_t state_bytes(const Plan& plan) {
+  std::int64_t sum = 0;
+  for (const Buffer& buffer : plan.buffers) sum += buffer.lasts == Lasts::from_run_to_run ? buffer.bytes : 0;
+  return sum;
+}
+
+}  // namespace moesh::plan

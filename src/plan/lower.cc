@@ -1,0 +1,328 @@
+#include "plan/lower.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "graph/facts.h"
+#include "graph/rewrite.h"
+#include "plan/overwrite.h"
+#include "plan/rows.h"
+
+namespace moesh::plan {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::Op;
+using graph::ValueId;
+using sharding::AxisList;
+
+std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+// A graph while it is lowered.
+struct Scope {
+  explicit Scope(const Graph& of) : graph(of), memory(of), views(of.values.size(), -1), wanted(of.values.size(), -1) {}
+
+  const Graph& graph;
+  Memory memory;
+  std::vector<ViewId> views;        // of each value, once it is made
+  std::vector<ViewId> wanted;       // where a value is to be made; -1: anywhere
+  std::vector<ValueId> counted_by;  // in a region: what counts a value's rows
+
+  const graph::Value& value(ValueId id) const { return graph.value(id); }
+  ViewId& view(ValueId id) { return views[at(id)]; }
+};
+
+class Lowering {
+ public:
+  explicit Lowering(const mesh::Mesh& mesh) { plan_.mesh = mesh; }
+
+  Plan run(const Graph& graph) {
+    Scope scope(graph);
+    for (const Node& node : graph.nodes) {
+      if (graph::is_root(node)) add_root(scope, node);
+    }
+    std::vector<ViewId> places;
+    for (std::size_t i = 0; i < graph.results.size(); ++i) places.push_back(place_of_result(scope, i));
+    for (std::size_t i = 0; i < places.size(); ++i) want(scope, graph.results[i], places[i]);
+    lower_nodes(scope);
+    put_results(scope, graph.results, places);
+    plan_.results = places;
+    return std::move(plan_);
+  }
+
+ private:
+  Plan& plan() { return plan_; }
+  const View& view(ViewId id) const { return plan_.view(id); }
+  InstructionId next() const { return static_cast<InstructionId>(plan_.instructions.size()); }
+
+  BufferId add_buffer(const std::string& name, Lasts lasts, const graph::Value& value) {
+    const Shape shard = sharding::shard_shape(value.shape, value.spec, plan_.mesh);
+    plan_.buffers.push_back({name, lasts, elements(shard) * size_of(value.dtype), sharding::distinct_axes(value.spec)});
+    return static_cast<BufferId>(plan_.buffers.size() - 1);
+  }
+
+  ViewId add_view(View view) {
+    plan_.views.push_back(std::move(view));
+    return static_cast<ViewId>(plan_.views.size() - 1);
+  }
+
+  ViewId new_place(const std::string& name, Lasts lasts, const graph::Value& value) {
+    return add_view({add_buffer(name, lasts, value), value.shape, value.dtype, value.spec, {}, 0, 1, -1});
+  }
+
+  // The same memory as a value of another shape or layout.
+  ViewId seen_as(ViewId of, const graph::Value& value) {
+    View made = view(of);
+    made.shape = value.shape;
+    made.spec = value.spec;
+    made.rows = -1;
+    return add_view(std::move(made));
+  }
+
+  Instruction& emit(Instruction::Kind kind, const Node& node, std::vector<ViewId> operands, std::vector<ViewId> results) {
+    Instruction instruction;
+    instruction.kind = kind;
+    instruction.op = node.op;
+    instruction.path = node.path;
+    instruction.operands = std::move(operands);
+    instruction.results = std::move(results);
+    plan_.instructions.push_back(std::move(instruction));
+    return plan_.instructions.back();
+  }
+
+  void copy(const Node& node, ViewId from, ViewId to) { emit(Instruction::Kind::copy, node, {from}, {to}); }
+
+  void add_root(Scope& scope, const Node& node) {
+    const bool is_state = node.op == Op::parameter || graph::find_result(scope.graph, node.path) >= 0;
+    const ValueId id = node.results.front();
+    scope.view(id) = new_place(node.path, is_state ? Lasts::from_run_to_run : Lasts::as_input, scope.value(id));
+    plan_.ports.push_back({is_state ? Port::Kind::state : Port::Kind::input, node.path, scope.view(id)});
+  }
+
+  ViewId place_of_result(const Scope& scope, std::size_t i) {
+    const std::string name = i < scope.graph.result_names.size() ? scope.graph.result_names[i] : "";
+    const graph::Value& value = scope.value(scope.graph.results[i]);
+    if (const Port* state = name.empty() ? nullptr : plan_.find_port(name, Port::Kind::state)) {
+      const View& given = view(state->view);
+      if (given.shape == value.shape && given.dtype == value.dtype && given.spec == value.spec) return state->view;
+      fail("what is kept from run to run is handed back in another shape, type or layout", name, "lay both out alike");
+    }
+    const ViewId place = new_place(name, Lasts::as_output, value);
+    plan_.ports.push_back({Port::Kind::output, name, place});
+    return place;
+  }
+
+  // Has the value made in its place, if nothing there is needed any more by then.
+  void want(Scope& scope, ValueId id, ViewId place) {
+    const ValueId made = scope.memory.first(id);
+    const Node& producer = scope.graph.producer_of(made);
+    if (graph::is_root(producer) || scope.wanted[at(made)] >= 0 || !view(place).is_dense()) return;
+    const graph::Value& value = scope.value(made);
+    if (plan_.buffer_of(place).distinct != sharding::distinct_axes(value.spec)) return;
+    for (std::size_t v = 0; v < scope.views.size(); ++v) {
+      const ValueId old = static_cast<ValueId>(v);
+      if (scope.views[v] < 0 || view(scope.views[v]).buffer != view(place).buffer) continue;
+      if (!may_overwrite(scope.graph, scope.memory, old, made)) return;
+    }
+    scope.wanted[at(made)] = seen_as(place, value);
+    taken_.push_back(view(place).buffer);
+  }
+
+  ViewId place_for(Scope& scope, const Node& node, std::size_t result) {
+    const ValueId id = node.results[result];
+    if (scope.wanted[at(id)] >= 0) return scope.wanted[at(id)];
+    return new_place(node.path, Lasts::within, scope.value(id));
+  }
+
+  void lower_nodes(Scope& scope) {
+    for (const Node& node : scope.graph.nodes) {
+      switch (node.op) {
+        case Op::input:
+        case Op::parameter: break;
+        case Op::constraint:
+        case Op::reshape: lower_alias(scope, node); break;
+        case Op::repeat: lower_repeat(scope, node); break;
+        case Op::region: lower_region(scope, node); break;
+        case Op::stage_state: fail("pipeline stages are laid out but not run yet", node.path, "ici_pipeline_parallelism=1");
+        default: lower_op(scope, node);
+      }
+    }
+  }
+
+  // As the kernels take it: one after the other in memory.
+  ViewId dense(Scope& scope, const Node& node, ValueId id) {
+    const ViewId as_is = scope.view(id);
+    if (view(as_is).is_dense()) return as_is;
+    const ViewId made = new_place(node.path, Lasts::within, scope.value(id));
+    copy(node, as_is, made);
+    return scope.view(id) = made;
+  }
+
+  void lower_alias(Scope& scope, const Node& node) {
+    scope.view(node.results[0]) = seen_as(dense(scope, node, node.operands[0]), scope.value(node.results[0]));
+  }
+
+  // The view with as many rows as there are, where that is known by now.
+  ViewId with_rows(Scope& scope, ValueId id, ViewId of) {
+    if (scope.counted_by.empty()) return of;
+    const ValueId counts = scope.counted_by[at(id)];
+    if (counts < 0 || scope.view(counts) < 0) return of;
+    View made = view(of);
+    made.rows = scope.view(counts);
+    return add_view(std::move(made));
+  }
+
+  void lower_op(Scope& scope, const Node& node) {
+    const auto* group = std::get_if<graph::GroupOf>(&node.attributes);
+    if (graph::facts_of(node.op).is_split && group->members > 1) {
+      fail(fmt::format("{} over {} devices runs as collectives and kernels of one device each", name_of(node.op), group->members),
+           node.path, "partition the graph first");
+    }
+    std::vector<ViewId> operands, results;
+    for (const ValueId id : node.operands) operands.push_back(with_rows(scope, id, dense(scope, node, id)));
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      results.push_back(with_rows(scope, node.results[i], place_for(scope, node, i)));
+      scope.view(node.results[i]) = results.back();
+    }
+    const bool is_collective = node.op == Op::reshard || graph::collective_of(node);
+    const Instruction::Kind kind = is_collective ? Instruction::Kind::collective : Instruction::Kind::kernel;
+    emit(kind, node, std::move(operands), std::move(results)).attributes = node.attributes;
+  }
+
+  // What could not be made in its place goes there now. A source that lies where another one is going is moved away first.
+  void put_results(Scope& scope, const std::vector<ValueId>& results, const std::vector<ViewId>& places) {
+    struct Move {
+      const Node& node;
+      ViewId from, to;
+    };
+    std::vector<Move> moves;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (places[i] < 0 || is_there(scope.view(results[i]), places[i])) continue;
+      moves.push_back({scope.graph.producer_of(results[i]), with_rows(scope, results[i], scope.view(results[i])), places[i]});
+    }
+    for (Move& move : moves) {
+      const bool is_overwritten = std::any_of(moves.begin(), moves.end(), [&](const Move& other) {
+        return &other != &move && view(other.to).buffer == view(move.from).buffer;
+      });
+      if (!is_overwritten) continue;
+      const View& from = view(move.from);
+      const ViewId aside = new_place(move.node.path, Lasts::within, {from.shape, from.dtype, -1, from.spec});
+      copy(move.node, move.from, aside);
+      move.from = aside;
+    }
+    for (const Move& move : moves) copy(move.node, move.from, move.to);
+  }
+
+  bool is_there(ViewId a, ViewId b) const {
+    return view(a).buffer == view(b).buffer && view(a).advances == view(b).advances && view(a).split == view(b).split;
+  }
+
+  // Whether a loop may take the memory of what it starts from.
+  bool may_take(Scope& scope, const Node& node, ValueId id) const {
+    const View& from = view(scope.views[at(id)]);
+    const bool is_reserved = std::find(taken_.begin(), taken_.end(), from.buffer) != taken_.end();
+    const bool is_only_operand = std::count_if(node.operands.begin(), node.operands.end(), [&](ValueId other) {
+                                   return view(scope.views[at(other)]).buffer == from.buffer;
+                                 }) == 1;
+    return plan_.buffer(from.buffer).lasts == Lasts::within && !is_reserved && is_only_operand && from.advances.empty() &&
+           from.is_dense() && scope.memory.last_use(id) == static_cast<NodeId>(&node - scope.graph.nodes.data()) &&
+           plan_.buffer(from.buffer).bytes == shard_elements(from, plan_.mesh) * size_of(from.dtype);
+  }
+
+  // Where a carried value is kept. A value that starts a loop is copied there, unless it can be that very memory.
+  ViewId carried_place(Scope& scope, const Node& node, std::size_t i) {
+    const ViewId from = dense(scope, node, node.operands[i]);
+    const graph::Value& result = scope.value(node.results[i]);
+    const ViewId wanted = scope.wanted[at(node.results[i])];
+    if (wanted >= 0 && is_there(from, wanted)) return wanted;
+    if (wanted < 0 && may_take(scope, node, node.operands[i]) && plan_.buffer_of(from).distinct == sharding::distinct_axes(result.spec)) {
+      return seen_as(from, result);
+    }
+    const ViewId place = wanted >= 0 ? wanted : new_place(node.path, Lasts::within, result);
+    copy(node, from, place);
+    return place;
+  }
+
+  // An iteration's part of a stacked value.
+  ViewId slice_of(ViewId stacked, const graph::Value& slice, int position, std::int64_t count, InstructionId loop) {
+    View made = view(stacked);
+    made.shape = slice.shape;
+    made.spec = slice.spec;
+    assert((position == 0 || made.advances.empty()) && "a slice of a slice that is not dense");
+    for (Advance& outer : made.advances) outer.by *= count;
+    made.advances.push_back({loop, 1});
+    made.split = position;
+    made.stacked = count;
+    return add_view(std::move(made));
+  }
+
+  void lower_repeat(Scope& scope, const Node& node) {
+    const auto& of = std::get<graph::RepeatOf>(node.attributes);
+    const auto carried = static_cast<std::size_t>(of.carried), shared_end = carried + static_cast<std::size_t>(of.shared);
+    const Graph& body = *of.body;
+    const std::vector<ValueId> inputs = graph::inputs_of(body);
+    std::vector<ViewId> results;
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      results.push_back(i < carried ? carried_place(scope, node, i) : place_for(scope, node, i));
+    }
+    const InstructionId loop = next();
+    emit(Instruction::Kind::loop, node, {}, {}).count = of.count();
+    plan_.instructions.back().reverse = of.reverse;
+    Scope inner(body);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const ViewId operand = i < carried ? results[i] : scope.view(node.operands[i]);
+      const graph::Value& inside = body.value(inputs[i]);
+      inner.view(inputs[i]) = i < shared_end ? seen_as(operand, inside)
+                                             : slice_of(operand, inside, of.slices[i - shared_end], of.count(), loop);
+    }
+    std::vector<ViewId> places;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const graph::Value& inside = body.value(body.results[i]);
+      places.push_back(i < carried ? seen_as(results[i], inside)
+                                   : slice_of(results[i], inside, of.stacks[i - carried], of.count(), loop));
+      want(inner, body.results[i], places.back());
+    }
+    lower_nodes(inner);
+    put_results(inner, body.results, places);
+    plan_.instructions[at(loop)].other = next();
+    emit(Instruction::Kind::end, node, {}, {}).other = loop;
+    for (std::size_t i = 0; i < results.size(); ++i) scope.view(node.results[i]) = results[i];
+  }
+
+  // Its body sees shards as values of their own.
+  void lower_region(Scope& scope, const Node& node) {
+    const Graph& body = *graph::body_of(node);
+    const std::vector<ValueId> inputs = graph::inputs_of(body);
+    Scope inner(body);
+    inner.counted_by = counted_by(body);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      inner.view(inputs[i]) = seen_as(dense(scope, node, node.operands[i]), body.value(inputs[i]));
+    }
+    std::vector<ViewId> places;
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      const ViewId wanted = scope.wanted[at(node.results[i])];
+      places.push_back(wanted < 0 ? -1 : seen_as(wanted, body.value(body.results[i])));
+      if (wanted >= 0) want(inner, body.results[i], places.back());
+    }
+    lower_nodes(inner);
+    put_results(inner, body.results, places);
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      const ViewId made = places[i] >= 0 ? places[i] : dense(inner, node, body.results[i]);
+      scope.view(node.results[i]) = seen_as(made, scope.value(node.results[i]));
+    }
+  }
+
+  Plan plan_;
+  std::vector<BufferId> taken_;  // as places of values that are still to be made
+};
+
+}  // namespace
+
+Plan lower(const Graph& graph, const mesh::Mesh& mesh) { return Lowering(mesh).run(graph); }
+
+}  // namespace moesh::plan

@@ -1,0 +1,70 @@
+#include "plan/overwrite.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace moesh::plan {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::Op;
+using graph::ValueId;
+
+bool is_alias(const Node& node) { return node.op == Op::reshape || node.op == Op::constraint; }
+
+bool is_alike(const graph::Value& a, const graph::Value& b) { return a.shape == b.shape && a.dtype == b.dtype && a.spec == b.spec; }
+
+// An iteration reads and writes the same slice, or a carried value.
+bool keeps_apart(const graph::RepeatOf& of, std::size_t operand, std::size_t result) {
+  const auto carried = static_cast<std::size_t>(of.carried), shared_end = carried + static_cast<std::size_t>(of.shared);
+  if (result < carried || operand < carried) return operand == result;
+  return operand >= shared_end && of.slices[operand - shared_end] == of.stacks[result - carried];
+}
+
+bool may_overwrite_operand(const Graph& graph, const Node& node, std::size_t operand, std::size_t result) {
+  if (node.op == Op::region) return true;
+  if (const auto* of = std::get_if<graph::RepeatOf>(&node.attributes)) return keeps_apart(*of, operand, result);
+  const bool is_same = is_alike(graph.value(node.operands[operand]), graph.value(node.results[result]));
+  if (node.op == Op::cache_write) return operand == 0 && is_same;
+  return goes_by_element(node.op) && is_same;
+}
+
+}  // namespace
+
+bool goes_by_element(Op op) {
+  switch (op) {
+    case Op::unary:
+    case Op::unary_grad:
+    case Op::binary:
+    case Op::adam_update:
+    case Op::sgd_update:
+    case Op::momentum_update:
+    case Op::balance_update: return true;
+    default: return false;
+  }
+}
+
+Memory::Memory(const Graph& graph) : first_(graph.values.size()), last_use_(graph.values.size(), -1) {
+  std::iota(first_.begin(), first_.end(), 0);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (is_alias(node)) first_[static_cast<std::size_t>(node.results[0])] = first(node.operands[0]);
+    for (const ValueId id : node.operands) last_use_[static_cast<std::size_t>(first(id))] = static_cast<NodeId>(i);
+  }
+  for (const ValueId id : graph.results) last_use_[static_cast<std::size_t>(first(id))] = static_cast<NodeId>(graph.nodes.size());
+}
+
+bool may_overwrite(const Graph& graph, const Memory& memory, ValueId old, ValueId made) {
+  const NodeId producer = graph.value(made).producer;
+  if (memory.last_use(old) != producer) return memory.last_use(old) < producer;
+  const Node& node = graph.node(producer);
+  const auto result = static_cast<std::size_t>(std::find(node.results.begin(), node.results.end(), made) - node.results.begin());
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    if (memory.first(node.operands[i]) == memory.first(old) && !may_overwrite_operand(graph, node, i, result)) return false;
+  }
+  return true;
+}
+
+}  // namespace moesh::plan

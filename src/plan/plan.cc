@@ -1,0 +1,16 @@
+#include "plan/plan.h"
+
+#include <algorithm>
+
+namespace moesh::plan {
+
+const Port* Plan::find_port(std::string_view name, Port::Kind kind) const {
+  const auto found = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.kind == kind && port.name == name; });
+  return found == ports.end() ? nullptr : &*found;
+}
+
+std::int64_t shard_elements(const View& view, const mesh::Mesh& mesh) {
+  return elements(sharding::shard_shape(view.shape, view.spec, mesh));
+}
+
+}  // namespace moesh::plan

@@ -1,0 +1,12 @@
+// A plan as text: its ports, its instructions with loops indented, and where its buffers lie on a device.
+#pragma once
+
+#include <string>
+
+#include "plan/plan.h"
+
+namespace moesh::plan {
+
+std::string to_text(const Plan& plan);
+
+}  // namespace moesh::plan

@@ -1,0 +1,23 @@
+// Memory of the machine, taken page by page when it is first touched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace moesh::run {
+
+class Memory {
+ public:
+  explicit Memory(std::int64_t bytes);  // all zero
+
+  std::byte* at(std::int64_t offset) const { return begin_.get() + offset; }
+  const std::shared_ptr<std::byte>& owner() const { return begin_; }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::int64_t bytes_;
+  std::shared_ptr<std::byte> begin_;
+};
+
+}  // namespace moesh::run

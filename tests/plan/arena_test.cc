@@ -1,0 +1,94 @@
+// Buffers that are needed at the same time share no byte, and the arena is not much larger than what is needed at once.
+#include "plan/arena.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "plan/lower.h"
+#include "plan/print.h"
+#include "tests/support.h"
+#include "train/program.h"
+
+namespace moesh::plan {
+namespace {
+
+struct Extent {
+  std::int64_t begin, end;
+};
+
+void expect_sound(const Plan& plan, const Arena& arena, const std::function<std::int64_t(const Buffer&)>& size) {
+  const std::vector<Lifetime> lives = lifetimes_of(plan);
+  std::vector<std::int64_t> live(plan.instructions.size() + 1);
+  for (std::size_t a = 0; a < plan.buffers.size(); ++a) {
+    if (plan.buffers[a].lasts == Lasts::from_run_to_run) continue;
+    const Extent of_a{arena.offsets[a], arena.offsets[a] + size(plan.buffers[a])};
+    EXPECT_LE(of_a.end, arena.bytes);
+    for (InstructionId i = lives[a].first; i <= lives[a].last; ++i) live[static_cast<std::size_t>(i)] += of_a.end - of_a.begin;
+    for (std::size_t b = 0; b < a; ++b) {
+      if (plan.buffers[b].lasts == Lasts::from_run_to_run) continue;
+      const Extent of_b{arena.offsets[b], arena.offsets[b] + size(plan.buffers[b])};
+      const bool together = lives[a].first <= lives[b].last && lives[b].first <= lives[a].last;
+      EXPECT_FALSE(together && of_a.begin < of_b.end && of_b.begin < of_a.end) << plan.buffers[a].name << " and " << plan.buffers[b].name;
+    }
+  }
+  const std::int64_t needed = *std::max_element(live.begin(), live.end());
+  EXPECT_GE(arena.bytes, needed);
+  EXPECT_LE(static_cast<double>(arena.bytes), 1.1 * static_cast<double>(needed) + kAlignment * static_cast<double>(plan.buffers.size()));
+}
+
+class Arenas : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Arenas, HoldWhatIsNeededAtOnce) {
+  const auto session =
+      test::session(std::string("override_model_config=true base_num_decoder_layers=3 compile_topology=v5p-16 ") + GetParam());
+  const train::StepProgram step = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
+  const Plan plan = lower(step.graph, step.mesh);
+  const auto on_device = [](const Buffer& buffer) { return buffer.bytes; };
+  const auto in_process = [&](const Buffer& buffer) { return buffer.bytes * sharding::shards(buffer.distinct, plan.mesh); };
+  expect_sound(plan, device_arena(plan), on_device);
+  expect_sound(plan, pack(plan, in_process), in_process);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Arenas,
+                         ::testing::Values("model_name=llama2-7b ici_fsdp_parallelism=4 ici_tensor_parallelism=2",
+                                           "model_name=mixtral-8x7b ici_expert_parallelism=4 ici_fsdp_parallelism=2",
+                                           "model_name=deepseek3-tiny first_num_dense_layers=1 ici_expert_parallelism=4 "
+                                           "ici_fsdp_parallelism=2 use_ring_of_experts=true num_moe_token_chunks=2"));
+
+// A value that is there before a loop is there in every iteration of it; one that an iteration makes is not.
+TEST(Lifetimes, OfWhatALoopReadsAreWhole) {
+  Plan plan;
+  const auto add_buffer = [&](Lasts lasts) {
+    plan.buffers.push_back({"", lasts, 64, {}});
+    View view;
+    view.buffer = static_cast<BufferId>(plan.buffers.size() - 1);
+    view.shape = {16};
+    plan.views.push_back(view);
+    return static_cast<ViewId>(plan.views.size() - 1);
+  };
+  const auto add = [&](Instruction::Kind kind, std::vector<ViewId> operands, std::vector<ViewId> results, InstructionId other = -1) {
+    Instruction made;
+    made.kind = kind;
+    made.operands = std::move(operands);
+    made.results = std::move(results);
+    made.other = other;
+    plan.instructions.push_back(made);
+  };
+  using Kind = Instruction::Kind;
+  const ViewId before = add_buffer(Lasts::within), inside = add_buffer(Lasts::within), out = add_buffer(Lasts::as_output);
+  add(Kind::kernel, {}, {before});
+  add(Kind::loop, {}, {}, 4);
+  add(Kind::kernel, {before}, {inside});
+  add(Kind::kernel, {inside}, {out});
+  add(Kind::end, {}, {}, 1);
+  const std::vector<Lifetime> lives = lifetimes_of(plan);
+  EXPECT_EQ(lives[0].first, 0);
+  EXPECT_EQ(lives[0].last, 4);
+  EXPECT_EQ(lives[1].first, 2);
+  EXPECT_EQ(lives[1].last, 3);
+  EXPECT_EQ(lives[2].last, 5);
+}
+
+}  // namespace
+}  // namespace moesh::plan

@@ -1,0 +1,140 @@
+// What a graph becomes when it is lowered: where values are made, and what is copied.
+#include "plan/lower.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "graph/builder.h"
+#include "graph/parse.h"
+#include "plan/print.h"
+#include "tests/support.h"
+
+namespace moesh::plan {
+namespace {
+
+using ::testing::ElementsAre;
+
+// The instructions, without what stands behind "#".
+std::vector<std::string> instructions_of(const Plan& plan) {
+  std::vector<std::string> lines;
+  for (const std::string& line : split(to_text(plan), '\n')) {
+    const std::string words(trim(line.substr(0, line.find("  #"))));
+    if (!words.empty() && std::isdigit(static_cast<unsigned char>(words[0])) != 0 && words.find("bytes of state") == std::string::npos) {
+      lines.push_back(words);
+    }
+  }
+  return lines;
+}
+
+std::vector<std::string> lowered(const std::string& text) {
+  const graph::ParsedGraph parsed = graph::parse_graph(text);
+  return instructions_of(lower(parsed.graph, parsed.mesh.value_or(mesh::Mesh({}))));
+}
+
+TEST(Lower, MakesAResultInItsPort) {
+  EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # x\n"
+                      "%1: float32[4] = unary %0 function=scale a=2  # y\n"
+                      "%2: float32[2, 2] = reshape %1  # y\n"
+                      "return %2 as y\n"),
+              ElementsAre("0 b1 float32[4] = unary function=scale a=2 b0 float32[4]"));
+}
+
+TEST(Lower, WritesStateOverItsOldValue) {
+  EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # count\n"
+                      "%1: float32[4] = unary %0 function=offset a=1  # more\n"
+                      "return %1 as count\n"),
+              ElementsAre("0 b0 float32[4] = unary function=offset a=1 b0 float32[4]"));
+}
+
+TEST(Lower, CopiesStateWhoseOldValueIsStillNeeded) {
+  EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # count\n"
+                      "%1: float32[4] = unary %0 function=offset a=1  # more\n"
+                      "%2: float32[4] = binary %0, %1 function=multiply  # both\n"
+                      "return %1 as count, %2 as both\n"),
+              ElementsAre("0 b2 float32[4] = unary function=offset a=1 b0 float32[4]",
+                          "1 b1 float32[4] = binary function=multiply b0 float32[4], b2 float32[4]", "2 b0 float32[4] = copy b2 float32[4]"));
+}
+
+// The transposed value cannot be made in place: an element is read after another one is written.
+TEST(Lower, CopiesWhatIsNotMadeElementByElement) {
+  EXPECT_THAT(lowered("%0: float32[2, 2] = input labels=(-, -)  # m\n"
+                      "%1: float32[2, 2] = transpose %0 order=[1, 0]  # t\n"
+                      "return %1 as m\n"),
+              ElementsAre("0 b1 float32[2, 2] = transpose order=[1, 0] b0 float32[2, 2]", "1 b0 float32[2, 2] = copy b1 float32[2, 2]"));
+}
+
+TEST(Lower, SwapsStatesOverAThirdPlace) {
+  EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # a\n"
+                      "%1: float32[4] = input labels=(-)  # b\n"
+                      "return %1 as a, %0 as b\n"),
+              ElementsAre("0 b2 float32[4] = copy b1 float32[4]", "1 b3 float32[4] = copy b0 float32[4]",
+                          "2 b0 float32[4] = copy b2 float32[4]", "3 b1 float32[4] = copy b3 float32[4]"));
+}
+
+constexpr const char* kLayers =
+    "%0: float32[4] = input labels=(-)  # x\n"
+    "%1: float32[3, 4] = parameter labels=(layers, -)  # w\n"
+    "%2: float32[4], %3: float32[3, 4] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 slices=[0] stacks=[0]  # layers\n"
+    "  %0: float32[4] = input labels=(-)  # x\n"
+    "  %1: float32[4] = input labels=(-)  # w\n"
+    "  %2: float32[4] = binary %0, %1 function=multiply  # y\n"
+    "  %3: float32[4] = unary %2 function=silu  # z\n"
+    "  return %3, %2\n"
+    "return %2 as y, %3 as all\n";
+
+// The carried value has one place, an iteration's slices are read and made where they lie.
+TEST(Lower, RunsALoopOnSlices) {
+  EXPECT_THAT(lowered(kLayers),
+              ElementsAre("0 b2 float32[4] = copy b0 float32[4]", "1 loop 3 times",
+                          "2 b3 float32[4] @1 = binary function=multiply b2 float32[4], b1 float32[4] @1",
+                          "3 b2 float32[4] = unary function=silu b3 float32[4] @1"));
+}
+
+// A parameter's slice stands among its dims, and its update goes where it was.
+TEST(Lower, CopiesSlicesThatAreNotDense) {
+  EXPECT_THAT(lowered("%0: float32[4, 3, 2] = parameter labels=(-, layers, -)  # w\n"
+                      "%1: float32[4, 3, 2] = repeat %0 sizes=[3] labels=(layers) slices=[1] stacks=[1] reverse=true  # layers\n"
+                      "  %0: float32[4, 2] = input labels=(-, -)  # w\n"
+                      "  %1: float32[4, 2] = unary %0 function=silu  # y\n"
+                      "  return %1\n"
+                      "return %1 as w\n"),
+              ElementsAre("0 loop 3 times backwards", "1 b1 float32[4, 2] = copy b0 float32[4, 2] @0 dim 1 of 3 slices",
+                          "2 b2 float32[4, 2] = unary function=silu b1 float32[4, 2]",
+                          "3 b0 float32[4, 2] @0 dim 1 of 3 slices = copy b2 float32[4, 2]"));
+}
+
+// Each slice of the state is read before it is written, in the same iteration.
+TEST(Lower, UpdatesSlicesOfStateInPlace) {
+  EXPECT_THAT(lowered("%0: float32[3, 4] = parameter labels=(layers, -)  # w\n"
+                      "%1: float32[3, 4] = repeat %0 sizes=[3] labels=(layers) slices=[0] stacks=[0]  # layers\n"
+                      "  %0: float32[4] = input labels=(-)  # w\n"
+                      "  %1: float32[4] = unary %0 function=silu  # y\n"
+                      "  return %1\n"
+                      "return %1 as w\n"),
+              ElementsAre("0 loop 3 times", "1 b0 float32[4] @0 = unary function=silu b0 float32[4] @0"));
+}
+
+TEST(Lower, RefusesStateThatComesBackInAnotherLayout) {
+  EXPECT_EQ(test::message_of([] {
+              lowered("mesh {x=2}\n"
+                      "%0: float32[4] as [(x)] = input labels=(-)  # count\n"
+                      "%1: float32[4] as [-] = reshard %0 kind=all-gather axes=(x) from=0  # all\n"
+                      "return %1 as count\n");
+            }),
+            "count: what is kept from run to run is handed back in another shape, type or layout\n  fix: lay both out alike");
+}
+
+TEST(Lower, SaysThatStagesAreNotRun) {
+  graph::Builder builder;
+  const graph::Tensor x = graph::fill(builder, 1, {4}, DType::float32);
+  builder.mark_result(builder.add_one(graph::Op::stage_state, "state", {x}, graph::StageStateOf{}, {4}, DType::float32));
+  const graph::Graph graph = builder.take();
+  EXPECT_EQ(test::message_of([&] { lower(graph, mesh::Mesh({})); }),
+            "state: pipeline stages are laid out but not run yet\n  fix: ici_pipeline_parallelism=1");
+}
+
+}  // namespace
+}  // namespace moesh::plan
