@@ -26,8 +26,8 @@ struct Collective {
   double total_wire_bytes() const { return wire_bytes * static_cast<double>(runs); }
 };
 
-// The nodes that are collectives (graph::collective_of); those of a repeat's body count as often as it runs. Rows that are sent to
-// experts and back are counted as an even router would send them, with the tokens' numbers where these go along.
+// The nodes that are collectives (graph::collective_of); those of a repeat's body count as often as it runs. Rows that are sent
+// to experts and back are counted as an even router would send them, with the tokens' numbers where these go along.
 std::vector<Collective> collectives_of(const graph::Graph& graph, const mesh::Mesh& mesh);
 
 // Those of a region's body that is split (split_region.h), on the shapes of one device.

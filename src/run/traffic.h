@@ -8,8 +8,8 @@
 
 namespace moesh::run {
 
-// Adds the bytes that each device sends for a collective of a region; on the way back a token's rows travel as one, with its number.
-// Of other nodes there are none.
+// Adds the bytes that each device sends for a collective of a region; on the way back a token's rows travel as one, with its
+// number. Of other nodes there are none.
 void add_traffic(const graph::Node& node, const std::vector<const Placed*>& operands, const Placed& result,
                  const mesh::Mesh& mesh, std::vector<double>& sent);
 

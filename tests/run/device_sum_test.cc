@@ -112,7 +112,8 @@ TEST(SumsOverDevices, AreWideBetweenAxesAndRoundedOnce) {
 
 // The definition itself, for one element of all devices.
 template <typename W>
-W by_definition(const std::vector<std::int64_t>& steps, std::size_t step, const std::vector<W>& values, std::size_t begin, std::size_t end) {
+W by_definition(const std::vector<std::int64_t>& steps, std::size_t step, const std::vector<W>& values, std::size_t begin,
+                std::size_t end) {
   if (step == steps.size()) return values[begin];
   const std::size_t each = (end - begin) / static_cast<std::size_t>(steps[step]);
   W sum = by_definition(steps, step + 1, values, begin, begin + each);
@@ -155,7 +156,9 @@ TEST(SumsOverDevices, HaveTheSameBitsWhateverWayTheyTake) {
         }
         EXPECT_TRUE(order_matters || dtype == DType::bfloat16) << "the case tests nothing";
       });
-      const auto same = [&](const Array& other) { return std::memcmp(sum.raw(), other.raw(), static_cast<std::size_t>(sum.bytes())) == 0; };
+      const auto same = [&](const Array& other) {
+        return std::memcmp(sum.raw(), other.raw(), static_cast<std::size_t>(sum.bytes())) == 0;
+      };
       EXPECT_TRUE(same(parts.all_summed()));
       for (const AxisList& way : ways) EXPECT_TRUE(same(parts.reduced({{way}, {}})));
     }

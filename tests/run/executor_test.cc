@@ -67,7 +67,8 @@ TEST(Executor, ChecksWhatItIsGiven) {
 TEST(Executor, RunsNoKernelOverSeveralDevices) {
   graph::Builder builder = graph::Builder::of_region("body");
   const graph::Tensor x = builder.shard_input("x", {2, 3}, DType::float32, {0});
-  const graph::Tensor order = builder.shard_input("order", {2}, DType::int32, {0}), sizes = builder.shard_input("sizes", {1}, DType::int32, {0});
+  const graph::Tensor order = builder.shard_input("order", {2}, DType::int32, {0});
+  const graph::Tensor sizes = builder.shard_input("sizes", {1}, DType::int32, {0});
   const mesh::Mesh mesh({{"x", 4, 1}});
   builder.mark_result(graph::fetch_rows(x, {order, sizes, {}}, graph::group_of({0}, mesh)));
   const graph::Graph graph = builder.take();
@@ -79,7 +80,8 @@ TEST(Executor, RunsNoKernelOverSeveralDevices) {
     if (graph::is_root(node)) feeds.push_back(unfilled(value.shape, value.dtype, value.spec, mesh, *pool));
   }
   EXPECT_EQ(test::message_of([&] { Executor(workers, pool, mesh).run(graph, std::move(feeds)); }),
-            "body/fetch: fetch_rows over 4 devices runs as collectives and kernels of one device each\n  fix: partition the graph first");
+            "body/fetch: fetch_rows over 4 devices runs as collectives and kernels of one device each\n"
+            "  fix: partition the graph first");
 }
 
 // What looks on is gone when the run is over, however it ends.

@@ -23,19 +23,21 @@ TEST(Footprint, OfADeviceCountsWhatItGathers) {
   EXPECT_EQ(footprint.process, (16 + 16) * 1024) << "all quarters, and what all devices have alike once";
 }
 
-// A device gathers 64 KiB of tokens, of which it has 16, and takes rows of 8 KiB; order and sizes are 64 bytes each. In the process
-// the gathered tokens exist once, for all four devices.
+// A device gathers 64 KiB of tokens, of which it has 16, and takes rows of 8 KiB; order and sizes are 64 bytes each. In the
+// process the gathered tokens exist once, for all four devices.
 TEST(Footprint, OfRowsCountsTheTokensThatTheyAreTakenFrom) {
   const mesh::Mesh mesh({{"x", 4, 1}});
   const sharding::Spec matrix{{{0}, {}}, {}}, vector{{{0}}, {}};
   graph::Builder builder;
   const graph::Tensor x = builder.input("x", {64, 256}, DType::float32, {"", ""});
-  const graph::Tensor order = builder.input("order", {32}, DType::int32, {""}), sizes = builder.input("sizes", {4}, DType::int32, {""});
+  const graph::Tensor order = builder.input("order", {32}, DType::int32, {""}),
+                      sizes = builder.input("sizes", {4}, DType::int32, {""});
   const auto body = [&](graph::Builder&, const std::vector<graph::Tensor>& in) {
     const graph::Tensor rows = graph::fetch_rows(in[0], {in[1], in[2], {}}, graph::group_of({0}, mesh));
     return std::vector<graph::RegionResult>{{rows, {32, 256}, matrix}};
   };
-  builder.mark_result(graph::region(builder, "body", "test", {{x, matrix}, {order, vector}, {sizes, vector}}, mesh, body).front());
+  builder.mark_result(
+      graph::region(builder, "body", "test", {{x, matrix}, {order, vector}, {sizes, vector}}, mesh, body).front());
   const mesh::Topology target = mesh::find_topology("cpu-4", 1);
   const std::vector<config::AxisRule> rules;
   const graph::Graph graph =

@@ -27,7 +27,8 @@ class Traffic : public ::testing::Test {
       of_sums.push_back({static_cast<std::int64_t>(of_device.size()), 4});
       of_tokens.push_back({static_cast<std::int64_t>(of_device.size()) + 1});
     }
-    const Placed sums = of_devices(dtype, of_sums), tokens = of_devices(DType::int32, of_tokens), counts = of_devices(DType::int32, {{}, {}});
+    const Placed sums = of_devices(dtype, of_sums), tokens = of_devices(DType::int32, of_tokens),
+                 counts = of_devices(DType::int32, {{}, {}});
     for (std::size_t m = 0; m < listed.size(); ++m) {
       std::fill_n(tokens.shards[m].as<std::int32_t>(), tokens.shards[m].view.count(), 3 - 2 * static_cast<std::int32_t>(m));
       std::copy(listed[m].begin(), listed[m].end(), tokens.shards[m].as<std::int32_t>());

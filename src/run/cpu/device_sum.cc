@@ -26,7 +26,8 @@ DeviceSum<T>::DeviceSum(std::vector<std::int64_t> steps)
 
 // Of devices that differ in this step and those behind it.
 template <typename T>
-void DeviceSum<T>::add_piece(std::size_t step, std::span<const T* const> values, std::int64_t first, std::int64_t count, Wide<T>* sum) {
+void DeviceSum<T>::add_piece(std::size_t step, std::span<const T* const> values, std::int64_t first, std::int64_t count,
+                             Wide<T>* sum) {
   const std::size_t each = step == steps_.size() ? 1 : values.size() / static_cast<std::size_t>(steps_[step]);
   for (std::size_t begin = 0; begin < values.size(); begin += each) {
     if (each == 1) {

@@ -35,6 +35,9 @@ void sum_listed(const KernelCall& call, const Lists& lists, const V* weights) {
   const View& out = call.results[0];
   const std::int64_t width = width_of(out);
   const T* rows = call.operands[0].as<T>();
+  const auto weight_of = [&](std::int32_t row) MOESH_LOOP {
+    return weights == nullptr ? W(1) : static_cast<W>(load(weights[row]));
+  };
   const Isa isa = chosen_isa();
   call.workers.parallel(out.size(0), grain_of(width), [&](std::int64_t begin, std::int64_t end) {
     vectorised(isa, [&]() MOESH_LOOP {
@@ -43,14 +46,20 @@ void sum_listed(const KernelCall& call, const Lists& lists, const V* weights) {
         const std::int32_t* last = lists.rows + lists.ends[to];
         for (std::int64_t first = 0; first < width; first += kPiece) {
           const std::int64_t count = std::min(kPiece, width - first);
+          T* __restrict made = out.as<T>() + to * width + first;
+          if (last - from == 1) {
+            const T* __restrict values = rows + *from * width + first;
+            const W weight = weight_of(*from);
+            for (std::int64_t j = 0; j < count; ++j) made[j] = store<T>(W(0) + weight * load(values[j]));
+            continue;
+          }
           W sum[kPiece];
           for (std::int64_t j = 0; j < count; ++j) sum[j] = 0;
           for (const std::int32_t* row = from; row < last; ++row) {
             const T* __restrict values = rows + *row * width + first;
-            const W weight = weights == nullptr ? W(1) : static_cast<W>(load(weights[*row]));
+            const W weight = weight_of(*row);
             for (std::int64_t j = 0; j < count; ++j) sum[j] += weight * load(values[j]);
           }
-          T* __restrict made = out.as<T>() + to * width + first;
           for (std::int64_t j = 0; j < count; ++j) made[j] = store<T>(sum[j]);
         }
       }
@@ -195,10 +204,11 @@ void return_rows(const KernelCall& call) {
   const auto rows = static_cast<std::int32_t>(call.operands[0].size(0));
   const auto choices = static_cast<std::int32_t>(choices_of(call));
   std::vector<std::int32_t> ends(static_cast<std::size_t>(call.results[0].size(0)) + 1, 0);
-  for (std::int32_t row = 0; row < rows; ++row) ++ends[static_cast<std::size_t>(order[row] / choices) + 1];
+  const auto token_of = [&](std::int32_t row) { return static_cast<std::size_t>(order[row] / choices); };
+  for (std::int32_t row = 0; row < rows; ++row) ++ends[token_of(row) + 1];
   for (std::size_t t = 1; t < ends.size(); ++t) ends[t] += ends[t - 1];
   std::vector<std::int32_t> listed(static_cast<std::size_t>(rows));
-  for (std::int32_t row = 0; row < rows; ++row) listed[static_cast<std::size_t>(ends[static_cast<std::size_t>(order[row] / choices)]++)] = row;
+  for (std::int32_t row = 0; row < rows; ++row) listed[static_cast<std::size_t>(ends[token_of(row)]++)] = row;
   // Where a token's rows began, they end now.
   sum_listed(call, {listed.data(), ends.data()}, call.operands.size() == 4 ? &call.operands[3] : nullptr);
 }

@@ -130,7 +130,9 @@ void sum_rows(const KernelCall& call) {
     for (std::int64_t p = 0; p < out.size(0); ++p) {
       const std::int64_t width = out.count() / out.size(0);
       std::vector<Wide<T>> sums(static_cast<std::size_t>(width), 0);
-      for (; i < ends[p]; ++i) add_row<T>(call.operands[0], rows[i], is_weighted ? weight_of(call.operands[4], rows[i]) : 1, sums.data());
+      for (; i < ends[p]; ++i) {
+        add_row<T>(call.operands[0], rows[i], is_weighted ? weight_of(call.operands[4], rows[i]) : 1, sums.data());
+      }
       for (std::int64_t j = 0; j < width; ++j) out.as<T>()[p * width + j] = store<T>(sums[static_cast<std::size_t>(j)]);
     }
   });
@@ -139,12 +141,13 @@ void sum_rows(const KernelCall& call) {
 void scatter_rows(const KernelCall& call) {
   const View& out = call.results[0];
   const std::int64_t first = call.member * out.size(0);
+  const std::int64_t width = out.size(0) == 0 ? 0 : out.count() / out.size(0);
   for_floating(out.dtype, [&]<typename T>() {
     std::vector<Wide<T>> totals(static_cast<std::size_t>(out.count()), 0);
     for (std::int64_t m = 0; m < call.members; ++m) {
       for (std::int64_t p = 0; p < *call.operand(2, m).as<std::int32_t>(); ++p) {
         const std::int64_t token = call.operand(1, m).as<std::int32_t>()[p] - first;
-        if (token >= 0 && token < out.size(0)) add_row<T>(call.operand(0, m), p, 1, totals.data() + token * (out.count() / out.size(0)));
+        if (token >= 0 && token < out.size(0)) add_row<T>(call.operand(0, m), p, 1, totals.data() + token * width);
       }
     }
     for (std::int64_t i = 0; i < out.count(); ++i) out.as<T>()[i] = store<T>(totals[static_cast<std::size_t>(i)]);

@@ -23,7 +23,8 @@ Call sort(const Tensor& ids_TK, std::int64_t index, std::int64_t experts_here, s
   return {Op::sort_slots,
           SortSlotsOf{limit},
           {ids_TK, filled(DType::int32, {}, static_cast<double>(index))},
-          {Tensor(DType::int32, {limit > 0 ? limit : ids_TK.count()}), Tensor(DType::int32, {experts_here}), Tensor(DType::int32, {})}};
+          {Tensor(DType::int32, {limit > 0 ? limit : ids_TK.count()}), Tensor(DType::int32, {experts_here}),
+           Tensor(DType::int32, {})}};
 }
 
 double dot(const Tensor& a, const Tensor& b) {
@@ -69,11 +70,17 @@ struct Group {
     return {Op::gather, GroupOf{{}, members}, x, {Tensor(x[0].dtype, {members * kTokens, x[0].shape[1]})}, 0, members};
   }
   Call fetch(const Tensors& x, std::int64_t member) const {
-    return {Op::fetch_rows, own(), {run(gather(x))[0], order(member), size(member)}, {Tensor(x[0].dtype, {rows(member), x[0].shape[1]})}};
+    return {Op::fetch_rows,
+            own(),
+            {run(gather(x))[0], order(member), size(member)},
+            {Tensor(x[0].dtype, {rows(member), x[0].shape[1]})}};
   }
   Call list(std::int64_t member) const {
     const Tensor room(DType::int32, {std::min(rows(member), members * kTokens)});
-    return {Op::list_tokens, own(), {order(member), size(member)}, {room, room, Tensor(DType::int32, {rows(member)}), Tensor(DType::int32, {})}};
+    return {Op::list_tokens,
+            own(),
+            {order(member), size(member)},
+            {room, room, Tensor(DType::int32, {rows(member)}), Tensor(DType::int32, {})}};
   }
   Call sum(const Tensor& of_rows, std::int64_t member, const Tensors& weights = {}) const {
     const Tensors listed = run(list(member));
@@ -104,7 +111,10 @@ struct Group {
 
 // On a device alone: the rows come back in one step.
 Call give_back(const Group& alone, const Tensor& rows, const Tensors& weights = {}) {
-  Call made{Op::return_rows, GroupOf{{}, 1, kChoices}, {rows, alone.orders[0], alone.sizes[0]}, {Tensor(rows.dtype, {kTokens, rows.shape[1]})}};
+  Call made{Op::return_rows,
+            GroupOf{{}, 1, kChoices},
+            {rows, alone.orders[0], alone.sizes[0]},
+            {Tensor(rows.dtype, {kTokens, rows.shape[1]})}};
   made.operands.insert(made.operands.end(), weights.begin(), weights.end());
   return made;
 }
@@ -152,7 +162,8 @@ TEST(Gather, IsThePlainOne) {
 
 TEST(FetchRows, IsThePlainOne) {
   for (const DType dtype : floating_types()) {
-    for_each_group([&](const Group& group, std::int64_t m) { hold_to_plain(group.fetch(group.random_tokens(dtype, 301, 1), m)); });
+    for_each_group(
+        [&](const Group& group, std::int64_t m) { hold_to_plain(group.fetch(group.random_tokens(dtype, 301, 1), m)); });
   }
 }
 
@@ -162,7 +173,8 @@ TEST(ReturnRows, IsThePlainOne) {
       const Group alone(1, limit);
       const Tensor rows = alone.random_rows(dtype, 301, 1)[0];
       hold_to_plain(give_back(alone, rows));
-      for (const DType of_weights : {dtype, DType::float32}) hold_to_plain(give_back(alone, rows, alone.random_weights(of_weights, 9)));
+      for (const DType of_weights : {dtype, DType::float32})
+        hold_to_plain(give_back(alone, rows, alone.random_weights(of_weights, 9)));
     }
   }
 }
@@ -187,14 +199,16 @@ TEST(SumRows, IsThePlainOne) {
     for_each_group([&](const Group& group, std::int64_t m) {
       const Tensor rows = group.random_rows(dtype, 301, 1)[static_cast<std::size_t>(m)];
       hold_to_plain(group.sum(rows, m));
-      for (const DType of_weights : {dtype, DType::float32}) hold_to_plain(group.sum(rows, m, group.random_weights(of_weights, 9)));
+      for (const DType of_weights : {dtype, DType::float32})
+        hold_to_plain(group.sum(rows, m, group.random_weights(of_weights, 9)));
     });
   }
 }
 
 TEST(ScatterRows, IsThePlainOne) {
   for (const DType dtype : floating_types()) {
-    for_each_group([&](const Group& group, std::int64_t m) { hold_to_plain(group.scatter(group.random_rows(dtype, 301, 1), m)); });
+    for_each_group(
+        [&](const Group& group, std::int64_t m) { hold_to_plain(group.scatter(group.random_rows(dtype, 301, 1), m)); });
   }
 }
 
@@ -207,7 +221,10 @@ double returned(DType dtype, const std::vector<std::vector<double>>& rows_of_mem
     const auto count = static_cast<std::int64_t>(rows.size());
     Tensor numbers(DType::int32, {count});
     for (std::int64_t i = 0; i < count; ++i) numbers.set(i, static_cast<double>(i));
-    Call sum{Op::sum_rows, {}, {values(dtype, {count, 1}, rows), numbers, filled(DType::int32, {1}, static_cast<double>(count)), filled(DType::int32, {}, 1)},
+    Call sum{Op::sum_rows,
+             {},
+             {values(dtype, {count, 1}, rows), numbers, filled(DType::int32, {1}, static_cast<double>(count)),
+              filled(DType::int32, {}, 1)},
              {Tensor(dtype, {1, 1})}};
     if (is_weighted) sum.operands.push_back(filled(dtype, {count}, 1));
     sums.push_back(run(sum)[0]);
