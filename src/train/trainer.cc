@@ -62,16 +62,16 @@ Array checked(Array rows, const graph::Value& expected, const std::string& name)
          name, "the batch and the sizes that are set belong together");
 }
 
-// Rows dealt out to `count` hands, one hand's after the other's: hand i has the rows i, i + count, ...
-Array dealt(const Array& rows, std::int64_t count, run::Pool& pool) {
+// Rows in `count` groups, one group after the other: group i has the rows i, i + count, ...
+Array in_groups(const Array& rows, std::int64_t count, run::Pool& pool) {
   if (count == 1 || count == rows.view.size(0)) return rows;
   const std::int64_t each = rows.view.size(0) / count;
   const auto row_bytes = static_cast<std::size_t>(rows.bytes() / rows.view.size(0));
   Array made = pool.allocate(rows.view.shape, rows.view.dtype);
-  for (std::int64_t hand = 0; hand < count; ++hand) {
+  for (std::int64_t group = 0; group < count; ++group) {
     for (std::int64_t i = 0; i < each; ++i) {
-      std::memcpy(made.raw() + static_cast<std::size_t>(hand * each + i) * row_bytes,
-                  rows.raw() + static_cast<std::size_t>(hand + i * count) * row_bytes, row_bytes);
+      std::memcpy(made.raw() + static_cast<std::size_t>(group * each + i) * row_bytes,
+                  rows.raw() + static_cast<std::size_t>(group + i * count) * row_bytes, row_bytes);
     }
   }
   return made;
@@ -194,7 +194,7 @@ Placed Trainer::rows(const Batch& batch, const std::string& name, const graph::V
   } else {
     all = batch.at(name);
   }
-  all = dealt(checked(std::move(all), value, name), program_.microbatches, *pool_);
+  all = in_groups(checked(std::move(all), value, name), program_.microbatches, *pool_);
   if (!order_.empty()) all = reordered(all, order_, *pool_);
   return run::place(reshaped(all, value.shape), value.spec, executor_.mesh(), *pool_);
 }
@@ -267,8 +267,8 @@ Array Trainer::logits(const StepResults& results) const {
   const Array made = whole(results.logits);
   const Shape& shape = made.view.shape;
   const Array rows = reshaped(made, {shape[0] * shape[1], shape[2], shape[3]});
-  // Microbatches took every other row: to put them back is to deal their rows out once more.
-  const Array in_order = dealt(rows, shape[1], *pool_);
+  // The rows that stood at the same place in their microbatches stood together in the batch.
+  const Array in_order = in_groups(rows, shape[1], *pool_);
   if (order_.empty()) return in_order;
   std::vector<std::int64_t> back(order_.size());
   for (std::size_t place = 0; place < back.size(); ++place) {
