@@ -29,7 +29,7 @@ and prompts that fill it. Layouts: ep-tp (expert=8, rules ep-tp), the default ru
 with tensor=8. For each number of rows:
 
   KiB    what a device sends in a step, as planned: rows to experts are counted as an even router would send them
-  ms     a step of the lockstep executor, which does the work of all eight devices on this machine's cores. Equal work of several
+  ms     a step of a program that does the work of all eight devices on this machine's cores. Equal work of several
          devices is done once and sending is copying, so it measures work and copies, not the wires of a real machine
 
 Layouts take turns, round by round, so that a machine's drift meets all; times are medians over the rounds. The last columns hold
@@ -140,6 +140,7 @@ struct Contestant {
   std::string refused;  // why it cannot have so few rows
   decode::Program program;
   std::unique_ptr<decode::Decoder> decoder;
+  std::unique_ptr<decode::Ready> ready;
   double wire_bytes = 0;
   std::size_t collectives = 0;
   std::vector<double> seconds;
@@ -196,7 +197,7 @@ class Bench {
  private:
   Contestant prepare(std::size_t index, const Case& of) {
     const session::Session& session = sessions_[index];
-    Contestant made{kLayouts[index].name, "", {}, nullptr, 0, 0, {}};
+    Contestant made{kLayouts[index].name, "", {}, nullptr, nullptr, 0, 0, {}};
     const auto program = [&](std::int64_t new_tokens) {
       return decode::make_program({session.loaded.settings, session.shape, of.rows, 1, &session.mesh},
                                   {new_tokens, 4 * of.prompt_length}, session.target);
@@ -211,12 +212,16 @@ class Bench {
       made.wire_bytes += c.total_wire_bytes();
       made.collectives += static_cast<std::size_t>(c.runs);
     }
-    made.decoder = std::make_unique<decode::Decoder>(made.program, workers_);
+    made.decoder = std::make_unique<decode::Decoder>(workers_);
+    made.ready = std::make_unique<decode::Ready>(made.decoder->prepare(made.program));
     for (const auto& [path, value] : parameters_) made.decoder->set_parameter(path, value);
     // A token is decoded after a prompt that stands in the cache.
     Case before = of;
     before.prompt = true;
-    if (!of.prompt) made.decoder->run(program(before.new_tokens()), before.tokens(session.shape.vocab_size));
+    if (!of.prompt) {
+      decode::Ready prompt = made.decoder->prepare(program(before.new_tokens()));
+      made.decoder->run(prompt, before.tokens(session.shape.vocab_size));
+    }
     seconds_of(made, of);
     return made;
   }
@@ -224,7 +229,7 @@ class Bench {
   double seconds_of(Contestant& one, const Case& of) {
     const decode::NewTokens tokens = of.tokens(sessions_.front().shape.vocab_size);
     const auto start = std::chrono::steady_clock::now();
-    one.decoder->run(one.program, tokens);
+    one.decoder->run(*one.ready, tokens);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 

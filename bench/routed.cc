@@ -21,7 +21,8 @@
 #include "graph/rewrite.h"
 #include "nn/moe/moe.h"
 #include "partition/partition.h"
-#include "run/executor.h"
+#include "plan/lower.h"
+#include "run/program.h"
 #include "sharding/labels.h"
 
 namespace moesh::bench {
@@ -82,9 +83,9 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-bool is_product_or_wire(const graph::Node& node) {
+bool is_product_or_wire(const plan::Instruction& node) {
   return node.op == Op::grouped_matmul || node.op == Op::grouped_outer || node.op == Op::reshard ||
-         graph::collective_of(node);
+         node.kind == plan::Instruction::Kind::collective;
 }
 
 // One layer of experts on a mesh, forward and backward.
@@ -93,20 +94,20 @@ class Trial {
   Trial(const Options& options, std::int64_t axis, run::Workers& workers)
       : axis_(axis), loaded_(config::load(request(options, axis))), shape_(config::model_shape(loaded_.settings)),
         target_(mesh::target_of(loaded_.settings)), mesh_(mesh::build_mesh(loaded_.settings, target_)),
-        pool_(run::Pool::create()), executor_(workers, pool_, mesh_), tokens_(options.number("tokens")) {
-    build();
+        pool_(run::Pool::create()), tokens_(options.number("tokens")) {
+    build(workers);
   }
 
   // Seconds of what is measured, and of products and wire.
   std::pair<double, double> run() {
     work_ = rest_ = 0;
     last_ = Clock::now();
-    const auto watch = [this](const graph::Node& node, const std::vector<run::Placed>&) {
+    const auto watch = [this](const plan::Instruction& node, const std::vector<run::Placed>&) {
       const auto now = Clock::now();
       (is_product_or_wire(node) ? rest_ : work_) += std::chrono::duration<double>(now - last_).count();
       last_ = now;
     };
-    executor_.run(graph_, feeds_, {watch});
+    program_->run({watch});
     return {work_, rest_};
   }
 
@@ -131,7 +132,7 @@ class Trial {
     return rank < 2 ? Labels(rank) : Labels(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(rank));
   }
 
-  void build() {
+  void build(run::Workers& workers) {
     graph::Builder builder;
     const nn::Context context{loaded_.settings, shape_, axis_, tokens_, axis_, &mesh_};
     const graph::Tensor x = builder.input("x", {axis_, tokens_, shape_.emb_dim}, DType::float32, Labels(3));
@@ -159,6 +160,7 @@ class Trial {
       if (is_floating(whole.value(node.results[0]).dtype)) results.emplace_back(roots.back());
     }
     graph_ = partition::partition(whole, roots, results, {mesh_, target_, rules}).graph;
+    program_ = std::make_unique<run::Program>(plan::lower(graph_, mesh_), std::make_shared<run::State>(), workers);
     std::size_t next = 0;
     for (const graph::Node& node : whole.nodes) {
       if (!graph::is_root(node)) continue;
@@ -171,7 +173,7 @@ class Trial {
           values.as<float>()[i] = static_cast<float>((i * 2654435761 >> 7) % 2048 - 1024) / 20000;
         }
       }
-      feeds_.push_back(run::place(values, roots[next++], mesh_, *pool_));
+      run::place_into(values, program_->value(program_->plan().ports[next++].view), mesh_);
     }
   }
 
@@ -181,10 +183,9 @@ class Trial {
   mesh::Topology target_;
   mesh::Mesh mesh_;
   std::shared_ptr<run::Pool> pool_;
-  run::Executor executor_;
+  std::unique_ptr<run::Program> program_;
   std::int64_t tokens_;
   graph::Graph graph_;
-  std::vector<run::Placed> feeds_;
   Clock::time_point last_;
   double work_ = 0, rest_ = 0;
 };

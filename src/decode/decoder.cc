@@ -7,12 +7,13 @@
 
 #include "base/error.h"
 #include "models/draws.h"
+#include "plan/lower.h"
 
 namespace moesh::decode {
 namespace {
 
 // Each token's number among all positions of all rows.
-std::vector<std::int32_t> token_numbers(const Program& program, const NewTokens& tokens, std::int64_t rows) {
+std::vector<std::int32_t> token_numbers(const Ready& program, const NewTokens& tokens, std::int64_t rows) {
   std::vector<std::int32_t> numbers = tokens.positions;
   const std::size_t new_tokens = numbers.size() / static_cast<std::size_t>(rows);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -21,7 +22,7 @@ std::vector<std::int32_t> token_numbers(const Program& program, const NewTokens&
   return numbers;
 }
 
-std::vector<std::int32_t> numbers_of(const Program& program, const NewTokens& tokens, const std::string& name, const Shape& shape) {
+std::vector<std::int32_t> numbers_of(const Ready& program, const NewTokens& tokens, const std::string& name, const Shape& shape) {
   if (name == models::inputs::tokens) return tokens.ids;
   if (name == models::inputs::positions) return tokens.positions;
   if (name == models::inputs::numbers) return token_numbers(program, tokens, shape[0]);
@@ -32,91 +33,68 @@ std::vector<std::int32_t> numbers_of(const Program& program, const NewTokens& to
 
 }  // namespace
 
-Decoder::Decoder(const Program& program, run::Workers& workers)
-    : workers_(workers), executor_(workers, run::Pool::create(), program.mesh) {
+Ready Decoder::prepare(const Program& program) {
+  Ready ready{run::Program(plan::lower(program.graph, program.mesh), state_, workers_), program.vocabulary, program.row_length,
+              program.draw_seed};
+  mesh_ = program.mesh;
   for (const graph::Node& node : program.graph.nodes) {
-    if (!graph::is_root(node)) continue;
-    const graph::Value& value = program.graph.value(node.results.front());
-    const Root root{value.shape, value.dtype, value.spec};
-    if (node.op == graph::Op::parameter) parameter_roots_.emplace(node.path, root);
-    if (graph::is_input(node, graph::InputOf::Kind::state)) state_roots_.emplace(node.path, root);
+    if (graph::is_input(node, graph::InputOf::Kind::state)) caches_.insert(node.path);
+    if (node.op == graph::Op::parameter && parameters_.insert(node.path).second) without_value_.insert(node.path);
   }
-  forget();
+  return ready;
 }
 
 void Decoder::set_parameter(const std::string& path, const run::Array& whole) {
-  const auto found = parameter_roots_.find(path);
-  if (found == parameter_roots_.end()) refuse("the model has no such parameter", path, "use weights of this model");
-  const Root& root = found->second;
-  if (whole.view.shape != root.shape || whole.view.dtype != root.dtype) {
+  if (!parameters_.contains(path)) refuse("the model has no such parameter", path, "use weights of this model");
+  const run::Placed place = state_->value(path, mesh_);
+  const DType dtype = place.shards.front().view.dtype;
+  if (whole.view.shape != place.shape || whole.view.dtype != dtype) {
     refuse(fmt::format("given as {}{}, the model has {}{}", name_of(whole.view.dtype), to_string(whole.view.shape),
-                       name_of(root.dtype), to_string(root.shape)),
+                       name_of(dtype), to_string(place.shape)),
            path, "use weights of this model, in its weight_dtype");
   }
-  parameters_[path] = run::place(whole, root.spec, executor_.mesh(), pool());
+  run::place_into(whole, place, mesh_);
+  without_value_.erase(path);
 }
 
 void Decoder::forget() {
-  for (const auto& [path, root] : state_roots_) {
-    run::Placed& state = states_[path];
-    state = run::unfilled(root.shape, root.dtype, root.spec, executor_.mesh(), pool());
-    for (const run::Array& shard : state.shards) std::memset(shard.view.data, 0, static_cast<std::size_t>(shard.bytes()));
+  for (const std::string& path : caches_) {
+    for (const run::Array& shard : state_->value(path, mesh_).shards) {
+      std::memset(shard.view.data, 0, static_cast<std::size_t>(shard.bytes()));
+    }
   }
+  is_lost_ = false;
 }
 
-run::Placed Decoder::place_tokens(const Program& program, const graph::Value& value, const std::string& name, const NewTokens& tokens) {
-  const std::vector<std::int32_t> numbers = numbers_of(program, tokens, name, value.shape);
-  if (static_cast<std::int64_t>(numbers.size()) != elements(value.shape)) {
-    refuse(fmt::format("{} numbers, the program takes {}", numbers.size(), to_string(value.shape)), name,
-           "give one for each new token of each row");
-  }
-  const run::Array array = pool().allocate(value.shape, DType::int32);
-  std::memcpy(array.view.data, numbers.data(), numbers.size() * sizeof numbers[0]);
-  return run::place(array, value.spec, executor_.mesh(), pool());
-}
-
-// A state leaves its place: the program may write into it.
-run::Placed Decoder::take_root(const graph::Value& value, const std::string& path, bool is_parameter) {
-  auto& all = is_parameter ? parameters_ : states_;
-  const auto found = all.find(path);
-  if (found == all.end() || !found->second) {
-    refuse(is_parameter ? "the parameter has no value" : "the cache was lost in a run that failed", path,
-           is_parameter ? "set all parameters before decoding" : "start the rows anew");
-  }
-  if (found->second.shape != value.shape || found->second.spec != value.spec) {
-    refuse(fmt::format("has the shape {}, this program takes {}", to_string(found->second.shape), to_string(value.shape)), path,
-           "make all programs for the same rows and cache slots, on one mesh");
-  }
-  return is_parameter ? found->second : std::move(found->second);
-}
-
-run::Array Decoder::run(const Program& program, const NewTokens& tokens) {
+void Decoder::check(const Ready& program, const NewTokens& tokens) const {
   for (const std::int32_t id : tokens.ids) {
     if (id < 0 || id >= program.vocabulary) {
       refuse(fmt::format("token {} lies outside the vocabulary of {}", id, program.vocabulary), models::inputs::tokens,
              "use the tokenizer of this model");
     }
   }
-  const graph::Graph& graph = program.graph;
-  std::vector<run::Placed> feeds;
-  for (const graph::Node& node : graph.nodes) {
-    if (!graph::is_root(node)) continue;
-    const graph::Value& value = graph.value(node.results.front());
-    const bool is_parameter = node.op == graph::Op::parameter;
-    feeds.push_back(is_parameter || graph::is_input(node, graph::InputOf::Kind::state) ? take_root(value, node.path, is_parameter)
-                                                          : place_tokens(program, value, node.path, tokens));
-  }
-  std::vector<run::Placed> made = executor_.run(graph, std::move(feeds));
-  run::Array logits;
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    const std::string& name = graph.result_names[i];
-    if (name == models::results::logits) {
-      logits = run::gathered(made[i], executor_.mesh(), pool(), workers_);
-    } else {
-      states_[name] = std::move(made[i]);
+  if (!without_value_.empty()) refuse("the parameter has no value", *without_value_.begin(), "set all parameters before decoding");
+  if (is_lost_) refuse("what it held was lost in a run that failed", "the KV cache", "start the rows anew");
+}
+
+run::Array Decoder::run(Ready& program, const NewTokens& tokens) {
+  check(program, tokens);
+  for (const plan::Port& port : program.run.plan().ports) {
+    if (port.kind != plan::Port::Kind::input) continue;
+    const run::Placed place = program.run.value(port.view);
+    const std::vector<std::int32_t> numbers = numbers_of(program, tokens, port.name, place.shape);
+    if (static_cast<std::int64_t>(numbers.size()) != elements(place.shape)) {
+      refuse(fmt::format("{} numbers, the program takes {}", numbers.size(), to_string(place.shape)), port.name,
+             "give one for each new token of each row");
     }
+    const run::Array whole = pool().allocate(place.shape, DType::int32);
+    std::memcpy(whole.view.data, numbers.data(), numbers.size() * sizeof numbers[0]);
+    run::place_into(whole, place, mesh_);
   }
-  return logits;
+  is_lost_ = true;
+  program.run.run();
+  is_lost_ = false;
+  return run::gathered(program.run.output(models::results::logits), mesh_, pool(), workers_);
 }
 
 }  // namespace moesh::decode

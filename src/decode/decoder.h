@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "decode/program.h"
-#include "run/executor.h"
+#include "run/program.h"
 
 namespace moesh::decode {
 
@@ -18,35 +19,39 @@ struct NewTokens {
   std::vector<std::int32_t> segments;
 };
 
+// A program that is ready to run on a decoder's parameters and caches.
+struct Ready {
+  run::Program run;
+  std::int64_t vocabulary = 0;
+  std::int64_t row_length = 1;
+  std::int64_t draw_seed = 0;
+};
+
 class Decoder {
  public:
-  // `program`: any of those that will run; they differ in the number of new tokens only.
-  Decoder(const Program& program, run::Workers& workers);
+  explicit Decoder(run::Workers& workers) : workers_(workers) {}
+
+  // Programs differ in the number of new tokens only: they share parameters and caches.
+  Ready prepare(const Program& program);
 
   void set_parameter(const std::string& path, const run::Array& whole);
   // All rows start anew.
   void forget();
 
   // The logits of the new tokens, [B, S, V].
-  run::Array run(const Program& program, const NewTokens& tokens);
+  run::Array run(Ready& program, const NewTokens& tokens);
 
-  run::Pool& pool() { return executor_.pool(); }
+  run::Pool& pool() { return *pool_; }
 
  private:
-  // What programs share: parameters and caches, and how they lie.
-  struct Root {
-    Shape shape;
-    DType dtype;
-    sharding::Spec spec;
-  };
-
-  run::Placed place_tokens(const Program& program, const graph::Value& value, const std::string& name, const NewTokens& tokens);
-  run::Placed take_root(const graph::Value& value, const std::string& path, bool is_parameter);
+  void check(const Ready& program, const NewTokens& tokens) const;
 
   run::Workers& workers_;
-  run::Executor executor_;
-  std::map<std::string, Root> parameter_roots_, state_roots_;
-  std::map<std::string, run::Placed> parameters_, states_;
+  std::shared_ptr<run::Pool> pool_ = run::Pool::create();
+  std::shared_ptr<run::State> state_ = std::make_shared<run::State>();
+  mesh::Mesh mesh_{{}};
+  std::set<std::string> parameters_, without_value_, caches_;
+  bool is_lost_ = false;  // what the caches hold, after a run that failed
 };
 
 }  // namespace moesh::decode

@@ -55,15 +55,14 @@ Pool::~Pool() {
 Array Pool::allocate(Shape shape, DType dtype) {
   const std::size_t size = rounded(static_cast<std::size_t>(elements(shape) * size_of(dtype)));
   const std::size_t capacity = capacity_for(size);
-  static std::byte nowhere;
-  void* buffer = &nowhere;
+  void* buffer = nullptr;
   {
     const std::lock_guard lock(mutex_);
     live_ += size;
     peak_ = std::max(peak_, live_);
     taken_ += capacity;
     peak_taken_ = std::max(peak_taken_, taken_);
-    if (!only_counts_) buffer = take(capacity);
+    buffer = take(capacity);
     if (buffer == nullptr) {
       live_ -= size;
       taken_ -= capacity;
@@ -103,7 +102,7 @@ void Pool::give_back(void* buffer, std::size_t size) {
   const std::size_t capacity = capacity_for(size);
   live_ -= size;
   taken_ -= capacity;
-  if (!only_counts_) free_[capacity].push_back({buffer, given_back_++});
+  free_[capacity].push_back({buffer, given_back_++});
 }
 
 Array reshaped(const Array& array, Shape shape) {
@@ -117,7 +116,7 @@ Array reshaped(const Array& array, Shape shape) {
 
 Array copy_of(const Array& array, Pool& pool) {
   Array copy = pool.allocate(array.view.shape, array.view.dtype);
-  if (!pool.only_counts()) std::memcpy(copy.view.data, array.view.data, static_cast<std::size_t>(array.bytes()));
+  std::memcpy(copy.view.data, array.view.data, static_cast<std::size_t>(array.bytes()));
   return copy;
 }
 

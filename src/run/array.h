@@ -30,20 +30,17 @@ struct Array {
 // machine's memory than arrays took at once: buffers that nobody uses make room for those of other sizes.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
-  static std::shared_ptr<Pool> create() { return std::shared_ptr<Pool>(new Pool(false)); }
-  // One that only counts: its arrays have sizes and no memory, and nothing may be read or written.
-  static std::shared_ptr<Pool> counting() { return std::shared_ptr<Pool>(new Pool(true)); }
+  static std::shared_ptr<Pool> create() { return std::shared_ptr<Pool>(new Pool()); }
   ~Pool();
 
   Array allocate(Shape shape, DType dtype);
-  bool only_counts() const { return only_counts_; }
   std::size_t peak_bytes() const { return peak_; }
   // The most that was taken from the machine: sizes are rounded up.
   std::size_t peak_taken() const { return peak_taken_; }
   std::size_t held() const { return held_; }  // by buffers, in use and free
 
  private:
-  explicit Pool(bool only_counts) : only_counts_(only_counts) {}
+  Pool() = default;
   struct Free {
     void* buffer;
     std::uint64_t since;  // counts what was given back
@@ -53,7 +50,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void* take(std::size_t capacity);
   void release_oldest();
 
-  bool only_counts_;
   std::mutex mutex_;
   std::map<std::size_t, std::deque<Free>> free_;  // by capacity, none empty; oldest first
   std::uint64_t given_back_ = 0;

@@ -82,7 +82,6 @@ Placed unfilled(const Shape& shape, DType dtype, const Spec& spec, const mesh::M
 std::int64_t Placed::bytes() const {
   std::int64_t sum = 0;
   for (const Array& shard : shards) sum += shard.bytes();
-  for (const Placed& slice : slices) sum += slice.bytes();
   return sum;
 }
 
@@ -90,7 +89,7 @@ Placed place(const Array& whole, const Spec& spec, const mesh::Mesh& mesh, Pool&
   const ShardAxes axes(spec, mesh);
   if (axes.count() == 1) return {whole.view.shape, spec, {whole}};
   const Placed placed = unfilled(whole.view.shape, whole.view.dtype, spec, mesh, pool);
-  if (!pool.only_counts()) place_into(whole, placed, mesh);
+  place_into(whole, placed, mesh);
   return placed;
 }
 
@@ -104,7 +103,7 @@ Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers&
 
 Placed reshard(const Placed& value, const Spec& to, const mesh::Mesh& mesh, Pool& pool, Workers& workers) {
   const Placed made = unfilled(value.shape, value.shards.front().view.dtype, to, mesh, pool);
-  if (!pool.only_counts()) Exchange(value.shape, value.spec, to, mesh).run(views_of(value.shards), views_of(made.shards), &workers);
+  Exchange(value.shape, value.spec, to, mesh).run(views_of(value.shards), views_of(made.shards), &workers);
   return made;
 }
 

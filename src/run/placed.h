@@ -49,10 +49,8 @@ struct Placed {
   Shape shape;  // of the whole
   sharding::Spec spec;
   std::vector<Array> shards;  // as ShardAxes counts them
-  // Instead of shards: the slices of what a repeat hands to another one, by iteration. Their rows may be fewer than planned.
-  std::vector<Placed> slices = {};
 
-  explicit operator bool() const { return !shards.empty() || !slices.empty(); }
+  explicit operator bool() const { return !shards.empty(); }
   std::int64_t bytes() const;  // as stored in this process
 };
 

@@ -212,38 +212,46 @@ void Program::move(const Prepared& loop, std::int64_t iterations) {
 void Program::run(const Observers& observers) {
   if (checks_) checks_->begin_run();
   try {
-    run_range(0, static_cast<InstructionId>(plan_.instructions.size()), observers);
+    if (!run_range(0, static_cast<InstructionId>(plan_.instructions.size()), observers)) rewind();
   } catch (...) {
-    for (std::size_t i = 0; i < views_.size(); ++i) views_[i].data = starts_[i];
+    rewind();
     if (checks_) checks_->end_run();
     throw;
   }
   if (checks_) checks_->end_run();
 }
 
-void Program::run_range(InstructionId begin, InstructionId end, const Observers& observers) {
+// A loop that was left on its way starts from its first iteration the next time.
+void Program::rewind() {
+  for (std::size_t i = 0; i < views_.size(); ++i) views_[i].data = starts_[i];
+}
+
+bool Program::run_range(InstructionId begin, InstructionId end, const Observers& observers) {
   for (InstructionId i = begin; i < end; ++i) {
     if (checks_) checks_->before(i);
     if (instruction(i).kind == Kind::loop) {
-      run_loop(i, observers);
+      if (!run_loop(i, observers)) return false;
       i = instruction(i).other;
     } else {
+      if (observers.ends_before && observers.ends_before(instruction(i))) return false;
       run_one(i);
       if (observers.watch || observers.sent != nullptr) tell(i, observers);
     }
     if (checks_) checks_->after(i);
   }
+  return true;
 }
 
-void Program::run_loop(InstructionId id, const Observers& observers) {
+bool Program::run_loop(InstructionId id, const Observers& observers) {
   const Instruction& loop = instruction(id);
   const Prepared& prepared = prepared_[static_cast<std::size_t>(id)];
   if (loop.reverse) move(prepared, loop.count - 1);
   for (std::int64_t iteration = 0; iteration < loop.count; ++iteration) {
     if (iteration > 0) move(prepared, loop.reverse ? -1 : 1);
-    run_range(id + 1, loop.other, observers);
+    if (!run_range(id + 1, loop.other, observers)) return false;
   }
   if (!loop.reverse) move(prepared, 1 - loop.count);
+  return true;
 }
 
 void Program::run_one(InstructionId id) {
@@ -267,15 +275,10 @@ void Program::run_one(InstructionId id) {
 
 void Program::tell(InstructionId id, const Observers& observers) const {
   const Instruction& of = instruction(id);
+  if (of.kind == Kind::copy) return;
   if (observers.watch) observers.watch(of, placed(id, true));
   if (observers.sent != nullptr && of.kind == Kind::collective) {
-    graph::Node node;
-    node.op = of.op;
-    node.attributes = of.attributes;
-    const std::vector<Placed> operands = placed(id, false);
-    std::vector<const Placed*> all;
-    for (const Placed& operand : operands) all.push_back(&operand);
-    add_traffic(node, all, placed(id, true).front(), plan_.mesh, *observers.sent);
+    add_traffic(of, placed(id, false), placed(id, true).front(), plan_.mesh, *observers.sent);
   }
 }
 

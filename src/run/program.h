@@ -26,16 +26,18 @@ struct ProgramOptions {
 #endif
 };
 
+// What a run tells while it goes on.
+struct Observers {
+  // Called with what each kernel and collective made, e.g. to find the first value that is not finite.
+  std::function<void(const plan::Instruction&, const std::vector<Placed>&)> watch = nullptr;
+  // Grows by the bytes that each device sends in regions.
+  std::vector<double>* sent = nullptr;
+  // Called before each kernel, collective and copy: the run ends there when it says so.
+  std::function<bool(const plan::Instruction&)> ends_before = nullptr;
+};
+
 class Program {
  public:
-  // What a run tells while it goes on.
-  struct Observers {
-    // Called with what each instruction made, e.g. to find the first value that is not finite.
-    std::function<void(const plan::Instruction&, const std::vector<Placed>&)> watch = nullptr;
-    // Grows by the bytes that each device sends in regions.
-    std::vector<double>* sent = nullptr;
-  };
-
   Program(plan::Plan plan, std::shared_ptr<State> state, Workers& workers, const ProgramOptions& options = {});
 
   const plan::Plan& plan() const { return plan_; }
@@ -50,8 +52,7 @@ class Program {
   Placed output(std::string_view name) const { return value_of(name, plan::Port::Kind::output); }
 
   // Inputs are used up: they are fed again before the next run.
-  void run(const Observers& observers);
-  void run() { run({}); }
+  void run(const Observers& observers = {});
 
  private:
   // One call of a kernel: its views stand one after the other, operands first.
@@ -95,8 +96,9 @@ class Program {
   void prepare_exchange(const plan::Instruction& instruction, Prepared& prepared);
   void count_rows(const Launch& launch);
   void move(const Prepared& loop, std::int64_t iterations);
-  void run_range(plan::InstructionId begin, plan::InstructionId end, const Observers& observers);
-  void run_loop(plan::InstructionId id, const Observers& observers);
+  bool run_range(plan::InstructionId begin, plan::InstructionId end, const Observers& observers);  // false: it ends there
+  bool run_loop(plan::InstructionId id, const Observers& observers);
+  void rewind();
   void run_one(plan::InstructionId id);
   void run_copy(const plan::Instruction& instruction, const Launch& launch) const;
   void tell(plan::InstructionId id, const Observers& observers) const;

@@ -35,10 +35,10 @@ double exchanged_rows(const Array& kept, std::int64_t member, std::int64_t membe
 
 }  // namespace
 
-void add_traffic(const graph::Node& node, const std::vector<const Placed*>& operands, const Placed& result,
-                 const mesh::Mesh& mesh, std::vector<double>& sent) {
-  const auto* of = std::get_if<graph::GroupOf>(&node.attributes);
-  if (of == nullptr || !graph::collective_of(node)) return;
+void add_traffic(const plan::Instruction& instruction, const std::vector<Placed>& operands, const Placed& result, const mesh::Mesh& mesh,
+                 std::vector<double>& sent) {
+  const auto* of = std::get_if<graph::GroupOf>(&instruction.attributes);
+  if (of == nullptr || instruction.kind != plan::Instruction::Kind::collective) return;
   sharding::AxisList every;
   for (std::size_t axis = 0; axis < mesh.axes().size(); ++axis) every.push_back(static_cast<sharding::AxisIndex>(axis));
   const ShardAxes devices(every, mesh);
@@ -47,9 +47,9 @@ void add_traffic(const graph::Node& node, const std::vector<const Placed*>& oper
   sent.resize(devices.count());
   for (std::size_t device = 0; device < devices.count(); ++device) {
     const Coordinates at = devices.coordinates(device);
-    const auto own = [&](std::size_t i) -> const Array& { return operands[i]->shards[ShardAxes(operands[i]->spec, mesh).index(at)]; };
+    const auto own = [&](std::size_t i) -> const Array& { return operands[i].shards[ShardAxes(operands[i].spec, mesh).index(at)]; };
     const auto bytes = static_cast<double>(own(0).bytes());
-    switch (node.op) {
+    switch (instruction.op) {
       case Op::gather: sent[device] += others * bytes; break;
       case Op::all_sum: sent[device] += 2 * others / static_cast<double>(of->members) * bytes; break;
       case Op::scatter_rows:

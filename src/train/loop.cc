@@ -106,7 +106,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   say_what_is_asked(settings);
   show(header_words(request, size, source->describe(), workers));
   StepProgram program = step_program(request.model, settings, request.where);
-  const run::Footprint footprint = footprint_of(program);
+  const Footprint footprint = footprint_of(program);
   const MemoryPlan memory = memory_plan(program, footprint, workers.threads());
   check_memory(memory, free_memory());
   show(peak_words(footprint, memory.total()) + "\n");
@@ -137,7 +137,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   run.interrupted = run.steps < steps;
   run.seconds = seconds_since(begin);
   run.tokens = static_cast<double>(tokens * run.steps);
-  run.peak_bytes = trainer.pool().peak_bytes();
+  run.peak_bytes = footprint.process;
   show(fmt::format("\n{}Metrics: {}\n", summary_words(run), metrics_file.path()));
   if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
   return run.interrupted ? interrupts.exit_code() : 0;

@@ -8,8 +8,8 @@
 
 namespace moesh::train {
 
-MemoryPlan memory_plan(const StepProgram& program, const run::Footprint& footprint, std::int64_t threads) {
-  return {resident_memory(), footprint.taken, run::workspace_of(program.graph, program.mesh, threads)};
+MemoryPlan memory_plan(const StepProgram& program, const Footprint& footprint, std::int64_t threads) {
+  return {resident_memory(), footprint.process, run::workspace_of(program.graph, program.mesh, threads)};
 }
 
 void check_memory(const MemoryPlan& plan, const FreeMemory& free) {

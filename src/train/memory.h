@@ -18,7 +18,7 @@ struct MemoryPlan {
 
 // Of this process, as it stands with the program made and nothing initialized. Rows that depend on the router are planned at
 // their bound.
-MemoryPlan memory_plan(const StepProgram& program, const run::Footprint& footprint, std::int64_t threads);
+MemoryPlan memory_plan(const StepProgram& program, const Footprint& footprint, std::int64_t threads);
 
 // Refuses what the machine, or the container that the process is in, has not got.
 void check_memory(const MemoryPlan& plan, const FreeMemory& free);

@@ -4,7 +4,9 @@
 #include <map>
 
 #include "models/model.h"
-#include "run/placed.h"
+#include "plan/arena.h"
+#include "plan/lower.h"
+#include "run/program.h"
 
 namespace moesh::train {
 namespace {
@@ -54,38 +56,27 @@ std::vector<std::optional<Spec>> results_of(const Graph& graph, const std::map<s
 StepProgram step_program(const Graph& model, const config::Settings& settings, const Where& where, const Keep& keep) {
   const sharding::Layout& layout = where.layout;
   StepProgram program{layout.mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
-                      step_graph(model, settings, keep, layout.mesh.devices()), {}};
-  if (layout.mesh.devices() == 1) return program;
-  const std::map<std::string, Spec> places = places_of(layout);
-  const partition::PartitionRequest request{layout.mesh, where.target, layout.rules, layout.explicit_mode};
-  partition::Partitioned made = partition::partition(program.graph, roots_of(program.graph, layout, places),
-                                                     results_of(program.graph, places), request);
-  program.graph = std::move(made.graph);
-  program.choices = std::move(made.choices);
+                      step_graph(model, settings, keep, layout.mesh.devices()), {}, {}};
+  if (layout.mesh.devices() > 1) {
+    const std::map<std::string, Spec> places = places_of(layout);
+    const partition::PartitionRequest request{layout.mesh, where.target, layout.rules, layout.explicit_mode};
+    partition::Partitioned made = partition::partition(program.graph, roots_of(program.graph, layout, places),
+                                                       results_of(program.graph, places), request);
+    program.graph = std::move(made.graph);
+    program.choices = std::move(made.choices);
+  }
+  program.plan = plan::lower(program.graph, program.mesh);
   return program;
 }
 
-run::Footprint footprint_of(const StepProgram& program) {
-  // What the caller has of the batch stays until the step is over. Where it is not cut, it is what the program is given.
-  const auto of_batch = [](const Node& node) {
-    return graph::is_input(node, Kind::batch) && node.path != models::inputs::numbers;
-  };
-  const std::shared_ptr<run::Pool> pool = run::Pool::counting();
-  std::vector<run::Placed> batch;
-  bool is_cut = program.microbatches > 1;
+Footprint footprint_of(const StepProgram& program) {
+  std::int64_t batch = 0;
   for (const Node& node : program.graph.nodes) {
-    if (!of_batch(node)) continue;
+    if (!graph::is_input(node, Kind::batch)) continue;
     const graph::Value& value = program.graph.value(node.results.front());
-    batch.push_back(run::unfilled(value.shape, value.dtype, {}, program.mesh, *pool));
-    is_cut = is_cut || sharding::shards(value.spec, program.mesh) > 1;
+    batch += elements(value.shape) * size_of(value.dtype);
   }
-  run::Footprint peak =
-      run::footprint_of(program.graph, program.mesh, [&](const Node& node) { return !is_cut && of_batch(node); });
-  if (is_cut) {
-    peak.process += static_cast<std::int64_t>(pool->peak_bytes());
-    peak.taken += static_cast<std::int64_t>(pool->peak_taken());
-  }
-  return peak;
+  return {plan::state_bytes(program.plan) + plan::device_arena(program.plan).bytes, run::bytes_of(program.plan) + batch};
 }
 
 }  // namespace moesh::train

@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 #include "mesh/topology.h"
 #include "partition/partition.h"
-#include "run/footprint.h"
+#include "plan/plan.h"
 #include "sharding/layout.h"
 #include "train/step.h"
 
@@ -24,6 +24,7 @@ struct StepProgram {
   std::vector<Trained> parameters;
   std::int64_t microbatches = 1;
   graph::Graph graph;
+  plan::Plan plan;  // what runs
   std::vector<partition::Choice> choices;  // of the partitioner; none on one device
 };
 
@@ -31,6 +32,10 @@ struct StepProgram {
 StepProgram step_program(const graph::Graph& model, const config::Settings& settings, const Where& where, const Keep& keep = {});
 
 // The most that training will hold: parameters, moments and what values take within a step.
-run::Footprint footprint_of(const StepProgram& program);
+struct Footprint {
+  std::int64_t device = 0;
+  std::int64_t process = 0;  // equal shards once, and the batch as it is read
+};
+Footprint footprint_of(const StepProgram& program);
 
 }  // namespace moesh::train

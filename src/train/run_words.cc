@@ -59,7 +59,7 @@ std::string header_words(const TrainRequest& request, const ModelSize& size, con
                      counted(request.devices, "device"), bytes_words(state_of_device(request.where.layout)));
 }
 
-std::string peak_words(const run::Footprint& footprint, std::int64_t of_process) {
+std::string peak_words(const Footprint& footprint, std::int64_t of_process) {
   return fmt::format("at the peak a device holds {}; this process, equal shards once: {}, {} in all\n", bytes_words(footprint.device),
                      bytes_words(footprint.process), bytes_words(of_process));
 }

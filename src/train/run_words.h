@@ -12,7 +12,7 @@ namespace moesh::train {
 std::string header_words(const TrainRequest& request, const ModelSize& size, const std::string& data, const run::Workers& workers);
 
 // What planning the step tells of memory.
-std::string peak_words(const run::Footprint& footprint, std::int64_t of_process);
+std::string peak_words(const Footprint& footprint, std::int64_t of_process);
 
 struct StepSpeed {
   double seconds = 0;

@@ -25,10 +25,8 @@ namespace {
 using run::Array;
 using run::Placed;
 
-Array zeros(run::Pool& pool, const Shape& shape, DType dtype) {
-  Array made = pool.allocate(shape, dtype);
-  std::memset(made.view.data, 0, static_cast<std::size_t>(made.bytes()));
-  return made;
+void fill_with_zeros(const Placed& value) {
+  for (const Array& shard : value.shards) std::memset(shard.view.data, 0, static_cast<std::size_t>(shard.bytes()));
 }
 
 Array floats(run::Pool& pool, const std::vector<double>& values, Shape shape) {
@@ -45,20 +43,15 @@ Array integers(run::Pool& pool, const std::vector<std::int32_t>& values, Shape s
 
 double scalar(const Placed& value) { return run::plain::load_scalar(value.shards.front().view); }
 
-// A value that all devices have.
-Placed everywhere(Array value) {
-  const Shape shape = value.view.shape;
-  return {shape, sharding::whole_spec(shape.size()), {std::move(value)}};
-}
-
-// What the graph would read beyond its end, or as numbers of another type, is refused. The graph has rows by microbatch where
+// What the program would read beyond its end, or as numbers of another type, is refused. The program has rows by microbatch where
 // there are several.
-Array checked(Array rows, const graph::Value& expected, const std::string& name) {
+Array checked(Array rows, const Placed& expected, const std::string& name) {
   const Shape& of = expected.shape;
+  const DType dtype = expected.shards.front().view.dtype;
   const Shape shape{elements(of) / of.back(), of.back()};
-  if (rows.view.shape == shape && rows.view.dtype == expected.dtype) return rows;
-  refuse(fmt::format("{} {} in a batch, the step takes {} {}", name_of(rows.view.dtype), to_string(rows.view.shape),
-                     name_of(expected.dtype), to_string(shape)),
+  if (rows.view.shape == shape && rows.view.dtype == dtype) return rows;
+  refuse(fmt::format("{} {} in a batch, the step takes {} {}", name_of(rows.view.dtype), to_string(rows.view.shape), name_of(dtype),
+                     to_string(shape)),
          name, "the batch and the sizes that are set belong together");
 }
 
@@ -141,24 +134,19 @@ double ExpertLoad::max_over_mean(std::int64_t layer) const {
 Trainer::Trainer(StepProgram program, const config::Settings& settings, run::Workers& workers)
     : settings_(settings),
       workers_(workers),
-      pool_(run::Pool::create()),
-      executor_(workers, pool_, program.mesh),
-      program_(std::move(program)),
-      order_(context_order(settings, program_.mesh)) {
-  for (const graph::Node& node : program_.graph.nodes) {
-    if (graph::is_root(node)) specs_[node.path] = program_.graph.value(node.results.front()).spec;
-  }
-  for (const Trained& trained : parameters()) set_parameter(trained.path, zeros(*pool_, trained.shape, trained.dtype));
-}
+      parameters_(std::move(program.parameters)),
+      microbatches_(program.microbatches),
+      program_(std::move(program.plan), std::make_shared<run::State>(), workers),
+      order_(context_order(settings, program_.mesh())) {}
 
-const Placed& Trainer::state(const std::string& name) const {
-  const auto found = state_.find(name);
-  if (found == state_.end()) refuse("the model has no such parameter", name);
-  if (!found->second) {
+Placed Trainer::state(const std::string& name) const {
+  Placed value = program_.state(name);
+  if (!value) refuse("the model has no such parameter", name);
+  if (lost_.contains(name)) {
     fail("the parameters and moments are lost: the step that was changing them did not end", name,
          "set every parameter again, or start anew");
   }
-  return found->second;
+  return value;
 }
 
 void Trainer::set_parameter(const std::string& path, Array value) {
@@ -170,23 +158,20 @@ void Trainer::set_parameter(const std::string& path, Array value) {
   if (trained->dtype != value.view.dtype) {
     refuse(fmt::format("values of {}, {} was expected", name_of(value.view.dtype), name_of(trained->dtype)), path);
   }
-  const auto put = [&](const std::string& name, const Array& whole) {
-    state_[name] = run::place(whole, specs_.at(name), executor_.mesh(), *pool_);
-  };
-  put(path, value);
-  if (trained->moments > 0) put(trained->mu(), zeros(*pool_, trained->shape, trained->mu_dtype));
-  if (trained->moments > 1) put(trained->nu(), zeros(*pool_, trained->shape, trained->dtype));
+  for (const std::string& name : {path, trained->mu(), trained->nu()}) lost_.erase(name);
+  run::place_into(value, state(path), program_.mesh());
+  if (trained->moments > 0) fill_with_zeros(state(trained->mu()));
+  if (trained->moments > 1) fill_with_zeros(state(trained->nu()));
 }
 
-Placed Trainer::number(const std::string& name, const graph::Value& value, std::int64_t step) {
-  if (name == update_inputs::learning_rate) return everywhere(floats(*pool_, {learning_rate(settings_, step)}, {}));
-  if (name == update_inputs::step) return everywhere(floats(*pool_, {static_cast<double>(step + 1)}, {}));
+Array Trainer::number(const std::string& name, const Shape& shape, std::int64_t step) {
+  if (name == update_inputs::learning_rate) return floats(*pool_, {learning_rate(settings_, step)}, {});
+  if (name == update_inputs::step) return floats(*pool_, {static_cast<double>(step + 1)}, {});
   assert(name == models::inputs::draw_keys && "a number that nobody knows");
-  const std::int64_t seed = settings_.integer("init_weights_seed");
-  return everywhere(integers(*pool_, models::draw_keys(seed, step, value.shape[0]), value.shape));
+  return integers(*pool_, models::draw_keys(settings_.integer("init_weights_seed"), step, shape[0]), shape);
 }
 
-Placed Trainer::rows(const Batch& batch, const std::string& name, const graph::Value& value) {
+Array Trainer::rows(const Batch& batch, const std::string& name, const Placed& place) {
   Array all;
   if (name == models::inputs::numbers) {
     const Shape& shape = batch.at(models::inputs::tokens).view.shape;
@@ -194,51 +179,38 @@ Placed Trainer::rows(const Batch& batch, const std::string& name, const graph::V
   } else {
     all = batch.at(name);
   }
-  all = in_groups(checked(std::move(all), value, name), program_.microbatches, *pool_);
+  all = in_groups(checked(std::move(all), place, name), microbatches_, *pool_);
   if (!order_.empty()) all = reordered(all, order_, *pool_);
-  return run::place(reshaped(all, value.shape), value.spec, executor_.mesh(), *pool_);
+  return reshaped(all, place.shape);
 }
 
-// State comes last: what is refused of a batch is refused before any is taken.
-std::vector<Placed> Trainer::feeds(const Batch& batch, std::int64_t step, const Take& take) {
-  std::vector<Placed> all;
-  std::vector<std::pair<std::size_t, std::string>> states;
-  for (const graph::Node& node : program_.graph.nodes) {
-    if (!graph::is_root(node)) continue;
-    const graph::Value& value = program_.graph.value(node.results.front());
-    Placed& feed = all.emplace_back();
-    if (graph::is_input(node, graph::InputOf::Kind::batch)) {
-      feed = rows(batch, node.path, value);
-    } else if (graph::is_input(node, graph::InputOf::Kind::number)) {
-      feed = number(node.path, value, step);
-    } else {
-      state(node.path);
-      states.emplace_back(all.size() - 1, node.path);
-    }
+void Trainer::feed(const Batch& batch, std::int64_t step) {
+  for (const plan::Port& port : program_.plan().ports) {
+    if (port.kind != plan::Port::Kind::input) continue;
+    const Placed place = program_.value(port.view);
+    const bool is_number = port.name == update_inputs::learning_rate || port.name == update_inputs::step ||
+                           port.name == models::inputs::draw_keys;
+    run::place_into(is_number ? number(port.name, place.shape, step) : rows(batch, port.name, place), place, program_.mesh());
   }
-  for (const auto& [place, name] : states) all[place] = take(name);
-  return all;
 }
 
 StepResults Trainer::run_step(const Batch& batch) {
-  std::vector<Placed> all =
-      feeds(batch, steps_done_, [&](const std::string& name) { return std::exchange(state_.at(name), {}); });
+  if (!lost_.empty()) state(*lost_.begin());
+  feed(batch, steps_done_);
   std::vector<double> sent;
-  std::vector<Placed> made = executor_.run(program_.graph, std::move(all), {nullptr, &sent});
-  Results by_name;
-  for (std::size_t i = 0; i < made.size(); ++i) by_name[program_.graph.result_names[i]] = std::move(made[i]);
-  for (auto& [name, value] : state_) value = by_name.at(name);
-  StepResults results = read(by_name);
+  for (const plan::Port& port : program_.plan().ports) {
+    if (port.kind == plan::Port::Kind::state) lost_.insert(port.name);
+  }
+  program_.run({nullptr, &sent});
+  lost_.clear();
+  StepResults results = read();
   results.metrics.load.sent = std::move(sent);
   ++steps_done_;
   return results;
 }
 
-StepResults Trainer::read(const Results& made) const {
-  const auto result = [&](const std::string& name) {
-    const auto found = made.find(name);
-    return found == made.end() ? Placed{} : found->second;
-  };
+StepResults Trainer::read() const {
+  const auto result = [&](const std::string& name) { return program_.output(name); };
   StepResults results;
   StepMetrics& metrics = results.metrics;
   metrics.step = steps_done_;
@@ -283,13 +255,19 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
     if (found.empty() && !is_finite(state(trained.path))) found = "the parameter " + trained.path;
   }
   if (!found.empty()) return found;
-  const auto watch = [&](const graph::Node& node, const std::vector<Placed>& made) {
+  const auto watch = [&](const plan::Instruction& instruction, const std::vector<Placed>& made) {
     for (const Placed& value : made) {
-      if (found.empty() && !is_finite(value)) found = fmt::format("made by {} at {}", name_of(node.op), node.path);
+      if (found.empty() && !is_finite(value)) found = fmt::format("made by {} at {}", name_of(instruction.op), instruction.path);
     }
   };
-  std::vector<Placed> all = feeds(batch, step, [&](const std::string& name) { return state(name); });
-  executor_.run(program_.graph, std::move(all), {watch});
+  // Parameters and moments stay as they are.
+  const auto is_enough = [&](const plan::Instruction& next) {
+    return !found.empty() || std::any_of(next.results.begin(), next.results.end(), [&](plan::ViewId result) {
+      return program_.plan().buffer_of(result).lasts == plan::Lasts::from_run_to_run;
+    });
+  };
+  feed(batch, step);
+  program_.run({watch, nullptr, is_enough});
   return found.empty() ? "not found when the step is run again" : found;
 }
 

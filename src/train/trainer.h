@@ -4,13 +4,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/settings.h"
 #include "graph/graph.h"
-#include "run/executor.h"
+#include "run/program.h"
 #include "train/program.h"
 
 namespace moesh::train {
@@ -59,12 +60,13 @@ class Trainer {
  public:
   Trainer(StepProgram program, const config::Settings& settings, run::Workers& workers);
 
-  const std::vector<Trained>& parameters() const { return program_.parameters; }
+  const std::vector<Trained>& parameters() const { return parameters_; }
   run::Array parameter(const std::string& path) const { return whole(state(path)); }
   run::Array moment(const std::string& name) const { return whole(state(name)); }
   void set_parameter(const std::string& path, run::Array value);  // refuses another shape; clears its moments
 
-  // A step that fails on the way takes parameters and moments with it: nothing that is half updated is used.
+  // Values that are laid out are there until the next step. A step that fails on the way takes parameters and moments with it:
+  // nothing that is half updated is used.
   StepResults run_step(const Batch& batch);
   StepMetrics step(const Batch& batch) { return run_step(batch).metrics; }
   run::Array logits(const StepResults& results) const;  // whole, in the batch's order
@@ -73,26 +75,24 @@ class Trainer {
   std::int64_t steps_done() const { return steps_done_; }
 
   run::Pool& pool() { return *pool_; }
-  run::Array whole(const run::Placed& value) const { return run::gathered(value, executor_.mesh(), *pool_, workers_); }
+  std::int64_t bytes() const { return program_.bytes() + program_.state_bytes(); }  // of parameters, moments and the program
+  run::Array whole(const run::Placed& value) const { return run::gathered(value, program_.mesh(), *pool_, workers_); }
 
  private:
-  const run::Placed& state(const std::string& name) const;
-  run::Placed number(const std::string& name, const graph::Value& value, std::int64_t step);
-  run::Placed rows(const Batch& batch, const std::string& name, const graph::Value& value);
-  using Take = std::function<run::Placed(const std::string& state)>;
-  // Of a step, in the graph's order.
-  std::vector<run::Placed> feeds(const Batch& batch, std::int64_t step, const Take& take);
-  using Results = std::map<std::string_view, run::Placed>;
-  StepResults read(const Results& made) const;
+  run::Placed state(const std::string& name) const;
+  run::Array number(const std::string& name, const Shape& shape, std::int64_t step);
+  run::Array rows(const Batch& batch, const std::string& name, const run::Placed& place);
+  void feed(const Batch& batch, std::int64_t step);
+  StepResults read() const;
 
   config::Settings settings_;
   run::Workers& workers_;
-  std::shared_ptr<run::Pool> pool_;
-  run::Executor executor_;
-  StepProgram program_;
+  std::shared_ptr<run::Pool> pool_ = run::Pool::create();
+  std::vector<Trained> parameters_;
+  std::int64_t microbatches_;
+  run::Program program_;
   std::vector<std::int64_t> order_;  // of the positions of a row; empty: as they come
-  std::map<std::string, sharding::Spec> specs_;  // of the graph's inputs
-  std::map<std::string, run::Placed> state_;     // parameters and moments
+  std::set<std::string> lost_;       // parameters and moments that a step which failed left half updated
   std::int64_t steps_done_ = 0;
 };
 

@@ -71,21 +71,24 @@ inline std::vector<std::int32_t> some_tokens(std::int64_t rows, std::int64_t len
 class Decoding {
  public:
   Decoding(const std::string& request, std::int64_t rows_, std::int64_t slots_)
-      : session(test::session(request)), rows(rows_), slots(slots_), workers(2), step_(program(1)), decoder(step_, workers) {
-    for (const graph::Node& node : step_.graph.nodes) {
+      : session(test::session(request)), rows(rows_), slots(slots_), workers(2), decoder(workers), step_(program(1)) {
+    const graph::Graph graph = graph_program(1).graph;
+    for (const graph::Node& node : graph.nodes) {
       if (node.op == graph::Op::parameter) {
-        decoder.set_parameter(node.path, parameter_value(step_.graph, node, decoder.pool(), workers));
+        decoder.set_parameter(node.path, parameter_value(graph, node, decoder.pool(), workers));
       }
     }
   }
 
-  decode::Program program(std::int64_t new_tokens) const {
+  decode::Program graph_program(std::int64_t new_tokens) const {
     return decode::make_program({session.loaded.settings, session.shape, rows, 1, &session.mesh}, {new_tokens, slots}, session.target);
   }
-  const decode::Program& step() const { return step_; }
+  decode::Ready program(std::int64_t new_tokens) { return decoder.prepare(graph_program(new_tokens)); }
+  decode::Ready& step() { return step_; }
 
   // Logits, [rows, new tokens, V], of the tokens that stand at `positions`.
-  std::vector<float> logits(const decode::Program& of, const decode::NewTokens& tokens) {
+  std::vector<float> logits(decode::Ready&& of, const decode::NewTokens& tokens) { return logits(of, tokens); }
+  std::vector<float> logits(decode::Ready& of, const decode::NewTokens& tokens) {
     const run::Array made = decoder.run(of, tokens);
     return {made.as<float>(), made.as<float>() + made.view.count()};
   }
@@ -93,12 +96,10 @@ class Decoding {
   session::Session session;
   std::int64_t rows, slots;
   run::Workers workers;
+  decode::Decoder decoder;
 
  private:
-  decode::Program step_;
-
- public:
-  decode::Decoder decoder;
+  decode::Ready step_;
 };
 
 // The most likely token of each row, from logits [rows, length, V] at one place of the length.

@@ -46,7 +46,7 @@ std::vector<float> trained_logits(const Decoding& decoding, const std::vector<st
           is_token ? ids[static_cast<std::size_t>(i)] : is_position ? static_cast<std::int32_t>(i % kLength) : 1;
     }
   }
-  const std::vector<run::Array> made = run::Executor(workers, pool).run(graph, std::move(feeds));
+  const std::vector<run::Array> made = run::evaluate(graph, feeds, workers);
   const run::Array& logits = made[static_cast<std::size_t>(graph::find_result(graph, models::results::logits))];
   return {logits.as<float>(), logits.as<float>() + logits.view.count()};
 }
@@ -114,7 +114,7 @@ TEST(Decoder, SaysWhenAPositionHasNoSlot) {
   EXPECT_EQ(test::message_of([&] { decoding.logits(decoding.step(), {{1}, {4}, {1}}); }),
             "the KV cache: position 4 has no slot in a cache of 4\n  fix: make room for more positions");
   EXPECT_THAT(test::message_of([&] { decoding.logits(decoding.step(), {{1}, {0}, {1}}); }),
-              HasSubstr("the cache was lost in a run that failed\n  fix: start the rows anew"));
+              HasSubstr("the KV cache: what it held was lost in a run that failed\n  fix: start the rows anew"));
   decoding.decoder.forget();
   EXPECT_EQ(test::message_of([&] { decoding.logits(decoding.step(), {{1}, {3}, {1}}); }), "no error");
 }
@@ -130,7 +130,7 @@ TEST(Decoder, RefusesWhatDoesNotFitTheProgram) {
   EXPECT_EQ(test::message_of([&] { decoding.decoder.set_parameter("decoder/other", wrong); }),
             "decoder/other: the model has no such parameter\n  fix: use weights of this model");
   Decoding longer(kSmallWidths + test::small_model("llama2").request + "compile_topology=cpu-1", 2, 8);
-  EXPECT_THAT(test::message_of([&] { decoding.logits(longer.step(), {{1, 1}, {0, 0}, {1, 1}}); }),
+  EXPECT_THAT(test::message_of([&] { decoding.decoder.prepare(longer.graph_program(1)); }),
               HasSubstr("fix: make all programs for the same rows and cache slots, on one mesh"));
 }
 

@@ -194,7 +194,7 @@ TEST(CacheLayout, KeepsCachesWhereTheyAre) {
     Decoding decoding(kSmallWidths + test::small_model("mixtral").request + "compile_topology=cpu-8 ici_fsdp_parallelism=1 " + layout, 8,
                       512);
     const std::int64_t cache_bytes = 8 * 512 * 8 * 16 * 4;  // of the keys of a layer
-    for (const partition::Collective& c : partition::collectives_of(decoding.step().graph, decoding.session.mesh)) {
+    for (const partition::Collective& c : partition::collectives_of(decoding.graph_program(1).graph, decoding.session.mesh)) {
       if (c.path.find("cache") == std::string::npos) continue;
       EXPECT_LT(c.wire_bytes, 0.01 * static_cast<double>(cache_bytes)) << layout << " " << c.path;
     }
@@ -208,7 +208,7 @@ TEST(DecodeStep, SendsOnlyNewTokensUnderExpertTensorRules) {
     const Decoding decoding(kSmallWidths + test::small_model(family).request + kExpertTensor +
                                 "compile_topology=cpu-8 ici_fsdp_parallelism=1 ici_expert_parallelism=8 vocab_size=4096",
                             8, 512);
-    const std::vector<partition::Collective> all = partition::collectives_of(decoding.step().graph, decoding.session.mesh);
+    const std::vector<partition::Collective> all = partition::collectives_of(decoding.graph_program(1).graph, decoding.session.mesh);
     EXPECT_FALSE(all.empty());
     for (const partition::Collective& c : all) EXPECT_LE(c.operand_bytes, 8 * 64 * 4) << family << " " << c.path;
   }

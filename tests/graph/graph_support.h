@@ -13,7 +13,7 @@
 #include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "graph/rewrite.h"
-#include "run/executor.h"
+#include "run/program.h"
 #include "tests/run/cpu/kernel_support.h"
 
 namespace moesh::graph::test {
@@ -32,9 +32,8 @@ inline std::vector<Numbers> run_graph(const Graph& graph, const std::vector<Numb
     fed.push_back(pool->allocate(feed.shape, feed.dtype));
     std::memcpy(fed.back().view.data, feed.bytes.data(), feed.bytes.size());
   }
-  run::Executor executor(workers, pool);
   std::vector<Numbers> made;
-  for (const run::Array& array : executor.run(graph, std::move(fed))) {
+  for (const run::Array& array : run::evaluate(graph, fed, workers)) {
     made.emplace_back(array.view.dtype, array.view.shape);
     std::memcpy(made.back().bytes.data(), array.view.data, made.back().bytes.size());
   }

@@ -102,7 +102,7 @@ std::vector<Numbers> shared_and_own_uses(std::int64_t devices, bool shared_first
     placed.push_back(run::place(array, i == 1 || i == 2 ? columns : whole, mesh, *pool));
   }
   std::vector<Numbers> results;
-  for (const run::Placed& result : run::Executor(workers, pool, mesh).run(program, std::move(placed))) {
+  for (const run::Placed& result : run::evaluate(program, placed, mesh, workers)) {
     const run::Array array = run::gathered(result, mesh, *pool, workers);
     results.emplace_back(array.view.dtype, array.view.shape);
     std::memcpy(results.back().bytes.data(), array.view.data, results.back().bytes.size());

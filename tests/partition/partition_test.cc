@@ -11,7 +11,7 @@
 #include "graph/autodiff.h"
 #include "graph/print.h"
 #include "partition/collectives.h"
-#include "run/executor.h"
+#include "run/program.h"
 #include "tests/support.h"
 
 namespace moesh::partition {
@@ -257,10 +257,8 @@ void hold(unsigned seed, const mesh::Topology& target, run::Workers& workers) {
   }
   const PartitionRequest request{mesh, target, rules};
   const Partitioned made = partition(graph, roots, results, request);
-  run::Executor whole(workers, pool);
-  run::Executor in_pieces(workers, pool, mesh);
-  const std::vector<Array> expected = whole.run(graph, feeds);
-  const std::vector<Placed> shards = in_pieces.run(made.graph, pieces);
+  const std::vector<Array> expected = run::evaluate(graph, feeds, workers);
+  const std::vector<Placed> shards = run::evaluate(made.graph, pieces, mesh, workers);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (results[i]) { ASSERT_EQ(shards[i].spec, *results[i]) << "seed " << seed; }
     ASSERT_TRUE(shards[i].spec.partial.empty()) << "seed " << seed;

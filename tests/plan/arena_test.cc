@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/region.h"
+#include "partition/partition.h"
 #include "plan/lower.h"
 #include "plan/print.h"
 #include "tests/support.h"
@@ -12,6 +14,8 @@
 
 namespace moesh::plan {
 namespace {
+
+const mesh::Mesh kFour({{"x", 4, 1}});
 
 struct Extent {
   std::int64_t begin, end;
@@ -42,8 +46,7 @@ class Arenas : public ::testing::TestWithParam<const char*> {};
 TEST_P(Arenas, HoldWhatIsNeededAtOnce) {
   const auto session =
       test::session(std::string("override_model_config=true base_num_decoder_layers=3 compile_topology=v5p-16 ") + GetParam());
-  const train::StepProgram step = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
-  const Plan plan = lower(step.graph, step.mesh);
+  const Plan plan = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target}).plan;
   const auto on_device = [](const Buffer& buffer) { return buffer.bytes; };
   const auto in_process = [&](const Buffer& buffer) { return buffer.bytes * sharding::shards(buffer.distinct, plan.mesh); };
   expect_sound(plan, device_arena(plan), on_device);
@@ -55,6 +58,47 @@ INSTANTIATE_TEST_SUITE_P(Of, Arenas,
                                            "model_name=mixtral-8x7b ici_expert_parallelism=4 ici_fsdp_parallelism=2",
                                            "model_name=deepseek3-tiny first_num_dense_layers=1 ici_expert_parallelism=4 "
                                            "ici_fsdp_parallelism=2 use_ring_of_experts=true num_moe_token_chunks=2"));
+
+// Of a device and of a process that has the shards of all four.
+std::pair<std::int64_t, std::int64_t> peaks_of(const Plan& plan) {
+  const auto in_process = [&](const Buffer& buffer) { return buffer.bytes * sharding::shards(buffer.distinct, plan.mesh); };
+  return {device_arena(plan).bytes, pack(plan, in_process).bytes};
+}
+
+graph::Graph on_four(const graph::Graph& graph, const std::vector<sharding::Spec>& roots, const std::optional<sharding::Spec>& result) {
+  const mesh::Topology target = mesh::find_topology("cpu-4", 1);
+  const std::vector<config::AxisRule> rules;
+  return partition::partition(graph, roots, {result}, {kFour, target, rules}).graph;
+}
+
+// A device has a quarter of the value, then all of it: 4 KiB twice, then 4 and 16. In the process there are all quarters, and what
+// all devices have alike once.
+TEST(Peaks, CountWhatIsGathered) {
+  graph::Builder builder;
+  builder.mark_result(graph::scale(builder.input("x", {64, 64}, DType::float32, {"", ""}), 2), "y");
+  const sharding::Spec rows{{{0}, {}}, {}}, whole{{{}, {}}, {}};
+  const graph::Graph graph = on_four(builder.take(), {rows}, whole);
+  EXPECT_EQ(peaks_of(lower(graph, kFour)), (std::pair<std::int64_t, std::int64_t>((4 + 16) * 1024, (16 + 16) * 1024)));
+}
+
+// A device gathers 64 KiB of tokens, of which it has 16, whose place the rows take; order and sizes are 64 bytes each. In the
+// process the gathered tokens exist once, for all four devices, and orders of 32 bytes stand side by side.
+TEST(Peaks, CountTheTokensThatRowsAreTakenFrom) {
+  const sharding::Spec matrix{{{0}, {}}, {}}, vector{{{0}}, {}};
+  graph::Builder builder;
+  const graph::Tensor x = builder.input("x", {64, 256}, DType::float32, {"", ""});
+  const graph::Tensor order = builder.input("order", {32}, DType::int32, {""}),
+                      sizes = builder.input("sizes", {4}, DType::int32, {""});
+  const auto body = [&](graph::Builder&, const std::vector<graph::Tensor>& in) {
+    const graph::Tensor rows = graph::fetch_rows(in[0], {in[1], in[2], {}}, graph::group_of({0}, kFour));
+    return std::vector<graph::RegionResult>{{rows, {32, 256}, matrix}};
+  };
+  builder.mark_result(
+      graph::region(builder, "body", "test", {{x, matrix}, {order, vector}, {sizes, vector}}, kFour, body).front(), "rows");
+  const graph::Graph graph = on_four(builder.take(), {matrix, vector, vector}, std::nullopt);
+  EXPECT_EQ(peaks_of(lower(graph, kFour)),
+            (std::pair<std::int64_t, std::int64_t>((16 + 64) * 1024 + 2 * 64, (4 * 16 + 64) * 1024 + 4 * 32 + 64)));
+}
 
 // A value that is there before a loop is there in every iteration of it; one that an iteration makes is not.
 TEST(Lifetimes, OfWhatALoopReadsAreWhole) {

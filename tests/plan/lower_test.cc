@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "graph/builder.h"
 #include "graph/parse.h"
+#include "graph/region.h"
 #include "plan/print.h"
 #include "tests/support.h"
 
@@ -134,6 +135,43 @@ TEST(Lower, SaysThatStagesAreNotRun) {
   const graph::Graph graph = builder.take();
   EXPECT_EQ(test::message_of([&] { lower(graph, mesh::Mesh({})); }),
             "state: pipeline stages are laid out but not run yet\n  fix: ici_pipeline_parallelism=1");
+}
+
+// Written for a group, but not split: a kernel would have to reach into the memory of other devices.
+TEST(Lower, TakesNoKernelOverSeveralDevices) {
+  graph::Builder builder = graph::Builder::of_region("body");
+  const graph::Tensor x = builder.shard_input("x", {2, 3}, DType::float32, {0});
+  const graph::Tensor order = builder.shard_input("order", {2}, DType::int32, {0});
+  const graph::Tensor sizes = builder.shard_input("sizes", {1}, DType::int32, {0});
+  const mesh::Mesh mesh({{"x", 4, 1}});
+  builder.mark_result(graph::fetch_rows(x, {order, sizes, {}}, graph::group_of({0}, mesh)));
+  const graph::Graph graph = builder.take();
+  EXPECT_EQ(test::message_of([&] { lower(graph, mesh); }),
+            "body/fetch: fetch_rows over 4 devices runs as collectives and kernels of one device each\n"
+            "  fix: partition the graph first");
+}
+
+graph::Graph cache_that_is_written(bool is_read_later) {
+  graph::Builder builder;
+  const graph::Tensor cache = builder.state("cache", {1, 4, 1}, DType::float32, Labels(3));
+  const graph::Tensor rows = builder.input("rows", {1, 1, 1}, DType::float32, Labels(3));
+  const graph::Tensor slots = builder.input("slots", {1, 1}, DType::int32, Labels(2));
+  const graph::Tensor written = graph::cache_write(cache, rows, slots);
+  builder.keep(cache, written);
+  if (is_read_later) builder.mark_result(graph::add(written, cache), "sum");
+  return builder.take();
+}
+
+TEST(Lower, WritesRowsIntoTheCacheWhereItLies) {
+  EXPECT_THAT(instructions_of(lower(cache_that_is_written(false), mesh::Mesh({}))),
+              ElementsAre("0 b0 float32[1, 4, 1] = cache_write b0 float32[1, 4, 1], b1 float32[1, 1, 1], b2 int32[1, 1]"));
+}
+
+TEST(Lower, LeavesACacheAloneThatIsStillRead) {
+  EXPECT_THAT(instructions_of(lower(cache_that_is_written(true), mesh::Mesh({}))),
+              ElementsAre("0 b4 float32[1, 4, 1] = cache_write b0 float32[1, 4, 1], b1 float32[1, 1, 1], b2 int32[1, 1]",
+                          "1 b3 float32[1, 4, 1] = binary function=add b4 float32[1, 4, 1], b0 float32[1, 4, 1]",
+                          "2 b0 float32[1, 4, 1] = copy b4 float32[1, 4, 1]"));
 }
 
 }  // namespace

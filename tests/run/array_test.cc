@@ -63,16 +63,5 @@ TEST(Pool, GivesAFreeBufferOfTheSameSizeAgain) {
   }
 }
 
-TEST(Pool, ThatOnlyCountsCountsTheSame) {
-  for (const auto& pool : {Pool::create(), Pool::counting()}) {
-    Array a = pool->allocate({1000}, DType::float32);
-    const Array b = pool->allocate({5001}, DType::float32);
-    a = {};
-    const Array c = pool->allocate({700}, DType::bfloat16);
-    EXPECT_EQ(pool->peak_bytes(), 4032u + 20032u);
-    EXPECT_EQ(pool->peak_taken(), 4096u + 20480u) << "in eighths of powers of two, from 16 KiB on in whole pages";
-  }
-}
-
 }  // namespace
 }  // namespace moesh::run

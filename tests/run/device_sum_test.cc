@@ -8,7 +8,7 @@
 
 #include "graph/region.h"
 #include "mesh/sum_order.h"
-#include "run/executor.h"
+#include "run/program.h"
 #include "tests/support.h"
 
 namespace moesh::run {
@@ -57,7 +57,7 @@ class Parts {
     const graph::Graph body = builder.take();
     Placed own = value_;
     own.spec = {{{}}, {}, all_axes(mesh_)};
-    return Executor(workers_, pool_, mesh_).run(body, std::vector<Placed>{own}).front().shards.front();
+    return evaluate(body, {own}, mesh_, workers_).front().shards.front();
   }
 
  private:

@@ -84,6 +84,16 @@ TEST(Program, BeginsAnewAfterAnError) {
   EXPECT_EQ(number(program.output("y"), 1), 1 + 3 + 5);
 }
 
+TEST(Program, EndsBeforeWhatAnObserverNames) {
+  Workers workers(1);
+  Program program(plan::lower(growing(2), mesh::Mesh({})), std::make_shared<State>(), workers);
+  number(program.input("x"), 0) = 1;
+  program.run({nullptr, nullptr, [](const plan::Instruction& instruction) { return instruction.op == graph::Op::binary; }});
+  EXPECT_EQ(number(program.state("sum"), 0), 0);
+  program.run();
+  EXPECT_EQ(number(program.state("sum"), 0), 1);
+}
+
 // A buffer whose life is over holds nothing that could be taken for a number.
 TEST(Program, FillsWhatIsNotNeededWithNaN) {
   graph::Builder builder;
@@ -99,7 +109,7 @@ TEST(Program, FillsWhatIsNotNeededWithNaN) {
 }
 
 TEST(Memory, ThatIsNotThereIsAnError) {
-  EXPECT_THAT(test::message_of([] { Memory(std::int64_t{1} << 62); }), testing::HasSubstr(" of memory cannot be had: "));
+  EXPECT_THAT(test::message_of([] { Memory(std::int64_t{1} << 62); }), testing::HasSubstr("out of memory: 4.00 EiB could not be had: "));
 }
 
 }  // namespace

@@ -34,11 +34,12 @@ class Traffic : public ::testing::Test {
       std::copy(listed[m].begin(), listed[m].end(), tokens.shards[m].as<std::int32_t>());
       *counts.shards[m].as<std::int32_t>() = static_cast<std::int32_t>(listed[m].size());
     }
-    return sent(graph::Op::scatter_rows, {&sums, &tokens, &counts}, of_devices(dtype, {{2, 4}, {2, 4}}));
+    return sent(graph::Op::scatter_rows, {sums, tokens, counts}, of_devices(dtype, {{2, 4}, {2, 4}}));
   }
 
-  std::vector<double> sent(graph::Op op, const std::vector<const Placed*>& operands, const Placed& result) {
-    graph::Node node;
+  std::vector<double> sent(graph::Op op, const std::vector<Placed>& operands, const Placed& result) {
+    plan::Instruction node;
+    node.kind = plan::Instruction::Kind::collective;
     node.op = op;
     node.attributes = graph::GroupOf{{0}, 2, 2};
     std::vector<double> bytes(2, 0);
@@ -58,8 +59,8 @@ TEST_F(Traffic, OfRowsOnTheirWayBackIsOneForEachTokenOfAnotherDeviceWithItsNumbe
 
 TEST_F(Traffic, IsThatOfCollectivesOnly) {
   const Placed x = of_devices(DType::float32, {{3}, {3}});
-  EXPECT_EQ(sent(graph::Op::gather, {&x}, of_devices(DType::float32, {{6}, {6}})), (std::vector<double>{12, 12}));
-  EXPECT_EQ(sent(graph::Op::own_once, {&x}, x), (std::vector<double>{0, 0}));
+  EXPECT_EQ(sent(graph::Op::gather, {x}, of_devices(DType::float32, {{6}, {6}})), (std::vector<double>{12, 12}));
+  EXPECT_EQ(sent(graph::Op::own_once, {x}, x), (std::vector<double>{0, 0}));
 }
 
 }  // namespace

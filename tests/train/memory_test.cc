@@ -25,12 +25,13 @@ TEST(MemoryPlan, IsWhatDenseLayoutsTake) {
     Training training(kSmall + layout);
     const StepProgram program =
         step_program(training.session.graph, training.settings(), {training.session.layout, training.session.target});
-    const run::Footprint footprint = footprint_of(program);
+    const Footprint footprint = footprint_of(program);
     for (std::int64_t step = 0; step < 2; ++step) training.trainer.step(training.batch(step));
-    EXPECT_EQ(footprint.process, static_cast<std::int64_t>(training.trainer.pool().peak_bytes())) << layout;
-    EXPECT_EQ(footprint.taken, static_cast<std::int64_t>(training.trainer.pool().peak_taken())) << layout;
+    // The batch, which the test holds, is counted with it.
+    EXPECT_LT(training.trainer.bytes(), footprint.process) << layout;
+    EXPECT_GT(training.trainer.bytes() + (64 << 10), footprint.process) << layout;
     const MemoryPlan plan = memory_plan(program, footprint, 2);
-    EXPECT_EQ(plan.values, footprint.taken);
+    EXPECT_EQ(plan.values, footprint.process);
     EXPECT_GT(plan.already, 1 << 20);
     EXPECT_EQ(plan.total(), plan.already + plan.values + plan.workspace);
   }

@@ -162,7 +162,7 @@ TEST(RematOfExperts, TakesMemory) {
                                      "base_num_decoder_layers=8 max_target_length=64 scan_layers=" + scan +
                                      " remat_policy=" + policy));
       };
-      const run::Footprint full = peak("full"), one = peak("custom moe_mlpwi_0=device"),
+      const Footprint full = peak("full"), one = peak("custom moe_mlpwi_0=device"),
                            all = peak("custom moe_mlpwi_0=device moe_mlpwi_1=device moe_mlpwo=device");
       if (scan == "false" && (strategy == kDense || strategy == kCapacity)) {
         // Layers that are written out are not made again, but for regions.

@@ -76,7 +76,7 @@ class Updating {
         feeds.push_back(array(shape, gradients.at(next++)));
       }
     }
-    const std::vector<run::Array> made = run::Executor(workers, pool).run(graph, std::move(feeds));
+    const std::vector<run::Array> made = run::evaluate(graph, feeds, workers);
     for (std::size_t i = 0; i < made.size(); ++i) {
       if (const auto kept = state.find(graph.result_names[i]); kept != state.end()) kept->second = made[i];
     }

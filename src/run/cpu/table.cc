@@ -65,7 +65,7 @@ Kernel find_cpu_kernel(graph::Op op) {
     case Op::own_once:
     case Op::plan_exchange:
     case Op::exchange_rows: return nullptr;
-    // Placed, laid out or written as other ops, or run by the executor.
+    // Placed, laid out or written as other ops, or made by the program itself.
     case Op::input:
     case Op::parameter:
     case Op::constraint:

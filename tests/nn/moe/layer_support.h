@@ -8,7 +8,7 @@
 
 #include "nn/moe/moe.h"
 #include "partition/partition.h"
-#include "run/executor.h"
+#include "run/program.h"
 #include "sharding/labels.h"
 #include "tests/graph/graph_support.h"
 #include "tests/support.h"
@@ -123,9 +123,8 @@ class Layer {
       std::memcpy(whole.view.data, feeds[i].bytes.data(), feeds[i].bytes.size());
       placed.push_back(run::place(whole, specs_[i], mesh_, *pool));
     }
-    run::Executor executor(workers, pool, mesh_);
     std::vector<Numbers> results;
-    for (const run::Placed& made : executor.run(program_, std::move(placed))) {
+    for (const run::Placed& made : run::evaluate(program_, placed, mesh_, workers)) {
       const run::Array whole = run::gathered(made, mesh_, *pool, workers);
       results.emplace_back(whole.view.dtype, whole.view.shape);
       std::memcpy(results.back().bytes.data(), whole.view.data, results.back().bytes.size());
