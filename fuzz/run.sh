@@ -7,10 +7,10 @@ build=$root/build/fuzz
 seconds=${1:?usage: fuzz/run.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors graph)
+[ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors graph plan)
 
 # What a run may cost: bytes of input, megabytes of memory, seconds an input.
-length() { case $1 in yaml | graph) echo 65536 ;; hardware) echo 8192 ;; *) echo 4096 ;; esac; }
+length() { case $1 in yaml | graph | plan) echo 65536 ;; hardware) echo 8192 ;; *) echo 4096 ;; esac; }
 memory=512
 slowest=20
 
@@ -18,7 +18,7 @@ words() {
   cat "$root/fuzz/$1.dict"
   case $1 in
     overrides) "$root/fuzz/words.sh" overrides ;;
-    safetensors | graph) ;;
+    safetensors | graph | plan) ;;
     *) "$root/fuzz/words.sh" configs ;;
   esac
 }
@@ -38,7 +38,8 @@ seed() {
     done ;;
     rules) for file in "$root"/configs/rules/*.yml; do cp "$file" "$into/"; done ;;
     graph) for name in llama2-7b mixtral-8x7b deepseek2-16b; do
-      "$root/moesh" graph "model_name=$name" | grep -v '^#' > "$into/$name"
+      "$root/moesh" graph "model_name=$name" > "$into/$name"
+      "$root/moesh" graph "model_name=$name" compile_topology=v5p-16 ici_fsdp_parallelism=4 ici_expert_parallelism=2 --partitioned > "$into/$name.step"
     done ;;
     hardware) for file in "$root"/configs/hardware/*.yml; do
       { echo ":8"; sed '/^#/d' "$file"; } > "$into/$(basename "$file")"

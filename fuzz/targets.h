@@ -15,6 +15,11 @@
 #include "graph/print.h"
 #include "mesh/hardware.h"
 #include "mesh/topology.h"
+#include "plan/arena.h"
+#include "plan/compare.h"
+#include "plan/file.h"
+#include "plan/json.h"
+#include "plan/print.h"
 #include "session/session.h"
 #include "sharding/diff.h"
 #include "sharding/dump.h"
@@ -161,6 +166,26 @@ inline void fuzz_graph(std::string_view input) {
     const auto print = [](const graph::ParsedGraph& parsed) { return graph::to_text(parsed.graph, parsed.mesh ? &*parsed.mesh : nullptr); };
     const std::string text = print(graph::parse_graph(std::string(input)));
     require(print(graph::parse_graph(text)) == text);
+  });
+}
+
+// With a hash that fits and this moesh's version, or nothing would get past them.
+inline std::string with_good_head(std::string_view plan) {
+  const std::string blank = plan::file_text({}, {});
+  return plan::with_hash(std::string(first_line(after_first_line(blank))) + "\n" + std::string(after_first_line(after_first_line(plan))));
+}
+
+// A saved plan. What is read is saved as a file that reads the same, and can be asked for all that is asked of plans.
+inline void fuzz_plan(std::string_view input) {
+  accept_errors([&] { plan::parse_file(std::string(input), "fuzz"); });
+  accept_errors([&] {
+    const plan::SavedPlan saved = plan::parse_file(with_good_head(input), "fuzz");
+    const std::string text = plan::file_text(saved.plan, saved.origin);
+    const plan::SavedPlan again = plan::parse_file(text, "fuzz");
+    require(plan::file_text(again.plan, again.origin) == text && again.origin == saved.origin);
+    require(plan::first_difference(saved.plan, again.plan).empty());
+    plan::to_text(saved.plan);
+    plan::to_json(saved.plan);
   });
 }
 

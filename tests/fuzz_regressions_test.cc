@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <set>
 #include <string>
 
@@ -45,6 +46,44 @@ TEST(FuzzRegressions, RuleFilesEndInALayoutOrAnError) { run_cases("rules", fuzz_
 TEST(FuzzRegressions, HardwareFilesEndInAMachineOrAnError) { run_cases("hardware", fuzz_hardware); }
 TEST(FuzzRegressions, SafetensorsFilesEndInTensorsOrAnError) { run_cases("safetensors", fuzz_safetensors); }
 TEST(FuzzRegressions, PrintedGraphsEndInAGraphOrAnError) { run_cases("graph", fuzz_graph); }
+TEST(FuzzRegressions, SavedPlansEndInAPlanOrAnError) { run_cases("plan", fuzz_plan); }
+
+// Lines that are gone, twice there or exchanged, and characters that are others.
+std::string mutated(const std::string& text, std::mt19937& random) {
+  std::vector<std::string> lines = split(text, '\n');
+  for (std::size_t times = 1 + random() % 3; times > 0; --times) {
+    std::string& line = lines[random() % lines.size()];
+    const std::string& other = lines[random() % lines.size()];
+    switch (random() % 5) {
+      case 0: line = other; break;
+      case 1: std::swap(line, lines[random() % lines.size()]); break;
+      case 2: lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(random() % lines.size()), other); break;
+      default:
+        if (!line.empty()) line[random() % line.size()] = "0123456789-=[](){}, fsx"[random() % 23];
+    }
+  }
+  return join(lines, "\n");
+}
+
+// A small share of what the fuzzers do, for builds that have none.
+TEST(FuzzRegressions, MutatedPlansAndGraphsEndWellOrInAnError) {
+  std::mt19937 random(1);
+  const std::string loop = bytes_of(test::source_folder() / "fuzz/corpus/plan/loop"), rows = bytes_of(test::source_folder() / "fuzz/corpus/plan/rows");
+  const session::Session session = session::open(small_request());
+  const std::string graph = graph::to_text(session.graph);
+  for (int i = 0; i < 3000; ++i) {
+    EXPECT_NO_THROW(fuzz_plan(mutated(i % 2 == 0 ? loop : rows, random)));
+    if (i % 10 != 0) continue;
+    EXPECT_NO_THROW(fuzz_graph(mutated(graph, random)));
+  }
+}
+
+// Fuzzers start from plans that are good, or they would see little.
+TEST(FuzzRegressions, SavedPlansInTheCorpusAreRead) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "fuzz/corpus/plan")) {
+    EXPECT_NO_THROW(plan::parse_file(with_good_head(bytes_of(entry.path())), entry.path().string()));
+  }
+}
 
 // The graph of a layer that is not stacked stands for itself, so their number must end before memory does.
 TEST(FuzzRegressions, LayersThatAreWrittenOutOneByOneAreBounded) {

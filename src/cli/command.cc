@@ -172,7 +172,9 @@ std::string help_text(const Command& command) {
   if (!command.options.empty()) text += "\noptions:\n";
   Table options({{""}, {"", false, Room::wrap}});
   for (const Option& option : command.options) options.add({fmt::format("  {} {}", option.name, option.value), std::string(option.help)});
-  text += options.text(width) + "\nexamples:\n";
+  text += options.text(width);
+  if (command.more != nullptr) text += "\n" + command.more(width);
+  text += "\nexamples:\n";
   for (const std::string_view example : command.examples) text += fmt::format("  moesh {}\n", example);
   return text;
 }

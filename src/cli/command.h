@@ -47,6 +47,7 @@ struct Command {
   std::span<const Option> options;
   std::span<const std::string_view> examples;
   int (*run)(const Arguments&);
+  std::string (*more)(int width) = nullptr;  // what --help tells besides, below the options
 };
 
 std::span<const Command* const> commands();

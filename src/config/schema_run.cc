@@ -29,6 +29,8 @@ constexpr Key kRun[] = {
      "prints where every parameter lies at the start; `moesh shardings` does that"},
     {"compile_topology", text, "", "", used,
      "hardware to plan for, by its name in the catalogue, e.g. v6e-8; empty for this machine"},
+    {"plan", text, "", "", used,
+     "train: file with a saved plan; what would run differently is refused, with the first difference"},
     {"compile_topology_num_slices", integer, "-1", kAxisSize, used,
      "slices of compile_topology to plan for; -1 for one"},
 };

@@ -43,6 +43,9 @@ void check_run(const Settings& settings, Run run) {
     for (const Key& key : topic.keys) check_supported(key, settings.value(key.name), settings.origin(key.name).where);
   }
   check_stages(settings);
+  if (run == Run::steps && !settings.text("plan").empty()) {
+    refuse("a saved plan is of a training step, and this run keeps more than that", settings.origin("plan").where, "leave plan away");
+  }
 }
 
 }  // namespace moesh::config

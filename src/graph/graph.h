@@ -390,6 +390,7 @@ std::string_view name_of(Op op);
 std::string_view name_of(Unary function);
 std::string_view name_of(Binary function);
 std::string_view name_of(Reduction function);
+std::string_view name_of(Phase phase);
 std::string_view name_of(ReshardOf::Kind kind);  // "all-gather"
 
 }  // namespace moesh::graph

@@ -31,6 +31,7 @@ std::string_view word(Word of) {
 std::string_view name_of(Unary function) { return word(function); }
 std::string_view name_of(Binary function) { return word(function); }
 std::string_view name_of(Reduction function) { return word(function); }
+std::string_view name_of(Phase phase) { return word(phase); }
 std::string_view name_of(ReshardOf::Kind kind) { return word(kind); }
 
 }  // namespace moesh::graph

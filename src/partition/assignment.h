@@ -32,12 +32,6 @@ struct Question {
   std::optional<std::vector<int>> agreed;  // by axis, the factor it goes to: there is no choice
 };
 
-struct Answer {
-  std::vector<sharding::Spec> operands;
-  std::vector<sharding::Spec> results;
-  double seconds = 0;
-};
-
 struct Answers {
   Answer best;
   std::optional<Answer> runner_up;

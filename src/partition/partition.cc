@@ -181,7 +181,7 @@ class Walk {
     const Answers& answers = answer(question);
     if (question.agreed && answers.best.results.size() != node.results.size()) refuse_uneven_agreement(question, mesh());
     if (answers.best.results.size() != node.results.size()) no_layout();
-    note(question, answers);
+    note(node, answers);
     Node copy = node;
     for (std::size_t i = 0; i < node.operands.size(); ++i) copy.operands[i] = version(node.operands[i], answers.best.operands[i]);
     for (std::size_t i = 0; i < node.results.size(); ++i) {
@@ -237,18 +237,10 @@ class Walk {
     return key;
   }
 
-  std::string words(const Answer& answer) const {
-    std::vector<std::string> operands;
-    std::vector<std::string> results;
-    for (const Spec& spec : answer.operands) operands.push_back(sharding::to_string(spec, mesh()));
-    for (const Spec& spec : answer.results) results.push_back(sharding::to_string(spec, mesh()));
-    return join(operands, ", ") + " -> " + join(results, ", ");
-  }
-
-  void note(const Question& question, const Answers& answers) {
-    if (!answers.runner_up || question.node.op != Op::einsum) return;
-    work_.choices.push_back({question.node.path, std::get<graph::EinsumOf>(question.node.attributes).equation, words(answers.best),
-                             answers.best.seconds, words(*answers.runner_up), answers.runner_up->seconds});
+  void note(const Node& node, const Answers& answers) {
+    if (!answers.runner_up) return;
+    const auto* einsum = std::get_if<graph::EinsumOf>(&node.attributes);
+    work_.choices.push_back({node.path, node.op, einsum == nullptr ? "" : einsum->equation, node.phase, answers.best, *answers.runner_up});
   }
 
   void place_repeat(const Node& node);
@@ -328,11 +320,20 @@ void Walk::place_repeat(const Node& node) {
 Partitioned partition(const Graph& graph, const std::vector<Spec>& roots, const std::vector<Want>& results,
                       const PartitionRequest& request) {
   Work work{request, Prices(request.mesh, request.target), {}, {}};
-  const Graph expanded = expand(graph, results, request);
   Partitioned made;
-  made.graph = Walk(expanded, work).run(roots, results);
+  made.expanded = expand(graph, results, request);
+  made.graph = Walk(made.expanded, work).run(roots, results);
   made.choices = std::move(work.choices);
   return made;
+}
+
+std::string to_string(const Answer& answer, const mesh::Mesh& mesh) {
+  const auto words = [&](const std::vector<Spec>& specs) {
+    std::vector<std::string> all;
+    for (const Spec& spec : specs) all.push_back(sharding::to_string(spec, mesh));
+    return join(all, ", ");
+  };
+  return words(answer.operands) + " -> " + words(answer.results);
 }
 
 }  // namespace moesh::partition

@@ -19,19 +19,30 @@ struct PartitionRequest {
   bool explicit_mode = false;    // operands must agree already; an update's need not
 };
 
+// How an op can be done: where its operands and results lie, and what that takes with the ways there.
+struct Answer {
+  std::vector<sharding::Spec> operands;
+  std::vector<sharding::Spec> results;
+  double seconds = 0;
+};
+
+// "[fsdp, -, -], [-, -] -> [fsdp, -, -]"
+std::string to_string(const Answer& answer, const mesh::Mesh& mesh);
+
 // What was chosen for an op, and the next best.
 struct Choice {
   std::string path;
-  std::string op;
-  std::string chosen;  // "bsm[fsdp, -, -], mh[-, -] -> bsh[fsdp, -, -]"
-  double seconds = 0;
-  std::string runner_up;
-  double runner_up_seconds = 0;
+  graph::Op op = graph::Op::einsum;
+  std::string equation;  // of an einsum
+  graph::Phase phase = graph::Phase::forward;
+  Answer chosen;
+  Answer runner_up;
 };
 
 struct Partitioned {
   graph::Graph graph;
-  std::vector<Choice> choices;  // of ops that had one
+  graph::Graph expanded;        // what it was made from, see expand.h
+  std::vector<Choice> choices;  // of ops that had one, in the order of the graph, bodies where they stand
 };
 
 // Nodes of the update are free: products may lie where none of their operands does, and what follows stays there until

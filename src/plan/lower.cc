@@ -10,6 +10,7 @@
 #include "graph/rewrite.h"
 #include "plan/overwrite.h"
 #include "plan/rows.h"
+#include "plan/verify.h"
 
 namespace moesh::plan {
 namespace {
@@ -323,6 +324,12 @@ class Lowering {
 
 }  // namespace
 
-Plan lower(const Graph& graph, const mesh::Mesh& mesh) { return Lowering(mesh).run(graph); }
+Plan lower(const Graph& graph, const mesh::Mesh& mesh) {
+  Plan made = Lowering(mesh).run(graph);
+#ifndef NDEBUG
+  verify(made);
+#endif
+  return made;
+}
 
 }  // namespace moesh::plan

@@ -5,30 +5,12 @@
 #include "base/text.h"
 #include "graph/print.h"
 #include "plan/arena.h"
+#include "plan/fields.h"
 
 namespace moesh::plan {
 namespace {
 
 using Kind = Instruction::Kind;
-
-std::string_view name_of(Port::Kind kind) {
-  switch (kind) {
-    case Port::Kind::input: return "input";
-    case Port::Kind::state: return "state";
-    case Port::Kind::output: return "output";
-  }
-  return "";
-}
-
-std::string_view name_of(Lasts lasts) {
-  switch (lasts) {
-    case Lasts::from_run_to_run: return "state";
-    case Lasts::as_input: return "input";
-    case Lasts::as_output: return "output";
-    case Lasts::within: return "scratch";
-  }
-  return "";
-}
 
 class Printer {
  public:

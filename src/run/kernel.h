@@ -49,7 +49,9 @@ struct View {
 struct KernelCall {
   const graph::Attributes& attributes;
   std::span<const View> operands;
-  std::span<const View> results;  // may not overlap operands; that of cache_write may be its cache
+  // Apart from the operands and from each other, with two exceptions. Of an op that plan::goes_by_element names, a result may be
+  // the very memory of any operand of its type and shape; and the result of cache_write may be its cache.
+  std::span<const View> results;
   Workers& workers;
   // Where the shards of operands and, behind them, of results begin in their values; empty when all are whole.
   std::span<const Shape> origins = {};

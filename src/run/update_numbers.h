@@ -1,6 +1,8 @@
 // What kernels of updates are told of the step, see graph::UpdateNumber.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "run/kernel.h"
@@ -24,11 +26,20 @@ struct UpdateNumbers {
   }
 };
 
-// An operand as it is, where the update is not applied. The new value may be made in the same place.
-inline void keep(const View& old_value, const View& new_value) {
-  if (new_value.data == old_value.data) return;
-  std::memcpy(new_value.data, old_value.data,
-              static_cast<std::size_t>(old_value.count() * size_of(old_value.dtype)));
+// Where the update is not applied: each result is the operand of its number, bit for bit. A result may lie where any operand does,
+// another result's included: a piece of all of them is read before any of it is written.
+template <std::size_t Kept>
+void keep(const KernelCall& call, const std::array<std::size_t, Kept>& operands) {
+  constexpr std::int64_t kPiece = 1024;  // elements
+  std::byte pieces[Kept][kPiece * sizeof(double)];
+  const std::int64_t count = call.results[0].count();
+  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
+    const std::int64_t length = std::min(kPiece, count - begin);
+    const auto part = [&](const View& of) { return of.raw() + begin * size_of(of.dtype); };
+    const auto bytes = [&](const View& of) { return static_cast<std::size_t>(length * size_of(of.dtype)); };
+    for (std::size_t i = 0; i < Kept; ++i) std::memcpy(pieces[i], part(call.operands[operands[i]]), bytes(call.operands[operands[i]]));
+    for (std::size_t i = 0; i < Kept; ++i) std::memcpy(part(call.results[i]), pieces[i], bytes(call.results[i]));
+  }
 }
 
 }  // namespace moesh::run

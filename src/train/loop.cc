@@ -21,6 +21,7 @@
 #include "train/metrics_file.h"
 #include "train/notes.h"
 #include "train/run_words.h"
+#include "train/saved_plan.h"
 #include "train/trainer.h"
 
 namespace moesh::train {
@@ -106,6 +107,7 @@ int train(const TrainRequest& request, run::Workers& workers) {
   say_what_is_asked(settings);
   show(header_words(request, size, source->describe(), workers));
   StepProgram program = step_program(request.model, settings, request.where);
+  check_saved_plan(program, settings, request.where.target);
   const Footprint footprint = footprint_of(program);
   const MemoryPlan memory = memory_plan(program, footprint, workers.threads());
   check_memory(memory, free_memory());

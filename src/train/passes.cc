@@ -42,9 +42,21 @@ struct Pass {
   std::vector<const char*> stacked{results::expert_load, results::logits};
 };
 
-Pass pass_of(const Graph& model, const config::Settings& settings, bool keep_logits) {
+// The model as its backward pass is made from it.
+Graph prepared(const Graph& model, const config::Settings& settings, const SeeGraph& see) {
+  const Graph with_slots = graph::without_slot_masks(model);
+  Graph saving = graph::with_saved_values(with_slots, remat_of(settings));
+  if (see) {
+    see(pass_names::model, model);
+    see(pass_names::slots, with_slots);
+    see(pass_names::remat, saving);
+  }
+  return saving;
+}
+
+Pass pass_of(const Graph& model, const config::Settings& settings, bool keep_logits, const SeeGraph& see) {
   Pass pass;
-  Builder builder(graph::with_saved_values(graph::without_slot_masks(model), remat_of(settings)));
+  Builder builder(prepared(model, settings, see));
   std::vector<Tensor> trained;
   for (const Node& node : builder.graph().nodes) {
     if (node.op == Op::parameter) trained.push_back(builder.tensor(node.results.front()));
@@ -63,6 +75,7 @@ Pass pass_of(const Graph& model, const config::Settings& settings, bool keep_log
   pass.graph.results = std::move(made);
   pass.graph.result_names.clear();
   pass.graph = graph::without_dead_nodes(pass.graph);
+  if (see) see(pass_names::autodiff, pass.graph);
   return pass;
 }
 
@@ -152,9 +165,9 @@ std::vector<Tensor> run_each(Builder& builder, const Pass& pass, const std::vect
 }  // namespace
 
 Passes add_passes(Builder& builder, const Graph& model, const std::vector<Trained>& parameters, const config::Settings& settings,
-                  bool keep_logits) {
+                  bool keep_logits, const SeeGraph& see) {
   const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
-  const Pass pass = pass_of(model, settings, keep_logits);
+  const Pass pass = pass_of(model, settings, keep_logits, see);
   const std::map<ValueId, Tensor> roots = add_roots(builder, pass.graph, microbatches);
   const std::vector<Tensor> made = microbatches == 1 ? run_once(builder, pass, roots)
                                                      : run_each(builder, pass, parameters, roots, microbatches);

@@ -6,6 +6,7 @@
 
 #include "config/settings.h"
 #include "graph/builder.h"
+#include "train/graph_passes.h"
 #include "train/trained.h"
 
 namespace moesh::train {
@@ -24,8 +25,8 @@ struct Passes {
 };
 
 // Adds the model's inputs and parameters, the batch's with all microbatches, [microbatches, rows, length] where there are
-// several. What the backward pass finds saved is decided here, and written into the graph.
+// several. What the backward pass finds saved is decided here, and written into the graph. `see`: may be empty.
 Passes add_passes(graph::Builder& builder, const graph::Graph& model, const std::vector<Trained>& parameters,
-                  const config::Settings& settings, bool keep_logits);
+                  const config::Settings& settings, bool keep_logits, const SeeGraph& see);
 
 }  // namespace moesh::train

@@ -53,18 +53,23 @@ std::vector<std::optional<Spec>> results_of(const Graph& graph, const std::map<s
 
 }  // namespace
 
-StepProgram step_program(const Graph& model, const config::Settings& settings, const Where& where, const Keep& keep) {
+StepProgram step_program(const Graph& model, const config::Settings& settings, const Where& where, const Keep& keep,
+                         const SeeGraph& see) {
   const sharding::Layout& layout = where.layout;
   StepProgram program{layout.mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
-                      step_graph(model, settings, keep, layout.mesh.devices()), {}, {}};
+                      step_graph(model, settings, keep, layout.mesh.devices(), see), {}, {}};
   if (layout.mesh.devices() > 1) {
     const std::map<std::string, Spec> places = places_of(layout);
     const partition::PartitionRequest request{layout.mesh, where.target, layout.rules, layout.explicit_mode};
     partition::Partitioned made = partition::partition(program.graph, roots_of(program.graph, layout, places),
                                                        results_of(program.graph, places), request);
+    if (see) see(pass_names::expand, made.expanded);
     program.graph = std::move(made.graph);
     program.choices = std::move(made.choices);
+  } else if (see) {
+    see(pass_names::expand, program.graph);
   }
+  if (see) see(pass_names::partition, program.graph);
   program.plan = plan::lower(program.graph, program.mesh);
   return program;
 }

@@ -28,8 +28,10 @@ struct StepProgram {
   std::vector<partition::Choice> choices;  // of the partitioner; none on one device
 };
 
-// Parameters, moments and gradients lie as the layout says.
-StepProgram step_program(const graph::Graph& model, const config::Settings& settings, const Where& where, const Keep& keep = {});
+// Parameters, moments and gradients lie as the layout says. `see` is shown the graph after each of graph_passes(); on one device
+// the last two change nothing.
+StepProgram step_program(const graph::Graph& model, const config::Settings& settings, const Where& where, const Keep& keep = {},
+                         const SeeGraph& see = {});
 
 // The most that training will hold: parameters, moments and what values take within a step.
 struct Footprint {

@@ -38,11 +38,12 @@ std::vector<Tensor> parameters_of(Builder& builder) {
 
 }  // namespace
 
-graph::Graph step_graph(const graph::Graph& model, const config::Settings& settings, const Keep& keep, std::int64_t devices) {
+graph::Graph step_graph(const graph::Graph& model, const config::Settings& settings, const Keep& keep, std::int64_t devices,
+                        const SeeGraph& see) {
   const std::int64_t microbatches = settings.integer("gradient_accumulation_steps");
   const std::vector<Trained> parameters = trained_parameters(model, settings);
   Builder builder;
-  const Passes passes = add_passes(builder, model, parameters, settings, keep.logits);
+  const Passes passes = add_passes(builder, model, parameters, settings, keep.logits, see);
   builder.set_path("metrics");
   builder.set_phase(graph::Phase::update);
   const Losses losses = losses_of(passes, microbatches);
@@ -63,7 +64,9 @@ graph::Graph step_graph(const graph::Graph& model, const config::Settings& setti
   add_update(builder, parameters,
              {parameters_of(builder), passes.gradients, losses.loss, microbatches == 1 ? Tensor{} : factor, passes.expert_load},
              settings, devices);
-  return graph::without_dead_nodes(builder.take());
+  graph::Graph made = graph::without_dead_nodes(builder.take());
+  if (see) see(pass_names::step, made);
+  return made;
 }
 
 }  // namespace moesh::train

@@ -11,6 +11,7 @@
 
 #include "config/settings.h"
 #include "graph/graph.h"
+#include "train/graph_passes.h"
 #include "train/trained.h"
 
 namespace moesh::train {
@@ -34,9 +35,9 @@ struct Keep {
   bool gradients = false;
 };
 
-// `devices`: among which the work of the update can be shared out.
+// `devices`: among which the work of the update can be shared out. `see`: may be empty.
 graph::Graph step_graph(const graph::Graph& model, const config::Settings& settings, const Keep& keep = {},
-                        std::int64_t devices = 1);
+                        std::int64_t devices = 1, const SeeGraph& see = {});
 
 // The learning rate of a step, from 0 on.
 double learning_rate(const config::Settings& settings, std::int64_t step);

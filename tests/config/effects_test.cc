@@ -179,6 +179,7 @@ const std::vector<Effect> kEffects{
     {"base_output_directory=mine", kLlama + "run_name=a "},
     {"model_name=llama2-7b", kLlama + "override_model_config=true "},
     {"log_config=true", kLlama},
+    {"plan=some.plan", kLlama},
     {"compile_topology=cpu-2", kLlama},
     {"compile_topology_num_slices=2", kLlama + "compile_topology=cpu-2 "},
     {"custom_mesh_and_rule=pure-fsdp", kDevices},

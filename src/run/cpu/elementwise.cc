@@ -22,10 +22,11 @@ constexpr double kGeluCubic = 0.044715;
 template <typename T, typename Function>
 void map(const KernelCall& call, const Function& function) {
   const Isa isa = chosen_isa();
-  const T* __restrict x = call.operands[0].as<T>();
-  T* __restrict y = call.results[0].as<T>();
+  const T* x = call.operands[0].as<T>();
+  T* y = call.results[0].as<T>();
   call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     vectorised(isa, [&]() MOESH_LOOP {
+      MOESH_BY_ELEMENT
       for (std::int64_t i = begin; i < end; ++i) y[i] = store<T>(function(load(x[i])));
     });
   });
@@ -34,11 +35,12 @@ void map(const KernelCall& call, const Function& function) {
 template <typename T, typename Function>
 void map2(const KernelCall& call, const Function& function) {
   const Isa isa = chosen_isa();
-  const T* __restrict a = call.operands[0].as<T>();
-  const T* __restrict b = call.operands[1].as<T>();
-  T* __restrict y = call.results[0].as<T>();
+  const T* a = call.operands[0].as<T>();
+  const T* b = call.operands[1].as<T>();
+  T* y = call.results[0].as<T>();
   call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     vectorised(isa, [&]() MOESH_LOOP {
+      MOESH_BY_ELEMENT
       for (std::int64_t i = begin; i < end; ++i) y[i] = store<T>(function(load(a[i]), load(b[i])));
     });
   });

@@ -147,25 +147,19 @@ void sum_squares(const KernelCall& call) {
 }
 
 void adam_update(const KernelCall& call) {
-  if (!UpdateNumbers(call).is_applied) {
-    keep(call.operands[0], call.results[0]);
-    keep(call.operands[2], call.results[1]);
-    keep(call.operands[3], call.results[2]);
-    return;
-  }
+  if (!UpdateNumbers(call).is_applied) return keep<3>(call, {0, 2, 3});
   for_floating(call.results[0].dtype, [&]<typename T>() { adam_update_of<T>(call); });
 }
 
 void sgd_update(const KernelCall& call) {
-  if (!UpdateNumbers(call).is_applied) return keep(call.operands[0], call.results[0]);
+  if (!UpdateNumbers(call).is_applied) return keep<1>(call, {0});
   for_floating(call.results[0].dtype, [&]<typename T>() { sgd_update_of<T>(call); });
 }
 
-// Operands gradient and mu, results the new mu and the direction.
+// Operands gradient and mu, results the new mu and the direction. Where the update is not applied mu keeps its bits.
 void momentum_update(const KernelCall& call) {
   const auto& of = std::get<MomentumOf>(call.attributes);
   const UpdateNumbers numbers(call);
-  if (!numbers.is_applied) keep(call.operands[1], call.results[0]);
   const auto corrected = [&](double step) { return 1 / (1 - std::pow(of.beta, step)); };
   const auto factor = numbers.factor, decay = static_cast<float>(of.decay), rest = static_cast<float>(1 - of.beta);
   const auto of_mu = static_cast<float>(of.beta * corrected(static_cast<double>(numbers.step) + 1));
@@ -173,6 +167,9 @@ void momentum_update(const KernelCall& call) {
   const Isa isa = chosen_isa();
   for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
     float g[kPiece], mu[kPiece], direction[kPiece];
+    std::byte old_mu[kPiece * sizeof(double)];
+    const std::int64_t size = size_of(call.operands[1].dtype);
+    std::memcpy(old_mu, call.operands[1].raw() + begin * size, static_cast<std::size_t>(count * size));
     widen(isa, call.operands[0], begin, count, g);
     widen(isa, call.operands[1], begin, count, mu);
     vectorised(isa, [&]() MOESH_LOOP {
@@ -182,7 +179,11 @@ void momentum_update(const KernelCall& call) {
         direction[i] = of_mu * mu[i] + of_gradient * g[i];
       }
     });
-    if (numbers.is_applied) narrow(isa, mu, count, call.results[0], begin);
+    if (numbers.is_applied) {
+      narrow(isa, mu, count, call.results[0], begin);
+    } else {
+      std::memcpy(call.results[0].raw() + begin * size, old_mu, static_cast<std::size_t>(count * size));
+    }
     narrow(isa, direction, count, call.results[1], begin);
   });
 }

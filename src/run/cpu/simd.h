@@ -13,6 +13,14 @@
 // A lambda handed to vectorised() bears this after its parameters, or its loop would not be compiled for AVX2.
 #define MOESH_LOOP __attribute__((always_inline))
 
+// Before a loop whose iterations touch no element of each other's, so that it is compiled for vectors although its result may lie
+// where an operand does.
+#if defined(__clang__)
+#define MOESH_BY_ELEMENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define MOESH_BY_ELEMENT _Pragma("GCC ivdep")
+#endif
+
 namespace moesh::run::cpu {
 
 #if defined(__x86_64__)

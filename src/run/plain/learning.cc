@@ -52,12 +52,7 @@ void adam_update(const KernelCall& call) {
   const auto& of = std::get<graph::AdamOf>(call.attributes);
   const UpdateNumbers numbers(call);
   const View& parameter = call.operands[0];
-  if (!numbers.is_applied) {
-    keep(parameter, call.results[0]);
-    keep(call.operands[2], call.results[1]);
-    keep(call.operands[3], call.results[2]);
-    return;
-  }
+  if (!numbers.is_applied) return keep<3>(call, {0, 2, 3});
   const auto rate = static_cast<double>(numbers.rate), factor = static_cast<double>(numbers.factor);
   const Adam adam(of, static_cast<double>(numbers.step));
   for_floating(parameter.dtype, [&]<typename P>() {
@@ -84,7 +79,7 @@ void adam_update(const KernelCall& call) {
 void sgd_update(const KernelCall& call) {
   const double decay = std::get<graph::SgdOf>(call.attributes).weight_decay;
   const UpdateNumbers numbers(call);
-  if (!numbers.is_applied) return keep(call.operands[0], call.results[0]);
+  if (!numbers.is_applied) return keep<1>(call, {0});
   const auto rate = static_cast<double>(numbers.rate), factor = static_cast<double>(numbers.factor);
   for_floating(call.operands[0].dtype, [&]<typename P>() {
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
@@ -98,7 +93,6 @@ void sgd_update(const KernelCall& call) {
 void momentum_update(const KernelCall& call) {
   const auto& of = std::get<graph::MomentumOf>(call.attributes);
   const UpdateNumbers numbers(call);
-  if (!numbers.is_applied) keep(call.operands[1], call.results[0]);
   const auto corrected = [&](double step) { return 1 - std::pow(of.beta, step); };
   const double mix_mu = of.beta / corrected(static_cast<double>(numbers.step) + 1);
   const double mix_g = (1 - of.beta) / corrected(static_cast<double>(numbers.step));
@@ -106,8 +100,9 @@ void momentum_update(const KernelCall& call) {
   for_floating(call.operands[1].dtype, [&]<typename M>() {
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
       const double g = factor * static_cast<double>(call.operands[0].as<float>()[i]);
-      const double mu = of.decay * static_cast<double>(load(call.operands[1].as<M>()[i])) + (1 - of.beta) * g;
-      if (numbers.is_applied) call.results[0].as<M>()[i] = store<M>(mu);
+      const M old_mu = call.operands[1].as<M>()[i];
+      const double mu = of.decay * static_cast<double>(load(old_mu)) + (1 - of.beta) * g;
+      call.results[0].as<M>()[i] = numbers.is_applied ? store<M>(mu) : old_mu;
       call.results[1].as<float>()[i] = static_cast<float>(mix_mu * mu + mix_g * g);
     }
   });
@@ -131,7 +126,7 @@ float balance_step(const View& load, std::int64_t layer, std::int64_t expert, fl
 void balance_update(const KernelCall& call) {
   const auto& of = std::get<graph::BalanceOf>(call.attributes);
   const View& bias = call.operands[0];
-  if (!UpdateNumbers(call).is_applied) return keep(bias, call.results[0]);
+  if (!UpdateNumbers(call).is_applied) return keep<1>(call, {0});
   const std::int64_t experts = bias.size(static_cast<std::size_t>(of.experts_dim));
   std::int64_t inner = 1;  // layers whose dims stand behind the experts'
   for (std::size_t dim = static_cast<std::size_t>(of.experts_dim) + 1; dim < bias.shape.size(); ++dim) inner *= bias.size(dim);

@@ -1,0 +1,32 @@
+#include "train/saved_plan.h"
+
+#include <set>
+
+#include "plan/compare.h"
+
+namespace moesh::train {
+namespace {
+
+// Where a run lies and what it is called, which no plan depends on.
+const std::set<std::string_view> kOfTheRun{"run_name", "base_output_directory", "log_config", "metrics_file", "plan", "steps"};
+
+}  // namespace
+
+plan::Origin origin_of(const config::Settings& settings, const mesh::Topology& target) {
+  plan::Origin origin{target.name, target.slices, {}};
+  for (const config::Topic& topic : config::topics()) {
+    if (topic.scope == config::Scope::runs) continue;
+    for (const config::Key& key : topic.keys) {
+      if (key.status != config::Status::used || settings.is_default(key.name) || kOfTheRun.contains(key.name)) continue;
+      origin.settings.emplace_back(key.name, to_string(settings.value(key.name)));
+    }
+  }
+  return origin;
+}
+
+void check_saved_plan(const StepProgram& program, const config::Settings& settings, const mesh::Topology& target) {
+  const std::string& path = settings.text("plan");
+  if (!path.empty()) plan::check_same(plan::load(path), program.plan, origin_of(settings, target), path);
+}
+
+}  // namespace moesh::train

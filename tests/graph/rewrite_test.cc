@@ -1,0 +1,103 @@
+// Rewrites of graphs: a few lines before and after.
+#include "graph/rewrite.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/autodiff.h"
+#include "graph/parse.h"
+#include "graph/print.h"
+#include "graph/slots.h"
+
+namespace moesh::graph {
+namespace {
+
+template <typename Pass>
+std::string after(const std::string& text, const Pass& pass) {
+  return to_text(pass(parse_graph(text).graph));
+}
+
+// Roots stay: they are what a program is given.
+TEST(Rewrite, LeavesNodesAwayThatNobodyNeeds) {
+  EXPECT_EQ(after("%0: float32[4] = input labels=(-)  # x\n"
+                  "%1: float32[4] = parameter labels=(-)  # w\n"
+                  "%2: float32[4] = unary %0 function=silu  # used\n"
+                  "%3: float32[4] = unary %1 function=silu  # dead\n"
+                  "%4: float32[4] = unary %3 function=relu  # dead/too\n"
+                  "return %2 as y\n",
+                  without_dead_nodes),
+            "%0: float32[4] = input labels=(-)  # x\n"
+            "%1: float32[4] = parameter labels=(-)  # w\n"
+            "%2: float32[4] = unary %0 function=silu  # used\n"
+            "return %2 as y\n");
+}
+
+TEST(Rewrite, MovesNodesToJustBeforeWhatNeedsThem) {
+  EXPECT_EQ(after("%0: float32[4] = input labels=(-)  # x\n"
+                  "%1: float32[4] = unary %0 function=silu  # early\n"
+                  "%2: float32[4] = unary %1 function=relu  # early/too\n"
+                  "%3: float32[4] = unary %0 function=sqrt  # first\n"
+                  "%4: float32[4] = binary %3, %1 function=add  # second\n"
+                  "%5: float32[4] = binary %4, %2 function=add  # third\n"
+                  "return %5\n",
+                  [](const Graph& graph) { return with_nodes_when_needed(graph, 3); }),
+            "%0: float32[4] = input labels=(-)  # x\n"
+            "%3: float32[4] = unary %0 function=sqrt  # first\n"
+            "%1: float32[4] = unary %0 function=silu  # early\n"
+            "%4: float32[4] = binary %3, %1 function=add  # second\n"
+            "%2: float32[4] = unary %1 function=relu  # early/too\n"
+            "%5: float32[4] = binary %4, %2 function=add  # third\n"
+            "return %5\n");
+}
+
+// Tokens come to the slots as rows and go back weighted; what was asked of the mask is asked of the slots.
+TEST(SlotMasks, BecomeCopiesOfRows) {
+  EXPECT_EQ(after("%0: bfloat16[2, 4, 8] = input labels=(batch, length, embed)  # x\n"
+                  "%1: int32[2, 4, 2] = input labels=(batch, length, -)  # ids\n"
+                  "%2: float32[2, 4, 2] = input labels=(batch, length, -)  # weights\n"
+                  "%3: bfloat16[2, 4, 3, 5] = slot_mask %1 experts=3 capacity=5  # dispatch\n"
+                  "%4: bfloat16[2, 4, 3, 5] = constraint %3 labels=(batch, length, exp, -)  # dispatch/laid\n"
+                  "%5: bfloat16[2, 4, 3, 5] = slot_mask %1, %2 experts=3 capacity=5  # combine\n"
+                  "%6: bfloat16[3, 2, 5, 8] = einsum %0, %4 equation=\"bsm,bsec->ebcm\"  # in\n"
+                  "%7: bfloat16[2, 4, 8] = einsum %6, %5 equation=\"ebcm,bsec->bsm\"  # out\n"
+                  "return %7 as y\n",
+                  without_slot_masks),
+            "%0: bfloat16[2, 4, 8] = input labels=(batch, length, embed)  # x\n"
+            "%1: int32[2, 4, 2] = input labels=(batch, length, -)  # ids\n"
+            "%2: float32[2, 4, 2] = input labels=(batch, length, -)  # weights\n"
+            "%3: int32[2, 4, 2] = slots %1 experts=3 capacity=5  # dispatch\n"
+            "%4: int32[2, 4, 2] = constraint %3 labels=(batch, length, -)  # dispatch/laid\n"
+            "%5: bfloat16[2, 4, 2] = cast %2  # combine/cast\n"
+            "%6: bfloat16[3, 2, 5, 8] = fill_slots %0, %4 experts=3 capacity=5  # in\n"
+            "%7: bfloat16[2, 4, 8] = empty_slots %6, %3, %5 experts=3 capacity=5  # out\n"
+            "return %7 as y\n");
+}
+
+// What comes into a layer is saved always, and what bears a tag that is asked for.
+TEST(SavedValues, AreStackedBehindTheResults) {
+  const auto saved = [](const Remat& remat) {
+    return after("%0: float32[4] = input labels=(-)  # x\n"
+                 "%1: float32[3, 4] = parameter labels=(layers, -)  # w\n"
+                 "%2: float32[4] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 slices=[0]  # layers\n"
+                 "  %0: float32[4] = input labels=(-)  # x\n"
+                 "  %1: float32[4] = input labels=(-)  # w\n"
+                 "  %2: float32[4] = binary %0, %1 function=multiply tag mlpwi  # y\n"
+                 "  %3: float32[4] = unary %2 function=silu  # z\n"
+                 "  return %3\n"
+                 "return %2 as y\n",
+                 [&](const Graph& graph) { return with_saved_values(graph, remat); });
+  };
+  EXPECT_EQ(saved({false, {}}),
+            "%0: float32[4] = input labels=(-)  # x\n"
+            "%1: float32[3, 4] = parameter labels=(layers, -)  # w\n"
+            "%2: float32[4], %3: float32[3, 4] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 slices=[0] stacks=[0] saved=[0]  # layers\n"
+            "  %0: float32[4] = input labels=(-)  # x\n"
+            "  %1: float32[4] = input labels=(-)  # w\n"
+            "  %2: float32[4] = binary %0, %1 function=multiply tag mlpwi  # y\n"
+            "  %3: float32[4] = unary %2 function=silu  # z\n"
+            "  return %3, %0\n"
+            "return %2 as y\n");
+  EXPECT_NE(saved({false, {"mlpwi"}}).find(" saved=[0, 2]  # layers"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace moesh::graph

@@ -1,0 +1,70 @@
+// Expansion: ops that a layout needs in parts are written out, others stay as they are.
+#include "partition/expand.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/parse.h"
+#include "graph/print.h"
+#include "tests/support.h"
+
+namespace moesh::partition {
+namespace {
+
+const mesh::Mesh kFour({{"x", 4, 1}});
+
+std::string expanded(const std::string& text, const std::string& label) {
+  const graph::Graph graph = graph::parse_graph(text).graph;
+  const mesh::Topology target = mesh::find_topology("cpu-4", 1);
+  const std::vector<config::AxisRule> rules{test::rule(label, {"x"})};
+  return graph::to_text(expand(graph, std::vector<Want>(graph.results.size()), {kFour, target, rules}));
+}
+
+const std::string kNorm =
+    "%0: float32[2, 8] = input labels=(batch, embed)  # x\n"
+    "%1: float32[8] = parameter labels=(-)  # scale\n"
+    "%2: float32[2, 8] = constraint %0 labels=(batch, embed)  # laid\n"
+    "%3: float32[2, 8] = rms_norm %2, %1  # norm\n"
+    "return %3 as y\n";
+
+TEST(Expand, LeavesANormOfWholeRowsAsItIs) { EXPECT_EQ(expanded(kNorm, "batch"), kNorm); }
+
+TEST(Expand, WritesANormOfRowsInPiecesAsItsSums) {
+  EXPECT_EQ(expanded(kNorm, "embed"),
+            "%0: float32[2, 8] = input labels=(batch, embed)  # x\n"
+            "%1: float32[8] = parameter labels=(-)  # scale\n"
+            "%2: float32[2, 8] = constraint %0 labels=(batch, embed)  # laid\n"
+            "%3: float32[2, 8] = binary %2, %2 function=multiply  # norm/multiply\n"
+            "%4: float32[2] = reduce %3 function=sum dims=[1]  # norm/sum\n"
+            "%5: float32[2] = unary %4 function=scale a=0.125  # norm/scale\n"
+            "%6: float32[2] = unary %5 function=offset a=1e-05  # norm/offset\n"
+            "%7: float32[2] = unary %6 function=rsqrt  # norm/rsqrt\n"
+            "%8: float32[2, 8] = broadcast %7 dims=[0]  # norm/broadcast\n"
+            "%9: float32[2, 8] = binary %2, %8 function=multiply  # norm/multiply\n"
+            "%10: float32[2, 8] = broadcast %1 dims=[1]  # norm/broadcast\n"
+            "%11: float32[2, 8] = binary %9, %10 function=multiply  # norm/multiply\n"
+            "return %11 as y\n");
+}
+
+// A device has its share of the vocabulary: the logarithms of the shares come first, once for the loss and its gradient.
+TEST(Expand, WritesALossOverASpreadVocabularyAsThatOfShares) {
+  const std::string inputs =
+      "%0: float32[2, 4, 16] = input labels=(batch, length, vocab)  # logits\n"
+      "%1: int32[2, 4] = input labels=(batch, length)  # targets\n"
+      "%2: int32[2, 4] = input labels=(batch, length)  # segments\n"
+      "%3: float32[2, 4, 16] = constraint %0 labels=(batch, length, vocab)  # laid\n";
+  const std::string loss =
+      inputs +
+      "%4: float32[], %5: float32[] = cross_entropy %3, %1, %2  # loss\n"
+      "%6: float32[2, 4, 16] = cross_entropy_grad %3, %1, %2, %4  # gradient\n"
+      "return %5 as count, %6 as dlogits\n";
+  EXPECT_EQ(expanded(loss, "batch"), loss);
+  EXPECT_EQ(expanded(loss, "vocab"),
+            inputs +
+                "%4: float32[2, 4], %5: float32[2, 4, 4] = vocab_scores %3, %1  # loss/scores\n"
+                "%6: float32[], %7: float32[] = cross_entropy_of_scores %4, %5, %2  # loss\n"
+                "%8: float32[2, 4, 16] = cross_entropy_grad %3, %1, %2, %6, %5  # gradient\n"
+                "return %7 as count, %8 as dlogits\n");
+}
+
+}  // namespace
+}  // namespace moesh::partition
