@@ -172,7 +172,8 @@ inline void fuzz_graph(std::string_view input) {
 // With a hash that fits and this moesh's version, or nothing would get past them.
 inline std::string with_good_head(std::string_view plan) {
   const std::string blank = plan::file_text({}, {});
-  return plan::with_hash(std::string(first_line(after_first_line(blank))) + "\n" + std::string(after_first_line(after_first_line(plan))));
+  const std::string version(first_line(after_first_line(blank)));
+  return plan::with_hash(version + "\n" + std::string(after_first_line(after_first_line(plan))));
 }
 
 // A saved plan. What is read is saved as a file that reads the same, and can be asked for all that is asked of plans.

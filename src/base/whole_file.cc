@@ -71,7 +71,8 @@ std::string read_file(const std::string& path, const std::string& what, std::int
   struct stat status {};
   ::fstat(file.number(), &status);
   if (!S_ISREG(status.st_mode)) refuse(fmt::format("{} cannot be read: it is no file", what), path, fix);
-  if (status.st_size > most) refuse(fmt::format("{} has {} bytes, at most {} are read", what, with_commas(status.st_size), with_commas(most)), path, fix);
+  if (status.st_size > most)
+    refuse(fmt::format("{} has {} bytes, at most {} are read", what, with_commas(status.st_size), with_commas(most)), path, fix);
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t done = 0;
   while (done < bytes.size()) {

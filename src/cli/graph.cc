@@ -19,8 +19,10 @@ namespace {
 constexpr Option kOptions[] = {
     {"--after", "PASS", "the graph of a training step after this pass, see below"},
     {"--partitioned", "",
-     "the training step on the mesh: how each value lies, and behind it the partitioner's choices, each with its price and the next best"},
-    {"--plan", "", "the training step as it runs: ports, instructions on views of buffers with their loops, and where the buffers lie"},
+     "the training step on the mesh: how each value lies, and behind it the partitioner's choices, each with its price and the "
+     "next best"},
+    {"--plan", "",
+     "the training step as it runs: ports, instructions on views of buffers with their loops, and where the buffers lie"},
     {"--json", "", "with --partitioned the choices, with --plan the plan, as JSON"},
 };
 
@@ -37,10 +39,15 @@ What asked_for(const Arguments& arguments) {
   for (const char* option : {"--after", "--partitioned", "--plan"}) {
     if (arguments.has(option)) given.emplace_back(option);
   }
-  if (given.size() > 1) refuse(fmt::format("{} are different questions", join(given, " and ")), "the command line", given.front());
-  const What what = given.empty() ? What::model : given[0] == "--after" ? What::after : given[0] == "--plan" ? What::plan : What::partitioned;
+  if (given.size() > 1)
+    refuse(fmt::format("{} are different questions", join(given, " and ")), "the command line", given.front());
+  const What what = given.empty()           ? What::model
+                    : given[0] == "--after" ? What::after
+                    : given[0] == "--plan"  ? What::plan
+                                            : What::partitioned;
   if (arguments.has("--json") && (what == What::model || what == What::after)) {
-    refuse("--json is for --partitioned and --plan: a graph's text is read back as it is", "the command line", "leave --json away");
+    refuse("--json is for --partitioned and --plan: a graph's text is read back as it is", "the command line",
+           "leave --json away");
   }
   return what;
 }
@@ -86,8 +93,8 @@ void print_choices(const std::vector<partition::Choice>& choices, const mesh::Me
   if (choices.empty()) fmt::print("#\n# The partitioner had no choices.\n");
   if (!choices.empty()) fmt::print("#\n# What the partitioner chose, and the next best:\n");
   for (const partition::Choice& choice : choices) {
-    fmt::print("# {}\n#   {} for {}\n#   {} for {}\n", words_of(choice), human_seconds(choice.chosen.seconds), to_string(choice.chosen, mesh),
-               human_seconds(choice.runner_up.seconds), to_string(choice.runner_up, mesh));
+    fmt::print("# {}\n#   {} for {}\n#   {} for {}\n", words_of(choice), human_seconds(choice.chosen.seconds),
+               to_string(choice.chosen, mesh), human_seconds(choice.runner_up.seconds), to_string(choice.runner_up, mesh));
   }
 }
 
@@ -107,7 +114,14 @@ std::string choices_json(const session::Session& session, const std::vector<part
   JsonWriter json;
   json.begin_object().key("request").value(session::headline(session)).key("choices").begin_array();
   for (const partition::Choice& choice : choices) {
-    json.line().begin_object().key("path").value(choice.path).key("op").value(name_of(choice.op)).key("equation").value(choice.equation);
+    json.line()
+        .begin_object()
+        .key("path")
+        .value(choice.path)
+        .key("op")
+        .value(name_of(choice.op))
+        .key("equation")
+        .value(choice.equation);
     json.key("phase").value(name_of(choice.phase));
     add(json, "chosen", choice.chosen, session.mesh);
     add(json, "runner_up", choice.runner_up, session.mesh);
@@ -131,7 +145,8 @@ int run(const Arguments& arguments) {
     print(session, program.graph, true);
     print_choices(program.choices, session.mesh);
   } else {
-    fmt::print("{}\n", as_json ? plan::to_json(program.plan) : fmt::format("# {}\n{}", session::headline(session), plan::to_text(program.plan)));
+    fmt::print("{}\n", as_json ? plan::to_json(program.plan)
+                               : fmt::format("# {}\n{}", session::headline(session), plan::to_text(program.plan)));
   }
   return 0;
 }

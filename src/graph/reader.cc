@@ -15,7 +15,9 @@ constexpr std::int64_t kMostDevices = std::int64_t{1} << 30;
 
 void Line::refuse_here(const std::string& expected) const {
   const std::string_view rest = text_.substr(at_);
-  refuse(fmt::format("{} was expected, not {}", expected, rest.empty() ? "the line's end" : fmt::format("'{}'", shorten(rest, 40))), where_);
+  refuse(
+      fmt::format("{} was expected, not {}", expected, rest.empty() ? "the line's end" : fmt::format("'{}'", shorten(rest, 40))),
+      where_);
 }
 
 bool Line::takes(std::string_view word) {

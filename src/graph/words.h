@@ -18,7 +18,9 @@ namespace moesh::graph {
 
 // What has a list of fields: fields_of in fields.h, or beside the type.
 template <typename Of>
-concept HasFields = requires { fields_of(static_cast<const Of*>(nullptr)); };
+concept HasFields = requires {
+  fields_of(static_cast<const Of*>(nullptr));
+};
 
 // Words are printed even at their default: an op is unclear without them. But a role or a kind of input that is at its default
 // says nothing.
@@ -27,7 +29,9 @@ constexpr bool is_always_printed = std::is_enum_v<T> && !std::is_same_v<T, Role>
 
 // Text of letters, digits and a few signs stands as it is, other text in quotes.
 inline std::string quoted(const std::string& text) {
-  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_-/.").find(c) != std::string_view::npos; };
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_-/.").find(c) != std::string_view::npos;
+  };
   if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return text;
   std::string made = "\"";
   for (const char c : text) {
@@ -70,7 +74,8 @@ class Words {
   std::string operator()(const mesh::Mesh& mesh) const {
     std::vector<std::string> all;
     for (const mesh::Axis& axis : mesh.axes()) {
-      all.push_back(axis.dcn == 1 ? fmt::format("{}={}", axis.name, axis.ici) : fmt::format("{}={}x{}", axis.name, axis.dcn, axis.ici));
+      all.push_back(axis.dcn == 1 ? fmt::format("{}={}", axis.name, axis.ici)
+                                  : fmt::format("{}={}x{}", axis.name, axis.dcn, axis.ici));
     }
     return "{" + join(all, " ") + "}";
   }
@@ -107,8 +112,10 @@ class Words {
   template <typename T>
   static bool is_equal(const T& a, const T& b) {
     // A zero below is another number than one above.
-    if constexpr (std::same_as<T, double>) return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
-    else return a == b;
+    if constexpr (std::same_as<T, double>)
+      return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+    else
+      return a == b;
   }
 
   template <typename T>

@@ -30,7 +30,8 @@ std::string differs(const std::string& what, std::size_t saved, std::size_t here
 
 class Comparison {
  public:
-  Comparison(const Plan& saved, const Plan& here) : saved_(saved), here_(here), saved_words_(&saved.mesh), here_words_(&here.mesh) {}
+  Comparison(const Plan& saved, const Plan& here)
+      : saved_(saved), here_(here), saved_words_(&saved.mesh), here_words_(&here.mesh) {}
 
   // Ports and instructions with what they name, and at last the lists themselves: numbers in them may be others.
   std::string run() {
@@ -62,7 +63,8 @@ class Comparison {
       using T = std::remove_cvref_t<decltype(saved.*field.member)>;
       constexpr bool is_number = std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::vector<std::int32_t>>;
       if (is_number && field.name != "split" && !with_numbers) return;
-      compare(fmt::format("{}the {} of {}", prefix_, field.name, of), saved_words_(saved.*field.member), here_words_(here.*field.member));
+      compare(fmt::format("{}the {} of {}", prefix_, field.name, of), saved_words_(saved.*field.member),
+              here_words_(here.*field.member));
     };
     std::apply([&](const auto&... field) { (one(field), ...); }, fields_of(static_cast<const Of*>(nullptr)));
   }
@@ -93,9 +95,11 @@ class Comparison {
   void compare_instruction(std::size_t i) {
     if (!found_.empty()) return;
     const Instruction &saved = saved_.instructions[i], &here = here_.instructions[i];
-    compare(fmt::format("instruction {}", i), fmt::format("{} of {}", name_of_kind(saved), saved.path), fmt::format("{} of {}", name_of_kind(here), here.path));
+    compare(fmt::format("instruction {}", i), fmt::format("{} of {}", name_of_kind(saved), saved.path),
+            fmt::format("{} of {}", name_of_kind(here), here.path));
     prefix_ = fmt::format("instruction {} ({} of {}): ", i, name_of_kind(saved), saved.path);
-    compare(prefix_ + "what it does", graph::to_text(saved.attributes, &saved_.mesh), graph::to_text(here.attributes, &here_.mesh));
+    compare(prefix_ + "what it does", graph::to_text(saved.attributes, &saved_.mesh),
+            graph::to_text(here.attributes, &here_.mesh));
     compare_views("operand", saved.operands, here.operands);
     compare_views("result", saved.results, here.results);
     compare_fields("it", saved, here, false);
@@ -104,7 +108,8 @@ class Comparison {
 
   template <typename Of>
   void compare_lists(const std::string& what, const std::vector<Of>& saved, const std::vector<Of>& here) {
-    for (std::size_t i = 0; i < std::min(saved.size(), here.size()); ++i) compare_fields(fmt::format("{} {}", what, i), saved[i], here[i], true);
+    for (std::size_t i = 0; i < std::min(saved.size(), here.size()); ++i)
+      compare_fields(fmt::format("{} {}", what, i), saved[i], here[i], true);
     if (saved.size() != here.size()) note(differs(what, saved.size(), here.size()));
   }
 
@@ -124,7 +129,8 @@ std::string differing_settings(const Origin& saved, const Origin& here) {
   std::vector<std::string> words;
   for (const auto& [key, values] : all) {
     const auto word = [](const std::string& value) { return value.empty() ? std::string("its default") : shorten(value, 60); };
-    if (values.first != values.second) words.push_back(fmt::format("{} is {} in the file and {} here", key, word(values.first), word(values.second)));
+    if (values.first != values.second)
+      words.push_back(fmt::format("{} is {} in the file and {} here", key, word(values.first), word(values.second)));
   }
   if (words.size() > kMostSettings) {
     const std::size_t more = words.size() - kMostSettings;
@@ -155,7 +161,8 @@ void check_same(const SavedPlan& saved, const Plan& here, const Origin& origin, 
   const std::string difference = first_difference(saved.plan, here);
   if (difference.empty()) return;
   const std::string settings = differing_settings(saved.origin, origin);
-  refuse("the plan is not what this request runs: " + difference, path, settings.empty() ? kSaveAgain : fmt::format("{}; or {}", settings, kSaveAgain));
+  refuse("the plan is not what this request runs: " + difference, path,
+         settings.empty() ? kSaveAgain : fmt::format("{}; or {}", settings, kSaveAgain));
 }
 
 }  // namespace moesh::plan

@@ -8,8 +8,8 @@
 
 namespace moesh::plan {
 
-// The first difference in the order in which the plans run, in words: "instruction 12 (einsum of decoder/layers/mlp/wi): the shape
-// of operand 1 is [64] in the file and [32] here". Empty where they are equal.
+// The first difference in the order in which the plans run, in words: "instruction 12 (einsum of decoder/layers/mlp/wi): the
+// shape of operand 1 is [64] in the file and [32] here". Empty where they are equal.
 std::string first_difference(const Plan& saved, const Plan& here);
 
 // Refuses a saved plan that is for another machine or mesh, or is not what runs here. `path`: of its file.

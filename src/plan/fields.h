@@ -1,4 +1,4 @@
-// The fields of what a plan is made of, each with the word that stands for it: saving, loading and comparing all go by these lists.
+// The fields of what a plan is made of, each with the word that stands for it: saving, loading and comparing go by these lists.
 #pragma once
 
 #include <array>
@@ -17,9 +17,9 @@ constexpr auto fields_of(const Buffer*) {
 }
 constexpr auto fields_of(const Advance*) { return std::tuple{Field{"loop", &Advance::loop}, Field{"by", &Advance::by}}; }
 constexpr auto fields_of(const View*) {
-  return std::tuple{Field{"buffer", &View::buffer},     Field{"dtype", &View::dtype}, Field{"shape", &View::shape},
-                    Field{"spec", &View::spec},         Field{"advances", &View::advances}, Field{"split", &View::split},
-                    Field{"stacked", &View::stacked},   Field{"rows", &View::rows}};
+  return std::tuple{Field{"buffer", &View::buffer},   Field{"dtype", &View::dtype},       Field{"shape", &View::shape},
+                    Field{"spec", &View::spec},       Field{"advances", &View::advances}, Field{"split", &View::split},
+                    Field{"stacked", &View::stacked}, Field{"rows", &View::rows}};
 }
 // Beside its kind, its op and the fields of that, which are its attributes.
 constexpr auto fields_of(const Instruction*) {
@@ -32,8 +32,8 @@ constexpr auto fields_of(const Port*) {
 }
 
 // A field that is added to one of these does not compile before it stands in its list.
-inline void all_fields_are_listed(const Buffer& of_buffer, const Advance& of_advance, const View& of_view, const Instruction& of_instruction,
-                                  const Port& of_port) {
+inline void all_fields_are_listed(const Buffer& of_buffer, const Advance& of_advance, const View& of_view,
+                                  const Instruction& of_instruction, const Port& of_port) {
   [[maybe_unused]] const auto& [a1, a2, a3, a4] = of_buffer;
   [[maybe_unused]] const auto& [b1, b2] = of_advance;
   [[maybe_unused]] const auto& [c1, c2, c3, c4, c5, c6, c7, c8] = of_view;
@@ -50,7 +50,7 @@ constexpr auto words_of(const Port::Kind*) { return std::array<std::string_view,
 
 template <typename Word>
 requires std::is_same_v<Word, Lasts> || std::is_same_v<Word, Instruction::Kind> || std::is_same_v<Word, Port::Kind>
-std::string_view name_of(Word word) {
+    std::string_view name_of(Word word) {
   return words_of(static_cast<const Word*>(nullptr))[static_cast<std::size_t>(word)];
 }
 

@@ -66,14 +66,18 @@ class FileReader {
   // The next line, which is not taken yet.
   Line line() const { return {content_.substr(0, content_.find('\n')), fmt::format("{}, line {}", where_, number_)}; }
 
-  // Goes on to the next line if it begins so; what follows is in line_.
-  bool take_line(std::string_view begin) {
-    if (!content_.starts_with(begin)) return false;
+  void take() {
     line_ = line();
-    line_.expect(begin.substr(0, begin.size() - 1));
     const std::size_t end = content_.find('\n');
     content_.remove_prefix(end == std::string_view::npos ? content_.size() : end + 1);
     ++number_;
+  }
+
+  // Goes on to the next line if it begins so; what follows is in line_.
+  bool take_line(std::string_view begin) {
+    if (!content_.starts_with(begin)) return false;
+    take();
+    line_.expect(begin.substr(0, begin.size() - 1));
     return true;
   }
 
@@ -86,7 +90,8 @@ class FileReader {
     const std::string version = line_.name("a version");
     line_.expect_end();
     if (version != MOESH_VERSION) {
-      refuse(fmt::format("the plan was made by moesh {}, this is moesh {}", shorten(version, 40), MOESH_VERSION), where_, kSaveAgain);
+      refuse(fmt::format("the plan was made by moesh {}, this is moesh {}", shorten(version, 40), MOESH_VERSION), where_,
+             kSaveAgain);
     }
   }
 
@@ -126,15 +131,12 @@ class FileReader {
   }
 
   bool take_instruction() {
-    for (const std::string_view kind : words_of(static_cast<const Kind*>(nullptr))) {
-      if (!content_.starts_with(std::string(kind) + " ")) continue;
-      line_ = line();
-      const std::size_t end = content_.find('\n');
-      content_.remove_prefix(end == std::string_view::npos ? content_.size() : end + 1);
-      ++number_;
-      return true;
-    }
-    return false;
+    constexpr auto kinds = words_of(static_cast<const Kind*>(nullptr));
+    const bool is_one = std::any_of(kinds.begin(), kinds.end(), [&](std::string_view kind) {
+      return content_.starts_with(kind) && content_.substr(kind.size()).starts_with(' ');
+    });
+    if (is_one) take();
+    return is_one;
   }
 
   void read_instruction(const mesh::Mesh* mesh) {
@@ -154,24 +156,29 @@ class FileReader {
 
 // What stands behind the first line. Every byte of that line is looked at, so none can be another one unseen.
 std::string_view checked_content(const std::string& text, const std::string& where) {
-  if (!text.starts_with(kBegin)) refuse("this is no saved plan", where, "name a file that `moesh compile ... --save-plan FILE` wrote");
+  if (!text.starts_with(kBegin))
+    refuse("this is no saved plan", where, "name a file that `moesh compile ... --save-plan FILE` wrote");
   const std::string_view first = std::string_view(text).substr(0, text.find('\n'));
   const std::string_view format = first.substr(kBegin.size(), first.find(' ', kBegin.size()) - kBegin.size());
   if (format != std::to_string(kFormat)) {
     refuse(fmt::format("the plan is of format {}, this moesh reads format {}", shorten(format, 40), kFormat), where, kSaveAgain);
   }
   const std::string_view content = std::string_view(text).substr(std::min(text.size(), first.size() + 1));
-  if (text != with_hash(std::string(content))) refuse("the plan is damaged: what the file holds is not what its hash was made of", where, kSaveAgain);
+  if (text != with_hash(std::string(content)))
+    refuse("the plan is damaged: what the file holds is not what its hash was made of", where, kSaveAgain);
   return content;
 }
 
 }  // namespace
 
-std::string with_hash(const std::string& content) { return fmt::format("{}{} hash {:016x}\n{}", kBegin, kFormat, hash_of(content), content); }
+std::string with_hash(const std::string& content) {
+  return fmt::format("{}{} hash {:016x}\n{}", kBegin, kFormat, hash_of(content), content);
+}
 
 std::string file_text(const Plan& plan, const Origin& origin) {
   const Words words(&plan.mesh);
-  std::string text = fmt::format("by {}\nfor {} slices {} mesh {}\n", MOESH_VERSION, graph::quoted(origin.target), origin.slices, words(plan.mesh));
+  std::string text = fmt::format("by {}\nfor {} slices {} mesh {}\n", MOESH_VERSION, graph::quoted(origin.target), origin.slices,
+                                 words(plan.mesh));
   for (const auto& [key, value] : origin.settings) text += fmt::format("setting {}={}\n", key, graph::quoted(value));
   for (const Buffer& buffer : plan.buffers) text += "buffer " + words.fields(buffer) + "\n";
   for (const View& view : plan.views) text += "view " + words.fields(view) + "\n";
@@ -180,7 +187,9 @@ std::string file_text(const Plan& plan, const Origin& origin) {
   return with_hash(text + "results " + words(plan.results) + "\n");
 }
 
-SavedPlan parse_file(const std::string& text, const std::string& where) { return FileReader(checked_content(text, where), where).run(); }
+SavedPlan parse_file(const std::string& text, const std::string& where) {
+  return FileReader(checked_content(text, where), where).run();
+}
 
 void save(const Plan& plan, const Origin& origin, const std::string& path) {
   replace_file(path, file_text(plan, origin), "name another file to save the plan in");

@@ -54,7 +54,8 @@ class Json {
     json_.key("shape").values(view.shape).key("spec").value(graph::to_text(view.spec, &plan_.mesh));
     if (!view.advances.empty()) {
       json_.key("advances").begin_array();
-      for (const Advance& advance : view.advances) json_.begin_object().key("loop").value(advance.loop).key("by").value(advance.by).end_object();
+      for (const Advance& advance : view.advances)
+        json_.begin_object().key("loop").value(advance.loop).key("by").value(advance.by).end_object();
       json_.end_array();
     }
     if (!view.is_dense()) json_.key("split").value(view.split).key("stacked").value(view.stacked);
@@ -76,18 +77,27 @@ class Json {
 
   void add_instruction(const Instruction& of) {
     json_.begin_object().key("kind").value(name_of(of.kind)).key("op").value(graph::name_of(of.op)).key("path").value(of.path);
-    if (of.kind == Instruction::Kind::loop) json_.key("count").value(of.count).key("reverse").value(of.reverse).key("end").value(of.other);
+    if (of.kind == Instruction::Kind::loop)
+      json_.key("count").value(of.count).key("reverse").value(of.reverse).key("end").value(of.other);
     if (of.kind == Instruction::Kind::end) json_.key("loop").value(of.other);
-    if (const std::string attributes = graph::to_text(of.attributes, &plan_.mesh); !attributes.empty()) json_.key("attributes").value(attributes);
+    if (const std::string attributes = graph::to_text(of.attributes, &plan_.mesh); !attributes.empty())
+      json_.key("attributes").value(attributes);
     if (!of.operands.empty()) add_views("operands", of.operands);
     if (!of.results.empty()) add_views("results", of.results);
     json_.end_object();
   }
 
   void add_buffer(const Buffer& buffer, std::int64_t offset, const Lifetime& life) {
-    json_.begin_object().key("name").value(buffer.name).key("lasts").value(name_of(buffer.lasts)).key("bytes").value(buffer.bytes);
+    json_.begin_object()
+        .key("name")
+        .value(buffer.name)
+        .key("lasts")
+        .value(name_of(buffer.lasts))
+        .key("bytes")
+        .value(buffer.bytes);
     add_axes("distinct", buffer.distinct);
-    if (buffer.lasts != Lasts::from_run_to_run) json_.key("offset").value(offset).key("first").value(life.first).key("last").value(life.last);
+    if (buffer.lasts != Lasts::from_run_to_run)
+      json_.key("offset").value(offset).key("first").value(life.first).key("last").value(life.last);
     json_.end_object();
   }
 

@@ -62,7 +62,8 @@ AxisList all_axes(const sharding::Spec& spec) {
 
 // The same bytes in the same shape, whatever is known of their rows.
 bool are_one_place(const View& a, const View& b) {
-  return a.shape == b.shape && a.dtype == b.dtype && a.spec == b.spec && a.advances == b.advances && a.split == b.split && a.stacked == b.stacked;
+  return a.shape == b.shape && a.dtype == b.dtype && a.spec == b.spec && a.advances == b.advances && a.split == b.split &&
+         a.stacked == b.stacked;
 }
 
 class Verifier {
@@ -94,7 +95,8 @@ class Verifier {
 
   void check_axes(const AxisList& axes, const std::string& where) const {
     for (const sharding::AxisIndex axis : axes) {
-      if (axis >= plan_.mesh.axes().size()) broken(where, fmt::format("axis {} of a mesh that has {}", axis, plan_.mesh.axes().size()));
+      if (axis >= plan_.mesh.axes().size())
+        broken(where, fmt::format("axis {} of a mesh that has {}", axis, plan_.mesh.axes().size()));
     }
     if (!are_distinct(axes)) broken(where, "an axis stands there twice");
   }
@@ -106,7 +108,8 @@ class Verifier {
       const std::string where = of_buffer(static_cast<BufferId>(b));
       if (buffer.bytes < 0) broken(where, fmt::format("{} bytes", buffer.bytes));
       check_axes(buffer.distinct, where);
-      if (!std::is_sorted(buffer.distinct.begin(), buffer.distinct.end())) broken(where, "its distinct axes are not in the mesh's order");
+      if (!std::is_sorted(buffer.distinct.begin(), buffer.distinct.end()))
+        broken(where, "its distinct axes are not in the mesh's order");
       bytes += static_cast<double>(buffer.bytes);
     }
     if (bytes > kMostBytes) broken("the buffers", "more than 1e18 bytes");
@@ -114,21 +117,24 @@ class Verifier {
 
   void check_view(ViewId id) const {
     const View& view = plan_.view(id);
-    if (!holds(plan_.buffers, view.buffer)) broken(of_view(id), fmt::format("buffer {} of {}", view.buffer, plan_.buffers.size()));
+    if (!holds(plan_.buffers, view.buffer))
+      broken(of_view(id), fmt::format("buffer {} of {}", view.buffer, plan_.buffers.size()));
     const std::size_t rank = view.shape.size();
     if (std::any_of(view.shape.begin(), view.shape.end(), [](std::int64_t size) { return size < 0; })) {
       broken(of_view(id), fmt::format("its shape is {}", to_string(view.shape)));
     }
     if (!view.spec.dims.empty() && view.spec.dims.size() != rank) {
-      broken(of_view(id), fmt::format("its spec has {}, its shape {} has {}", counted(static_cast<std::int64_t>(view.spec.dims.size()), "dim"),
-                                      to_string(view.shape), rank));
+      broken(of_view(id),
+             fmt::format("its spec has {}, its shape {} has {}", counted(static_cast<std::int64_t>(view.spec.dims.size()), "dim"),
+                         to_string(view.shape), rank));
     }
     check_axes(all_axes(view.spec), of_view(id));
     check_axes(view.spec.own, of_view(id));
     const AxisList& distinct = plan_.buffer_of(id).distinct;
     if (sharding::distinct_axes(view.spec) != distinct) {
-      broken(of_view(id), fmt::format("its shards differ along {}, those of {} along {}", axes_words(sharding::distinct_axes(view.spec)),
-                                      of_buffer(view.buffer), axes_words(distinct)));
+      broken(of_view(id),
+             fmt::format("its shards differ along {}, those of {} along {}", axes_words(sharding::distinct_axes(view.spec)),
+                         of_buffer(view.buffer), axes_words(distinct)));
     }
     if (view.split < 0 || at(view.split) > rank) broken(of_view(id), fmt::format("split behind dim {} of {}", view.split, rank));
     if (view.stacked < 1) broken(of_view(id), fmt::format("one of {} slices", view.stacked));
@@ -140,10 +146,12 @@ class Verifier {
   void check_rows(ViewId id) const {
     const View& view = plan_.view(id);
     if (view.rows == -1) return;
-    if (!holds(plan_.views, view.rows)) broken(of_view(id), fmt::format("its rows are counted by view {} of {}", view.rows, plan_.views.size()));
+    if (!holds(plan_.views, view.rows))
+      broken(of_view(id), fmt::format("its rows are counted by view {} of {}", view.rows, plan_.views.size()));
     const View& counts = plan_.view(view.rows);
     if (view.shape.empty()) broken(of_view(id), "a scalar has no rows to be counted");
-    if (counts.dtype != DType::int32 || counts.rows != -1) broken(of_view(id), fmt::format("its rows are counted by {}, which is no vector of counts", of_view(view.rows)));
+    if (counts.dtype != DType::int32 || counts.rows != -1)
+      broken(of_view(id), fmt::format("its rows are counted by {}, which is no vector of counts", of_view(view.rows)));
   }
 
   // Nested, each with its end.
@@ -154,12 +162,14 @@ class Verifier {
       const Instruction& of = instruction(id);
       if (of.kind == Kind::loop) {
         if (of.count < 1) broken(of_instruction(id), fmt::format("it runs {} times", of.count));
-        if (!holds(plan_.instructions, of.other) || instruction(of.other).kind != Kind::end || instruction(of.other).other != id) {
+        if (!holds(plan_.instructions, of.other) || instruction(of.other).kind != Kind::end ||
+            instruction(of.other).other != id) {
           broken(of_instruction(id), fmt::format("its end is to be instruction {}, which is no end of it", of.other));
         }
         open.push_back(id);
       } else if (of.kind == Kind::end) {
-        if (open.empty() || instruction(open.back()).other != id) broken(of_instruction(id), "it does not end the loop that it stands in");
+        if (open.empty() || instruction(open.back()).other != id)
+          broken(of_instruction(id), "it does not end the loop that it stands in");
         open.pop_back();
       } else if (of.count != 1 || of.reverse || of.other != -1) {
         broken(of_instruction(id), "only a loop has a count, a direction and an end");
@@ -177,7 +187,8 @@ class Verifier {
       for (std::size_t dim = begin; dim < end; ++dim) made *= static_cast<double>(shard[dim]);
       return made;
     };
-    const double outer = product(0, at(view.split)), unit = product(at(view.split), shard.size()) * static_cast<double>(size_of(view.dtype));
+    const double outer = product(0, at(view.split)),
+                 unit = product(at(view.split), shard.size()) * static_cast<double>(size_of(view.dtype));
     double moves = 0;
     for (const Advance& advance : view.advances) {
       if (!holds(plan_.instructions, advance.loop) || instruction(advance.loop).kind != Kind::loop) {
@@ -188,7 +199,8 @@ class Verifier {
     }
     const double end = outer * unit == 0 ? 0 : ((outer - 1) * static_cast<double>(view.stacked) + moves + 1) * unit;
     const auto bytes = static_cast<double>(plan_.buffer_of(id).bytes);
-    if (end > bytes) broken(of_view(id), fmt::format("it reaches to byte {:.0f} of {}, which has {:.0f}", end, of_buffer(view.buffer), bytes));
+    if (end > bytes)
+      broken(of_view(id), fmt::format("it reaches to byte {:.0f} of {}, which has {:.0f}", end, of_buffer(view.buffer), bytes));
   }
 
   void check_ports() {
@@ -197,7 +209,9 @@ class Verifier {
       if (!holds(plan_.views, port.view)) broken(of_port(port), fmt::format("view {} of {}", port.view, plan_.views.size()));
       if (!port.name.empty() && !names.emplace(port.kind, port.name).second) broken(of_port(port), "there are two of that name");
       const View& view = plan_.view(port.view);
-      const Lasts wanted = port.kind == Port::Kind::state ? Lasts::from_run_to_run : port.kind == Port::Kind::input ? Lasts::as_input : Lasts::as_output;
+      const Lasts wanted = port.kind == Port::Kind::state   ? Lasts::from_run_to_run
+                           : port.kind == Port::Kind::input ? Lasts::as_input
+                                                            : Lasts::as_output;
       if (plan_.buffer(view.buffer).lasts != wanted) {
         broken(of_port(port), fmt::format("{} lasts as {}", of_buffer(view.buffer), name_of(plan_.buffer(view.buffer).lasts)));
       }
@@ -207,7 +221,8 @@ class Verifier {
     }
     for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
       const Lasts lasts = plan_.buffers[b].lasts;
-      if (lasts != Lasts::within && !has_port_[b]) broken(of_buffer(static_cast<BufferId>(b)), fmt::format("a buffer that lasts as {} without a port", name_of(lasts)));
+      if (lasts != Lasts::within && !has_port_[b])
+        broken(of_buffer(static_cast<BufferId>(b)), fmt::format("a buffer that lasts as {} without a port", name_of(lasts)));
       is_written_[b] = lasts == Lasts::from_run_to_run || lasts == Lasts::as_input;
     }
   }
@@ -235,7 +250,8 @@ class Verifier {
       if (used < 0) continue;
       for (const Advance& advance : plan_.view(used).advances) {
         if (std::find(open_.begin(), open_.end(), advance.loop) == open_.end()) {
-          broken(of_instruction(id), fmt::format("{} moves on with the loop of instruction {}, which does not stand around it", of_view(used), advance.loop));
+          broken(of_instruction(id), fmt::format("{} moves on with the loop of instruction {}, which does not stand around it",
+                                                 of_view(used), advance.loop));
         }
       }
     }
@@ -259,7 +275,8 @@ class Verifier {
     const std::string problem = graph::problem_of({graph, node});
     if (!problem.empty()) broken(of_instruction(id), fmt::format("{} does not fit its operands and results", problem));
     const bool is_collective = of.op == Op::reshard || graph::collective_of(node);
-    if (is_collective != (of.kind == Kind::collective)) broken(of_instruction(id), fmt::format("it is {} collective", is_collective ? "a" : "no"));
+    if (is_collective != (of.kind == Kind::collective))
+      broken(of_instruction(id), fmt::format("it is {} collective", is_collective ? "a" : "no"));
     if (const auto* group = std::get_if<graph::GroupOf>(&of.attributes)) check_axes(group->axes, of_instruction(id));
     if (const auto* reshard = std::get_if<graph::ReshardOf>(&of.attributes)) check_axes(reshard->axes, of_instruction(id));
     if (!is_collective) check_coordinates(id);
@@ -272,11 +289,13 @@ class Verifier {
     for (const ViewId operand : of.operands) {
       const AxisList& own = plan_.buffer_of(operand).distinct;
       if (!std::includes(first.begin(), first.end(), own.begin(), own.end())) {
-        broken(of_instruction(id), fmt::format("shards of {} differ along {}, those of its first result only along {}", of_view(operand), axes_words(own), axes_words(first)));
+        broken(of_instruction(id), fmt::format("shards of {} differ along {}, those of its first result only along {}",
+                                               of_view(operand), axes_words(own), axes_words(first)));
       }
     }
     for (const ViewId result : of.results) {
-      if (plan_.buffer_of(result).distinct != first) broken(of_instruction(id), "shards of its results differ along different axes");
+      if (plan_.buffer_of(result).distinct != first)
+        broken(of_instruction(id), "shards of its results differ along different axes");
     }
   }
 
@@ -284,7 +303,8 @@ class Verifier {
     const Instruction& of = instruction(id);
     if (of.operands.size() != 1 || of.results.size() != 1) broken(of_instruction(id), "a copy has one operand and one result");
     const View &from = plan_.view(of.operands[0]), &to = plan_.view(of.results[0]);
-    if (from.dtype != to.dtype || from.shape != to.shape || from.spec != to.spec) broken(of_instruction(id), "a copy is of another shape, type or layout");
+    if (from.dtype != to.dtype || from.shape != to.shape || from.spec != to.spec)
+      broken(of_instruction(id), "a copy is of another shape, type or layout");
   }
 
   void check_places(InstructionId id) const {
@@ -292,14 +312,16 @@ class Verifier {
     for (std::size_t r = 0; r < of.results.size(); ++r) {
       const View& result = plan_.view(of.results[r]);
       for (std::size_t other = 0; other < r; ++other) {
-        if (plan_.view(of.results[other]).buffer == result.buffer) broken(of_instruction(id), fmt::format("two results lie in {}", of_buffer(result.buffer)));
+        if (plan_.view(of.results[other]).buffer == result.buffer)
+          broken(of_instruction(id), fmt::format("two results lie in {}", of_buffer(result.buffer)));
       }
       for (std::size_t o = 0; o < of.operands.size(); ++o) {
         const View& operand = plan_.view(of.operands[o]);
         if (operand.buffer != result.buffer) continue;
         const bool may = is_kernel(of) && (goes_by_element(of.op) || (of.op == Op::cache_write && o == 0));
         if (!may || !are_one_place(operand, result)) {
-          broken(of_instruction(id), fmt::format("result {} is made in {}, where operand {} lies", r, of_buffer(result.buffer), o));
+          broken(of_instruction(id),
+                 fmt::format("result {} is made in {}, where operand {} lies", r, of_buffer(result.buffer), o));
         }
       }
     }
@@ -309,7 +331,8 @@ class Verifier {
     const Instruction& of = instruction(id);
     const auto read = [&](ViewId view) {
       const BufferId buffer = plan_.view(view).buffer;
-      if (!is_written_[at(buffer)]) broken(of_instruction(id), fmt::format("{} is read, and nothing was written to it", of_buffer(buffer)));
+      if (!is_written_[at(buffer)])
+        broken(of_instruction(id), fmt::format("{} is read, and nothing was written to it", of_buffer(buffer)));
     };
     for (const auto* views : {&of.operands, &of.results}) {
       for (const ViewId view : *views) {
@@ -319,14 +342,16 @@ class Verifier {
     }
     for (const ViewId result : of.results) {
       const BufferId buffer = plan_.view(result).buffer;
-      if (plan_.buffer(buffer).lasts == Lasts::as_input) broken(of_instruction(id), fmt::format("it writes to {}, which is an input", of_buffer(buffer)));
+      if (plan_.buffer(buffer).lasts == Lasts::as_input)
+        broken(of_instruction(id), fmt::format("it writes to {}, which is an input", of_buffer(buffer)));
       is_written_[at(buffer)] = true;
     }
   }
 
   void check_results() const {
     for (const Port& port : plan_.ports) {
-      if (port.kind == Port::Kind::output && !is_written_[at(plan_.view(port.view).buffer)]) broken(of_port(port), "nothing is written to it");
+      if (port.kind == Port::Kind::output && !is_written_[at(plan_.view(port.view).buffer)])
+        broken(of_port(port), "nothing is written to it");
     }
     for (std::size_t i = 0; i < plan_.results.size(); ++i) {
       const auto gives = [&](const Port& port) { return port.kind != Port::Kind::input && port.view == plan_.results[i]; };

@@ -11,10 +11,10 @@ namespace moesh::plan {
 // all hold.
 //
 // Ids name what is there. Specs fit their shapes and the mesh. Views stand inside their buffers, whatever iteration. Loops are
-// nested and each has its end; a view advances with loops that it stands in. Operands and results are what the op takes and gives;
-// a result lies apart from the operands unless the kernel goes element by element and both are the same place. What lasts within
-// the run is written before it is read, outputs are written and inputs are not. Ports have names of their own and buffers that
-// last as they do.
+// nested and each has its end; a view advances with loops that it stands in. Operands and results are what the op takes and
+// gives; a result lies apart from the operands unless the kernel goes element by element and both are the same place. What lasts
+// within the run is written before it is read, outputs are written and inputs are not. Ports have names of their own and buffers
+// that last as they do.
 std::string broken_rule(const Plan& plan);
 
 // Fails where a rule is broken.

@@ -5,22 +5,26 @@ namespace {
 
 constexpr GraphPass kPasses[] = {
     {pass_names::model, "There are only the settings.",
-     "The loss of a microbatch, written once for every mesh: values have global shapes, layers stand in repeats, experts that are "
+     "The loss of a microbatch, written once for every mesh: values have global shapes, layers stand in repeats, experts that "
+     "are "
      "reached by rows in regions, and layouts are asked for by constraints."},
     {pass_names::slots, "A layer with a fixed capacity multiplies tokens with one-hot masks of its slots.",
      "It copies rows to slots and back: no slot_mask is left."},
     {pass_names::remat, "Repeats give what the model needs of them.",
      "They give besides what remat_policy saves for the backward pass; what is not saved will be computed again."},
     {pass_names::autodiff, "There is a forward pass.",
-     "There is a gradient for each parameter too, as a result: one microbatch, forward and backward, and nothing that neither needs."},
+     "There is a gradient for each parameter too, as a result: one microbatch, forward and backward, and nothing that neither "
+     "needs."},
     {pass_names::step, "There is one microbatch, with its gradients.",
      "The whole step: all microbatches, the metrics, and the update, which hands back parameters and moments as results of their "
      "names."},
     {pass_names::expand, "An op is one node wherever its operands lie.",
-     "Norms and losses over a dim that is spread over devices are their parts, attention is told of queries and keys apart, and each "
+     "Norms and losses over a dim that is spread over devices are their parts, attention is told of queries and keys apart, and "
+     "each "
      "node of a region is a collective or the work of one device."},
     {pass_names::partition, "Layouts are asked for here and there, by constraints.",
-     "Every value says how it lies, every op's operands lie as it needs them, and what moves them is a reshard; no constraint is left."},
+     "Every value says how it lies, every op's operands lie as it needs them, and what moves them is a reshard; no constraint is "
+     "left."},
 };
 
 }  // namespace

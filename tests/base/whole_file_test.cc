@@ -33,7 +33,8 @@ TEST(WholeFile, SaysWhyItIsNotWritten) {
             folder.path() + "/no/f: the file cannot be written: No such file or directory\n  fix: another");
   EXPECT_EQ(test::message_of([&] { replace_file(folder.path(), "x", "another"); }),
             folder.path() + ": something else than a file lies there\n  fix: another");
-  EXPECT_EQ(test::message_of([&] { replace_file("/dev/null", "x", "another"); }), "/dev/null: something else than a file lies there\n  fix: another");
+  EXPECT_EQ(test::message_of([&] { replace_file("/dev/null", "x", "another"); }),
+            "/dev/null: something else than a file lies there\n  fix: another");
 }
 
 TEST(WholeFile, StaysAsItWasWhereTheDiskIsFull) {
@@ -63,8 +64,11 @@ TEST(WholeFile, KeepsTheLinkThatLeadsToIt) {
 
 TEST(WholeFile, SaysWhyItIsNotRead) {
   const test::TemporaryFolder folder;
-  const auto message = [&](const std::string& path) { return test::message_of([&] { read_file(path, "the plan", 4, "another"); }); };
-  EXPECT_EQ(message(folder.path() + "/no"), folder.path() + "/no: the plan cannot be read: No such file or directory\n  fix: another");
+  const auto message = [&](const std::string& path) {
+    return test::message_of([&] { read_file(path, "the plan", 4, "another"); });
+  };
+  EXPECT_EQ(message(folder.path() + "/no"),
+            folder.path() + "/no: the plan cannot be read: No such file or directory\n  fix: another");
   EXPECT_EQ(message(folder.path()), folder.path() + ": the plan cannot be read: it is no file\n  fix: another");
   const std::string large = folder.write("f", "12345");
   EXPECT_EQ(message(large), large + ": the plan has 5 bytes, at most 4 are read\n  fix: another");

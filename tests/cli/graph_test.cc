@@ -13,10 +13,10 @@
 namespace moesh::cli {
 namespace {
 
+using test::kOnTwo;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-using test::kOnTwo;
 
 std::string printed(const std::string& options) {
   const Outcome made = outcome("graph " + kOnTwo + options);
@@ -29,7 +29,8 @@ TEST(GraphCommand, PrintsGraphsThatAreReadBack) {
   EXPECT_EQ(test::difference_of(graph::parse_graph(printed("")).graph, test::session(kOnTwo).graph), "");
   for (const train::GraphPass& pass : train::graph_passes()) {
     const std::string text = printed("--after " + std::string(pass.name));
-    EXPECT_THAT(text, StartsWith(fmt::format("# before {}: {}\n# after {}: {}\n# default on cpu-2", pass.name, pass.before, pass.name, pass.after)));
+    EXPECT_THAT(text, StartsWith(fmt::format("# before {}: {}\n# after {}: {}\n# default on cpu-2", pass.name, pass.before,
+                                             pass.name, pass.after)));
     EXPECT_EQ(graph::parse_graph(text).mesh.has_value(), pass.name == "partition");
   }
 }
@@ -63,7 +64,8 @@ TEST(GraphCommand, PrintsThePartitionedGraphWithItsChoices) {
   EXPECT_THAT(text, HasSubstr(" as [(fsdp), -"));
   const std::string choices = text.substr(text.find("#\n# What the partitioner chose, and the next best:\n"));
   EXPECT_THAT(choices, HasSubstr("\n# einsum "));
-  EXPECT_THAT(choices, ::testing::ContainsRegex("\n#   [0-9.]+ ms for \\[[^\n]* -> \\[[^\n]*\n#   [0-9.]+ ms for \\[[^\n]* -> \\["));
+  EXPECT_THAT(choices,
+              ::testing::ContainsRegex("\n#   [0-9.]+ ms for \\[[^\n]* -> \\[[^\n]*\n#   [0-9.]+ ms for \\[[^\n]* -> \\["));
   EXPECT_THAT(printed("compile_topology=cpu-1 --partitioned"), ::testing::EndsWith("#\n# The partitioner had no choices.\n"));
 }
 
@@ -116,8 +118,10 @@ TEST(GraphCommand, RefusesQuestionsThatDoNotGoTogether) {
     EXPECT_EQ(made.code, 2);
     return made.err;
   };
-  EXPECT_THAT(refused("--after slotz"), HasSubstr("--after: unknown pass 'slotz', one of model, slots, remat, autodiff, step, expand, partition was expected\n"
-                                                  "  fix: --after slots"));
+  EXPECT_THAT(
+      refused("--after slotz"),
+      HasSubstr("--after: unknown pass 'slotz', one of model, slots, remat, autodiff, step, expand, partition was expected\n"
+                "  fix: --after slots"));
   EXPECT_THAT(refused("--after zzzzzzzz"), HasSubstr("`moesh graph --help` tells what each of them does"));
   EXPECT_THAT(refused("--plan --partitioned"), HasSubstr("--partitioned and --plan are different questions"));
   EXPECT_THAT(refused("--json"), HasSubstr("--json is for --partitioned and --plan: a graph's text is read back as it is"));

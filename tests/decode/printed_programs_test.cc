@@ -1,4 +1,5 @@
-// Programs that decode: their graphs are read back as they were, and their plans keep the rules and are loaded as they were saved.
+// Programs that decode: their graphs are read back as they were, and their plans keep the rules and are loaded as they were
+// saved.
 #include <gtest/gtest.h>
 
 #include "graph/parse.h"
@@ -15,7 +16,8 @@ namespace {
 
 void expect_sound(const std::string& request, std::int64_t new_tokens) {
   const session::Session session = test::session(request);
-  const Program program = make_program({session.loaded.settings, session.shape, 4, 1, &session.mesh}, {new_tokens, 24}, session.target);
+  const Program program =
+      make_program({session.loaded.settings, session.shape, 4, 1, &session.mesh}, {new_tokens, 24}, session.target);
   EXPECT_EQ(test::difference_of(program.graph, graph::parse_graph(graph::to_text(program.graph, &program.mesh)).graph), "");
   const plan::Plan plan = plan::lower(program.graph, program.mesh);
   EXPECT_EQ(plan::broken_rule(plan), "");
@@ -24,9 +26,10 @@ void expect_sound(const std::string& request, std::int64_t new_tokens) {
 
 TEST(PrintedPrograms, AreReadBackOnAnyMesh) {
   for (const test::SmallModel& model : test::small_models()) {
-    for (const std::string mesh : {"compile_topology=cpu-1", "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_tensor_parallelism=2",
-                                   "compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_expert_parallelism=4",
-                                   "compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_expert_parallelism=4 custom_mesh_and_rule=ep-tp"}) {
+    for (const std::string mesh :
+         {"compile_topology=cpu-1", "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_tensor_parallelism=2",
+          "compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_expert_parallelism=4",
+          "compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_expert_parallelism=4 custom_mesh_and_rule=ep-tp"}) {
       SCOPED_TRACE(model.family + " on " + mesh);
       expect_sound(test::kSmallWidths + model.request + mesh, 1);
       expect_sound(test::kSmallWidths + model.request + mesh, 8);

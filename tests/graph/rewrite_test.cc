@@ -75,21 +75,23 @@ TEST(SlotMasks, BecomeCopiesOfRows) {
 // What comes into a layer is saved always, and what bears a tag that is asked for.
 TEST(SavedValues, AreStackedBehindTheResults) {
   const auto saved = [](const Remat& remat) {
-    return after("%0: float32[4] = input labels=(-)  # x\n"
-                 "%1: float32[3, 4] = parameter labels=(layers, -)  # w\n"
-                 "%2: float32[4] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 slices=[0]  # layers\n"
-                 "  %0: float32[4] = input labels=(-)  # x\n"
-                 "  %1: float32[4] = input labels=(-)  # w\n"
-                 "  %2: float32[4] = binary %0, %1 function=multiply tag mlpwi  # y\n"
-                 "  %3: float32[4] = unary %2 function=silu  # z\n"
-                 "  return %3\n"
-                 "return %2 as y\n",
-                 [&](const Graph& graph) { return with_saved_values(graph, remat); });
+    return after(
+        "%0: float32[4] = input labels=(-)  # x\n"
+        "%1: float32[3, 4] = parameter labels=(layers, -)  # w\n"
+        "%2: float32[4] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 slices=[0]  # layers\n"
+        "  %0: float32[4] = input labels=(-)  # x\n"
+        "  %1: float32[4] = input labels=(-)  # w\n"
+        "  %2: float32[4] = binary %0, %1 function=multiply tag mlpwi  # y\n"
+        "  %3: float32[4] = unary %2 function=silu  # z\n"
+        "  return %3\n"
+        "return %2 as y\n",
+        [&](const Graph& graph) { return with_saved_values(graph, remat); });
   };
   EXPECT_EQ(saved({false, {}}),
             "%0: float32[4] = input labels=(-)  # x\n"
             "%1: float32[3, 4] = parameter labels=(layers, -)  # w\n"
-            "%2: float32[4], %3: float32[3, 4] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 slices=[0] stacks=[0] saved=[0]  # layers\n"
+            "%2: float32[4], %3: float32[3, 4] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 slices=[0] stacks=[0] "
+            "saved=[0]  # layers\n"
             "  %0: float32[4] = input labels=(-)  # x\n"
             "  %1: float32[4] = input labels=(-)  # w\n"
             "  %2: float32[4] = binary %0, %1 function=multiply tag mlpwi  # y\n"

@@ -26,7 +26,8 @@ class GraphDifference {
 
  private:
   bool are_same(const std::vector<graph::ValueId>& a, const std::vector<graph::ValueId>& b) const {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](graph::ValueId x, graph::ValueId y) { return numbers_.at(x) == y; });
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [&](graph::ValueId x, graph::ValueId y) { return numbers_.at(x) == y; });
   }
 
   std::string of_nodes(const graph::Graph& in_a, const graph::Graph& in_b, const graph::Node& a, const graph::Node& b) {
@@ -41,8 +42,10 @@ class GraphDifference {
     if (a.attributes.index() != b.attributes.index()) return "kind of attributes";
     return std::visit(
         [&]<typename Of>(const Of& of_a) -> std::string {
-          if constexpr (std::is_same_v<Of, std::monostate>) return "";
-          else return of_fields(of_a, std::get<Of>(b.attributes));
+          if constexpr (std::is_same_v<Of, std::monostate>)
+            return "";
+          else
+            return of_fields(of_a, std::get<Of>(b.attributes));
         },
         a.attributes);
   }
@@ -69,7 +72,9 @@ class GraphDifference {
     if constexpr (std::is_same_v<T, double>) {
       return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
     } else if constexpr (std::is_same_v<T, std::shared_ptr<const mesh::Mesh>>) {
-      const auto same = [](const mesh::Axis& x, const mesh::Axis& y) { return x.name == y.name && x.ici == y.ici && x.dcn == y.dcn; };
+      const auto same = [](const mesh::Axis& x, const mesh::Axis& y) {
+        return x.name == y.name && x.ici == y.ici && x.dcn == y.dcn;
+      };
       return std::equal(a->axes().begin(), a->axes().end(), b->axes().begin(), b->axes().end(), same);
     } else {
       return a == b;

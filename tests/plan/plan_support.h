@@ -11,7 +11,8 @@
 namespace moesh::test {
 
 // Two devices by default; keys that follow win.
-inline const std::string kOnTwo = kSparse + "compile_topology=cpu-2 per_device_batch_size=1 base_emb_dim=16 vocab_size=32 max_target_length=16 ";
+inline const std::string kOnTwo =
+    kSparse + "compile_topology=cpu-2 per_device_batch_size=1 base_emb_dim=16 vocab_size=32 max_target_length=16 ";
 
 inline plan::SavedPlan planned(const std::string& request) {
   const session::Session opened = session(request);

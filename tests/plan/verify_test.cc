@@ -22,7 +22,8 @@ const Plan& sound() {
         "mesh {data=2 fsdp=2}\n"
         "%0: float32[4] as [(fsdp)] = input labels=(-)  # x\n"
         "%1: float32[3, 4] as [-, (fsdp)] = parameter labels=(layers, -)  # w\n"
-        "%2: float32[4] as [(fsdp)], %3: float32[3, 4] as [-, (fsdp)] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 slices=[0] stacks=[0]  # layers\n"
+        "%2: float32[4] as [(fsdp)], %3: float32[3, 4] as [-, (fsdp)] = repeat %0, %1 sizes=[3] labels=(layers) carried=1 "
+        "slices=[0] stacks=[0]  # layers\n"
         "  %0: float32[4] as [(fsdp)] = input labels=(-)  # x\n"
         "  %1: float32[4] as [(fsdp)] = input labels=(-)  # w\n"
         "  %2: float32[4] as [(fsdp)] = binary %0, %1 function=multiply  # y\n"
@@ -73,7 +74,10 @@ TEST(Verify, HoldsBuffersToSizesAndAxes) {
   EXPECT_EQ(broken([](Plan& p) { p.buffers[0].bytes = std::int64_t{1} << 62; }), "the buffers: more than 1e18 bytes");
   EXPECT_EQ(broken([](Plan& p) { p.buffers[0].distinct = {2}; }), "buffer 0 (x): axis 2 of a mesh that has 2");
   EXPECT_EQ(broken([](Plan& p) { p.buffers[0].distinct = {1, 1}; }), "buffer 0 (x): an axis stands there twice");
-  EXPECT_EQ(broken([](Plan& p) { p.buffers[0].distinct = {1, 0}; }), "buffer 0 (x): its distinct axes are not in the mesh's order");
+  EXPECT_EQ(broken([](Plan& p) {
+              p.buffers[0].distinct = {1, 0};
+            }),
+            "buffer 0 (x): its distinct axes are not in the mesh's order");
 }
 
 TEST(Verify, HoldsViewsToTheirBuffersShapesAndSpecs) {
@@ -83,7 +87,8 @@ TEST(Verify, HoldsViewsToTheirBuffersShapesAndSpecs) {
   EXPECT_EQ(broken([](Plan& p) { p.views[0].spec.dims.emplace_back(); }), "view 0: its spec has 2 dims, its shape [4] has 1");
   EXPECT_EQ(broken([](Plan& p) { p.views[0].spec.dims[0] = {7}; }), "view 0: axis 7 of a mesh that has 2");
   EXPECT_EQ(broken([](Plan& p) { p.views[0].spec.partial = {1}; }), "view 0: an axis stands there twice");
-  EXPECT_EQ(broken([](Plan& p) { p.views[0].spec.dims[0] = {0}; }), "view 0: its shards differ along (data), those of buffer 0 (x) along (fsdp)");
+  EXPECT_EQ(broken([](Plan& p) { p.views[0].spec.dims[0] = {0}; }),
+            "view 0: its shards differ along (data), those of buffer 0 (x) along (fsdp)");
   EXPECT_EQ(broken([](Plan& p) { p.views[0].split = 2; }), "view 0: split behind dim 2 of 1");
   EXPECT_EQ(broken([](Plan& p) { p.views[0].stacked = 0; }), "view 0: one of 0 slices");
 }
@@ -105,17 +110,21 @@ TEST(Verify, HoldsRowsToTheirCounts) {
 TEST(Verify, HoldsLoopsToTheirEnds) {
   const std::string loop = "instruction 1 (loop of layers): ", end = "instruction 5 (end of layers): ";
   EXPECT_EQ(broken([](Plan& p) { at(p, kLoop).count = 0; }), loop + "it runs 0 times");
-  EXPECT_EQ(broken([](Plan& p) { at(p, kLoop).other = kMultiply; }), loop + "its end is to be instruction 2, which is no end of it");
+  EXPECT_EQ(broken([](Plan& p) { at(p, kLoop).other = kMultiply; }),
+            loop + "its end is to be instruction 2, which is no end of it");
   EXPECT_EQ(broken([](Plan& p) { at(p, kLoop).other = 99; }), loop + "its end is to be instruction 99, which is no end of it");
-  EXPECT_EQ(broken([](Plan& p) { at(p, kLast).kind = Kind::end; }), "instruction 7 (end of y): it does not end the loop that it stands in");
-  EXPECT_EQ(broken([](Plan& p) { std::swap(at(p, kLoop), at(p, kEnd)); }), "instruction 1 (end of layers): it does not end the loop that it stands in");
+  EXPECT_EQ(broken([](Plan& p) { at(p, kLast).kind = Kind::end; }),
+            "instruction 7 (end of y): it does not end the loop that it stands in");
+  EXPECT_EQ(broken([](Plan& p) { std::swap(at(p, kLoop), at(p, kEnd)); }),
+            "instruction 1 (end of layers): it does not end the loop that it stands in");
   EXPECT_EQ(broken([](Plan& p) {
               at(p, kLast) = {Kind::loop, graph::Op::repeat, "more", {}, {}, {}, 2, false, kEnd};
               at(p, kEnd).other = kLast;
               at(p, kLoop) = {};
             }),
             "instruction 5 (end of layers): it does not end the loop that it stands in");
-  EXPECT_EQ(broken([](Plan& p) { at(p, kLast).count = 2; }), "instruction 7 (unary of y): only a loop has a count, a direction and an end");
+  EXPECT_EQ(broken([](Plan& p) { at(p, kLast).count = 2; }),
+            "instruction 7 (unary of y): only a loop has a count, a direction and an end");
   EXPECT_EQ(broken([](Plan& p) { at(p, kLoop).operands = {0}; }), loop + "it has operands or results");
   EXPECT_EQ(broken([](Plan& p) { at(p, kEnd).results = {0}; }), end + "it has operands or results");
   // Two loops, of which the outer one ends first.
@@ -135,9 +144,15 @@ TEST(Verify, HoldsViewsToTheirBuffersInEveryIteration) {
     const Plan& p = sound();
     return std::to_string(p.instructions[kMultiply].operands[1]) + ": it reaches to byte 32 of buffer 1 (w), which has 24";
   }());
-  EXPECT_NE(broken([](Plan& p) { operand(p, kMultiply, 1).advances[0].by = 2; }).find(": it reaches to byte 40 of buffer 1 (w), which has 24"), std::string::npos);
+  EXPECT_NE(broken([](Plan& p) {
+              operand(p, kMultiply, 1).advances[0].by = 2;
+            }).find(": it reaches to byte 40 of buffer 1 (w), which has 24"),
+            std::string::npos);
   EXPECT_NE(broken([](Plan& p) { operand(p, kMultiply, 1).advances[0].by = 0; }).find(": it moves on by 0"), std::string::npos);
-  EXPECT_NE(broken([](Plan& p) { operand(p, kMultiply, 1).advances[0].loop = kMultiply; }).find(": it moves on with instruction 2, which is no loop"), std::string::npos);
+  EXPECT_NE(broken([](Plan& p) {
+              operand(p, kMultiply, 1).advances[0].loop = kMultiply;
+            }).find(": it moves on with instruction 2, which is no loop"),
+            std::string::npos);
   // A slice of three behind the first dim: [2, 3, 2] floats of which the second dim is stepped over.
   Plan plan;
   plan.buffers.push_back({"w", Lasts::from_run_to_run, 48, {}});
@@ -174,17 +189,23 @@ TEST(Verify, HoldsKernelsToWhatTheirOpsTakeAndGive) {
   EXPECT_EQ(broken([](Plan& p) { at(p, kLast).op = graph::Op::input; }), "instruction 7 (input of y): input is no kernel");
   EXPECT_EQ(broken([](Plan& p) { at(p, kLast).results.clear(); }), last + "it makes nothing");
   EXPECT_EQ(broken([](Plan& p) { at(p, kLast).operands.push_back(0); }), last + "unary does not fit its operands and results");
-  EXPECT_EQ(broken([](Plan& p) { at(p, kLast).attributes = graph::BinaryOf{graph::Binary::add}; }), last + "unary does not fit its operands and results");
+  EXPECT_EQ(broken([](Plan& p) { at(p, kLast).attributes = graph::BinaryOf{graph::Binary::add}; }),
+            last + "unary does not fit its operands and results");
   EXPECT_EQ(broken([](Plan& p) { result(p, kLast).shape = {3}; }), last + "silu does not fit its operands and results");
   EXPECT_EQ(broken([](Plan& p) { at(p, kLast).kind = Kind::collective; }), last + "it is no collective");
-  EXPECT_EQ(broken([](Plan& p) { at(p, kGather).kind = Kind::kernel; }), "instruction 6 (reshard of gathered): it is a collective");
+  EXPECT_EQ(broken([](Plan& p) { at(p, kGather).kind = Kind::kernel; }),
+            "instruction 6 (reshard of gathered): it is a collective");
   EXPECT_EQ(broken([](Plan& p) { std::get<graph::ReshardOf>(at(p, kGather).attributes).axes = {5}; }),
             "instruction 6 (reshard of gathered): axis 5 of a mesh that has 2");
   EXPECT_EQ(broken([](Plan& p) { at(p, kLoop).attributes = graph::UnaryOf{graph::Unary::silu}; }),
             "instruction 1 (loop of layers): only a kernel or a collective has attributes");
-  EXPECT_EQ(broken([](Plan& p) { at(p, kMultiply).kind = Kind::copy; at(p, kMultiply).attributes = {}; }),
+  EXPECT_EQ(broken([](Plan& p) {
+              at(p, kMultiply).kind = Kind::copy;
+              at(p, kMultiply).attributes = {};
+            }),
             "instruction 2 (copy of y): a copy has one operand and one result");
-  EXPECT_EQ(broken([](Plan& p) { at(p, kFirstCopy).operands[0] = 1; }), "instruction 0 (copy of layers): a copy is of another shape, type or layout");
+  EXPECT_EQ(broken([](Plan& p) { at(p, kFirstCopy).operands[0] = 1; }),
+            "instruction 0 (copy of layers): a copy is of another shape, type or layout");
 }
 
 TEST(Verify, HoldsKernelsToDenseViews) {
@@ -194,23 +215,30 @@ TEST(Verify, HoldsKernelsToDenseViews) {
     slice.shape = {1, 4};
     slice.spec.dims.insert(slice.spec.dims.begin(), sharding::AxisList{});
   });
-  EXPECT_EQ(words, "instruction 2 (binary of y): view " + std::to_string(sound().instructions[kMultiply].operands[1]) + " is not dense");
+  EXPECT_EQ(words,
+            "instruction 2 (binary of y): view " + std::to_string(sound().instructions[kMultiply].operands[1]) + " is not dense");
 }
 
 TEST(Verify, HoldsKernelsToTheShardsOfTheirResults) {
-  EXPECT_EQ(broken([](Plan& p) {
-              at(p, kLast).operands[0] = 0;
-            }),
+  EXPECT_EQ(broken([](Plan& p) { at(p, kLast).operands[0] = 0; }),
             "instruction 7 (unary of y): shards of view 0 differ along (fsdp), those of its first result only along ()");
   // Two results, of which one is a partial sum.
   Plan plan;
   plan.mesh = mesh::Mesh({{"fsdp", 2, 1}});
   for (const char* name : {"x", "scale", "dy", "dx", "dscale"}) {
     const bool is_scale = std::string(name).ends_with("scale");
-    plan.buffers.push_back({name, plan.buffers.size() < 3 ? Lasts::as_input : Lasts::as_output, 16, is_scale ? sharding::AxisList{} : sharding::AxisList{0}});
-    plan.views.push_back({static_cast<BufferId>(plan.buffers.size() - 1), is_scale ? Shape{4} : Shape{2, 4}, DType::float32,
-                          {is_scale ? std::vector<sharding::AxisList>{{}} : std::vector<sharding::AxisList>{{0}, {}}, {}, {}}, {}, 0, 1, -1});
-    plan.ports.push_back({plan.ports.size() < 3 ? Port::Kind::input : Port::Kind::output, name, static_cast<ViewId>(plan.views.size() - 1)});
+    plan.buffers.push_back({name, plan.buffers.size() < 3 ? Lasts::as_input : Lasts::as_output, 16,
+                            is_scale ? sharding::AxisList{} : sharding::AxisList{0}});
+    plan.views.push_back({static_cast<BufferId>(plan.buffers.size() - 1),
+                          is_scale ? Shape{4} : Shape{2, 4},
+                          DType::float32,
+                          {is_scale ? std::vector<sharding::AxisList>{{}} : std::vector<sharding::AxisList>{{0}, {}}, {}, {}},
+                          {},
+                          0,
+                          1,
+                          -1});
+    plan.ports.push_back(
+        {plan.ports.size() < 3 ? Port::Kind::input : Port::Kind::output, name, static_cast<ViewId>(plan.views.size() - 1)});
   }
   plan.instructions.push_back({Kind::kernel, graph::Op::rms_norm_grad, "n", graph::RmsNormOf{}, {0, 1, 2}, {3, 4}, 1, false, -1});
   EXPECT_EQ(broken_rule(plan), "instruction 0 (rms_norm_grad of n): shards of its results differ along different axes");
@@ -242,7 +270,8 @@ TEST(Verify, HoldsResultsToPlacesOfTheirOwn) {
   plan.views.push_back({0, {4}, DType::float32, {}, {}, 0, 1, -1});
   plan.views.push_back({1, {4}, DType::float32, {}, {}, 0, 1, -1});
   plan.ports = {{Port::Kind::input, "x", 0}, {Port::Kind::output, "y", 1}};
-  plan.instructions.push_back({Kind::kernel, graph::Op::momentum_update, "m", graph::MomentumOf{}, {0, 0, 0}, {1, 1}, 1, false, -1});
+  plan.instructions.push_back(
+      {Kind::kernel, graph::Op::momentum_update, "m", graph::MomentumOf{}, {0, 0, 0}, {1, 1}, 1, false, -1});
   EXPECT_EQ(broken_rule(plan), "instruction 0 (momentum_update of m): two results lie in buffer 1 (y)");
 }
 
@@ -251,7 +280,8 @@ TEST(Verify, HoldsReadsToWhatIsWritten) {
             "instruction 6 (unary of y): buffer 5 (gathered) is read, and nothing was written to it");
   EXPECT_EQ(broken([](Plan& p) { at(p, kFirstCopy) = at(p, kGather); }).substr(0, 37), "instruction 0 (reshard of gathered): ");
   EXPECT_EQ(broken([](Plan& p) { p.instructions.pop_back(); }), "the output 'y': nothing is written to it");
-  EXPECT_EQ(broken([](Plan& p) { at(p, kMultiply).results[0] = 0; }), "instruction 2 (binary of y): it writes to buffer 0 (x), which is an input");
+  EXPECT_EQ(broken([](Plan& p) { at(p, kMultiply).results[0] = 0; }),
+            "instruction 2 (binary of y): it writes to buffer 0 (x), which is an input");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Training steps of all families on drawn layouts: the graph after each pass is read back as it was, and the plan keeps the rules of
-// plans and is loaded as it was saved.
+// Training steps of all families on drawn layouts: the graph after each pass is read back as it was, and the plan keeps the rules
+// of plans and is loaded as it was saved.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -69,8 +69,9 @@ TEST(PrintedStepsSlow, AreReadBackOnDrawnLayouts) {
   int sound = 0, refused = 0;
   for (std::uint64_t i = 0; i < draws; ++i) {
     test::LayoutDraw draw(seed, i);
-    std::vector<std::string> request = test::words_of(
-        draw.one_of(families()) + " base_emb_dim=16 base_num_query_heads=8 base_num_kv_heads=4 vocab_size=32 max_target_length=16");
+    std::vector<std::string> request =
+        test::words_of(draw.one_of(families()) +
+                       " base_emb_dim=16 base_num_query_heads=8 base_num_kv_heads=4 vocab_size=32 max_target_length=16");
     for (std::string& word : draw.changes(test::traits_of(session::open(request)))) request.push_back(std::move(word));
     SCOPED_TRACE(fmt::format("draw {}: {}", i, join(request, " ")));
     try {
@@ -86,7 +87,8 @@ TEST(PrintedStepsSlow, AreReadBackOnDrawnLayouts) {
 
 // The passes are run in the order in which they are listed, and each has a sentence on what holds before and after it.
 TEST(GraphPasses, AreRunAsTheyAreListed) {
-  for (const std::string devices : {"compile_topology=cpu-1", "compile_topology=cpu-4 per_device_batch_size=1 max_target_length=16"}) {
+  for (const std::string devices :
+       {"compile_topology=cpu-1", "compile_topology=cpu-4 per_device_batch_size=1 max_target_length=16"}) {
     const session::Session session = test::session(test::kSparse + "base_emb_dim=16 vocab_size=32 " + devices);
     std::vector<std::string_view> seen, listed;
     step_program(session.graph, session.loaded.settings, {session.layout, session.target}, {},

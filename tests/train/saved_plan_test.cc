@@ -11,9 +11,9 @@
 namespace moesh::train {
 namespace {
 
+using test::kOnTwo;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using test::kOnTwo;
 
 class SavedPlans : public ::testing::Test {
  protected:
@@ -23,8 +23,8 @@ class SavedPlans : public ::testing::Test {
   }
 
   test::Outcome train(const std::string& more) const {
-    return test::train_with(kOnTwo + "steps=1 dataset_type=synthetic log_config=false enable_checkpointing=false metrics_file=" + folder_.path() +
-                            "/m.jsonl plan=" + path_ + " " + more);
+    return test::train_with(kOnTwo + "steps=1 dataset_type=synthetic log_config=false enable_checkpointing=false metrics_file=" +
+                            folder_.path() + "/m.jsonl plan=" + path_ + " " + more);
   }
   bool has_begun() const { return std::filesystem::exists(folder_.path() + "/m.jsonl"); }
 

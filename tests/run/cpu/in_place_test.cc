@@ -35,13 +35,19 @@ std::vector<Call> calls() {
           of.nesterov = nesterov;
           all.push_back({Op::adam_update, of, {x, g, mu, nu, numbers_of_step}, {x, mu, nu}});
         }
-        if (moment != DType::float64) all.push_back({Op::momentum_update, graph::MomentumOf{}, {g, mu, numbers_of_step}, {mu, g}});
+        if (moment != DType::float64)
+          all.push_back({Op::momentum_update, graph::MomentumOf{}, {g, mu, numbers_of_step}, {mu, g}});
       }
       all.push_back({Op::sgd_update, graph::SgdOf{0.1}, {x, g, numbers_of_step}, {x}});
       const Tensor bias = noise(dtype, {3, 8}, 6), load = draws({2, 3, 9}, 7, 40);
-      all.push_back({Op::balance_update, graph::BalanceOf{0.25, 1}, {bias, converted(load, DType::float32), numbers_of_step}, {bias}});
+      all.push_back(
+          {Op::balance_update, graph::BalanceOf{0.25, 1}, {bias, converted(load, DType::float32), numbers_of_step}, {bias}});
       // So small that the numbers of the step could give way to the result.
-      if (dtype == DType::float32) all.push_back({Op::sgd_update, graph::SgdOf{0.1}, {noise(dtype, {4}, 8), noise(dtype, {4}, 9), numbers_of_step}, {Tensor(dtype, {4})}});
+      if (dtype == DType::float32)
+        all.push_back({Op::sgd_update,
+                       graph::SgdOf{0.1},
+                       {noise(dtype, {4}, 8), noise(dtype, {4}, 9), numbers_of_step},
+                       {Tensor(dtype, {4})}});
     }
   }
   for (const DType dtype : {DType::float32, DType::bfloat16, DType::float64, DType::int32, DType::boolean}) {
@@ -77,7 +83,8 @@ Tensors run_in_place(Kernel kernel, const Call& call, const Places& places, int 
   Tensors operands = call.operands, own = call.results;
   std::vector<View> given, made;
   for (const Tensor& operand : operands) given.push_back(operand.view());
-  for (std::size_t i = 0; i < places.size(); ++i) made.push_back(places[i] < 0 ? own[i].view() : given[static_cast<std::size_t>(places[i])]);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    made.push_back(places[i] < 0 ? own[i].view() : given[static_cast<std::size_t>(places[i])]);
   Workers workers(threads);
   kernel({call.attributes, given, made, workers});
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -93,8 +100,8 @@ std::int64_t hold_in_place(const Call& call, Kernel kernel, const std::string& w
   for_each_placement(call, places, [&](const Places& at) {
     const Tensors made = run_in_place(kernel, call, at, threads);
     for (std::size_t i = 0; i < made.size(); ++i) {
-      EXPECT_EQ(made[i].bytes, elsewhere[i].bytes)
-          << name_of(call.op) << " " << name_of(call.results[0].dtype) << " " << which << ": result " << i << ", the first at operand " << at[0];
+      EXPECT_EQ(made[i].bytes, elsewhere[i].bytes) << name_of(call.op) << " " << name_of(call.results[0].dtype) << " " << which
+                                                   << ": result " << i << ", the first at operand " << at[0];
     }
     placements += std::any_of(at.begin(), at.end(), [](int place) { return place >= 0; });
   });
@@ -107,7 +114,8 @@ TEST(InPlace, KernelsGiveTheirBitsWhereverAResultLies) {
     if (find_cpu_kernel(call.op) == nullptr) continue;
     for (const cpu::Isa isa : isas_here()) {
       const With with(isa);
-      for (const int threads : {1, 3}) EXPECT_GE(hold_in_place(call, find_cpu_kernel(call.op), std::string(cpu::name_of(isa)), threads), 1);
+      for (const int threads : {1, 3})
+        EXPECT_GE(hold_in_place(call, find_cpu_kernel(call.op), std::string(cpu::name_of(isa)), threads), 1);
     }
   }
 }
