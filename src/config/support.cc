@@ -20,6 +20,8 @@ void check_choice(const Key& key, const Value& value, const std::string& where) 
          fmt::format("`moesh help {}` lists what is", key.name));
 }
 
+}  // namespace
+
 void check_stages(const Settings& settings) {
   if (!has_pipeline(settings)) return;
   const bool within = settings.integer("ici_pipeline_parallelism") > 1;
@@ -27,8 +29,6 @@ void check_stages(const Settings& settings) {
          settings.origin(within ? "ici_pipeline_parallelism" : "dcn_pipeline_parallelism").where,
          "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, and another axis for these devices");
 }
-
-}  // namespace
 
 void check_supported(const Key& key, const Value& value, const std::string& where) {
   check_choice(key, value, where);

@@ -15,6 +15,9 @@ enum class Run {
   training,  // on data, with all that goes with it
 };
 
+// Refuses pipeline stages: no training step is made of them yet.
+void check_stages(const Settings& settings);
+
 // What commands that plan take as it is, and such a run cannot do: pipeline stages, and for training the keys of
 // Scope::runs.
 void check_run(const Settings& settings, Run run);

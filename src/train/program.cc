@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "config/support.h"
 #include "models/model.h"
 #include "plan/arena.h"
 #include "plan/lower.h"
@@ -55,6 +56,7 @@ std::vector<std::optional<Spec>> results_of(const Graph& graph, const std::map<s
 
 StepProgram step_program(const Graph& model, const config::Settings& settings, const Where& where, const Keep& keep,
                          const SeeGraph& see) {
+  config::check_stages(settings);
   const sharding::Layout& layout = where.layout;
   StepProgram program{layout.mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
                       step_graph(model, settings, keep, layout.mesh.devices(), see), {}, {}};

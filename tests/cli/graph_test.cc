@@ -128,6 +128,15 @@ TEST(GraphCommand, RefusesQuestionsThatDoNotGoTogether) {
   EXPECT_THAT(refused("--after step --json"), HasSubstr("--json is for --partitioned and --plan"));
 }
 
+TEST(GraphCommand, MakesNoStepOverPipelineStages) {
+  for (const std::string question : {"--after autodiff", "--partitioned", "--plan"}) {
+    const Outcome made =
+        outcome("graph " + kOnTwo + "ici_fsdp_parallelism=1 ici_pipeline_parallelism=2 base_num_decoder_layers=2 " + question);
+    EXPECT_EQ(made.code, 2) << question;
+    EXPECT_THAT(made.err, HasSubstr("pipeline stages are laid out, but not run yet")) << question;
+  }
+}
+
 TEST(GraphCommand, HelpTellsWhatHoldsBeforeAndAfterEachPass) {
   const Outcome help = outcome("graph --help");
   for (const train::GraphPass& pass : train::graph_passes()) {
