@@ -123,7 +123,7 @@ double median(std::vector<double> values) {
 
 using Parameters = std::vector<std::pair<std::string, run::Array>>;
 
-Parameters make_parameters(const graph::Graph& graph, run::Pool& pool, run::Workers& workers) {
+Parameters make_parameters(const graph::Graph& graph, run::Pool& pool, backend::Workers& workers) {
   Parameters made;
   for (const graph::Node& node : graph.nodes) {
     if (node.op != graph::Op::parameter) continue;
@@ -234,7 +234,7 @@ class Bench {
   }
 
   const Options& options_;
-  run::Workers workers_;
+  backend::Workers workers_;
   std::shared_ptr<run::Pool> pool_;
   std::vector<session::Session> sessions_;
   Parameters parameters_;

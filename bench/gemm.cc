@@ -14,8 +14,8 @@
 #include <fmt/core.h>
 #include <time.h>
 
+#include "backend/cpu/isa.h"
 #include "gemm_cases.h"
-#include "run/cpu/isa.h"
 
 namespace moesh::bench {
 namespace {
@@ -200,7 +200,7 @@ int run(int argc, char** argv) {
     else
       fmt::print(stderr, "bench_gemm: built without {}: nothing is held to it\n", package);
   }
-  const std::string ours(run::cpu::name_of(run::cpu::chosen_isa()));
+  const std::string ours(backend::cpu::name_of(backend::cpu::chosen_isa()));
   if (!options.json) fmt::print("ours on {}", ours);
   for (const Library& library : libraries) {
     if (!options.json) fmt::print(", {} {}", library.name, library.version);

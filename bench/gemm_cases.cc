@@ -88,7 +88,7 @@ Trial::Trial(const Case& of, bool bfloat16) : of_(of), problem_{bfloat16, {}} {
     b_.shape = of.layout == Layout::b_turned ? Shape{experts, n, k} : Shape{experts, k, n};
     c_.shape = {total(of), n};
   }
-  run::View* views[] = {&a_, &b_, &c_};
+  backend::View* views[] = {&a_, &b_, &c_};
   for (std::size_t i = 0; i < 3; ++i) {
     views[i]->dtype = dtype;
     views[i]->data = memory_[i].of<std::byte>(views[i]->count() * size_of(dtype));
@@ -112,7 +112,7 @@ void Trial::fill(void* data, std::int64_t count, unsigned seed) const {
 
 void Trial::lay_batch() {
   const std::int64_t bytes = size_of(a_.dtype), m = of_.rows, n = of_.columns, k = of_.depth;
-  const auto at = [&](const run::View& view, std::int64_t element) { return view.raw() + element * bytes; };
+  const auto at = [&](const backend::View& view, std::int64_t element) { return view.raw() + element * bytes; };
   for (std::int64_t i = 0; i < of_.batch; ++i) {
     const bool a_turned = of_.layout == Layout::a_turned, b_turned = of_.layout == Layout::b_turned;
     problem_.products.push_back({m,
@@ -126,7 +126,7 @@ void Trial::lay_batch() {
 
 void Trial::lay_groups() {
   const std::int64_t bytes = size_of(a_.dtype), m = of_.rows, n = of_.columns, k = of_.depth;
-  const auto at = [&](const run::View& view, std::int64_t element) { return view.raw() + element * bytes; };
+  const auto at = [&](const backend::View& view, std::int64_t element) { return view.raw() + element * bytes; };
   std::int64_t begin = 0;
   for (std::size_t e = 0; e < of_.groups.size(); ++e) {
     const std::int64_t size = of_.groups[e], expert = static_cast<std::int64_t>(e);
@@ -149,18 +149,18 @@ void Trial::lay_groups() {
 Job Trial::ours(int threads) const {
   struct Call {
     graph::Attributes attributes;
-    std::vector<run::View> operands;
-    run::View result;
+    std::vector<backend::View> operands;
+    backend::View result;
     std::vector<std::int32_t> sizes;
-    run::Workers workers;
-    run::Kernel kernel;
+    backend::Workers workers;
+    backend::Kernel kernel;
   };
   const bool outer = of_.layout == Layout::a_turned;
   const graph::Op op = of_.groups.empty() ? graph::Op::einsum
                        : outer            ? graph::Op::grouped_outer
                                           : graph::Op::grouped_matmul;
   auto call =
-      std::shared_ptr<Call>(new Call{{}, {a_, b_}, c_, of_.groups, run::Workers(threads), run::find_cpu_kernel(op)});
+      std::shared_ptr<Call>(new Call{{}, {a_, b_}, c_, of_.groups, backend::Workers(threads), backend::cpu_backend().find_kernel(op)});
   if (of_.groups.empty()) {
     call->attributes = graph::EinsumOf{equation_of(of_)};
   } else {
@@ -168,7 +168,7 @@ Job Trial::ours(int threads) const {
     call->operands.push_back({call->sizes.data(), DType::int32, {static_cast<std::int64_t>(call->sizes.size())}});
   }
   return [call] {
-    const std::span<const run::View> results(&call->result, 1);
+    const std::span<const backend::View> results(&call->result, 1);
     call->kernel({call->attributes, call->operands, results, call->workers});
   };
 }

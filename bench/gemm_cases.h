@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
+#include "backend/cpu/scratch.h"
 #include "gemm_contestants.h"
-#include "run/cpu/scratch.h"
-#include "run/kernel.h"
 
 namespace moesh::bench {
 
@@ -46,8 +46,8 @@ class Trial {
 
   Case of_;
   Problem problem_;
-  run::cpu::Scratch memory_[3];
-  run::View a_, b_, c_;
+  backend::cpu::Scratch memory_[3];
+  backend::View a_, b_, c_;
 };
 
 }  // namespace moesh::bench

@@ -60,7 +60,7 @@ session::Session session_of(const Layout& layout) {
 train::MemoryPlan run_layout(const Layout& layout) {
   const session::Session session = session_of(layout);
   const config::Settings& settings = session.loaded.settings;
-  run::Workers workers(0);
+  backend::Workers workers(0);
   const auto source = train::open_source(settings, session.batch.rows_to_load);
   train::StepProgram program = train::step_program(session.graph, settings, {session.layout, session.target});
   const train::MemoryPlan plan = memory_plan(program, footprint_of(program), workers.threads());

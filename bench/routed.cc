@@ -91,7 +91,7 @@ bool is_product_or_wire(const plan::Instruction& node) {
 // One layer of experts on a mesh, forward and backward.
 class Trial {
  public:
-  Trial(const Options& options, std::int64_t axis, run::Workers& workers)
+  Trial(const Options& options, std::int64_t axis, backend::Workers& workers)
       : axis_(axis), loaded_(config::load(request(options, axis))), shape_(config::model_shape(loaded_.settings)),
         target_(mesh::target_of(loaded_.settings)), mesh_(mesh::build_mesh(loaded_.settings, target_)),
         pool_(run::Pool::create()), tokens_(options.number("tokens")) {
@@ -132,7 +132,7 @@ class Trial {
     return rank < 2 ? Labels(rank) : Labels(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(rank));
   }
 
-  void build(run::Workers& workers) {
+  void build(backend::Workers& workers) {
     graph::Builder builder;
     const nn::Context context{loaded_.settings, shape_, axis_, tokens_, axis_, &mesh_};
     const graph::Tensor x = builder.input("x", {axis_, tokens_, shape_.emb_dim}, DType::float32, Labels(3));
@@ -173,7 +173,7 @@ class Trial {
           values.as<float>()[i] = static_cast<float>((i * 2654435761 >> 7) % 2048 - 1024) / 20000;
         }
       }
-      run::place_into(values, program_->value(program_->plan().ports[next++].view), mesh_);
+      program_->put(program_->plan().ports[next++].view, values);
     }
   }
 
@@ -199,7 +199,7 @@ int measure(const Options& options) {
   if (options.words.at("strategy") != "ring" && options.words.at("strategy") != "all-to-all") {
     refuse("--strategy=" + options.words.at("strategy") + ", ring or all-to-all was expected", "bench_routed");
   }
-  run::Workers workers(0);
+  backend::Workers workers(0);
   std::vector<std::unique_ptr<Trial>> trials;
   for (const std::string& word : split(options.words.at("axes"), ',')) {
     const auto axis = parse_integer(word);

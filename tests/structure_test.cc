@@ -31,13 +31,17 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"models", {"base", "config", "mesh", "sharding", "graph", "nn"}},
       {"partition", {"base", "config", "mesh", "sharding", "graph"}},
       {"plan", {"base", "config", "mesh", "sharding", "graph", "partition"}},
-      {"run", {"base", "config", "mesh", "sharding", "graph", "partition", "plan"}},
+      {"backend", {"base", "config", "mesh", "sharding", "graph"}},
+      {"transport", {"base", "config", "mesh", "sharding", "graph", "backend"}},
+      {"run", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "backend", "transport"}},
       {"session", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan"}},
-      {"train", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "run", "session"}},
-      {"decode", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "run", "session"}},
+      {"train",
+       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "run", "session"}},
+      {"decode",
+       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "run", "session"}},
       {"cli",
-       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "run", "session", "train",
-        "decode"}},
+       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "run", "session",
+        "train", "decode"}},
   };
   return folders;
 }

@@ -10,6 +10,7 @@ namespace moesh::cli {
 namespace {
 
 constexpr Option kOptions[] = {
+    {"--audit", "", "prints at the end what the run exchanged and held beside what its plan said"},
     {"--skew", "S", "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"},
 };
 
@@ -19,6 +20,7 @@ constexpr std::string_view kExamples[] = {
     "vocab_size=256 dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 "
     "max_target_length=64",
     "train configs/first.yml steps=5 use_ring_of_experts=true --skew 1.5",
+    "train configs/first.yml steps=2 owners=4 --audit",
 };
 
 constexpr const char* kFirst = "configs/first.yml";
@@ -56,9 +58,9 @@ int run(const Arguments& arguments) {
   const session::Session session = session::open_to_run(request.words, config::Run::training);
   const config::Settings& settings = session.loaded.settings;
   sharding::check_tolerance(session.layout, settings);
-  run::Workers workers(0);
+  backend::Workers workers(0);
   return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target},
-                       session.mesh.devices(), request.about + session::headline(session), request.is_first ? kNext : ""},
+                       session.mesh.devices(), request.about + session::headline(session), request.is_first ? kNext : "", arguments.has("--audit")},
                       workers);
 }
 
@@ -75,7 +77,8 @@ const Command kTrain{
     "Where neither FILE.yml nor a model is named it goes on from configs/first.yml: a small mixture of experts on a text\n"
     "that Debian ships, over eight devices. A model is named by model_name, decoder_block, head_dim,\n"
     "global_parameter_scale and base_... sizes; other keys change the one of configs/first.yml. The first line says so.\n"
-    "On a terminal a step's line has what fits; elsewhere it is whole.",
+    "On a terminal a step's line has what fits; elsewhere it is whole. At the end the run is held against its plan: how often\n"
+    "devices exchanged what, how many bytes moved, how much memory was held; a difference is an error, --audit prints it all.",
     kOptions,
     kExamples,
     run};

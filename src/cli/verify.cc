@@ -67,7 +67,7 @@ session::Session one_device(const session::Session& session, std::vector<std::st
 
 train::Subject subject(const session::Session& s) { return {s.graph, s.loaded.settings, s.batch, {s.layout, s.target}}; }
 
-std::vector<train::Verdict> against_one_device(const std::vector<std::string>& request, run::Workers& workers) {
+std::vector<train::Verdict> against_one_device(const std::vector<std::string>& request, backend::Workers& workers) {
   const session::Session session = session::open_to_run(request, config::Run::steps);
   const session::Session one = one_device(session, request);
   const std::int64_t steps = session.loaded.settings.integer("steps");
@@ -115,7 +115,7 @@ class Verdicts {
 };
 
 int run(const Arguments& arguments) {
-  run::Workers workers(0);
+  backend::Workers workers(0);
   Verdicts verdicts;
   if (arguments.has("--against-one-device")) {
     if (!arguments.words().empty()) {

@@ -33,6 +33,10 @@ constexpr Key kRun[] = {
      "train: file with a saved plan; what would run differently is refused, with the first difference"},
     {"compile_topology_num_slices", integer, "-1", kAxisSize, used,
      "slices of compile_topology to plan for; -1 for one"},
+    {"backend", choice, "cpu", "cpu|reference", used,
+     "moesh's own: who runs the kernels: cpu, or reference, which runs every op in its plainest form, slowly"},
+    {"owners", integer, "1", kCount, used,
+     "moesh's own: keeps the devices' memory apart in so many parts, as processes would, to try how a layout travels"},
 };
 
 constexpr Key kRuntime[] = {

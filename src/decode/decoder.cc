@@ -34,8 +34,8 @@ std::vector<std::int32_t> numbers_of(const Ready& program, const NewTokens& toke
 }  // namespace
 
 Ready Decoder::prepare(const Program& program) {
-  Ready ready{run::Program(plan::lower(program.graph, program.mesh), state_, workers_), program.vocabulary, program.row_length,
-              program.draw_seed};
+  Ready ready{run::Program(plan::lower(program.graph, program.mesh), state_, workers_, {.backend = backend_}), program.vocabulary,
+              program.row_length, program.draw_seed};
   mesh_ = program.mesh;
   for (const graph::Node& node : program.graph.nodes) {
     if (graph::is_input(node, graph::InputOf::Kind::state)) caches_.insert(node.path);
@@ -46,23 +46,19 @@ Ready Decoder::prepare(const Program& program) {
 
 void Decoder::set_parameter(const std::string& path, const run::Array& whole) {
   if (!parameters_.contains(path)) refuse("the model has no such parameter", path, "use weights of this model");
-  const run::Placed place = state_->value(path, mesh_);
+  const run::Placed place = state_->value(path);
   const DType dtype = place.shards.front().view.dtype;
   if (whole.view.shape != place.shape || whole.view.dtype != dtype) {
     refuse(fmt::format("given as {}{}, the model has {}{}", name_of(whole.view.dtype), to_string(whole.view.shape),
                        name_of(dtype), to_string(place.shape)),
            path, "use weights of this model, in its weight_dtype");
   }
-  run::place_into(whole, place, mesh_);
+  state_->put(path, whole);
   without_value_.erase(path);
 }
 
 void Decoder::forget() {
-  for (const std::string& path : caches_) {
-    for (const run::Array& shard : state_->value(path, mesh_).shards) {
-      std::memset(shard.view.data, 0, static_cast<std::size_t>(shard.bytes()));
-    }
-  }
+  for (const std::string& path : caches_) state_->clear(path);
   is_lost_ = false;
 }
 
@@ -89,7 +85,7 @@ run::Array Decoder::run(Ready& program, const NewTokens& tokens) {
     }
     const run::Array whole = pool().allocate(place.shape, DType::int32);
     std::memcpy(whole.view.data, numbers.data(), numbers.size() * sizeof numbers[0]);
-    run::place_into(whole, place, mesh_);
+    program.run.put(port.view, whole);
   }
   is_lost_ = true;
   program.run.run();

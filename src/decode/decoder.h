@@ -29,7 +29,8 @@ struct Ready {
 
 class Decoder {
  public:
-  explicit Decoder(run::Workers& workers) : workers_(workers) {}
+  explicit Decoder(backend::Workers& workers, const backend::Backend& backend = backend::cpu_backend())
+      : workers_(workers), backend_(backend) {}
 
   // Programs differ in the number of new tokens only: they share parameters and caches.
   Ready prepare(const Program& program);
@@ -46,7 +47,8 @@ class Decoder {
  private:
   void check(const Ready& program, const NewTokens& tokens) const;
 
-  run::Workers& workers_;
+  backend::Workers& workers_;
+  const backend::Backend& backend_;
   std::shared_ptr<run::Pool> pool_ = run::Pool::create();
   std::shared_ptr<run::State> state_ = std::make_shared<run::State>();
   mesh::Mesh mesh_{{}};

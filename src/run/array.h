@@ -8,9 +8,12 @@
 #include <mutex>
 #include <vector>
 
-#include "run/kernel.h"
+#include "backend/kernel.h"
 
 namespace moesh::run {
+
+using backend::View;
+using backend::Workers;
 
 // A dense value; copies share the buffer.
 struct Array {

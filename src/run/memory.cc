@@ -21,4 +21,11 @@ Memory::Memory(std::int64_t bytes) : bytes_(bytes) {
   begin_ = {static_cast<std::byte*>(made), [size](std::byte* begin) { ::munmap(begin, size); }};
 }
 
+void Memory::close(bool is_closed) const {
+  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes_, 1));
+  if (::mprotect(begin_.get(), size, is_closed ? PROT_NONE : PROT_READ | PROT_WRITE) != 0) {
+    fail(fmt::format("memory cannot be closed or opened: {}", system_reason()));
+  }
+}
+
 }  // namespace moesh::run

@@ -14,6 +14,8 @@ class Memory {
   std::byte* at(std::int64_t offset) const { return begin_.get() + offset; }
   const std::shared_ptr<std::byte>& owner() const { return begin_; }
   std::int64_t bytes() const { return bytes_; }
+  // Whether it may be touched: for tests of who touches what.
+  void close(bool is_closed) const;
 
  private:
   std::int64_t bytes_;

@@ -1,14 +1,10 @@
 #include "run/placed.h"
 
-#include <algorithm>
-
-#include "run/exchange.h"
+#include "transport/exchange.h"
 
 namespace moesh::run {
 namespace {
 
-using sharding::AxisIndex;
-using sharding::AxisList;
 using sharding::Spec;
 
 std::vector<View> views_of(const std::vector<Array>& shards) {
@@ -19,62 +15,11 @@ std::vector<View> views_of(const std::vector<Array>& shards) {
 
 }  // namespace
 
-ShardAxes::ShardAxes(AxisList axes, const mesh::Mesh& mesh) : axes_(std::move(axes)), mesh_(&mesh) {
-  for (const AxisIndex axis : axes_) count_ *= static_cast<std::size_t>(mesh.axis(axis).size());
-}
-
-ShardAxes::ShardAxes(const Spec& spec, const mesh::Mesh& mesh) : ShardAxes(sharding::distinct_axes(spec), mesh) {}
-
-Coordinates ShardAxes::coordinates(std::size_t index) const {
-  Coordinates at(mesh_->axes().size(), 0);
-  for (std::size_t i = axes_.size(); i-- > 0;) {
-    const auto size = static_cast<std::size_t>(mesh_->axis(axes_[i]).size());
-    at[axes_[i]] = static_cast<std::int64_t>(index % size);
-    index /= size;
-  }
-  return at;
-}
-
-std::size_t ShardAxes::index(const Coordinates& coordinates) const {
-  std::size_t index = 0;
-  for (const AxisIndex axis : axes_) {
-    index = index * static_cast<std::size_t>(mesh_->axis(axis).size()) + static_cast<std::size_t>(coordinates[axis]);
-  }
-  return index;
-}
-
-std::int64_t block_index(const AxisList& axes, const mesh::Mesh& mesh, const Coordinates& at) {
-  std::int64_t index = 0;
-  for (const AxisIndex axis : axes) index = index * mesh.axis(axis).size() + at[axis];
-  return index;
-}
-
-std::vector<Range> block_of(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh, const Coordinates& at) {
-  std::vector<Range> block;
-  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
-    if (dim >= spec.dims.size() || spec.dims[dim].empty()) {
-      block.push_back({0, shape[dim]});
-      continue;
-    }
-    const std::int64_t count = sharding::shards(spec.dims[dim], mesh);
-    const std::int64_t size = (shape[dim] + count - 1) / count;
-    const std::int64_t begin = std::min(shape[dim], size * block_index(spec.dims[dim], mesh, at));
-    block.push_back({begin, std::min(shape[dim], begin + size)});
-  }
-  return block;
-}
-
-Shape shape_of(const std::vector<Range>& block) {
-  Shape shape;
-  for (const Range& range : block) shape.push_back(range.size());
-  return shape;
-}
-
 Placed unfilled(const Shape& shape, DType dtype, const Spec& spec, const mesh::Mesh& mesh, Pool& pool) {
   const ShardAxes axes(spec, mesh);
   Placed made{shape, spec, {}};
   for (std::size_t i = 0; i < axes.count(); ++i) {
-    made.shards.push_back(pool.allocate(shape_of(block_of(shape, spec, mesh, axes.coordinates(i))), dtype));
+    made.shards.push_back(pool.allocate(sharding::shape_of(sharding::block_of(shape, spec, mesh, axes.coordinates(i))), dtype));
   }
   return made;
 }
@@ -94,7 +39,26 @@ Placed place(const Array& whole, const Spec& spec, const mesh::Mesh& mesh, Pool&
 }
 
 void place_into(const Array& whole, const Placed& shards, const mesh::Mesh& mesh) {
-  Exchange(shards.shape, {}, shards.spec, mesh).run(views_of({whole}), views_of(shards.shards));
+  place_into(whole, shards, mesh::Owners(mesh), 0);
+}
+
+// Nothing travels: the whole is there for every owner.
+void place_into(const Array& whole, const Placed& shards, const mesh::Owners& owners, int owner) {
+  const transport::Move move{shards.shape, {}, shards.spec};
+  transport::Exchange(move, owners, owner).run(views_of({whole}), views_of(shards.shards));
+}
+
+Placed merged(const std::vector<Placed>& of_owners, const mesh::Owners& owners) {
+  Placed value{of_owners.front().shape, of_owners.front().spec, {}};
+  const ShardAxes axes(value.spec, owners.mesh());
+  value.shards.resize(axes.count());
+  for (int owner = owners.count() - 1; owner >= 0; --owner) {
+    const sharding::OwnedShards shards(axes.axes(), owners.mesh(), owners.devices(owner));
+    for (std::size_t i = 0; i < shards.count(); ++i) {
+      value.shards[axes.index(shards.device(i))] = of_owners[static_cast<std::size_t>(owner)].shards[i];
+    }
+  }
+  return value;
 }
 
 Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers& workers) {
@@ -103,7 +67,7 @@ Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers&
 
 Placed reshard(const Placed& value, const Spec& to, const mesh::Mesh& mesh, Pool& pool, Workers& workers) {
   const Placed made = unfilled(value.shape, value.shards.front().view.dtype, to, mesh, pool);
-  Exchange(value.shape, value.spec, to, mesh).run(views_of(value.shards), views_of(made.shards), &workers);
+  transport::Exchange({value.shape, value.spec, to}, mesh).run(views_of(value.shards), views_of(made.shards), &workers);
   return made;
 }
 

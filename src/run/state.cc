@@ -1,18 +1,25 @@
 #include "run/state.h"
 
+#include <cstring>
+
 #include <fmt/core.h>
 
 #include "base/error.h"
 
 namespace moesh::run {
 
-const State::Slot& State::slot(const plan::Port& port, const plan::Plan& plan) {
+const Memory& State::memory(const plan::Port& port, const plan::Plan& plan, const mesh::Owners& owners, int owner) {
+  if (!owners_) owners_ = owners;
   const plan::View& view = plan.view(port.view);
-  const auto found = slots_.find(port.name);
+  auto found = slots_.find(port.name);
   if (found == slots_.end()) {
     const plan::Buffer& buffer = plan.buffer(view.buffer);
-    const std::int64_t bytes = buffer.bytes * sharding::shards(buffer.distinct, plan.mesh);
-    return slots_.emplace(port.name, Slot{view.shape, view.dtype, view.spec, Memory(bytes)}).first->second;
+    Slot slot{view.shape, view.dtype, view.spec, buffer.bytes, {}};
+    for (int each = 0; each < owners.count(); ++each) {
+      const sharding::OwnedShards shards(buffer.distinct, plan.mesh, owners.devices(each));
+      slot.memories.emplace_back(buffer.bytes * static_cast<std::int64_t>(shards.count()));
+    }
+    found = slots_.emplace(port.name, std::move(slot)).first;
   }
   const Slot& slot = found->second;
   if (slot.shape != view.shape || slot.dtype != view.dtype || slot.spec != view.spec) {
@@ -20,26 +27,45 @@ const State::Slot& State::slot(const plan::Port& port, const plan::Plan& plan) {
                        to_string(view.shape)),
            port.name, "make all programs for the same rows and cache slots, on one mesh");
   }
-  return slot;
+  return slot.memories[static_cast<std::size_t>(owner)];
 }
 
-Placed State::value(const std::string& name, const mesh::Mesh& mesh) const {
-  const auto found = slots_.find(name);
-  if (found == slots_.end()) return {};
-  const Slot& slot = found->second;
-  const ShardAxes axes(slot.spec, mesh);
-  const std::int64_t pitch = slot.memory.bytes() / static_cast<std::int64_t>(axes.count());
+// The owner's shards, as OwnedShards counts them.
+Placed State::of_owner(const Slot& slot, int owner) const {
+  const mesh::Mesh& mesh = owners_->mesh();
+  const Memory& memory = slot.memories[static_cast<std::size_t>(owner)];
+  const sharding::OwnedShards shards(sharding::distinct_axes(slot.spec), mesh, owners_->devices(owner));
   Placed value{slot.shape, slot.spec, {}};
-  for (std::size_t i = 0; i < axes.count(); ++i) {
-    const Shape shape = shape_of(block_of(slot.shape, slot.spec, mesh, axes.coordinates(i)));
-    value.shards.push_back({slot.memory.owner(), {slot.memory.at(static_cast<std::int64_t>(i) * pitch), slot.dtype, shape}});
+  for (std::size_t i = 0; i < shards.count(); ++i) {
+    const Shape shape = sharding::shape_of(sharding::block_of(slot.shape, slot.spec, mesh, shards.device(i)));
+    value.shards.push_back({memory.owner(), {memory.at(static_cast<std::int64_t>(i) * slot.pitch), slot.dtype, shape}});
   }
   return value;
 }
 
+Placed State::value(const std::string& name) const {
+  const auto found = slots_.find(name);
+  if (found == slots_.end()) return {};
+  const Slot& slot = found->second;
+  std::vector<Placed> parts;
+  for (int owner = 0; owner < owners_->count(); ++owner) parts.push_back(of_owner(slot, owner));
+  return merged(parts, *owners_);
+}
+
+void State::put(const std::string& name, const Array& whole) const {
+  const Slot& slot = slots_.at(name);
+  for (int owner = 0; owner < owners_->count(); ++owner) place_into(whole, of_owner(slot, owner), *owners_, owner);
+}
+
+void State::clear(const std::string& name) const {
+  for (const Memory& memory : slots_.at(name).memories) std::memset(memory.at(0), 0, static_cast<std::size_t>(memory.bytes()));
+}
+
 std::int64_t State::bytes() const {
   std::int64_t sum = 0;
-  for (const auto& [name, slot] : slots_) sum += slot.memory.bytes();
+  for (const auto& [name, slot] : slots_) {
+    for (const Memory& memory : slot.memories) sum += memory.bytes();
+  }
   return sum;
 }
 

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "mesh/owners.h"
 #include "plan/plan.h"
 #include "run/memory.h"
 #include "run/placed.h"
@@ -12,22 +15,29 @@ namespace moesh::run {
 
 class State {
  public:
-  struct Slot {
-    Shape shape;
-    DType dtype = DType::float32;
-    sharding::Spec spec;
-    Memory memory;  // the shards, one after the other
-  };
+  // The place of an owner's shards of a program's state, one after the other; zeros when it is new. Programs must agree on what
+  // they share, and on who owns which devices.
+  const Memory& memory(const plan::Port& port, const plan::Plan& plan, const mesh::Owners& owners, int owner);
 
-  // The place of a program's state, zeros when it is new. Programs must agree on what they share.
-  const Slot& slot(const plan::Port& port, const plan::Plan& plan);
-
+  bool has(const std::string& name) const { return slots_.contains(name); }
   // The value of that name, where it lies; none when there is none.
-  Placed value(const std::string& name, const mesh::Mesh& mesh) const;
+  Placed value(const std::string& name) const;
+  void put(const std::string& name, const Array& whole) const;  // to every owner
+  void clear(const std::string& name) const;
 
   std::int64_t bytes() const;
 
  private:
+  struct Slot {
+    Shape shape;
+    DType dtype = DType::float32;
+    sharding::Spec spec;
+    std::int64_t pitch = 0;        // from one shard to the next
+    std::vector<Memory> memories;  // of each owner
+  };
+  Placed of_owner(const Slot& slot, int owner) const;
+
+  std::optional<mesh::Owners> owners_;
   std::map<std::string, Slot> slots_;
 };
 

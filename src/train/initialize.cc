@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "backend/element.h"
 #include "base/random.h"
-#include "run/cpu/element.h"
 
 namespace moesh::train {
 namespace {
@@ -39,15 +39,15 @@ float draw(const graph::Initializer& initializer, RandomKey key, std::uint64_t i
 
 run::Array initial_value(const std::string& path, const Shape& shape, DType dtype,
                          const graph::Initializer& initializer, std::int64_t seed, run::Pool& pool,
-                         run::Workers& workers) {
+                         backend::Workers& workers) {
   run::Array array = pool.allocate(shape, dtype);
   const RandomKey key = fold_in(random_key(seed), number_of(path));
   constexpr std::int64_t kGrain = 1 << 15;
-  run::cpu::for_floating(dtype, [&]<typename T>() {
+  backend::for_floating(dtype, [&]<typename T>() {
     T* values = array.as<T>();
     workers.parallel(array.view.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        values[i] = run::cpu::store<T>(draw(initializer, key, static_cast<std::uint64_t>(i)));
+        values[i] = backend::store<T>(draw(initializer, key, static_cast<std::uint64_t>(i)));
       }
     });
   });

@@ -97,7 +97,7 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
   return size;
 }
 
-int train(const TrainRequest& request, run::Workers& workers) {
+int train(const TrainRequest& request, backend::Workers& workers) {
   const config::Settings& settings = request.settings;
   const std::int64_t length = settings.integer("max_target_length");
   const std::int64_t tokens = request.batch.rows_to_train * length;
@@ -141,6 +141,11 @@ int train(const TrainRequest& request, run::Workers& workers) {
   run.tokens = static_cast<double>(tokens * run.steps);
   run.peak_bytes = footprint.process;
   show(fmt::format("\n{}Metrics: {}\n", summary_words(run), metrics_file.path()));
+  const run::Audit audit = trainer.audit();
+  if (request.shows_audit) show("\n" + audit_words(audit, columns_of(Stream::out)));
+  if (const std::string difference = audit.difference(); !difference.empty()) {
+    fail("the run did something else than its plan: " + difference, "audit", "this is a fault of moesh: report it with the command");
+  }
   if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
   return run.interrupted ? interrupts.exit_code() : 0;
 }

@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "backend/workers.h"
 #include "config/model_shape.h"
 #include "graph/graph.h"
-#include "run/workers.h"
 #include "train/trainer.h"
 
 namespace moesh::train {
@@ -19,6 +19,7 @@ struct TrainRequest {
   std::int64_t devices = 1;
   std::string headline;
   std::string next = {};  // what to try afterwards
+  bool shows_audit = false;
 };
 
 struct ModelSize {
@@ -31,6 +32,6 @@ struct ModelSize {
 ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens, std::int64_t length);
 
 // Trains as the settings say. Ends early, after the step, on an interrupt. Returns the exit code.
-int train(const TrainRequest& request, run::Workers& workers);
+int train(const TrainRequest& request, backend::Workers& workers);
 
 }  // namespace moesh::train

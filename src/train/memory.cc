@@ -2,14 +2,14 @@
 
 #include <fmt/core.h>
 
+#include "backend/workspace.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "run/workspace.h"
 
 namespace moesh::train {
 
 MemoryPlan memory_plan(const StepProgram& program, const Footprint& footprint, std::int64_t threads) {
-  return {resident_memory(), footprint.process, run::workspace_of(program.graph, program.mesh, threads)};
+  return {resident_memory(), footprint.process, backend::workspace_of(program.graph, program.mesh, threads)};
 }
 
 void check_memory(const MemoryPlan& plan, const FreeMemory& free) {

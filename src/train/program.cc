@@ -59,6 +59,7 @@ StepProgram step_program(const Graph& model, const config::Settings& settings, c
   config::check_stages(settings);
   const sharding::Layout& layout = where.layout;
   StepProgram program{layout.mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
+                      static_cast<int>(settings.integer("owners")),
                       step_graph(model, settings, keep, layout.mesh.devices(), see), {}, {}};
   if (layout.mesh.devices() > 1) {
     const std::map<std::string, Spec> places = places_of(layout);
@@ -83,7 +84,10 @@ Footprint footprint_of(const StepProgram& program) {
     const graph::Value& value = program.graph.value(node.results.front());
     batch += elements(value.shape) * size_of(value.dtype);
   }
-  return {plan::state_bytes(program.plan) + plan::device_arena(program.plan).bytes, run::bytes_of(program.plan) + batch};
+  const std::int64_t process = program.owners == 1
+                                   ? run::bytes_of(program.plan)
+                                   : run::bytes_of(program.plan, mesh::Owners::in_a_row(program.mesh, program.owners));
+  return {plan::state_bytes(program.plan) + plan::device_arena(program.plan).bytes, process + batch};
 }
 
 }  // namespace moesh::train

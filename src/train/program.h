@@ -23,6 +23,7 @@ struct StepProgram {
   mesh::Mesh mesh{{}};
   std::vector<Trained> parameters;
   std::int64_t microbatches = 1;
+  int owners = 1;  // in this process, see run::ProgramOptions
   graph::Graph graph;
   plan::Plan plan;  // what runs
   std::vector<partition::Choice> choices;  // of the partitioner; none on one device

@@ -5,8 +5,10 @@
 
 #include <fmt/core.h>
 
+#include "backend/backend.h"
+#include "backend/cpu/isa.h"
+#include "base/table.h"
 #include "base/text.h"
-#include "run/cpu/isa.h"
 
 namespace moesh::train {
 namespace {
@@ -48,15 +50,27 @@ std::string load_words(const RunSummary& run) {
                              human_bytes(run.planned_in_regions));
 }
 
+std::string devices_words(const TrainRequest& request) {
+  const std::string devices = counted(request.devices, "device");
+  const std::int64_t owners = request.settings.integer("owners");
+  return owners == 1 ? devices : fmt::format("{} of {}", devices, counted(owners, "owner"));
+}
+
+// What the kernels of this run go by.
+std::string_view kernels_of(const config::Settings& settings) {
+  const backend::Backend& chosen = backend::find_backend(settings.text("backend"));
+  return chosen.name == backend::cpu_backend().name ? name_of(backend::cpu::chosen_isa()) : chosen.name;
+}
+
 }  // namespace
 
-std::string header_words(const TrainRequest& request, const ModelSize& size, const std::string& data, const run::Workers& workers) {
+std::string header_words(const TrainRequest& request, const ModelSize& size, const std::string& data, const backend::Workers& workers) {
   return fmt::format("{}\n{} parameters, {} active; {} of {} a step from {}\n{} of this machine ({}) play{} {}, each with {} of parameters "
                      "and moments\n",
                      request.headline, human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
                      counted(request.batch.rows_to_train, "row"), counted(request.settings.integer("max_target_length"), "token"), data,
-                     counted(workers.threads(), "core"), name_of(run::cpu::chosen_isa()), workers.threads() == 1 ? "s" : "",
-                     counted(request.devices, "device"), bytes_words(state_of_device(request.where.layout)));
+                     counted(workers.threads(), "core"), kernels_of(request.settings), workers.threads() == 1 ? "s" : "",
+                     devices_words(request), bytes_words(state_of_device(request.where.layout)));
 }
 
 std::string peak_words(const Footprint& footprint, std::int64_t of_process) {
@@ -90,6 +104,23 @@ std::string summary_words(const RunSummary& run) {
   return fmt::format("{}{} in {}, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n{}", ended, counted(run.steps, "step"),
                      human_seconds(run.seconds), run.tokens / run.seconds, run.first_loss, run.last_loss, bytes_words(run.peak_bytes),
                      run.load.experts > 0 ? load_words(run) : "");
+}
+
+std::string audit_words(const run::Audit& audit, int columns) {
+  Table table({{"collective"},
+               {"made by", false, Room::cut_start},
+               {"runs", true},
+               {"planned", true},
+               {"bytes moved", true},
+               {"planned", true},
+               {""}});
+  for (const run::AuditLine& line : audit.collectives) {
+    table.add({std::string(name_of(line.kind)), line.path, with_commas(line.runs), with_commas(line.planned_runs), with_commas(line.bytes),
+               (line.is_bound ? "at most " : "") + with_commas(line.planned_bytes), line.holds() ? "" : "differs"});
+  }
+  const std::string memory = fmt::format("memory of this process: {} bytes, planned {}\n", with_commas(audit.memory),
+                                         with_commas(audit.planned_memory));
+  return "Run and plan, all devices together:\n" + (audit.collectives.empty() ? "no collectives\n" : table.text(columns)) + memory;
 }
 
 }  // namespace moesh::train

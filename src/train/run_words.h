@@ -3,13 +3,14 @@
 
 #include <string>
 
-#include "run/workers.h"
+#include "backend/workers.h"
+#include "run/audit.h"
 #include "train/loop.h"
 
 namespace moesh::train {
 
 // What is trained on what: all that is known before the step is planned.
-std::string header_words(const TrainRequest& request, const ModelSize& size, const std::string& data, const run::Workers& workers);
+std::string header_words(const TrainRequest& request, const ModelSize& size, const std::string& data, const backend::Workers& workers);
 
 // What planning the step tells of memory.
 std::string peak_words(const Footprint& footprint, std::int64_t of_process);
@@ -36,5 +37,8 @@ struct RunSummary {
   double planned_in_regions = 0;  // bytes that a device sends there, with an even router
 };
 std::string summary_words(const RunSummary& run);
+
+// A line for each collective of the plan: how often it ran and what it moved, beside what was planned.
+std::string audit_words(const run::Audit& audit, int columns);
 
 }  // namespace moesh::train

@@ -9,12 +9,12 @@
 
 #include <fmt/core.h>
 
+#include "backend/element.h"
+#include "backend/scalar.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "models/draws.h"
 #include "models/model.h"
-#include "run/cpu/element.h"
-#include "run/plain/scalar.h"
 #include "train/context_order.h"
 #include "train/initialize.h"
 #include "train/update.h"
@@ -24,10 +24,6 @@ namespace {
 
 using run::Array;
 using run::Placed;
-
-void fill_with_zeros(const Placed& value) {
-  for (const Array& shard : value.shards) std::memset(shard.view.data, 0, static_cast<std::size_t>(shard.bytes()));
-}
 
 Array floats(run::Pool& pool, const std::vector<double>& values, Shape shape) {
   Array made = pool.allocate(std::move(shape), DType::float32);
@@ -41,7 +37,7 @@ Array integers(run::Pool& pool, const std::vector<std::int32_t>& values, Shape s
   return made;
 }
 
-double scalar(const Placed& value) { return run::plain::load_scalar(value.shards.front().view); }
+double scalar(const Placed& value) { return backend::load_scalar(value.shards.front().view); }
 
 // What the program would read beyond its end, or as numbers of another type, is refused. The program has rows by microbatch where
 // there are several.
@@ -76,7 +72,7 @@ std::vector<Array> along_first(const Array& array) {
   std::vector<Array> parts;
   for (std::int64_t i = 0; i < array.view.size(0); ++i) {
     std::byte* begin = array.raw() + i * (array.bytes() / array.view.size(0));
-    parts.push_back({array.storage, run::View{begin, array.view.dtype, shape}});
+    parts.push_back({array.storage, backend::View{begin, array.view.dtype, shape}});
   }
   return parts;
 }
@@ -99,9 +95,9 @@ Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::
 bool is_finite(const Array& array) {
   if (!array || !is_floating(array.view.dtype)) return true;
   bool all = true;
-  run::cpu::for_floating(array.view.dtype, [&]<typename T>() {
+  backend::for_floating(array.view.dtype, [&]<typename T>() {
     const T* values = array.as<T>();
-    all = std::all_of(values, values + array.view.count(), [](T value) { return std::isfinite(run::cpu::load(value)); });
+    all = std::all_of(values, values + array.view.count(), [](T value) { return std::isfinite(backend::load(value)); });
   });
   return all;
 }
@@ -131,12 +127,14 @@ double ExpertLoad::max_over_mean(std::int64_t layer) const {
   return sum == 0 ? 0 : *std::max_element(first, first + experts) * static_cast<double>(experts) / sum;
 }
 
-Trainer::Trainer(StepProgram program, const config::Settings& settings, run::Workers& workers)
+Trainer::Trainer(StepProgram program, const config::Settings& settings, backend::Workers& workers)
     : settings_(settings),
       workers_(workers),
       parameters_(std::move(program.parameters)),
       microbatches_(program.microbatches),
-      program_(std::move(program.plan), std::make_shared<run::State>(), workers),
+      program_(std::move(program.plan), state_, workers,
+               {.backend = backend::find_backend(settings.text("backend")),
+                .owners = mesh::Owners::in_a_row(program.mesh, program.owners)}),
       order_(context_order(settings, program_.mesh())) {}
 
 Placed Trainer::state(const std::string& name) const {
@@ -159,9 +157,9 @@ void Trainer::set_parameter(const std::string& path, Array value) {
     refuse(fmt::format("values of {}, {} was expected", name_of(value.view.dtype), name_of(trained->dtype)), path);
   }
   for (const std::string& name : {path, trained->mu(), trained->nu()}) lost_.erase(name);
-  run::place_into(value, state(path), program_.mesh());
-  if (trained->moments > 0) fill_with_zeros(state(trained->mu()));
-  if (trained->moments > 1) fill_with_zeros(state(trained->nu()));
+  state_->put(path, value);
+  if (trained->moments > 0) state_->clear(trained->mu());
+  if (trained->moments > 1) state_->clear(trained->nu());
 }
 
 Array Trainer::number(const std::string& name, const Shape& shape, std::int64_t step) {
@@ -190,7 +188,7 @@ void Trainer::feed(const Batch& batch, std::int64_t step) {
     const Placed place = program_.value(port.view);
     const bool is_number = port.name == update_inputs::learning_rate || port.name == update_inputs::step ||
                            port.name == models::inputs::draw_keys;
-    run::place_into(is_number ? number(port.name, place.shape, step) : rows(batch, port.name, place), place, program_.mesh());
+    program_.put(port.view, is_number ? number(port.name, place.shape, step) : rows(batch, port.name, place));
   }
 }
 
@@ -271,7 +269,7 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
   return found.empty() ? "not found when the step is run again" : found;
 }
 
-void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, run::Workers& workers) {
+void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, backend::Workers& workers) {
   Progress progress("parameters", static_cast<std::int64_t>(trainer.parameters().size()));
   std::int64_t done = 0;
   for (const graph::Node& node : model.nodes) {

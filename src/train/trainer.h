@@ -11,6 +11,7 @@
 
 #include "config/settings.h"
 #include "graph/graph.h"
+#include "run/audit.h"
 #include "run/program.h"
 #include "train/program.h"
 
@@ -58,7 +59,7 @@ struct StepResults {
 
 class Trainer {
  public:
-  Trainer(StepProgram program, const config::Settings& settings, run::Workers& workers);
+  Trainer(StepProgram program, const config::Settings& settings, backend::Workers& workers);
 
   const std::vector<Trained>& parameters() const { return parameters_; }
   run::Array parameter(const std::string& path) const { return whole(state(path)); }
@@ -73,6 +74,7 @@ class Trainer {
   // Where the first value that is not finite is made in a step that was done on this batch, for a message.
   std::string first_not_finite(const Batch& batch, std::int64_t step);
   std::int64_t steps_done() const { return steps_done_; }
+  run::Audit audit() const { return run::audit(program_); }  // of all steps
 
   run::Pool& pool() { return *pool_; }
   std::int64_t bytes() const { return program_.bytes() + program_.state_bytes(); }  // of parameters, moments and the program
@@ -86,10 +88,11 @@ class Trainer {
   StepResults read() const;
 
   config::Settings settings_;
-  run::Workers& workers_;
+  backend::Workers& workers_;
   std::shared_ptr<run::Pool> pool_ = run::Pool::create();
   std::vector<Trained> parameters_;
   std::int64_t microbatches_;
+  std::shared_ptr<run::State> state_ = std::make_shared<run::State>();
   run::Program program_;
   std::vector<std::int64_t> order_;  // of the positions of a row; empty: as they come
   std::set<std::string> lost_;       // parameters and moments that a step which failed left half updated
@@ -97,6 +100,6 @@ class Trainer {
 };
 
 // Every parameter to its initial value.
-void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, run::Workers& workers);
+void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, backend::Workers& workers);
 
 }  // namespace moesh::train

@@ -10,8 +10,8 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "base/progress.h"
+#include "base/text.h"
 #include "models/model.h"
 #include "train/data.h"
 
@@ -169,7 +169,7 @@ Array gradient_of(const Trainer& trainer, const StepResults& made, std::size_t i
 
 }  // namespace
 
-Findings verify(const ReferenceRun& run, const Subject& subject, run::Workers& workers) {
+Findings verify(const ReferenceRun& run, const Subject& subject, backend::Workers& workers) {
   const config::Settings& settings = subject.settings;
   const Tolerances tolerances = tolerances_of(settings);
   const Keep keep{run.kept.contains("logits"), run.kept.contains("grad")};
@@ -215,7 +215,7 @@ double distance(const Array& a, const Array& b) { return relative_distance(value
 
 }  // namespace
 
-std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, run::Workers& workers) {
+std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, backend::Workers& workers) {
   const Tolerances tolerances = tolerances_of(layout.settings);
   const Keep keep{true, true};
   Trainer expected(step_program(one_device.model, one_device.settings, one_device.where, keep), one_device.settings, workers);

@@ -39,9 +39,9 @@ struct Subject {
 };
 
 // A run on more rows than the layout trains is followed with the first of them, as the layout would load them.
-Findings verify(const ReferenceRun& run, const Subject& subject, run::Workers& workers);
+Findings verify(const ReferenceRun& run, const Subject& subject, backend::Workers& workers);
 
 // Holds a layout against one device: the same initial parameters and batches, step by step.
-std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, run::Workers& workers);
+std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, backend::Workers& workers);
 
 }  // namespace moesh::train

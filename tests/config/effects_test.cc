@@ -62,6 +62,8 @@ struct Effect {
 };
 
 const std::vector<Effect> kEffects{
+    {"backend=reference", kLlama},
+    {"owners=2", kContextAxis + "ici_context_parallelism=2 "},
     {"attention=dot_product", kLlama},
     {"attention_type=global", kDeepseek},
     {"sliding_window_size=2", kGptOss},

@@ -46,7 +46,7 @@ inline const SmallModel& small_model(const std::string& family) {
 }
 
 // Parameters of any graph, none of them a constant: norms, biases and sinks differ from where training starts.
-inline run::Array parameter_value(const graph::Graph& graph, const graph::Node& node, run::Pool& pool, run::Workers& workers) {
+inline run::Array parameter_value(const graph::Graph& graph, const graph::Node& node, run::Pool& pool, backend::Workers& workers) {
   const graph::Value& value = graph.value(node.results.front());
   const graph::Initializer& initial = std::get<graph::ParameterOf>(node.attributes).initializer;
   const bool is_constant = initial.kind == graph::Initializer::Kind::zeros || initial.kind == graph::Initializer::Kind::ones;
@@ -95,7 +95,7 @@ class Decoding {
 
   session::Session session;
   std::int64_t rows, slots;
-  run::Workers workers;
+  backend::Workers workers;
   decode::Decoder decoder;
 
  private:

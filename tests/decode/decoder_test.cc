@@ -21,7 +21,7 @@ constexpr float kNoise = 2e-4f;
 std::vector<float> trained_logits(const Decoding& decoding, const std::vector<std::int32_t>& ids) {
   const config::Settings& settings = decoding.session.loaded.settings;
   const graph::Graph graph = models::build_model({settings, decoding.session.shape, kRows, 1, nullptr});
-  run::Workers workers(2);
+  backend::Workers workers(2);
   const auto pool = run::Pool::create();
   std::vector<run::Array> feeds;
   for (const graph::Node& node : graph.nodes) {

@@ -101,7 +101,7 @@ TEST_P(Gradient, IsTheSameByThePlainKernels) {
   const Graph backward = differentiate(problem.graph, problem.loss, {}).backward;
   const std::vector<Numbers> ours = run_graph(backward, problem.feeds);
   const std::vector<Numbers> plain = run_plainly(backward, problem.feeds);
-  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_LT(run::test::distance(ours[i], plain[i]), 1e-12) << i;
+  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_LT(backend::test::distance(ours[i], plain[i]), 1e-12) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Gradient, ::testing::ValuesIn(all_cases()),

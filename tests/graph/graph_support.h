@@ -1,6 +1,7 @@
 // What tests of gradients need: graphs run on numbers, and their slopes by differences.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -14,18 +15,18 @@
 #include "graph/builder.h"
 #include "graph/rewrite.h"
 #include "run/program.h"
-#include "tests/run/cpu/kernel_support.h"
+#include "tests/backend/cpu/kernel_support.h"
 
 namespace moesh::graph::test {
 
-using Numbers = run::test::Tensor;  // a dense value of any type, outside of graphs
-using run::test::draws;
-using run::test::filled;
-using run::test::noise;
-using run::test::values;
+using Numbers = backend::test::Tensor;  // a dense value of any type, outside of graphs
+using backend::test::draws;
+using backend::test::filled;
+using backend::test::noise;
+using backend::test::values;
 
 inline std::vector<Numbers> run_graph(const Graph& graph, const std::vector<Numbers>& feeds) {
-  static run::Workers workers(2);
+  static backend::Workers workers(2);
   const auto pool = run::Pool::create();
   std::vector<run::Array> fed;
   for (const Numbers& feed : feeds) {
@@ -42,7 +43,7 @@ inline std::vector<Numbers> run_graph(const Graph& graph, const std::vector<Numb
 
 // The same with the plain kernels alone. Bodies of repeats are not run.
 inline std::vector<Numbers> run_plainly(const Graph& graph, const std::vector<Numbers>& feeds) {
-  run::Workers workers(1);
+  backend::Workers workers(1);
   std::vector<Numbers> values;
   for (const Value& value : graph.values) values.emplace_back(value.dtype, value.shape);
   const auto at = [&](ValueId id) -> Numbers& { return values[static_cast<std::size_t>(id)]; };
@@ -58,10 +59,13 @@ inline std::vector<Numbers> run_plainly(const Graph& graph, const std::vector<Nu
       const std::vector<Numbers> made = run_plainly(*body_of(node), operands);
       for (std::size_t i = 0; i < made.size(); ++i) at(node.results[i]) = made[i];
     } else {
-      std::vector<run::View> operands, results;
+      std::vector<backend::View> operands, results;
       for (const ValueId id : node.operands) operands.push_back(at(id).view());
       for (const ValueId id : node.results) results.push_back(at(id).view());
-      run::plain::find_kernel(node.op)({node.attributes, operands, results, workers});
+      const backend::KernelCall call{node.attributes, operands, results, workers};
+      const std::array<char, 1> is_here{0};
+      const transport::RowCollective collective = transport::find_row_collective(node.op);
+      collective != nullptr ? collective(call, is_here) : backend::reference::find_kernel(node.op)(call);
     }
   }
   std::vector<Numbers> results;

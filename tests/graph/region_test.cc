@@ -93,7 +93,7 @@ std::vector<Numbers> shared_and_own_uses(std::int64_t devices, bool shared_first
 
   const partition::PartitionRequest request{mesh, mesh::find_topology(fmt::format("cpu-{}", devices), 1), {}};
   const Graph program = partition::partition(graph, {whole, columns, columns, whole}, {std::nullopt, std::nullopt}, request).graph;
-  run::Workers workers(1);
+  backend::Workers workers(1);
   const auto pool = run::Pool::create();
   std::vector<run::Placed> placed;
   for (std::size_t i = 0; i < feeds.size(); ++i) {
@@ -116,7 +116,7 @@ TEST(Region, GradientsOfSharedAndOwnUsesAddUp) {
     const std::vector<Numbers> expected = shared_and_own_uses(1, shared_first);
     for (const std::int64_t devices : {2, 4}) {
       const std::vector<Numbers> made = shared_and_own_uses(devices, shared_first);
-      for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_LT(run::test::distance(made[i], expected[i]), 1e-14) << devices << " " << i;
+      for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_LT(backend::test::distance(made[i], expected[i]), 1e-14) << devices << " " << i;
     }
   }
 }

@@ -156,7 +156,7 @@ std::vector<Numbers> run(const Model& model, const Remat& remat = {}) {
 void expect_equal(const std::vector<Numbers>& ours, const std::vector<Numbers>& theirs, double tolerance = 0) {
   ASSERT_EQ(ours.size(), theirs.size());
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    EXPECT_LE(run::test::distance(ours[i], theirs[i]), tolerance) << (i == 0   ? "the loss"
+    EXPECT_LE(backend::test::distance(ours[i], theirs[i]), tolerance) << (i == 0   ? "the loss"
                                                                       : i == 1 ? "x"
                                                                                : kWeights[i - 2].name);
   }
@@ -223,7 +223,7 @@ TEST(Repeat, InReverseGoesFromTheLastLayerToTheFirst) {
     const Stack stack = stack_of(sizes, 1);
     const std::vector<Numbers> backwards = run(scanned(stack, true));
     expect_equal(backwards, run(unrolled(stack, true)));
-    EXPECT_GT(run::test::distance(backwards[0], run(scanned(stack, false))[0]), 1e-3)
+    EXPECT_GT(backend::test::distance(backwards[0], run(scanned(stack, false))[0]), 1e-3)
         << "the order makes no difference";
   }
 }

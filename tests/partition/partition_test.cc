@@ -234,7 +234,7 @@ void free_last_nodes(Draw& draw, graph::Graph& graph) {
 }
 
 // Runs a random graph whole and in pieces.
-void hold(unsigned seed, const mesh::Topology& target, run::Workers& workers) {
+void hold(unsigned seed, const mesh::Topology& target, backend::Workers& workers) {
   Draw draw(seed);
   const mesh::Mesh mesh = random_mesh(draw);
   const std::vector<config::AxisRule> rules = random_rules(draw, mesh);
@@ -268,13 +268,13 @@ void hold(unsigned seed, const mesh::Topology& target, run::Workers& workers) {
 }
 
 TEST(PartitionSlow, ComputesWhatTheGraphComputes) {
-  run::Workers workers(1);
+  backend::Workers workers(1);
   const mesh::Topology target = mesh::find_topology("cpu-8", 1);
   for (unsigned seed = 0; seed < 3000; ++seed) hold(seed, target, workers);
 }
 
 TEST(Partition, ComputesWhatTheGraphComputesOnOtherMachines) {
-  run::Workers workers(1);
+  backend::Workers workers(1);
   // Fast links and slow ones lead to other choices.
   for (const char* name : {"v5p-16", "h100-8"}) {
     const mesh::Topology target = mesh::find_topology(name, 1);

@@ -71,8 +71,8 @@ class Numbers {
   // Shards whose sums are the value: pieces that differ from each other, the last one making up for the others.
   Placed placed(const Spec& spec) {
     Placed value = run::place(whole_, spec, mesh_, *pool_);
-    const run::ShardAxes axes(spec, mesh_);
-    const run::ShardAxes sums(spec.partial, mesh_);
+    const sharding::ShardAxes axes(spec, mesh_);
+    const sharding::ShardAxes sums(spec.partial, mesh_);
     for (std::size_t i = 0; i < axes.count(); ++i) {
       const auto at = static_cast<float>(sums.index(axes.coordinates(i)));
       const auto count = static_cast<float>(sums.count());
@@ -105,7 +105,7 @@ class Numbers {
 
  private:
   mesh::Mesh mesh_;
-  run::Workers workers_{1};
+  backend::Workers workers_{1};
   std::shared_ptr<run::Pool> pool_ = run::Pool::create();
   Array whole_;
 };

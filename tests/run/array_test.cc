@@ -17,8 +17,8 @@ TEST(View, IsReadAsWhatItHolds) {
   array.as<bfloat16>()[1] = bfloat16(2.5f);
   EXPECT_EQ(static_cast<float>(array.as<const bfloat16>()[1]), 2.5f);
   EXPECT_EQ(static_cast<void*>(array.raw()), array.view.data);
-  static_assert(dtype_of<float>() == DType::float32 && dtype_of<double>() == DType::float64);
-  static_assert(dtype_of<std::int32_t>() == DType::int32 && dtype_of<bool>() == DType::boolean);
+  static_assert(backend::dtype_of<float>() == DType::float32 && backend::dtype_of<double>() == DType::float64);
+  static_assert(backend::dtype_of<std::int32_t>() == DType::int32 && backend::dtype_of<bool>() == DType::boolean);
 }
 
 #ifndef NDEBUG

@@ -55,6 +55,13 @@ TEST(Program, KeepsStateFromRunToRunAndSharesIt) {
             "  fix: make all programs for the same rows and cache slots, on one mesh");
 }
 
+TEST(Program, TakesNoKernelOfAnotherBackend) {
+  const backend::Backend empty{"empty", [](graph::Op) -> backend::Kernel { return nullptr; }};
+  Workers workers(1);
+  EXPECT_EQ(test::message_of([&] { Program(plan::lower(growing(2), mesh::Mesh({})), std::make_shared<State>(), workers, {.backend = empty}); }),
+            "add: the backend empty has no kernel for binary");
+}
+
 // A loop that throws in its second iteration starts from its first one the next time.
 TEST(Program, BeginsAnewAfterAnError) {
   graph::Builder builder;
@@ -106,6 +113,16 @@ TEST(Program, FillsWhatIsNotNeededWithNaN) {
   program.run();
   EXPECT_TRUE(std::isnan(number(program.input("x"), 99)));
   EXPECT_EQ(number(program.output("z"), 0), 2);
+}
+
+// So a kernel that reaches into another owner's memory ends the test.
+TEST(MemoryDeathTest, ThatIsClosedCannotBeTouched) {
+  const Memory memory(100);
+  *memory.at(7) = std::byte{1};
+  memory.close(true);
+  EXPECT_DEATH({ *memory.at(7) = std::byte{2}; }, "");
+  memory.close(false);
+  EXPECT_EQ(*memory.at(7), std::byte{1});
 }
 
 TEST(Memory, ThatIsNotThereIsAnError) {

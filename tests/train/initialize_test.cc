@@ -14,7 +14,7 @@ using test::numbers_of;
 std::vector<double> draw(const Initializer& of, const Shape& shape, std::int64_t seed = 0,
                          const std::string& path = "w", int threads = 2) {
   const auto pool = run::Pool::create();
-  run::Workers workers(threads);
+  backend::Workers workers(threads);
   return numbers_of(initial_value(path, shape, DType::float32, of, seed, *pool, workers));
 }
 
@@ -91,7 +91,7 @@ TEST(Initialize, OfAnElementDependsOnItsIndexAlone) {
 
 TEST(Initialize, InBfloat16IsTheRoundedFloat32) {
   const auto pool = run::Pool::create();
-  run::Workers workers(1);
+  backend::Workers workers(1);
   const Initializer of{Initializer::Kind::fan_in, 3};
   const std::vector<double> wide = draw(of, {100});
   const run::Array narrow = initial_value("w", {100}, DType::bfloat16, of, 0, *pool, workers);

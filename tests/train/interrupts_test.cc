@@ -35,7 +35,8 @@ struct Endless {
   }
   void expect_ended(int code) {
     EXPECT_EQ(process.wait(), code);
-    EXPECT_THAT(process.out(), HasSubstr(fmt::format("interrupted: {} steps in ", test::metrics_in(metrics).size())));
+    const std::size_t steps = test::metrics_in(metrics).size();
+    EXPECT_THAT(process.out(), HasSubstr(fmt::format("interrupted: {} step{} in ", steps, steps == 1 ? "" : "s")));
     EXPECT_EQ(process.err(), kAnswer);
   }
 };

@@ -10,8 +10,8 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/paths.h"
 #include "tests/layout_draws.h"
+#include "tests/paths.h"
 #include "tests/train/train_support.h"
 #include "train/reference_run.h"
 #include "train/verify.h"
@@ -71,7 +71,7 @@ End end_of(const KnownRun& known, const std::vector<std::string>& changes) {
     std::vector<std::string> request = known.run.request;
     request.insert(request.end(), changes.begin(), changes.end());
     const session::Session session = session::open_to_run(request, config::Run::steps);
-    run::Workers workers(1);
+    backend::Workers workers(1);
     const Subject subject{session.graph, session.loaded.settings, session.batch, {session.layout, session.target}};
     for (const Verdict& verdict : verify(known.run, subject, workers).verdicts) {
       if (!verdict.passes() && end.what.empty()) end = {End::Kind::wrong, words_of(verdict)};

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "run/workspace.h"
+#include "backend/workspace.h"
 #include "tests/train/trainer_support.h"
 
 namespace moesh::train {
@@ -48,7 +48,7 @@ TEST(MemoryPlan, IsRefusedWhereThereIsLess) {
 TEST(Workspace, GrowsWithThreadsAndKeys) {
   const auto bytes = [](std::int64_t length, std::int64_t threads) {
     const session::Session session = test::session(kSmall + fmt::format("max_target_length={}", length));
-    return run::workspace_of(session.graph, session.mesh, threads);
+    return backend::workspace_of(session.graph, session.mesh, threads);
   };
   EXPECT_EQ(bytes(64, 6), 3 * bytes(64, 2));
   // Scores of 56 rows, three numbers each, for 448 more keys.

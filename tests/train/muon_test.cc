@@ -36,7 +36,7 @@ TEST(MuonDirection, DoesNotDependOnTheSizeOfTheMomentum) {
   for (std::int64_t i = 0; i < larger.count(); ++i) larger.set(i, 1000 * momentum.at(i));
   const graph::MatrixDims dims{true, {0}, {2}};
   graph::test::Numbers a = directions(momentum, dims)[0];
-  EXPECT_LT(run::test::distance(directions(larger, dims)[0], a), 1e-6);
+  EXPECT_LT(backend::test::distance(directions(larger, dims)[0], a), 1e-6);
 }
 
 // The batch's matrices do not see each other.

@@ -74,7 +74,7 @@ class Training {
   }
 
   session::Session session;
-  run::Workers workers;
+  backend::Workers workers;
   train::Trainer trainer;
 };
 

@@ -121,7 +121,7 @@ class Updating {
   std::int64_t steps = 0;
 
  private:
-  run::Workers workers{2};
+  backend::Workers workers{2};
   std::shared_ptr<run::Pool> pool = run::Pool::create();
 };
 

@@ -115,7 +115,7 @@ class Layer {
   const sharding::Spec& kernels() const { return kernels_; }  // of the way in
 
   std::vector<Numbers> run(const std::vector<Numbers>& feeds, int threads = 2) const {
-    run::Workers workers(threads);
+    backend::Workers workers(threads);
     const auto pool = run::Pool::create();
     std::vector<run::Placed> placed;
     for (std::size_t i = 0; i < feeds.size(); ++i) {

@@ -61,7 +61,7 @@ TEST(BalanceLoss, GradientIsItsSlope) {
   constexpr double kStep = 1e-4;
   const Numbers gradient = balance(random_scores())[1];
   // In float64, so that the scores can be moved finely.
-  Numbers scores = run::test::converted(random_scores(), DType::float64);
+  Numbers scores = backend::test::converted(random_scores(), DType::float64);
   for (std::int64_t i = 0; i < kExperts * 3; ++i) {
     const double x = scores.at(i);
     scores.set(i, x + kStep);

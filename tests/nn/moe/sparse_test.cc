@@ -90,7 +90,7 @@ void expect_alike(const std::vector<Numbers>& made, const std::vector<Numbers>& 
   ASSERT_EQ(made.size(), expected.size());
   for (std::size_t i = 0; i < made.size(); ++i) {
     const double allowed = i == 1 ? 0 : i < 2 + layer.gradients() ? tolerance : 1e-6;
-    run::test::expect_near(made[i], expected[i], allowed, fmt::format("result {} of {}", i, of.text()));
+    backend::test::expect_near(made[i], expected[i], allowed, fmt::format("result {} of {}", i, of.text()));
   }
 }
 
@@ -158,8 +158,8 @@ class Drops {
 
  private:
   // The tokens of a device in one chunk, in order.
-  std::vector<std::int64_t> tokens_of(const run::Coordinates& at, std::int64_t chunk) const {
-    const std::vector<run::Range> block = run::block_of({of_.rows, of_.length}, tokens_, mesh_, at);
+  std::vector<std::int64_t> tokens_of(const sharding::Coordinates& at, std::int64_t chunk) const {
+    const std::vector<sharding::Range> block = sharding::block_of({of_.rows, of_.length}, tokens_, mesh_, at);
     const std::int64_t length = block[1].size() / of_.moe.token_chunks;
     std::vector<std::int64_t> all;
     for (std::int64_t b = block[0].begin; b < block[0].end; ++b) {
@@ -169,19 +169,19 @@ class Drops {
   }
 
   // The tokens of the devices that share the experts out, device by device.
-  std::vector<std::vector<std::int64_t>> tokens_of_group(const run::Coordinates& at, std::int64_t chunk) const {
+  std::vector<std::vector<std::int64_t>> tokens_of_group(const sharding::Coordinates& at, std::int64_t chunk) const {
     std::map<std::int64_t, std::vector<std::int64_t>> by_member;
     for (std::int64_t device = 0; device < mesh_.devices(); ++device) {
-      run::Coordinates other = mesh_.coordinates_of(device), same = other;
+      sharding::Coordinates other = mesh_.coordinates_of(device), same = other;
       for (const sharding::AxisIndex axis : shared_) same[axis] = at[axis];
-      if (same == at) by_member[run::block_index(shared_, mesh_, other)] = tokens_of(other, chunk);
+      if (same == at) by_member[sharding::block_index(shared_, mesh_, other)] = tokens_of(other, chunk);
     }
     std::vector<std::vector<std::int64_t>> all;
     for (auto& [member, tokens] : by_member) all.push_back(std::move(tokens));
     return all;
   }
 
-  void add(const run::Coordinates& at, std::int64_t chunk) {
+  void add(const sharding::Coordinates& at, std::int64_t chunk) {
     std::vector<std::vector<std::int64_t>> senders = tokens_of_group(at, chunk);
     const std::int64_t devices = sharding::shards(experts_, mesh_);
     std::int64_t even = 0;
@@ -192,7 +192,7 @@ class Drops {
       for (const auto& tokens : senders) joined.insert(joined.end(), tokens.begin(), tokens.end());
       senders = {joined};
     }
-    const std::int64_t here = of_.moe.experts / devices, first = run::block_index(experts_, mesh_, at) * here;
+    const std::int64_t here = of_.moe.experts / devices, first = sharding::block_index(experts_, mesh_, at) * here;
     std::int64_t kept = 0;
     for (const auto& tokens : senders) {
       for (std::int64_t e = first; e < first + here; ++e) {

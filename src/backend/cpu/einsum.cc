@@ -1,0 +1,98 @@
+// An einsum as a batch of matrix products: letters in both operands and the result number the batch, letters that the
+// result lacks are the depth, the others are rows or columns.
+#include <algorithm>
+#include <cassert>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/kernels.h"
+#include "graph/equation.h"
+
+namespace moesh::backend::cpu {
+namespace {
+
+struct Term {
+  std::string letters;
+  const View* view;
+
+  bool has(char letter) const { return letters.find(letter) != std::string::npos; }
+  std::int64_t size(char letter) const { return view->shape[letters.find(letter)]; }
+  std::int64_t stride(char letter) const {
+    std::int64_t stride = 1;
+    for (std::size_t dim = letters.find(letter) + 1; dim < letters.size(); ++dim) stride *= view->shape[dim];
+    return stride;
+  }
+};
+
+struct Terms {
+  Term a;
+  Term b;
+  Term result;
+};
+
+Terms parse(const std::string& equation, const KernelCall& call) {
+  const graph::Equation letters = graph::parse_equation(equation);
+  return {{letters.a, &call.operands[0]}, {letters.b, &call.operands[1]}, {letters.result, &call.results[0]}};
+}
+
+// The letters of one term that stand in the second and not in the third.
+std::string letters_of(const Term& from, const Term& in, const Term& but_not) {
+  std::string letters;
+  for (const char letter : from.letters) {
+    if (in.has(letter) && !but_not.has(letter)) letters += letter;
+  }
+  return letters;
+}
+
+// Where the elements numbered by these letters lie in a term, the last letter running fastest.
+OffsetList offsets_of(const std::string& letters, const Term& term) {
+  OffsetList offsets{0};
+  for (const char letter : letters) {
+    const std::int64_t size = term.size(letter);
+    const std::int64_t stride = term.stride(letter);
+    OffsetList finer;
+    finer.reserve(offsets.size() * static_cast<std::size_t>(size));
+    for (const std::int64_t offset : offsets) {
+      for (std::int64_t i = 0; i < size; ++i) finer.push_back(offset + i * stride);
+    }
+    offsets = std::move(finer);
+  }
+  return offsets;
+}
+
+template <typename T, typename R>
+void multiply_terms(const KernelCall& call, const Terms& terms) {
+  const std::string depth = letters_of(terms.a, terms.b, terms.result);
+  // The result's innermost dim should run along its rows, so that they are written in one go.
+  const bool turned = !terms.result.letters.empty() && !terms.b.has(terms.result.letters.back());
+  const Term& a = turned ? terms.b : terms.a;
+  const Term& b = turned ? terms.a : terms.b;
+  const Term& c = terms.result;
+  std::string batch;
+  for (const char letter : c.letters) {
+    if (a.has(letter) && b.has(letter)) batch += letter;
+  }
+  const std::string rows = letters_of(c, a, b);
+  const std::string columns = letters_of(c, b, a);
+  const OffsetList a_batch = offsets_of(batch, a), a_rows = offsets_of(rows, a), a_depth = offsets_of(depth, a);
+  const OffsetList b_batch = offsets_of(batch, b), b_depth = offsets_of(depth, b), b_columns = offsets_of(columns, b);
+  const OffsetList c_batch = offsets_of(batch, c), c_rows = offsets_of(rows, c), c_columns = offsets_of(columns, c);
+  multiply<T, T, R>(&call.workers, chosen_isa(), {a.view->as<const T>(), a_batch, a_rows, a_depth},
+                 {b.view->as<const T>(), b_batch, b_depth, b_columns}, {c.view->as<R>(), c_batch, c_rows, c_columns});
+}
+
+}  // namespace
+
+void einsum(const KernelCall& call) {
+  const Terms terms = parse(std::get<graph::EinsumOf>(call.attributes).equation, call);
+  for_floating(call.operands[0].dtype, [&]<typename T>() {
+    if (call.results[0].dtype == call.operands[0].dtype) return multiply_terms<T, T>(call, terms);
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      assert(call.results[0].dtype == DType::float32);
+      multiply_terms<T, float>(call, terms);
+    }
+  });
+}
+
+}  // namespace moesh::backend::cpu

@@ -1,0 +1,224 @@
+// Ops on each element alone.
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/simd.h"
+
+namespace moesh::backend::cpu {
+namespace {
+
+using graph::Binary;
+using graph::Unary;
+using graph::UnaryOf;
+
+constexpr std::int64_t kGrain = 16384;
+
+// The tanh approximation, written with sigmoid: (1 + tanh u) / 2 = sigmoid(2u).
+constexpr double kGeluInner = 1.5957691216057308;  // 2 sqrt(2/pi)
+constexpr double kGeluCubic = 0.044715;
+
+template <typename T, typename Function>
+void map(const KernelCall& call, const Function& function) {
+  const Isa isa = chosen_isa();
+  const T* x = call.operands[0].as<T>();
+  T* y = call.results[0].as<T>();
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    vectorised(isa, [&]() MOESH_LOOP {
+      MOESH_BY_ELEMENT
+      for (std::int64_t i = begin; i < end; ++i) y[i] = store<T>(function(load(x[i])));
+    });
+  });
+}
+
+template <typename T, typename Function>
+void map2(const KernelCall& call, const Function& function) {
+  const Isa isa = chosen_isa();
+  const T* a = call.operands[0].as<T>();
+  const T* b = call.operands[1].as<T>();
+  T* y = call.results[0].as<T>();
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    vectorised(isa, [&]() MOESH_LOOP {
+      MOESH_BY_ELEMENT
+      for (std::int64_t i = begin; i < end; ++i) y[i] = store<T>(function(load(a[i]), load(b[i])));
+    });
+  });
+}
+
+template <typename W>
+[[gnu::always_inline]] inline W gelu_sigmoid(W x) {
+  return sigmoid_of(W(kGeluInner) * (x + W(kGeluCubic) * x * x * x));
+}
+
+template <typename W>
+[[gnu::always_inline]] inline W gelu_slope(W x) {
+  const W s = gelu_sigmoid(x);
+  return s + x * s * (1 - s) * W(kGeluInner) * (1 + 3 * W(kGeluCubic) * x * x);
+}
+
+template <typename T>
+void unary_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const UnaryOf& of = std::get<UnaryOf>(call.attributes);
+  const W a = static_cast<W>(of.a);
+  const W b = static_cast<W>(of.b);
+  switch (of.function) {
+    case Unary::silu: return map<T>(call, [](W x) MOESH_LOOP { return x * sigmoid_of(x); });
+    case Unary::sigmoid: return map<T>(call, [](W x) MOESH_LOOP { return sigmoid_of(x); });
+    case Unary::gelu: return map<T>(call, [](W x) MOESH_LOOP { return x * gelu_sigmoid(x); });
+    case Unary::relu: return map<T>(call, [](W x) MOESH_LOOP { return x < 0 ? W(0) : x; });
+    case Unary::identity: return map<T>(call, [](W x) MOESH_LOOP { return x; });
+    case Unary::scale: return map<T>(call, [a](W x) MOESH_LOOP { return x * a; });
+    case Unary::offset: return map<T>(call, [a](W x) MOESH_LOOP { return x + a; });
+    case Unary::clamp: return map<T>(call, [a, b](W x) MOESH_LOOP { return x < a ? a : (x > b ? b : x); });
+    case Unary::sqrt: return map<T>(call, [](W x) MOESH_LOOP { return std::sqrt(x); });
+    case Unary::rsqrt: return map<T>(call, [](W x) MOESH_LOOP { return W(1) / std::sqrt(x); });
+    case Unary::minimum: return map<T>(call, [a](W x) MOESH_LOOP { return x > a ? a : x; });
+    // What is not finite less itself is no number.
+    case Unary::finite: return map<T>(call, [](W x) MOESH_LOOP { return x - x == 0 ? W(1) : W(0); });
+  }
+}
+
+template <typename T>
+void unary_grad_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const UnaryOf& of = std::get<UnaryOf>(call.attributes);
+  const W a = static_cast<W>(of.a);
+  const W b = static_cast<W>(of.b);
+  switch (of.function) {
+    case Unary::silu:
+      return map2<T>(call, [](W x, W dy) MOESH_LOOP {
+        const W s = sigmoid_of(x);
+        return dy * s * (1 + x * (1 - s));
+      });
+    case Unary::sigmoid:
+      return map2<T>(call, [](W x, W dy) MOESH_LOOP {
+        const W s = sigmoid_of(x);
+        return dy * s * (1 - s);
+      });
+    case Unary::gelu: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * gelu_slope(x); });
+    case Unary::relu: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return x > 0 ? dy : W(0); });
+    case Unary::identity:
+    case Unary::offset: return map2<T>(call, [](W, W dy) MOESH_LOOP { return dy; });
+    case Unary::scale: return map2<T>(call, [a](W, W dy) MOESH_LOOP { return dy * a; });
+    case Unary::clamp: return map2<T>(call, [a, b](W x, W dy) MOESH_LOOP { return x < a || x > b ? W(0) : dy; });
+    case Unary::sqrt: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * W(0.5) / std::sqrt(x); });
+    case Unary::rsqrt:
+      return map2<T>(call, [](W x, W dy) MOESH_LOOP {
+        const W y = W(1) / std::sqrt(x);
+        return dy * W(-0.5) * y * y * y;
+      });
+    case Unary::minimum: return map2<T>(call, [a](W x, W dy) MOESH_LOOP { return x < a ? dy : W(0); });
+    case Unary::finite: return map2<T>(call, [](W, W) MOESH_LOOP { return W(0); });
+  }
+}
+
+template <typename T>
+void binary_of(const KernelCall& call) {
+  using W = Wide<T>;
+  switch (std::get<graph::BinaryOf>(call.attributes).function) {
+    case Binary::add: return map2<T>(call, [](W x, W y) MOESH_LOOP { return x + y; });
+    case Binary::subtract: return map2<T>(call, [](W x, W y) MOESH_LOOP { return x - y; });
+    case Binary::multiply: return map2<T>(call, [](W x, W y) MOESH_LOOP { return x * y; });
+    case Binary::divide: return map2<T>(call, [](W x, W y) MOESH_LOOP { return x / y; });
+  }
+}
+
+// Elements as casts see them: to an integer by dropping the fraction and stopping at the ends of its range.
+struct Truth {
+  std::uint8_t value;
+};
+
+template <typename T>
+[[gnu::always_inline]] inline double number_of(T value) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    return static_cast<float>(value);
+  } else if constexpr (std::is_same_v<T, Truth>) {
+    return value.value != 0 ? 1 : 0;
+  } else {
+    return static_cast<double>(value);
+  }
+}
+
+template <typename To, typename From>
+[[gnu::always_inline]] inline To cast_of(From value) {
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (std::is_same_v<To, Truth>) {
+    return Truth{static_cast<std::uint8_t>(number_of(value) != 0 ? 1 : 0)};
+  } else if constexpr (std::is_same_v<To, std::int32_t>) {
+    const double number = number_of(value);
+    if (std::isnan(number)) return 0;
+    return static_cast<std::int32_t>(number < -2147483648.0 ? -2147483648.0 : number > 2147483647.0 ? 2147483647.0 : number);
+  } else if constexpr (std::is_same_v<From, std::int32_t> || std::is_same_v<From, Truth> || std::is_same_v<From, double>) {
+    return store<To>(number_of(value));
+  } else {
+    return store<To>(load(value));
+  }
+}
+
+template <typename Body>
+void for_any(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::float32: return body.template operator()<float>();
+    case DType::bfloat16: return body.template operator()<bfloat16>();
+    case DType::float64: return body.template operator()<double>();
+    case DType::int32: return body.template operator()<std::int32_t>();
+    case DType::boolean: return body.template operator()<Truth>();
+  }
+}
+
+// A boolean is read as the byte that it is: another one than 0 and 1 is true too.
+template <typename T>
+T* elements_of(const View& view) {
+  if constexpr (std::is_same_v<T, Truth>) {
+    assert(view.dtype == DType::boolean);
+    return reinterpret_cast<Truth*>(view.raw());
+  } else {
+    return view.as<T>();
+  }
+}
+
+template <typename To, typename From>
+void cast_elements(const KernelCall& call) {
+  const Isa isa = chosen_isa();
+  const From* __restrict x = elements_of<From>(call.operands[0]);
+  To* __restrict y = elements_of<To>(call.results[0]);
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t i = begin; i < end; ++i) y[i] = cast_of<To>(x[i]);
+    });
+  });
+}
+
+}  // namespace
+
+void unary(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { unary_of<T>(call); });
+}
+
+void unary_grad(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { unary_grad_of<T>(call); });
+}
+
+void binary(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { binary_of<T>(call); });
+}
+
+void cast(const KernelCall& call) {
+  for_any(call.results[0].dtype, [&]<typename To>() {
+    for_any(call.operands[0].dtype, [&]<typename From>() { cast_elements<To, From>(call); });
+  });
+}
+
+void fill(const KernelCall& call) {
+  for_any(call.results[0].dtype, [&]<typename T>() {
+    const T value = cast_of<T>(std::get<graph::FillOf>(call.attributes).value);
+    T* y = elements_of<T>(call.results[0]);
+    call.workers.parallel(call.results[0].count(), kGrain,
+                          [&](std::int64_t begin, std::int64_t end) { std::fill(y + begin, y + end, value); });
+  });
+}
+
+}  // namespace moesh::backend::cpu

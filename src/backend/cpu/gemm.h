@@ -1,0 +1,47 @@
+// Matrix products of elements that lie anywhere: an einsum needs no transposed copies.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "backend/cpu/isa.h"
+#include "backend/element.h"
+#include "backend/scratch_list.h"
+#include "backend/workers.h"
+
+namespace moesh::backend::cpu {
+
+using Offsets = std::span<const std::int64_t>;
+using OffsetList = ScratchList<std::int64_t>;
+
+// 0, step, 2 step, ...
+inline OffsetList steps(std::int64_t count, std::int64_t step) {
+  OffsetList offsets(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] = static_cast<std::int64_t>(i) * step;
+  return offsets;
+}
+
+// Matrix `i` of a batch has its element (row, column) at data[batch[i] + rows[row] + columns[column]].
+template <typename T>
+struct Matrices {
+  T* data;
+  Offsets batch;
+  Offsets rows;
+  Offsets columns;
+};
+
+struct MultiplyOptions {
+  bool add = false;  // c += a b, not c = a b
+  // Products of groups: product i has the rows of a and c, or the depth (columns of a, rows of b), from begins[i] to
+  // begins[i + 1]. Empty: all of them.
+  Offsets row_begins = {};
+  Offsets depth_begins = {};
+};
+
+// c = a b. An element is a sum of sums: of 256 terms each, every one from zero and in order. So its bits depend on its row
+// of a and its column of b alone. A may be B's wide type. Without workers the calling thread does it all.
+template <typename A, typename B, typename C>
+void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
+              const MultiplyOptions& options = {});
+
+}  // namespace moesh::backend::cpu

@@ -1,0 +1,131 @@
+// The experts' products on rows sorted by expert.
+// Shape suffixes: R rows, K depth, E experts, N width.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <vector>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/simd.h"
+
+namespace moesh::backend::cpu {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;
+
+std::int64_t grain_of(std::int64_t width) { return 1 + kGrain / std::max<std::int64_t>(1, width); }
+
+// Where each expert's rows begin, and where the last one's end.
+OffsetList begins_of(const View& sizes_E) {
+  OffsetList begins{0};
+  for (std::int64_t e = 0; e < sizes_E.count(); ++e) begins.push_back(begins.back() + sizes_E.as<std::int32_t>()[e]);
+  return begins;
+}
+
+// Calls body(row) for all rows, inside a loop compiled for the machine's vectors.
+template <typename Body>
+void for_rows(const KernelCall& call, std::int64_t count, std::int64_t width, const Body& body) {
+  const Isa isa = chosen_isa();
+  call.workers.parallel(count, grain_of(width), [&](std::int64_t begin, std::int64_t end) {
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t row = begin; row < end; ++row) body(row);
+    });
+  });
+}
+
+template <typename T>
+void grouped_matmul_of(const KernelCall& call) {
+  const View& rows_RK = call.operands[0];
+  const View& out_RN = call.results[0];
+  const std::int64_t depth = rows_RK.size(1);
+  const std::int64_t width = out_RN.size(1);
+  const bool transpose = std::get<graph::GroupedMatmulOf>(call.attributes).transpose;
+  const OffsetList begins = begins_of(call.operands[2]);
+  const std::int64_t experts = call.operands[2].count();
+  const OffsetList one_place(static_cast<std::size_t>(experts), 0);
+  const OffsetList weights = steps(experts, depth * width);
+  const OffsetList in_rows = steps(begins.back(), depth), out_rows = steps(begins.back(), width);
+  const OffsetList depth_of_rows = steps(depth, 1), columns = steps(width, 1);
+  const OffsetList b_rows = steps(depth, transpose ? 1 : width), b_columns = steps(width, transpose ? depth : 1);
+  multiply<T, T, T>(&call.workers, chosen_isa(), {rows_RK.as<const T>(), one_place, in_rows, depth_of_rows},
+                    {call.operands[1].as<const T>(), weights, b_rows, b_columns},
+                    {out_RN.as<T>(), one_place, out_rows, columns}, {.row_begins = begins});
+  std::fill(out_RN.as<T>() + begins.back() * width, out_RN.as<T>() + out_RN.count(), store<T>(0.0f));
+}
+
+template <typename T>
+void grouped_outer_of(const KernelCall& call) {
+  const View& out_EKN = call.results[0];
+  const std::int64_t experts = out_EKN.size(0), height = out_EKN.size(1), width = out_EKN.size(2);
+  const OffsetList begins = begins_of(call.operands[2]);
+  const OffsetList one_place(static_cast<std::size_t>(experts), 0);
+  const OffsetList out = steps(experts, height * width);
+  const OffsetList a_depth = steps(begins.back(), height), b_depth = steps(begins.back(), width);
+  const OffsetList rows = steps(height, 1), out_rows = steps(height, width), columns = steps(width, 1);
+  multiply<T, T, T>(&call.workers, chosen_isa(), {call.operands[0].as<const T>(), one_place, rows, a_depth},
+                    {call.operands[1].as<const T>(), one_place, b_depth, columns},
+                    {out_EKN.as<T>(), out, out_rows, columns}, {.depth_begins = begins});
+}
+
+template <typename T>
+void grouped_bias_of(const KernelCall& call) {
+  const View& out_RN = call.results[0];
+  const std::int64_t width = out_RN.size(1);
+  const OffsetList begins = begins_of(call.operands[2]);
+  OffsetList expert_of_row;
+  for (std::size_t e = 0; e + 1 < begins.size(); ++e) {
+    expert_of_row.resize(static_cast<std::size_t>(begins[e + 1]), static_cast<std::int64_t>(e));
+  }
+  for_rows(call, out_RN.size(0), width, [&](std::int64_t row) MOESH_LOOP {
+    const T* __restrict from = call.operands[0].as<T>() + row * width;
+    T* __restrict to = out_RN.as<T>() + row * width;
+    if (row >= begins.back()) {
+      std::copy_n(from, width, to);
+    } else {
+      const T* __restrict bias = call.operands[1].as<T>() + expert_of_row[static_cast<std::size_t>(row)] * width;
+      for (std::int64_t j = 0; j < width; ++j) to[j] = store<T>(load(from[j]) + load(bias[j]));
+    }
+  });
+}
+
+template <typename T>
+void grouped_sum_of(const KernelCall& call) {
+  constexpr std::int64_t kPiece = 256;
+  const View& out_EN = call.results[0];
+  const std::int64_t width = out_EN.size(1);
+  const OffsetList begins = begins_of(call.operands[1]);
+  const std::int64_t pieces = (width + kPiece - 1) / kPiece;
+  for_rows(call, out_EN.size(0) * pieces, kGrain, [&](std::int64_t task) MOESH_LOOP {
+    const std::int64_t e = task / pieces;
+    const std::int64_t first = task % pieces * kPiece;
+    const std::int64_t count = std::min(kPiece, width - first);
+    double sum[kPiece] = {};
+    for (std::int64_t row = begins[static_cast<std::size_t>(e)]; row < begins[static_cast<std::size_t>(e) + 1]; ++row) {
+      const T* __restrict from = call.operands[0].as<T>() + row * width + first;
+      for (std::int64_t j = 0; j < count; ++j) sum[j] += static_cast<double>(load(from[j]));
+    }
+    T* __restrict to = out_EN.as<T>() + e * width + first;
+    for (std::int64_t j = 0; j < count; ++j) to[j] = store<T>(sum[j]);
+  });
+}
+
+}  // namespace
+
+void grouped_matmul(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { grouped_matmul_of<T>(call); });
+}
+
+void grouped_outer(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { grouped_outer_of<T>(call); });
+}
+
+void grouped_bias(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { grouped_bias_of<T>(call); });
+}
+
+void grouped_sum(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { grouped_sum_of<T>(call); });
+}
+
+}  // namespace moesh::backend::cpu

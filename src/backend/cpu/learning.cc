@@ -1,0 +1,222 @@
+// Updates of parameters, and the norm of what updates them.
+#include <cmath>
+#include <numeric>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/simd.h"
+#include "backend/scratch_list.h"
+#include "backend/update_numbers.h"
+
+namespace moesh::backend::cpu {
+namespace {
+
+using graph::AdamOf;
+using graph::MomentumOf;
+using graph::SgdOf;
+
+constexpr std::int64_t kGrain = 16384;
+constexpr std::int64_t kPiece = 1024;  // elements that are widened at a time
+
+template <typename W>
+void widen(Isa isa, const View& from, std::int64_t begin, std::int64_t count, W* __restrict to) {
+  for_floating(from.dtype, [&]<typename T>() {
+    const T* __restrict source = from.as<T>() + begin;
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<W>(load(source[i]));
+    });
+  });
+}
+
+template <typename W>
+void narrow(Isa isa, const W* __restrict from, std::int64_t count, const View& to, std::int64_t begin) {
+  for_floating(to.dtype, [&]<typename T>() {
+    T* __restrict result = to.as<T>() + begin;
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count; ++i) result[i] = store<T>(from[i]);
+    });
+  });
+}
+
+// Calls body(begin, count) for pieces of the elements.
+template <typename Body>
+void for_pieces(const KernelCall& call, const Body& body) {
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (; begin < end; begin += kPiece) body(begin, std::min(kPiece, end - begin));
+  });
+}
+
+// A step as numbers: the gradient is multiplied by `factor`; mu and nu decay and take in it and its square; the update is
+// (of_mu mu + of_gradient g) / (sqrt(of_nu nu + epsilon_root) + epsilon) + decay p, times the rate.
+struct AdamStep {
+  double factor, rate, decay1, decay2, rest1, rest2, of_mu, of_gradient, of_nu, epsilon, epsilon_root, decay;
+};
+
+AdamStep adam_step(const AdamOf& of, const UpdateNumbers& numbers) {
+  const double step = numbers.step;
+  AdamStep made{numbers.factor, numbers.rate, of.mu_decay, of.nu_decay, 1 - of.beta1, 1 - of.beta2, 1, 0, 1, of.epsilon, of.epsilon_root,
+                of.weight_decay};
+  const auto corrected = [](double beta, double steps) { return 1 / (1 - std::pow(beta, steps)); };
+  if (of.pax) {
+    const auto decay = [&](double beta) { return beta * (1 - std::pow(beta, step - 1)) / (1 - std::pow(beta, step)); };
+    made.decay1 = decay(of.beta1);
+    made.decay2 = decay(of.beta2);
+    made.rest1 = 1 - made.decay1;
+    made.rest2 = 1 - made.decay2;
+    return made;
+  }
+  made.of_nu = corrected(of.beta2, step);
+  made.of_mu = corrected(of.beta1, of.nesterov ? step + 1 : step);
+  if (of.nesterov) {
+    made.of_mu *= of.beta1;
+    made.of_gradient = (1 - of.beta1) * corrected(of.beta1, step);
+  }
+  return made;
+}
+
+template <typename W>
+void update_piece(Isa isa, const AdamStep& step, std::int64_t count, W* __restrict p, W* __restrict g,
+                  W* __restrict mu, W* __restrict nu) {
+  const W factor = W(step.factor), rate = W(step.rate), decay1 = W(step.decay1), decay2 = W(step.decay2), of_mu = W(step.of_mu);
+  const W of_gradient = W(step.of_gradient), of_nu = W(step.of_nu), epsilon = W(step.epsilon);
+  const W epsilon_root = W(step.epsilon_root), decay = W(step.decay);
+  const W rest1 = W(step.rest1), rest2 = W(step.rest2);
+  vectorised(isa, [&]() MOESH_LOOP {
+    for (std::int64_t i = 0; i < count; ++i) {
+      g[i] *= factor;
+      mu[i] = decay1 * mu[i] + rest1 * g[i];
+      nu[i] = decay2 * nu[i] + rest2 * (g[i] * g[i]);
+      const W along = of_mu * mu[i] + of_gradient * g[i];
+      p[i] -= rate * (along / (std::sqrt(of_nu * nu[i] + epsilon_root) + epsilon) + decay * p[i]);
+    }
+  });
+}
+
+template <typename T>
+void adam_update_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const AdamStep step = adam_step(std::get<AdamOf>(call.attributes), UpdateNumbers(call));
+  const Isa isa = chosen_isa();
+  for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
+    W p[kPiece], g[kPiece], mu[kPiece], nu[kPiece];
+    W* const pieces[] = {p, g, mu, nu};
+    for (std::size_t i = 0; i < 4; ++i) widen(isa, call.operands[i], begin, count, pieces[i]);
+    update_piece(isa, step, count, p, g, mu, nu);
+    narrow(isa, p, count, call.results[0], begin);
+    narrow(isa, mu, count, call.results[1], begin);
+    narrow(isa, nu, count, call.results[2], begin);
+  });
+}
+
+template <typename T>
+void sgd_update_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const UpdateNumbers numbers(call);
+  const W rate = static_cast<W>(numbers.rate);
+  const W factor = static_cast<W>(numbers.factor);
+  const W decay = static_cast<W>(std::get<SgdOf>(call.attributes).weight_decay);
+  const Isa isa = chosen_isa();
+  for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
+    W p[kPiece], update[kPiece];
+    widen(isa, call.operands[0], begin, count, p);
+    widen(isa, call.operands[1], begin, count, update);
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count; ++i) p[i] -= rate * (factor * update[i] + decay * p[i]);
+    });
+    narrow(isa, p, count, call.results[0], begin);
+  });
+}
+
+}  // namespace
+
+void sum_squares(const KernelCall& call) {
+  const View& x = call.operands[0];
+  const Isa isa = chosen_isa();
+  ScratchList<double> sums(static_cast<std::size_t>((x.count() + kGrain - 1) / kGrain));
+  for_floating(x.dtype, [&]<typename T>() {
+    call.workers.parallel(x.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      const T* __restrict from = x.as<T>() + begin;
+      const auto square = [&](std::int64_t i) MOESH_LOOP {
+        const double value = static_cast<double>(load(from[i]));
+        return value * value;
+      };
+      vectorised(isa, [&]() MOESH_LOOP { sums[static_cast<std::size_t>(begin / kGrain)] = sum_of<double>(end - begin, square); });
+    });
+  });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  for_floating(call.results[0].dtype, [&]<typename R>() { *call.results[0].as<R>() = store<R>(total); });
+}
+
+void adam_update(const KernelCall& call) {
+  if (!UpdateNumbers(call).is_applied) return keep<3>(call, {0, 2, 3});
+  for_floating(call.results[0].dtype, [&]<typename T>() { adam_update_of<T>(call); });
+}
+
+void sgd_update(const KernelCall& call) {
+  if (!UpdateNumbers(call).is_applied) return keep<1>(call, {0});
+  for_floating(call.results[0].dtype, [&]<typename T>() { sgd_update_of<T>(call); });
+}
+
+// Operands gradient and mu, results the new mu and the direction. Where the update is not applied mu keeps its bits.
+void momentum_update(const KernelCall& call) {
+  const auto& of = std::get<MomentumOf>(call.attributes);
+  const UpdateNumbers numbers(call);
+  const auto corrected = [&](double step) { return 1 / (1 - std::pow(of.beta, step)); };
+  const auto factor = numbers.factor, decay = static_cast<float>(of.decay), rest = static_cast<float>(1 - of.beta);
+  const auto of_mu = static_cast<float>(of.beta * corrected(static_cast<double>(numbers.step) + 1));
+  const auto of_gradient = static_cast<float>((1 - of.beta) * corrected(static_cast<double>(numbers.step)));
+  const Isa isa = chosen_isa();
+  for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
+    float g[kPiece], mu[kPiece], direction[kPiece];
+    std::byte old_mu[kPiece * sizeof(double)];
+    const std::int64_t size = size_of(call.operands[1].dtype);
+    std::memcpy(old_mu, call.operands[1].raw() + begin * size, static_cast<std::size_t>(count * size));
+    widen(isa, call.operands[0], begin, count, g);
+    widen(isa, call.operands[1], begin, count, mu);
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count; ++i) {
+        g[i] *= factor;
+        mu[i] = decay * mu[i] + rest * g[i];
+        direction[i] = of_mu * mu[i] + of_gradient * g[i];
+      }
+    });
+    if (numbers.is_applied) {
+      narrow(isa, mu, count, call.results[0], begin);
+    } else {
+      std::memcpy(call.results[0].raw() + begin * size, old_mu, static_cast<std::size_t>(count * size));
+    }
+    narrow(isa, direction, count, call.results[1], begin);
+  });
+}
+
+// A bias moves by the rate towards its layer's mean load, once for each microbatch; the step is rounded to the bias's type
+// before it is added. The layers' dims stand before and behind the experts'.
+void balance_update(const KernelCall& call) {
+  const auto& of = std::get<graph::BalanceOf>(call.attributes);
+  const View& bias = call.operands[0];
+  const View& load_of = call.operands[1];  // [microbatches, layers, experts and what was dropped]
+  if (!UpdateNumbers(call).is_applied) return keep<1>(call, {0});
+  const std::int64_t experts = load_of.size(2) - 1, layers = load_of.size(1);
+  const std::int64_t inner = elements({bias.shape.begin() + of.experts_dim + 1, bias.shape.end()});
+  const auto rate = static_cast<float>(of.rate);
+  call.workers.parallel(layers, 1 + kGrain / (experts + 1), [&](std::int64_t begin, std::int64_t end) {
+    ScratchList<float> steps(static_cast<std::size_t>(experts));
+    for (std::int64_t layer = begin; layer < end; ++layer) {
+      std::fill(steps.begin(), steps.end(), 0.0f);
+      for (std::int64_t microbatch = 0; microbatch < load_of.size(0); ++microbatch) {
+        const float* tokens = load_of.as<float>() + (microbatch * layers + layer) * (experts + 1);
+        const float mean = std::accumulate(tokens, tokens + experts, 0.0f) / static_cast<float>(experts);
+        for (std::size_t e = 0; e < steps.size(); ++e) steps[e] += tokens[e] < mean ? rate : tokens[e] > mean ? -rate : 0;
+      }
+      const std::int64_t first = layer / inner * experts * inner + layer % inner;
+      for_floating(bias.dtype, [&]<typename T>() {
+        for (std::int64_t e = 0; e < experts; ++e) {
+          const std::int64_t at = first + e * inner;
+          call.results[0].as<T>()[at] = store<T>(load(bias.as<T>()[at]) + load(store<T>(steps[static_cast<std::size_t>(e)])));
+        }
+      });
+    }
+  });
+}
+
+}  // namespace moesh::backend::cpu

@@ -1,0 +1,154 @@
+// Softmax and RMS normalisation of the last dim.
+#include <algorithm>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/simd.h"
+#include "backend/cpu/workspace.h"
+#include "backend/scratch_list.h"
+
+namespace moesh::backend::cpu {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;
+
+// A buffer as rows of its last dim.
+struct Rows {
+  std::int64_t count;
+  std::int64_t width;
+  std::int64_t grain() const { return 1 + kGrain / std::max<std::int64_t>(1, width); }
+};
+
+Rows rows_of(const View& view) {
+  const std::int64_t width = view.shape.empty() ? 1 : view.shape.back();
+  return {width == 0 ? 0 : view.count() / width, width};
+}
+
+// Calls body(row) for all rows, inside a loop compiled for the machine's vectors.
+template <typename Body>
+void for_rows(const KernelCall& call, const Rows& rows, const Body& body) {
+  const Isa isa = chosen_isa();
+  call.workers.parallel(rows.count, rows.grain(), [&](std::int64_t begin, std::int64_t end) {
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t row = begin; row < end; ++row) body(row);
+    });
+  });
+}
+
+template <typename T>
+void softmax_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const Rows rows = rows_of(call.results[0]);
+  for_rows(call, rows, [&](std::int64_t row) MOESH_LOOP {
+    const T* __restrict x = call.operands[0].as<T>() + row * rows.width;
+    T* __restrict y = call.results[0].as<T>() + row * rows.width;
+    const W largest = largest_of<W>(rows.width, [&](std::int64_t i) MOESH_LOOP { return load(x[i]); });
+    const W sum = sum_of<W>(rows.width, [&](std::int64_t i) MOESH_LOOP { return exp_of(load(x[i]) - largest); });
+    for (std::int64_t i = 0; i < rows.width; ++i) y[i] = store<T>(exp_of(load(x[i]) - largest) / sum);
+  });
+}
+
+template <typename T>
+void softmax_grad_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const Rows rows = rows_of(call.results[0]);
+  for_rows(call, rows, [&](std::int64_t row) MOESH_LOOP {
+    const T* __restrict y = call.operands[0].as<T>() + row * rows.width;
+    const T* __restrict dy = call.operands[1].as<T>() + row * rows.width;
+    T* __restrict dx = call.results[0].as<T>() + row * rows.width;
+    const W sum = sum_of<W>(rows.width, [&](std::int64_t i) MOESH_LOOP { return load(y[i]) * load(dy[i]); });
+    for (std::int64_t i = 0; i < rows.width; ++i) dx[i] = store<T>(load(y[i]) * (load(dy[i]) - sum));
+  });
+}
+
+template <typename T>
+[[gnu::always_inline]] inline Wide<T> inverse_rms(const T* __restrict x, std::int64_t width, Wide<T> epsilon) {
+  using W = Wide<T>;
+  const W squares = sum_of<W>(width, [&](std::int64_t i) MOESH_LOOP { return load(x[i]) * load(x[i]); });
+  return W(1) / std::sqrt(squares / static_cast<W>(width) + epsilon);
+}
+
+template <typename T>
+void rms_norm_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const Rows rows = rows_of(call.results[0]);
+  const W epsilon = static_cast<W>(std::get<graph::RmsNormOf>(call.attributes).epsilon);
+  const T* __restrict scale = call.operands[1].as<T>();
+  for_rows(call, rows, [&](std::int64_t row) MOESH_LOOP {
+    const T* __restrict x = call.operands[0].as<T>() + row * rows.width;
+    T* __restrict y = call.results[0].as<T>() + row * rows.width;
+    const W inverse = inverse_rms(x, rows.width, epsilon);
+    for (std::int64_t i = 0; i < rows.width; ++i) y[i] = store<T>(rounded<T>(load(x[i]) * inverse) * load(scale[i]));
+  });
+}
+
+// With n = x / rms(x): dx = (dn - n mean(n dn)) / rms(x), where dn = dy scale; dscale sums dy n over the rows.
+template <typename T>
+[[gnu::always_inline]] inline void rms_norm_grad_row(const T* __restrict x, const T* __restrict scale,
+                                                     const T* __restrict dy, T* __restrict dx, Wide<T>* __restrict dscale,
+                                                     std::int64_t width, Wide<T> epsilon) {
+  using W = Wide<T>;
+  const W inverse = inverse_rms(x, width, epsilon);
+  const W mean = sum_of<W>(width, [&](std::int64_t i) MOESH_LOOP {
+                   return load(x[i]) * inverse * (load(dy[i]) * load(scale[i]));
+                 }) / static_cast<W>(width);
+  for (std::int64_t i = 0; i < width; ++i) {
+    const W n = load(x[i]) * inverse;
+    dx[i] = store<T>(inverse * (load(dy[i]) * load(scale[i]) - n * mean));
+    dscale[i] += load(dy[i]) * rounded<T>(n);
+  }
+}
+
+constexpr std::int64_t kBlock = 64;  // rows whose scale gradients are summed before blocks are
+
+template <typename T>
+void rms_norm_grad_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const Rows rows = rows_of(call.results[0]);
+  const W epsilon = static_cast<W>(std::get<graph::RmsNormOf>(call.attributes).epsilon);
+  const Isa isa = chosen_isa();
+  const std::int64_t blocks = (rows.count + kBlock - 1) / kBlock;
+  ScratchList<W> partial(static_cast<std::size_t>(blocks * rows.width));
+  call.workers.parallel(rows.count, kBlock, [&](std::int64_t begin, std::int64_t end) {
+    W* dscale = partial.data() + begin / kBlock * rows.width;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t at = row * rows.width;
+      vectorised(isa, [&]() MOESH_LOOP {
+        rms_norm_grad_row<T>(call.operands[0].as<T>() + at, call.operands[1].as<T>(), call.operands[2].as<T>() + at,
+                             call.results[0].as<T>() + at, dscale, rows.width, epsilon);
+      });
+    }
+  });
+  T* dscale = call.results[1].as<T>();
+  call.workers.parallel(rows.width, 1 + kGrain / std::max<std::int64_t>(1, blocks), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      double sum = 0;
+      for (std::int64_t block = 0; block < blocks; ++block) sum += partial[static_cast<std::size_t>(block * rows.width + i)];
+      dscale[i] = store<T>(sum);
+    }
+  });
+}
+
+}  // namespace
+
+void softmax(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { softmax_of<T>(call); });
+}
+
+void softmax_grad(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { softmax_grad_of<T>(call); });
+}
+
+void rms_norm(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { rms_norm_of<T>(call); });
+}
+
+std::int64_t rms_norm_grad_bytes(const Shape& x) {
+  const std::int64_t rows = elements(x) / std::max<std::int64_t>(1, x.back());
+  return (rows + kBlock - 1) / kBlock * x.back() * size_of(DType::float32);
+}
+
+void rms_norm_grad(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { rms_norm_grad_of<T>(call); });
+}
+
+}  // namespace moesh::backend::cpu

@@ -1,0 +1,110 @@
+// Loops compiled twice, for any x86-64 and for AVX2, and the arithmetic that vectorises inside them. Without fused
+// multiply-add, so both give the same bits.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "backend/cpu/isa.h"
+#include "backend/element.h"
+
+// A lambda handed to vectorised() bears this after its parameters, or its loop would not be compiled for AVX2.
+#define MOESH_LOOP __attribute__((always_inline))
+
+// Before a loop whose iterations touch no element of each other's, so that it is compiled for vectors although its result may lie
+// where an operand does.
+#if defined(__clang__)
+#define MOESH_BY_ELEMENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define MOESH_BY_ELEMENT _Pragma("GCC ivdep")
+#endif
+
+namespace moesh::backend::cpu {
+
+#if defined(__x86_64__)
+template <typename Loop>
+[[gnu::target("avx2")]] void run_with_avx2(const Loop& loop) {
+  loop();
+}
+#endif
+
+template <typename Loop>
+void vectorised(Isa isa, const Loop& loop) {
+#if defined(__x86_64__)
+  if (isa != Isa::portable) return run_with_avx2(loop);
+#endif
+  (void)isa;
+  loop();
+}
+
+// e^x to 2 units in the last place; 0 where it would be subnormal. x = n ln 2 + r, and e^r by its series.
+[[gnu::always_inline]] inline float exp_of(float x) {
+  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  const float shifted = x * 1.44269504089f + kShift;
+  const float n = shifted - kShift;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  float series = 1.9875691500e-4f;
+  series = series * r + 1.3981999507e-3f;
+  series = series * r + 8.3334519073e-3f;
+  series = series * r + 4.1665795894e-2f;
+  series = series * r + 1.6666665459e-1f;
+  series = series * r + 5.0000001201e-1f;
+  series = series * r * r + r + 1.0f;
+  // 2^n in two factors, as 2^128 is none of the numbers.
+  const auto power = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(kShift));
+  const std::int32_t half = power >> 1;
+  const float scaled = series * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((power - half + 127) << 23);
+  const float low = x < -87.3365447f ? 0.0f : scaled;
+  return x > 88.7228317f ? std::numeric_limits<float>::infinity() : low;
+}
+[[gnu::always_inline]] inline double exp_of(double x) { return std::exp(x); }
+
+template <typename W>
+[[gnu::always_inline]] inline W sigmoid_of(W x) {
+  return W(1) / (W(1) + exp_of(-x));
+}
+
+// A value as it would be after a store and a load.
+template <typename T>
+[[gnu::always_inline]] inline Wide<T> rounded(Wide<T> value) {
+  return load(store<T>(value));
+}
+
+// Sums and largest values of a row go over fixed lanes, so that they vectorise and yet have one order.
+inline constexpr std::int64_t kLanes = 16;
+
+// term(i) summed over [0, count).
+template <typename W, typename Term>
+[[gnu::always_inline]] inline W sum_of(std::int64_t count, const Term& term) {
+  W lanes[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
+  }
+  for (std::int64_t lane = 0; i + lane < count; ++lane) lanes[lane] += term(i + lane);
+  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  }
+  return lanes[0];
+}
+
+template <typename W, typename Term>
+[[gnu::always_inline]] inline W largest_of(std::int64_t count, const Term& term) {
+  W lanes[kLanes];
+  for (W& lane : lanes) lane = -std::numeric_limits<W>::infinity();
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      const W value = term(i + lane);
+      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
+    }
+  }
+  W largest = -std::numeric_limits<W>::infinity();
+  for (; i < count; ++i) largest = term(i) > largest ? term(i) : largest;
+  for (const W lane : lanes) largest = lane > largest ? lane : largest;
+  return largest;
+}
+
+}  // namespace moesh::backend::cpu

@@ -1,0 +1,317 @@
+// Between tokens and vectors: the embedding, and the loss on logits over the vocabulary.
+// Shape suffixes: B rows, S length, V vocabulary, M embedding.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/core.h>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/simd.h"
+#include "backend/scratch_list.h"
+#include "base/error.h"
+
+namespace moesh::backend::cpu {
+namespace {
+
+using graph::CrossEntropyOf;
+
+constexpr std::int64_t kGrain = 16384;
+
+// Row and position for people who look for a token in their data.
+[[noreturn]] void fail_token(const char* what, std::int32_t token, std::int64_t index, const View& tokens, std::int64_t vocabulary) {
+  const std::int64_t length = tokens.shape.empty() ? 1 : tokens.shape.back();
+  fail(fmt::format("{} {} lies outside the vocabulary of {}", what, token, vocabulary),
+       fmt::format("row {}, position {} of the batch", index / length, index % length),
+       "set vocab_size to the tokenizer's, or tokenize the data anew");
+}
+
+void check_tokens(const View& tokens, std::int64_t vocabulary) {
+  const auto* token = tokens.as<std::int32_t>();
+  for (std::int64_t i = 0; i < tokens.count(); ++i) {
+    if (token[i] < 0 || token[i] >= vocabulary) fail_token("token", token[i], i, tokens, vocabulary);
+  }
+}
+
+// Tokens grouped by their id: those of id v are order[begin[v]] to order[begin[v + 1]], in their order.
+struct Groups {
+  ScratchList<std::int64_t> begin;
+  ScratchList<std::int64_t> order;
+};
+
+Groups group_by_id(const View& tokens, std::int64_t vocabulary) {
+  const auto* token = tokens.as<std::int32_t>();
+  Groups groups;
+  groups.begin.resize(static_cast<std::size_t>(vocabulary + 1));
+  groups.order.resize(static_cast<std::size_t>(tokens.count()));
+  for (std::int64_t i = 0; i < tokens.count(); ++i) ++groups.begin[static_cast<std::size_t>(token[i]) + 1];
+  for (std::size_t v = 1; v < groups.begin.size(); ++v) groups.begin[v] += groups.begin[v - 1];
+  ScratchList<std::int64_t> next = groups.begin;
+  for (std::int64_t i = 0; i < tokens.count(); ++i) {
+    groups.order[static_cast<std::size_t>(next[static_cast<std::size_t>(token[i])]++)] = i;
+  }
+  return groups;
+}
+
+template <typename T>
+void embed_grad_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const View& tokens = call.operands[0];
+  const std::int64_t vocabulary = call.results[0].size(0);
+  const std::int64_t width = call.results[0].size(1);
+  check_tokens(tokens, vocabulary);
+  const Groups groups = group_by_id(tokens, vocabulary);
+  const T* dy = call.operands[1].as<T>();
+  T* dtable = call.results[0].as<T>();
+  const Isa isa = chosen_isa();
+  call.workers.parallel(vocabulary, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
+    ScratchList<W> sum(static_cast<std::size_t>(width));
+    for (std::int64_t id = begin; id < end; ++id) {
+      const auto v = static_cast<std::size_t>(id);
+      W* __restrict total = sum.data();
+      T* __restrict to = dtable + id * width;
+      std::fill(sum.begin(), sum.end(), W(0));
+      vectorised(isa, [&]() MOESH_LOOP {
+        for (std::int64_t i = groups.begin[v]; i < groups.begin[v + 1]; ++i) {
+          const T* __restrict from = dy + groups.order[static_cast<std::size_t>(i)] * width;
+          for (std::int64_t j = 0; j < width; ++j) total[j] += load(from[j]);
+        }
+        for (std::int64_t j = 0; j < width; ++j) to[j] = store<T>(total[j]);
+      });
+    }
+  });
+}
+
+// What the softmax of a row of logits is made of.
+template <typename W>
+struct Normaliser {
+  W largest;
+  W sum;  // of exp(logit - largest)
+  W log() const { return largest + std::log(sum); }
+};
+
+template <typename T>
+Normaliser<Wide<T>> normaliser_of(Isa isa, const T* __restrict x, std::int64_t width) {
+  using W = Wide<T>;
+  Normaliser<W> made{};
+  vectorised(isa, [&]() MOESH_LOOP {
+    const W largest = largest_of<W>(width, [&](std::int64_t i) MOESH_LOOP { return load(x[i]); });
+    made = {largest, sum_of<W>(width, [&](std::int64_t i) MOESH_LOOP { return exp_of(load(x[i]) - largest); })};
+  });
+  return made;
+}
+
+// The operands that both passes read.
+template <typename T>
+struct Positions {
+  const T* logits_BSV;
+  const View& targets;
+  const std::int32_t* segments;
+  std::int64_t vocabulary;
+  double z_loss;
+  Isa isa = chosen_isa();
+
+  explicit Positions(const KernelCall& call)
+      : logits_BSV(call.operands[0].as<T>()),
+        targets(call.operands[1]),
+        segments(call.operands[2].as<std::int32_t>()),
+        vocabulary(call.operands[0].shape.back()),
+        z_loss(std::get<CrossEntropyOf>(call.attributes).z_loss) {}
+
+  std::int64_t count() const { return targets.count(); }
+  bool counts(std::int64_t position) const { return segments[position] != 0; }
+  const T* logits(std::int64_t position) const { return logits_BSV + position * vocabulary; }
+  std::int64_t grain() const { return 1 + kGrain / vocabulary; }
+  std::int64_t target(std::int64_t position) const {
+    const std::int32_t target = targets.as<std::int32_t>()[position];
+    if (target < 0 || target >= vocabulary) fail_token("target", target, position, targets, vocabulary);
+    return target;
+  }
+};
+
+template <typename T>
+double loss_at(const Positions<T>& of, std::int64_t position) {
+  const T* logits = of.logits(position);
+  const double target = load(logits[of.target(position)]);
+  const Normaliser<Wide<T>> made = normaliser_of(of.isa, logits, of.vocabulary);
+  const double log_sum = std::log(static_cast<double>(made.sum));
+  const double log = static_cast<double>(made.largest) + log_sum;
+  return (static_cast<double>(made.largest) - target) + log_sum + of.z_loss * log * log;
+}
+
+void store_scalar(const View& to, double value) {
+  for_floating(to.dtype, [&]<typename T>() { *to.as<T>() = store<T>(value); });
+}
+
+double load_scalar(const View& from) {
+  double value = 0;
+  for_floating(from.dtype, [&]<typename T>() { value = static_cast<double>(load(*from.as<T>())); });
+  return value;
+}
+
+template <typename T>
+void cross_entropy_of(const KernelCall& call) {
+  const Positions<T> of(call);
+  ScratchList<double> losses(static_cast<std::size_t>(of.count()));
+  call.workers.parallel(of.count(), of.grain(), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) losses[static_cast<std::size_t>(i)] = of.counts(i) ? loss_at(of, i) : 0;
+  });
+  double sum = 0;
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < of.count(); ++i) {
+    sum += losses[static_cast<std::size_t>(i)];
+    count += of.counts(i) ? 1 : 0;
+  }
+  store_scalar(call.results[0], sum);
+  store_scalar(call.results[1], static_cast<double>(count));
+}
+
+// The normaliser of all pieces of a row, from their logarithms.
+template <typename W>
+W log_of_all(const W* logs, std::int64_t pieces) {
+  const W largest = *std::max_element(logs, logs + pieces);
+  W sum = 0;
+  for (std::int64_t i = 0; i < pieces; ++i) sum += std::exp(logs[i] - largest);
+  return largest + std::log(sum);
+}
+
+template <typename T>
+void vocab_scores_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const View& logits = call.operands[0];
+  const std::int64_t vocabulary = logits.shape.back();
+  const std::int64_t pieces = call.results[1].shape.back();
+  const std::int64_t width = vocabulary / pieces;
+  const std::int64_t origin = call.origins.empty() ? 0 : call.origins[0].back();
+  const Isa isa = chosen_isa();
+  call.workers.parallel(call.operands[1].count(), 1 + kGrain / vocabulary, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* row = logits.as<T>() + i * vocabulary;
+      const std::int64_t target = call.operands[1].as<std::int32_t>()[i] - origin;
+      call.results[0].as<W>()[i] = target >= 0 && target < vocabulary ? load(row[target]) : W(0);
+      for (std::int64_t piece = 0; piece < pieces; ++piece) {
+        call.results[1].as<W>()[i * pieces + piece] = normaliser_of(isa, row + piece * width, width).log();
+      }
+    }
+  });
+}
+
+template <typename W>
+void cross_entropy_of_scores_of(const KernelCall& call) {
+  const double z_loss = std::get<CrossEntropyOf>(call.attributes).z_loss;
+  const std::int64_t pieces = call.operands[1].shape.back();
+  double sum = 0;
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
+    if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
+    const auto log = static_cast<double>(log_of_all(call.operands[1].as<W>() + i * pieces, pieces));
+    sum += log - static_cast<double>(call.operands[0].as<W>()[i]) + z_loss * log * log;
+    ++count;
+  }
+  store_scalar(call.results[0], sum);
+  store_scalar(call.results[1], static_cast<double>(count));
+}
+
+// Of a piece of the vocabulary, given the logarithms of all of them.
+template <typename T>
+void cross_entropy_grad_of_piece(const KernelCall& call) {
+  using W = Wide<T>;
+  const auto dsum = static_cast<W>(load_scalar(call.operands[3]));
+  const auto z_loss = static_cast<W>(std::get<CrossEntropyOf>(call.attributes).z_loss);
+  const std::int64_t vocabulary = call.operands[0].shape.back();
+  const std::int64_t pieces = call.operands[4].shape.back();
+  const std::int64_t origin = call.origins.empty() ? 0 : call.origins[0].back();
+  const Isa isa = chosen_isa();
+  call.workers.parallel(call.operands[1].count(), 1 + kGrain / vocabulary, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* __restrict logits = call.operands[0].as<T>() + i * vocabulary;
+      T* __restrict dlogits = call.results[0].as<T>() + i * vocabulary;
+      const W weight = call.operands[2].as<std::int32_t>()[i] == 0 ? 0 : dsum;
+      const W log = log_of_all(call.operands[4].as<W>() + i * pieces, pieces);
+      const W slope = 1 + 2 * z_loss * log;
+      vectorised(isa, [&]() MOESH_LOOP {
+        for (std::int64_t v = 0; v < vocabulary; ++v) dlogits[v] = store<T>(weight * (slope * exp_of(load(logits[v]) - log)));
+      });
+      const std::int64_t target = call.operands[1].as<std::int32_t>()[i] - origin;
+      if (target < 0 || target >= vocabulary) continue;
+      dlogits[target] = store<T>(weight * (slope * exp_of(load(logits[target]) - log) - 1));
+    }
+  });
+}
+
+template <typename T>
+void cross_entropy_grad_at(const Positions<T>& of, std::int64_t position, Wide<T> dsum, T* __restrict dlogits) {
+  using W = Wide<T>;
+  if (!of.counts(position)) {
+    std::fill_n(dlogits, of.vocabulary, store<T>(W(0)));
+    return;
+  }
+  const T* __restrict logits = of.logits(position);
+  const std::int64_t target = of.target(position);
+  const Normaliser<W> made = normaliser_of(of.isa, logits, of.vocabulary);
+  const W slope = (1 + 2 * static_cast<W>(of.z_loss) * made.log()) / made.sum;
+  vectorised(of.isa, [&]() MOESH_LOOP {
+    for (std::int64_t i = 0; i < of.vocabulary; ++i) dlogits[i] = store<T>(dsum * (slope * exp_of(load(logits[i]) - made.largest)));
+  });
+  dlogits[target] = store<T>(dsum * (slope * exp_of(load(logits[target]) - made.largest) - 1));
+}
+
+template <typename T>
+void cross_entropy_grad_of(const KernelCall& call) {
+  const Positions<T> of(call);
+  const auto dsum = static_cast<Wide<T>>(load_scalar(call.operands[3]));
+  T* dlogits = call.results[0].as<T>();
+  call.workers.parallel(of.count(), of.grain(), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) cross_entropy_grad_at(of, i, dsum, dlogits + i * of.vocabulary);
+  });
+}
+
+}  // namespace
+
+// A piece of the table gives zeros for tokens of other pieces.
+void embed(const KernelCall& call) {
+  const View& table = call.operands[0];
+  const View& tokens = call.operands[1];
+  const std::int64_t first = call.origins.empty() ? 0 : call.origins[0][0];
+  if (call.origins.empty()) check_tokens(tokens, table.size(0));
+  const auto* token = tokens.as<std::int32_t>();
+  const std::int64_t bytes = table.size(1) * size_of(table.dtype);
+  call.workers.parallel(tokens.count(), 1 + kGrain / std::max<std::int64_t>(1, table.size(1)), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::byte* to = call.results[0].raw() + i * bytes;
+      const std::int64_t row = token[i] - first;
+      const bool is_here = row >= 0 && row < table.size(0);
+      if (is_here) {
+        std::memcpy(to, table.raw() + row * bytes, static_cast<std::size_t>(bytes));
+      } else {
+        std::memset(to, 0, static_cast<std::size_t>(bytes));
+      }
+    }
+  });
+}
+
+void embed_grad(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { embed_grad_of<T>(call); });
+}
+
+void cross_entropy(const KernelCall& call) {
+  for_floating(call.operands[0].dtype, [&]<typename T>() { cross_entropy_of<T>(call); });
+}
+
+void cross_entropy_grad(const KernelCall& call) {
+  const bool in_pieces = call.operands.size() == 5;
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    in_pieces ? cross_entropy_grad_of_piece<T>(call) : cross_entropy_grad_of<T>(call);
+  });
+}
+
+void vocab_scores(const KernelCall& call) {
+  for_floating(call.operands[0].dtype, [&]<typename T>() { vocab_scores_of<T>(call); });
+}
+
+void cross_entropy_of_scores(const KernelCall& call) {
+  if (call.operands[0].dtype == DType::float64) return cross_entropy_of_scores_of<double>(call);
+  cross_entropy_of_scores_of<float>(call);
+}
+
+}  // namespace moesh::backend::cpu

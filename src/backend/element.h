@@ -1,0 +1,41 @@
+// Element types inside kernels: what is stored, and what is computed with.
+#pragma once
+
+#include <cassert>
+#include <type_traits>
+
+#include "base/bfloat16.h"
+#include "base/dtype.h"
+
+namespace moesh::backend {
+
+// float64 computes in float64, the others in float32.
+template <typename T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <typename T>
+Wide<T> load(T value) {
+  return static_cast<Wide<T>>(value);
+}
+
+template <typename T, typename W>
+T store(W value) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    return bfloat16(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+// Calls body.template operator()<T>() with the C++ type of a floating dtype.
+template <typename Body>
+void for_floating(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::float32: return body.template operator()<float>();
+    case DType::bfloat16: return body.template operator()<bfloat16>();
+    case DType::float64: return body.template operator()<double>();
+    default: assert(false && "a floating type was expected");
+  }
+}
+
+}  // namespace moesh::backend

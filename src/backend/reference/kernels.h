@@ -1,0 +1,23 @@
+// Every op in its plainest form: what the fast kernels are held to.
+#pragma once
+
+#include "backend/kernel.h"
+
+namespace moesh::backend::reference {
+
+// Null for ops that are not kernels (inputs, constraints, repeats, regions).
+Kernel find_kernel(graph::Op op);
+
+// By file.
+Kernel find_elementwise(graph::Op op);
+Kernel find_shape(graph::Op op);
+Kernel find_products(graph::Op op);
+Kernel find_layers(graph::Op op);
+Kernel find_attention(graph::Op op);
+Kernel find_vocabulary(graph::Op op);
+Kernel find_routing(graph::Op op);
+Kernel find_rows(graph::Op op);
+Kernel find_slots(graph::Op op);
+Kernel find_learning(graph::Op op);
+
+}  // namespace moesh::backend::reference

@@ -1,0 +1,148 @@
+// Softmax, RMS norm and rotary embedding, with their gradients. Rows are the last dim.
+#include <cmath>
+#include <vector>
+
+#include "backend/element.h"
+#include "backend/reference/kernels.h"
+#include "backend/rope_frequencies.h"
+
+namespace moesh::backend::reference {
+namespace {
+
+
+std::int64_t width_of(const View& view) { return view.shape.back(); }
+std::int64_t rows_of(const View& view) { return view.count() / view.shape.back(); }
+
+void softmax(const KernelCall& call) {
+  const std::int64_t width = width_of(call.results[0]);
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    for (std::int64_t row = 0; row < rows_of(call.results[0]); ++row) {
+      const T* x = call.operands[0].as<T>() + row * width;
+      Wide<T> largest = load(x[0]);
+      for (std::int64_t i = 1; i < width; ++i) largest = std::max(largest, load(x[i]));
+      Wide<T> sum = 0;
+      for (std::int64_t i = 0; i < width; ++i) sum += std::exp(load(x[i]) - largest);
+      for (std::int64_t i = 0; i < width; ++i) {
+        call.results[0].as<T>()[row * width + i] = store<T>(std::exp(load(x[i]) - largest) / sum);
+      }
+    }
+  });
+}
+
+void softmax_grad(const KernelCall& call) {
+  const std::int64_t width = width_of(call.results[0]);
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    for (std::int64_t row = 0; row < rows_of(call.results[0]); ++row) {
+      const T* y = call.operands[0].as<T>() + row * width;
+      const T* dy = call.operands[1].as<T>() + row * width;
+      Wide<T> dot = 0;
+      for (std::int64_t i = 0; i < width; ++i) dot += load(y[i]) * load(dy[i]);
+      for (std::int64_t i = 0; i < width; ++i) {
+        call.results[0].as<T>()[row * width + i] = store<T>(load(y[i]) * (load(dy[i]) - dot));
+      }
+    }
+  });
+}
+
+template <typename T>
+Wide<T> inverse_rms(const T* x, std::int64_t width, double epsilon) {
+  Wide<T> sum = 0;
+  for (std::int64_t i = 0; i < width; ++i) sum += load(x[i]) * load(x[i]);
+  return 1 / std::sqrt(sum / static_cast<Wide<T>>(width) + static_cast<Wide<T>>(epsilon));
+}
+
+// The normalised value is rounded to the type before the scale is applied.
+void rms_norm(const KernelCall& call) {
+  const double epsilon = std::get<graph::RmsNormOf>(call.attributes).epsilon;
+  const std::int64_t width = width_of(call.results[0]);
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    const T* scale = call.operands[1].as<T>();
+    for (std::int64_t row = 0; row < rows_of(call.results[0]); ++row) {
+      const T* x = call.operands[0].as<T>() + row * width;
+      const Wide<T> inverse = inverse_rms(x, width, epsilon);
+      for (std::int64_t i = 0; i < width; ++i) {
+        const Wide<T> normed = load(store<T>(load(x[i]) * inverse));
+        call.results[0].as<T>()[row * width + i] = store<T>(normed * load(scale[i]));
+      }
+    }
+  });
+}
+
+void rms_norm_grad(const KernelCall& call) {
+  const double epsilon = std::get<graph::RmsNormOf>(call.attributes).epsilon;
+  const std::int64_t width = width_of(call.results[0]);
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    const T* scale = call.operands[1].as<T>();
+    std::vector<double> dscale(static_cast<std::size_t>(width), 0);
+    for (std::int64_t row = 0; row < rows_of(call.results[0]); ++row) {
+      const T* x = call.operands[0].as<T>() + row * width;
+      const T* dy = call.operands[2].as<T>() + row * width;
+      const Wide<T> inverse = inverse_rms(x, width, epsilon);
+      Wide<T> dot = 0;
+      for (std::int64_t i = 0; i < width; ++i) {
+        dot += load(dy[i]) * load(scale[i]) * load(x[i]);
+        dscale[static_cast<std::size_t>(i)] += static_cast<double>(load(dy[i]) * load(x[i]) * inverse);
+      }
+      const Wide<T> pull = dot * inverse * inverse * inverse / static_cast<Wide<T>>(width);
+      for (std::int64_t i = 0; i < width; ++i) {
+        call.results[0].as<T>()[row * width + i] = store<T>(load(dy[i]) * load(scale[i]) * inverse - load(x[i]) * pull);
+      }
+    }
+    for (std::int64_t i = 0; i < width; ++i) call.results[1].as<T>()[i] = store<T>(dscale[static_cast<std::size_t>(i)]);
+  });
+}
+
+// Pairs come as neighbours or as halves, and leave as halves; the inverse takes halves and gives back what came.
+void rope(const KernelCall& call) {
+  const auto& of = std::get<graph::RopeOf>(call.attributes);
+  const View& x = call.operands[0];
+  const std::int64_t dim = x.shape[3];
+  const std::int64_t heads = x.shape[2];
+  const std::int64_t half = dim / 2;
+  const ScratchList<double> frequencies = rope_frequencies(of, dim);
+  const double scale = rope_scale(of);
+  for_floating(x.dtype, [&]<typename T>() {
+    for (std::int64_t row = 0; row < x.count() / dim; ++row) {
+      const double position = call.operands[1].as<std::int32_t>()[row / heads];
+      const T* in = x.as<T>() + row * dim;
+      T* out = call.results[0].as<T>() + row * dim;
+      for (std::int64_t pair = 0; pair < half; ++pair) {
+        // The angle is a float32 product, as the reference's is.
+        const double angle = std::is_same_v<T, double>
+                                 ? position * frequencies[static_cast<std::size_t>(pair)]
+                                 : static_cast<double>(static_cast<float>(position) *
+                                                       static_cast<float>(frequencies[static_cast<std::size_t>(pair)]));
+        const auto c = static_cast<Wide<T>>(std::cos(angle) * scale);
+        const auto s = static_cast<Wide<T>>(std::sin(angle) * scale);
+        const std::int64_t first = of.interleave ? 2 * pair : pair;
+        const std::int64_t second = of.interleave ? 2 * pair + 1 : pair + half;
+        if (of.inverse) {
+          const Wide<T> a = load(in[pair]);
+          const Wide<T> b = load(in[pair + half]);
+          out[first] = store<T>(a * c + b * s);
+          out[second] = store<T>(b * c - a * s);
+        } else {
+          const Wide<T> a = load(in[first]);
+          const Wide<T> b = load(in[second]);
+          out[pair] = store<T>(a * c - b * s);
+          out[pair + half] = store<T>(b * c + a * s);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+Kernel find_layers(graph::Op op) {
+  switch (op) {
+    case graph::Op::softmax: return softmax;
+    case graph::Op::softmax_grad: return softmax_grad;
+    case graph::Op::rms_norm: return rms_norm;
+    case graph::Op::rms_norm_grad: return rms_norm_grad;
+    case graph::Op::rope: return rope;
+    default: return nullptr;
+  }
+}
+
+}  // namespace moesh::backend::reference

@@ -1,0 +1,160 @@
+// Looking tokens up, and the loss over the vocabulary. Shape suffixes: V vocabulary, M embedding.
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "backend/element.h"
+#include "backend/reference/kernels.h"
+#include "backend/scalar.h"
+#include "base/error.h"
+
+namespace moesh::backend::reference {
+namespace {
+
+std::int64_t checked(std::int32_t token, std::int64_t vocabulary) {
+  if (token >= 0 && token < vocabulary) return token;
+  fail(fmt::format("token {}, the vocabulary has {}", token, vocabulary), "the batch", "use data that belongs to this model");
+}
+
+void embed(const KernelCall& call) {
+  const View& table = call.operands[0];
+  const std::int64_t width = table.size(1) * size_of(table.dtype);
+  const bool in_pieces = !call.origins.empty();
+  for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
+    const std::int32_t token = call.operands[1].as<std::int32_t>()[i];
+    const std::int64_t row = in_pieces ? token - call.origins[0][0] : checked(token, table.size(0));
+    std::byte* to = call.results[0].raw() + i * width;
+    if (row >= 0 && row < table.size(0)) {
+      std::memcpy(to, table.raw() + row * width, static_cast<std::size_t>(width));
+    } else {
+      std::memset(to, 0, static_cast<std::size_t>(width));  // another piece has it
+    }
+  }
+}
+
+void embed_grad(const KernelCall& call) {
+  const View& table = call.results[0];
+  const std::int64_t width = table.size(1);
+  for_floating(table.dtype, [&]<typename T>() {
+    std::vector<Wide<T>> sums(static_cast<std::size_t>(table.count()), 0);
+    for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
+      const std::int64_t token = checked(call.operands[0].as<std::int32_t>()[i], table.size(0));
+      for (std::int64_t m = 0; m < width; ++m) {
+        sums[static_cast<std::size_t>(token * width + m)] += load(call.operands[1].as<T>()[i * width + m]);
+      }
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) table.as<T>()[i] = store<T>(sums[i]);
+  });
+}
+
+template <typename T>
+double log_sum_exp(const T* logits, std::int64_t width) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (std::int64_t v = 0; v < width; ++v) largest = std::max(largest, static_cast<double>(load(logits[v])));
+  double sum = 0;
+  for (std::int64_t v = 0; v < width; ++v) sum += std::exp(static_cast<double>(load(logits[v])) - largest);
+  return largest + std::log(sum);
+}
+
+std::int64_t first_of_piece(const KernelCall& call) { return call.origins.empty() ? 0 : call.origins[0].back(); }
+
+void cross_entropy(const KernelCall& call) {
+  const double z_loss = std::get<graph::CrossEntropyOf>(call.attributes).z_loss;
+  const View& logits = call.operands[0];
+  const std::int64_t width = logits.shape.back();
+  for_floating(logits.dtype, [&]<typename T>() {
+    double sum = 0;
+    double count = 0;
+    for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
+      if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
+      const T* row = logits.as<T>() + i * width;
+      const double normaliser = log_sum_exp(row, width);
+      const std::int64_t target = checked(call.operands[1].as<std::int32_t>()[i], width);
+      sum += normaliser - static_cast<double>(load(row[target])) + z_loss * normaliser * normaliser;
+      count += 1;
+    }
+    store_scalar(call.results[0], sum);
+    store_scalar(call.results[1], count);
+  });
+}
+
+// Of a piece of the vocabulary, or of several that stand one after the other: the target's logit where it is here, and the logarithm
+// of each piece's sum.
+void vocab_scores(const KernelCall& call) {
+  const View& logits = call.operands[0];
+  const std::int64_t width = logits.shape.back(), pieces = call.results[1].shape.back();
+  for_floating(logits.dtype, [&]<typename T>() {
+    for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
+      const T* row = logits.as<T>() + i * width;
+      const std::int64_t target = call.operands[1].as<std::int32_t>()[i] - first_of_piece(call);
+      const bool is_here = target >= 0 && target < width;
+      call.results[0].as<Wide<T>>()[i] = is_here ? load(row[target]) : Wide<T>(0);
+      for (std::int64_t piece = 0; piece < pieces; ++piece) {
+        call.results[1].as<Wide<T>>()[i * pieces + piece] = static_cast<Wide<T>>(log_sum_exp(row + piece * (width / pieces), width / pieces));
+      }
+    }
+  });
+}
+
+void cross_entropy_of_scores(const KernelCall& call) {
+  const double z_loss = std::get<graph::CrossEntropyOf>(call.attributes).z_loss;
+  const std::int64_t pieces = call.operands[1].shape.back();
+  for_floating(call.operands[0].dtype, [&]<typename T>() {
+    double sum = 0;
+    double count = 0;
+    for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
+      if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
+      const double normaliser = log_sum_exp(call.operands[1].as<T>() + i * pieces, pieces);
+      sum += normaliser - static_cast<double>(load(call.operands[0].as<T>()[i])) + z_loss * normaliser * normaliser;
+      count += 1;
+    }
+    store_scalar(call.results[0], sum);
+    store_scalar(call.results[1], count);
+  });
+}
+
+// A device that has a piece of the vocabulary is given the logarithms of all of them.
+void cross_entropy_grad(const KernelCall& call) {
+  const double z_loss = std::get<graph::CrossEntropyOf>(call.attributes).z_loss;
+  const View& logits = call.operands[0];
+  const std::int64_t width = logits.shape.back();
+  const double dsum = load_scalar(call.operands[3]);
+  const bool in_pieces = call.operands.size() == 5;
+  for_floating(logits.dtype, [&]<typename T>() {
+    for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
+      const T* row = logits.as<T>() + i * width;
+      T* out = call.results[0].as<T>() + i * width;
+      const double weight = call.operands[2].as<std::int32_t>()[i] == 0 ? 0 : dsum;
+      double normaliser = 0;
+      if (in_pieces) {
+        const std::int64_t pieces = call.operands[4].shape.back();
+        normaliser = log_sum_exp(call.operands[4].as<Wide<T>>() + i * pieces, pieces);
+      } else {
+        normaliser = log_sum_exp(row, width);
+      }
+      const std::int64_t target = call.operands[1].as<std::int32_t>()[i] - (in_pieces ? first_of_piece(call) : 0);
+      for (std::int64_t v = 0; v < width; ++v) {
+        const double p = std::exp(static_cast<double>(load(row[v])) - normaliser);
+        out[v] = store<T>(weight * (p * (1 + 2 * z_loss * normaliser) - (v == target ? 1 : 0)));
+      }
+    }
+  });
+}
+
+}  // namespace
+
+Kernel find_vocabulary(graph::Op op) {
+  switch (op) {
+    case graph::Op::embed: return embed;
+    case graph::Op::embed_grad: return embed_grad;
+    case graph::Op::cross_entropy: return cross_entropy;
+    case graph::Op::vocab_scores: return vocab_scores;
+    case graph::Op::cross_entropy_of_scores: return cross_entropy_of_scores;
+    case graph::Op::cross_entropy_grad: return cross_entropy_grad;
+    default: return nullptr;
+  }
+}
+
+}  // namespace moesh::backend::reference

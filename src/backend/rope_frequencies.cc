@@ -1,0 +1,65 @@
+#include "backend/rope_frequencies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace moesh::backend {
+namespace {
+
+using Kind = graph::RopeOf::Kind;
+
+// The pair that turns `rotations` times over the original context.
+double pair_of(double rotations, const graph::RopeOf& of, double dim) {
+  const double positions = static_cast<double>(of.original_max_positions);
+  return dim * std::log(positions / (rotations * 2 * std::numbers::pi)) / (2 * std::log(of.max_timescale));
+}
+
+// Slow pairs are stretched by the factor, fast ones kept, with a ramp between.
+double yarn(double frequency, double pair, const graph::RopeOf& of, double dim) {
+  double low = pair_of(of.beta_fast, of, dim);
+  double high = pair_of(of.beta_slow, of, dim);
+  if (of.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dim - 1);
+  if (low == high) high += 0.001;
+  const double ramp = std::clamp((pair - low) / (high - low), 0.0, 1.0);
+  return frequency / of.factor * ramp + frequency * (1 - ramp);
+}
+
+// Llama 3.1's published rule.
+double llama3(double frequency) {
+  constexpr double kFactor = 8, kLow = 1, kHigh = 4, kOriginal = 8192;
+  const double wavelength = 2 * std::numbers::pi / frequency;
+  if (wavelength < kOriginal / kHigh) return frequency;
+  if (wavelength > kOriginal / kLow) return frequency / kFactor;
+  const double smooth = (kOriginal / wavelength - kLow) / (kHigh - kLow);
+  return (1 - smooth) * frequency / kFactor + smooth * frequency;
+}
+
+}  // namespace
+
+ScratchList<double> rope_frequencies(const graph::RopeOf& of, std::int64_t dim) {
+  ScratchList<double> all;
+  const auto width = static_cast<double>(dim);
+  for (std::int64_t pair = 0; pair < dim / 2; ++pair) {
+    const double at = 2.0 * static_cast<double>(pair) / width;
+    const double base = of.kind == Kind::yarn ? 1 : of.min_timescale;
+    double frequency = 1 / (base * std::pow(of.max_timescale / base, at));
+    if (of.kind == Kind::yarn) frequency = yarn(frequency, static_cast<double>(pair), of, width);
+    if (of.kind == Kind::llama3) frequency = llama3(frequency);
+    if (of.kind == Kind::standard) frequency /= of.linear_scaling;
+    all.push_back(frequency);
+  }
+  return all;
+}
+
+double rope_scale(const graph::RopeOf& of) {
+  const bool scales = of.kind == Kind::yarn && of.attention_scaling && of.factor > 1;
+  return scales ? 0.1 * std::log(of.factor) + 1 : 1;
+}
+
+}  // namespace moesh::backend

@@ -1,0 +1,45 @@
+// What kernels of updates are told of the step, see graph::UpdateNumber.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "backend/kernel.h"
+
+namespace moesh::backend {
+
+struct UpdateNumbers {
+  float rate, step, factor;
+  bool is_applied;
+
+  // The last operand of the call.
+  explicit UpdateNumbers(const KernelCall& call)
+      : rate(of(call, graph::UpdateNumber::rate)),
+        step(of(call, graph::UpdateNumber::step)),
+        factor(of(call, graph::UpdateNumber::factor)),
+        is_applied(of(call, graph::UpdateNumber::applied) != 0) {}
+
+ private:
+  static float of(const KernelCall& call, graph::UpdateNumber number) {
+    return call.operands.back().as<float>()[static_cast<std::size_t>(number)];
+  }
+};
+
+// Where the update is not applied: each result is the operand of its number, bit for bit. A result may lie where any operand does,
+// another result's included: a piece of all of them is read before any of it is written.
+template <std::size_t Kept>
+void keep(const KernelCall& call, const std::array<std::size_t, Kept>& operands) {
+  constexpr std::int64_t kPiece = 1024;  // elements
+  std::byte pieces[Kept][kPiece * sizeof(double)];
+  const std::int64_t count = call.results[0].count();
+  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
+    const std::int64_t length = std::min(kPiece, count - begin);
+    const auto part = [&](const View& of) { return of.raw() + begin * size_of(of.dtype); };
+    const auto bytes = [&](const View& of) { return static_cast<std::size_t>(length * size_of(of.dtype)); };
+    for (std::size_t i = 0; i < Kept; ++i) std::memcpy(pieces[i], part(call.operands[operands[i]]), bytes(call.operands[operands[i]]));
+    for (std::size_t i = 0; i < Kept; ++i) std::memcpy(part(call.results[i]), pieces[i], bytes(call.results[i]));
+  }
+}
+
+}  // namespace moesh::backend

@@ -1,0 +1,195 @@
+#include "backend/workers.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace moesh::backend {
+namespace {
+
+// How often a thread looks again before it parks: the time between two kernels of a program, a few times what waking a
+// parked thread takes.
+constexpr int kSpins = 400;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+template <typename Condition>
+bool spun_until(const Condition& condition) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (condition()) return true;
+    pause();
+  }
+  return false;
+}
+
+// One call of parallel(): blocks are handed out by a counter.
+class Job {
+ public:
+  Job(const Task& task, std::int64_t count, std::int64_t grain) : task_(task), count_(count), grain_(grain) {}
+
+  std::int64_t blocks() const { return (count_ + grain_ - 1) / grain_; }
+  bool has_blocks() const { return next_.load(std::memory_order_relaxed) < count_; }
+
+  void work() {
+    while (true) {
+      const std::int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
+      if (begin >= count_) return;
+      try {
+        task_(begin, std::min(begin + grain_, count_));
+      } catch (...) {
+        note_error(begin);
+      }
+    }
+  }
+
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+  std::atomic<int> helpers{0};  // that may be at work on a block; changed under the lock of the pool
+
+ private:
+  // Blocks are handed out in order, so those before the first that throws are all begun, whoever throws earlier in
+  // time.
+  void note_error(std::int64_t begin) {
+    next_.store(count_, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    if (error_ && error_begin_ < begin) return;
+    error_ = std::current_exception();
+    error_begin_ = begin;
+  }
+
+  const Task& task_;
+  const std::int64_t count_;
+  const std::int64_t grain_;
+  std::atomic<std::int64_t> next_{0};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  std::int64_t error_begin_ = 0;
+};
+
+}  // namespace
+
+class Workers::State {
+ public:
+  explicit State(int threads) {
+    // A machine that gives no more threads is worked on with those that it gave.
+    try {
+      for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { loop(); });
+    } catch (const std::system_error&) {
+    }
+  }
+
+  ~State() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      ++posted_;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  int threads() const { return static_cast<int>(threads_.size()) + 1; }
+
+  void run(Job& job) {
+    post(job);
+    job.work();
+    withdraw(job);
+  }
+
+ private:
+  void post(Job& job) {
+    std::int64_t sleepers = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      open_.push_back(&job);
+      ++posted_;
+      sleepers = parked_;
+    }
+    for (std::int64_t i = 0; i < std::min(sleepers, job.blocks() - 1); ++i) wake_.notify_one();
+  }
+
+  // When it returns, no thread holds the job.
+  void withdraw(Job& job) {
+    {
+      const std::lock_guard lock(mutex_);
+      open_.erase(std::find(open_.begin(), open_.end(), &job));
+    }
+    const auto is_done = [&] { return job.helpers.load(std::memory_order_acquire) == 0; };
+    if (spun_until(is_done)) return;
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, is_done);
+  }
+
+  // The newest job with blocks left: what is begun within another one is needed first.
+  Job* join_one() {
+    const auto found = std::find_if(open_.rbegin(), open_.rend(), [](const Job* job) { return job->has_blocks(); });
+    if (found == open_.rend()) return nullptr;
+    (*found)->helpers.fetch_add(1, std::memory_order_relaxed);
+    return *found;
+  }
+
+  void loop() {
+    std::unique_lock lock(mutex_);
+    while (!stop_) {
+      if (Job* job = join_one()) {
+        lock.unlock();
+        job->work();
+        lock.lock();
+        // The job may be gone as soon as nobody helps.
+        if (job->helpers.fetch_sub(1, std::memory_order_acq_rel) == 1) done_.notify_all();
+        continue;
+      }
+      const std::uint64_t seen = posted_;
+      const auto has_more = [&] { return posted_.load(std::memory_order_relaxed) != seen; };
+      lock.unlock();
+      const bool found = spun_until(has_more);
+      lock.lock();
+      if (found) continue;
+      ++parked_;
+      wake_.wait(lock, has_more);
+      --parked_;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;          // parked threads, when there is more to do
+  std::condition_variable done_;          // callers, when a job has lost its last helper
+  std::vector<Job*> open_;                // oldest first
+  std::atomic<std::uint64_t> posted_{0};  // grows with every job
+  std::int64_t parked_ = 0;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+Workers::Workers(int threads)
+    : state_(std::make_unique<State>(
+          threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())))) {}
+
+Workers::~Workers() = default;
+
+int Workers::threads() const { return state_->threads(); }
+
+void Workers::parallel(std::int64_t count, std::int64_t grain, const Task& task) {
+  if (count <= 0) return;
+  const std::int64_t block = std::max<std::int64_t>(1, grain);
+  Job job(task, count, block);
+  if (count <= block || threads() == 1) {
+    job.work();
+  } else {
+    state_->run(job);
+  }
+  job.rethrow();
+}
+
+}  // namespace moesh::backend

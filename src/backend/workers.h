@@ -1,0 +1,46 @@
+// One thread per core, shared by everything that runs in this process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace moesh::backend {
+
+// A task that somebody else holds, called with a block [begin, end).
+class Task {
+ public:
+  template <typename Call>
+    requires(!std::is_same_v<Call, Task>)
+  Task(const Call& call)  // NOLINT: a lambda is handed over as it is
+      : call_(&call), run_([](const void* of, std::int64_t begin, std::int64_t end) { (*static_cast<const Call*>(of))(begin, end); }) {}
+  void operator()(std::int64_t begin, std::int64_t end) const { run_(call_, begin, end); }
+
+ private:
+  const void* call_;
+  void (*run_)(const void* call, std::int64_t begin, std::int64_t end);
+};
+
+class Workers {
+ public:
+  explicit Workers(int threads);  // 0: one per core
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  int threads() const;
+
+  // Calls task(begin, end) for consecutive blocks of [0, count), each of `grain` but the last; returns when all are done.
+  // Which thread takes a block is open, the blocks are not: a result that is combined block by block, in order, does not
+  // depend on the number of threads. A block that throws is the last to be handed out; of several exceptions that of the
+  // first block is rethrown here.
+  // May be called by several threads at once, and from inside a task: who calls works on the blocks, so nobody waits for a
+  // block that no thread has begun.
+  void parallel(std::int64_t count, std::int64_t grain, const Task& task);
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace moesh::backend

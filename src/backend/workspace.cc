@@ -1,0 +1,55 @@
+#include "backend/workspace.h"
+
+#include <algorithm>
+
+#include "backend/cpu/workspace.h"
+
+namespace moesh::backend {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Op;
+
+class Walk {
+ public:
+  Walk(const mesh::Mesh& mesh, std::int64_t threads) : mesh_(mesh), threads_(threads) {}
+
+  void see(const Graph& graph) {
+    for (const Node& node : graph.nodes) see(graph, node);
+  }
+  std::int64_t bytes() const { return threads_ * (cpu::gemm_scratch_bytes() + attention_ + norm_); }
+
+ private:
+  void see(const Graph& graph, const Node& node) {
+    const auto shard = [&](graph::ValueId id) {
+      return sharding::shard_shape(graph.value(id).shape, graph.value(id).spec, mesh_);
+    };
+    const auto of_operand = [&](std::size_t i) { return shard(node.operands[i]); };
+    switch (node.op) {
+      case Op::attention:
+      case Op::attention_grad: {
+        const bool backward = node.op == Op::attention_grad;
+        attention_ = std::max(attention_, cpu::attention_scratch_bytes(of_operand(0), of_operand(1), of_operand(2), backward));
+        break;
+      }
+      case Op::rms_norm_grad: norm_ = std::max(norm_, cpu::rms_norm_grad_bytes(of_operand(0))); break;
+      default: break;
+    }
+    if (const Graph* body = graph::body_of(node)) see(*body);
+  }
+
+  const mesh::Mesh& mesh_;
+  std::int64_t threads_;
+  std::int64_t attention_ = 0, norm_ = 0;  // the most that one takes
+};
+
+}  // namespace
+
+std::int64_t workspace_of(const Graph& graph, const mesh::Mesh& mesh, std::int64_t threads) {
+  Walk walk(mesh, threads);
+  walk.see(graph);
+  return walk.bytes();
+}
+
+}  // namespace moesh::backend

@@ -1,0 +1,115 @@
+#include "run/audit.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "graph/facts.h"
+
+namespace moesh::run {
+namespace {
+
+using graph::Op;
+using plan::Instruction;
+using plan::InstructionId;
+using plan::Plan;
+using sharding::Range;
+using sharding::Spec;
+using Kind = graph::ReshardOf::Kind;
+
+std::int64_t volume(const std::vector<Range>& block) {
+  std::int64_t count = 1;
+  for (const Range& range : block) count *= std::max<std::int64_t>(0, range.size());
+  return count;
+}
+
+std::vector<Range> common(const std::vector<Range>& a, const std::vector<Range>& b) {
+  std::vector<Range> both;
+  for (std::size_t dim = 0; dim < a.size(); ++dim) both.push_back({std::max(a[dim].begin, b[dim].begin), std::min(a[dim].end, b[dim].end)});
+  return both;
+}
+
+// Elements of the blocks that all devices have in one layout, without what they had of them in another one.
+std::int64_t lacking(const Shape& shape, const Spec& now, const Spec* before, const mesh::Mesh& mesh) {
+  std::int64_t count = 0;
+  for (std::int64_t device = 0; device < mesh.devices(); ++device) {
+    const Coordinates at = mesh.coordinates_of(device);
+    const std::vector<Range> block = sharding::block_of(shape, now, mesh, at);
+    count += volume(block) - (before == nullptr ? 0 : volume(common(block, sharding::block_of(shape, *before, mesh, at))));
+  }
+  return count;
+}
+
+std::int64_t reshard_elements(const graph::ReshardOf& how, const plan::View& from, const plan::View& to, const mesh::Mesh& mesh) {
+  const std::int64_t members = sharding::shards(how.axes, mesh);
+  switch (how.kind) {
+    case Kind::reduce_scatter: return lacking(from.shape, from.spec, &to.spec, mesh);  // all but the piece that a device keeps goes
+    case Kind::all_reduce: return 2 * (lacking(from.shape, from.spec, nullptr, mesh) / members * (members - 1));
+    default: return lacking(from.shape, to.spec, &from.spec, mesh);
+  }
+}
+
+// Of a collective of a region, whose values are one device's.
+std::int64_t region_bytes(const Instruction& of, const Plan& plan) {
+  const auto& group = std::get<graph::GroupOf>(of.attributes);
+  const std::int64_t devices = plan.mesh.devices(), others = group.members - 1;
+  const auto bytes = [&](plan::ViewId id) { return elements(plan.view(id).shape) * size_of(plan.view(id).dtype); };
+  switch (of.op) {
+    case Op::gather: return devices * others * bytes(of.operands[0]);
+    case Op::all_sum: return 2 * devices / group.members * others * bytes(of.operands[0]);
+    // At most all rows go to other devices, on the way back with their tokens' numbers.
+    case Op::scatter_rows: return devices * (bytes(of.operands[0]) + bytes(of.operands[1]));
+    default: return devices * std::min(bytes(of.operands[0]), bytes(of.results[0])) * (others > 0 ? 1 : 0);
+  }
+}
+
+bool is_for_the_router(Op op) { return op == Op::scatter_rows || op == Op::exchange_rows; }
+
+}  // namespace
+
+std::int64_t moved_bytes(const Instruction& of, const Plan& plan) {
+  const auto* how = std::get_if<graph::ReshardOf>(&of.attributes);
+  if (how == nullptr) return region_bytes(of, plan);
+  const plan::View& from = plan.view(of.operands[0]);
+  return reshard_elements(*how, from, plan.view(of.results[0]), plan.mesh) * size_of(from.dtype);
+}
+
+Audit audit(const Program& program) {
+  const Plan& plan = program.plan();
+  Audit made;
+  std::vector<std::int64_t> runs{program.runs()};  // of the loops that are open
+  for (std::size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Instruction& of = plan.instructions[i];
+    if (of.kind == Instruction::Kind::loop) runs.push_back(runs.back() * of.count);
+    if (of.kind == Instruction::Kind::end) runs.pop_back();
+    if (of.kind != Instruction::Kind::collective) continue;
+    const auto* how = std::get_if<graph::ReshardOf>(&of.attributes);
+    AuditLine line;
+    line.instruction = static_cast<InstructionId>(i);
+    line.kind = how != nullptr ? how->kind : graph::facts_of(of.op).collective.value_or(Kind::all_to_all);
+    line.path = of.path;
+    line.planned_runs = runs.back();
+    line.planned_bytes = runs.back() * moved_bytes(of, plan);
+    line.runs = program.count(line.instruction).runs;
+    line.bytes = program.count(line.instruction).bytes;
+    line.is_bound = is_for_the_router(of.op);
+    made.collectives.push_back(std::move(line));
+  }
+  made.planned_memory = program.planned_bytes();
+  made.memory = program.bytes() + program.state_bytes();
+  return made;
+}
+
+std::string Audit::difference() const {
+  for (const AuditLine& line : collectives) {
+    if (line.holds()) continue;
+    return fmt::format("{} at {}: planned {} times with {} in all{}, it ran {} times with {}", name_of(line.kind), line.path,
+                       line.planned_runs, with_commas(line.planned_bytes), line.is_bound ? " at most" : "", line.runs,
+                       with_commas(line.bytes));
+  }
+  if (memory == planned_memory) return "";
+  return fmt::format("memory: planned {} bytes, taken {}", with_commas(planned_memory), with_commas(memory));
+}
+
+}  // namespace moesh::run

@@ -1,0 +1,180 @@
+#include <cmath>
+
+#include "base/bfloat16.h"
+#include "tests/backend/cpu/kernel_support.h"
+#include "tests/support.h"
+
+namespace moesh::backend::test {
+namespace {
+
+using graph::AttentionOf;
+
+struct Sizes {
+  std::int64_t rows = 2, queries = 70, heads = 4, key_heads = 2, dim = 16, value_dim = 12;
+};
+
+// Packed rows: positions begin anew with each segment, and segment 0 pads the end.
+Tensors tokens_of(std::int64_t rows, std::int64_t length) {
+  Tensor positions(DType::int32, {rows, length}), segments(DType::int32, {rows, length});
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t begin = 0;
+    for (std::int64_t i = 0; i < length; ++i) {
+      const std::int64_t segment = i < length / 3 + row ? 1 : i < length - 5 ? 2 : 0;
+      if (i > 0 && segments.at(row * length + i - 1) != static_cast<double>(segment)) begin = i;
+      positions.set(row * length + i, static_cast<double>(i - begin));
+      segments.set(row * length + i, static_cast<double>(segment));
+    }
+  }
+  return {positions, segments};
+}
+
+Call call_of(DType dtype, const Sizes& s, const AttentionOf& of, bool sinks) {
+  Call call{Op::attention, of, {}, {Tensor(dtype, {s.rows, s.queries, s.heads, s.value_dim})}};
+  call.operands = {noise(dtype, {s.rows, s.queries, s.heads, s.dim}, 1), noise(dtype, {s.rows, s.queries, s.key_heads, s.dim}, 2),
+                   noise(dtype, {s.rows, s.queries, s.key_heads, s.value_dim}, 3)};
+  for (const Tensor& tokens : tokens_of(s.rows, s.queries)) call.operands.push_back(tokens);
+  if (sinks) call.operands.push_back(noise(dtype, {s.heads}, 4));
+  return call;
+}
+
+Call gradient_of(const Call& call) {
+  Call back{Op::attention_grad, call.attributes, call.operands, {call.operands[0], call.operands[1], call.operands[2]}};
+  if (call.operands.size() % 2 == 0) back.results.push_back(call.operands.back());
+  back.operands.push_back(noise(call.results[0].dtype, call.results[0].shape, 9));
+  return back;
+}
+
+std::vector<AttentionOf> kinds() {
+  return {{0, 1, 0}, {7, 0.3, 0}, {0, 0.5, 2}, {13, 1, 5}, {0, 1, 3, true, false}, {0, 1, 0, false, true}};
+}
+
+TEST(Attention, IsThePlainOne) {
+  for (const AttentionOf& of : kinds()) {
+    for (const bool sinks : {false, true}) {
+      for (const DType dtype : floating_types()) hold_to_plain(call_of(dtype, {}, of, sinks));
+    }
+  }
+}
+
+TEST(Attention, GradientsAreThePlainOnes) {
+  for (const AttentionOf& of : kinds()) {
+    for (const bool sinks : {false, true}) {
+      // Gradients of probabilities cancel, so bfloat16's rounding of scores weighs more.
+      for (const DType dtype : floating_types()) {
+        hold_to_plain(gradient_of(call_of(dtype, {}, of, sinks)), dtype == DType::bfloat16 ? 0.02 : 0);
+      }
+    }
+  }
+}
+
+TEST(Attention, IsThePlainOneOverManyKeysAndForEveryWayToShareThem) {
+  for (const auto& [heads, key_heads] : std::vector<std::pair<std::int64_t, std::int64_t>>{{3, 3}, {6, 1}, {4, 2}}) {
+    const Sizes sizes{1, 600, heads, key_heads, 8, 8};
+    hold_to_plain(call_of(DType::float32, sizes, {}, false));
+    hold_to_plain(gradient_of(call_of(DType::float32, sizes, {}, false)));
+  }
+}
+
+TEST(Attention, GradientsAreItsSlopes) {
+  const Sizes small{2, 9, 4, 2, 3, 2};
+  for (const AttentionOf& of : kinds()) {
+    for (const bool sinks : {false, true}) {
+      const Call call = call_of(DType::float64, small, of, sinks);
+      const Call back = gradient_of(call);
+      std::vector<std::size_t> wanted{0, 1, 2};
+      if (sinks) wanted.push_back(5);
+      hold_to_differences(call, {back.operands.back()}, Op::attention_grad, back.operands, wanted);
+    }
+  }
+}
+
+// How many results are those of the same numbers in float32, but for their own rounding.
+double share_of_exact(const AttentionOf& of) {
+  const Call call = call_of(DType::bfloat16, {}, of, true);
+  Call exact = call_of(DType::float32, {}, of, true);
+  for (const std::size_t i : {0, 1, 2, 5}) {
+    for (std::int64_t k = 0; k < elements(exact.operands[i].shape); ++k)
+      exact.operands[i].set(k, call.operands[i].at(k));
+  }
+  const Tensor made = run(call)[0];
+  const Tensor expected = run(exact)[0];
+  double same = 0;
+  for (std::int64_t k = 0; k < elements(made.shape); ++k) {
+    const auto rounded = static_cast<float>(bfloat16(static_cast<float>(expected.at(k))));
+    same += made.at(k) == static_cast<double>(rounded) ? 1 : 0;
+  }
+  return same / static_cast<double>(elements(made.shape));
+}
+
+// Scores are small, so that the softmax's own rounding weighs as much as theirs.
+TEST(Attention, IsRoundedInBfloat16WhereItIsNotAskedToBeFloat32) {
+  const double rounded = share_of_exact({0, 0.1, 0, false, false});
+  const double softmax = share_of_exact({0, 0.1, 0, false, true});
+  EXPECT_LT(rounded, softmax - 0.02);
+  EXPECT_LT(softmax, 0.97);
+  EXPECT_GT(share_of_exact({0, 0.1, 0, true, false}), 0.99);
+  EXPECT_GT(share_of_exact({0, 0.1, 0, true, true}), 0.99);
+}
+
+// Keys of all positions, queries of some, in an order of their own: as context parallelism has them.
+TEST(Attention, OfAShareOfTheQueriesIsThatShareOfAll) {
+  const Sizes s{1, 600, 2, 1, 8, 8};
+  for (const bool sinks : {false, true}) {
+    for (const DType dtype : {DType::float32, DType::bfloat16}) {
+      const Call whole = call_of(dtype, s, {40, 1, 0}, sinks);
+      const Tensors all = run(whole);
+      const std::vector<std::int64_t> chosen{599, 3, 4, 300, 301, 0, 210};
+      const auto count = static_cast<std::int64_t>(chosen.size());
+      const auto pick = [&](const Tensor& from) {
+        Shape shape = from.shape;
+        shape[1] = count;
+        Tensor made(from.dtype, shape);
+        const std::size_t bytes = from.bytes.size() / static_cast<std::size_t>(s.queries);
+        for (std::size_t i = 0; i < chosen.size(); ++i) {
+          std::memcpy(made.bytes.data() + i * bytes, from.bytes.data() + static_cast<std::size_t>(chosen[i]) * bytes, bytes);
+        }
+        return made;
+      };
+      Call part = whole;
+      part.operands = {pick(whole.operands[0]), whole.operands[1], whole.operands[2], pick(whole.operands[3]), pick(whole.operands[4]),
+                       whole.operands[3], whole.operands[4]};
+      if (sinks) part.operands.push_back(whole.operands.back());
+      part.results = {pick(all[0])};
+      EXPECT_EQ(run(part)[0].bytes, pick(all[0]).bytes);
+      hold_to_plain(part);
+      hold_to_plain(gradient_of(part), dtype == DType::bfloat16 ? 0.02 : 0);
+    }
+  }
+}
+
+TEST(Attention, OfTheFirstTokenIsItsValue) {
+  const Call call = call_of(DType::float32, {}, {}, false);
+  const Tensor made = run(call)[0];
+  for (std::int64_t head = 0; head < 4; ++head) {
+    for (std::int64_t i = 0; i < 12; ++i) EXPECT_FLOAT_EQ(static_cast<float>(made.at(head * 12 + i)), static_cast<float>(call.operands[2].at(head / 2 * 12 + i)));
+  }
+}
+
+TEST(Attention, DoesNotReadSegmentsOfOthers) {
+  Call call = call_of(DType::float32, {}, {}, false);
+  const Tensors before = run(call);
+  const std::int64_t size = 2 * 16;
+  for (std::int64_t i = 0; i < 10 * size; ++i) call.operands[1].set(i, 5);  // keys of row 0's first segment
+  const Tensors after = run(call);
+  const std::size_t from = 23 * 4 * 12 * sizeof(float);  // its second segment begins at 70 / 3
+  EXPECT_EQ(0, std::memcmp(before[0].bytes.data() + from, after[0].bytes.data() + from, before[0].bytes.size() - from));
+  EXPECT_NE(before[0].bytes, after[0].bytes);
+}
+
+TEST(Attention, RefusesHeadsThatDoNotShare) {
+  Sizes sizes;
+  sizes.heads = 3;
+  sizes.key_heads = 2;
+  EXPECT_EQ(moesh::test::message_of([&] { run(call_of(DType::float32, sizes, {0, 1, 0}, false)); }),
+            "attention: 3 heads of queries share 2 of keys on one device\n  fix: shard the heads of queries and keys alike");
+  sizes.heads = sizes.key_heads = 0;
+  EXPECT_EQ(run(call_of(DType::float32, sizes, {0, 1, 0}, false))[0].count(), 0) << "a device may have no heads";
+}
+
+}  // namespace
+}  // namespace moesh::backend::test

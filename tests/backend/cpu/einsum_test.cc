@@ -1,0 +1,121 @@
+#include "tests/backend/cpu/kernel_support.h"
+
+namespace moesh::backend::test {
+namespace {
+
+Call product(DType dtype, const std::string& equation, Shape a, Shape b, Shape out) {
+  return {Op::einsum, graph::EinsumOf{equation}, {noise(dtype, std::move(a), 1), noise(dtype, std::move(b), 2)}, {Tensor(dtype, std::move(out))}};
+}
+
+struct Case {
+  std::string equation;
+  Shape a, b, out;
+};
+
+// All shapes the models ask for: projections, experts, attention, the router, and their gradients.
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {"bsm,mh->bsh", {2, 5, 33}, {33, 40}, {2, 5, 40}},
+      {"bsm,mhd->bshd", {2, 7, 20}, {20, 3, 8}, {2, 7, 3, 8}},
+      {"bshd,hdm->bsm", {2, 7, 3, 8}, {3, 8, 50}, {2, 7, 50}},
+      {"bsh,mh->bsm", {2, 5, 40}, {33, 40}, {2, 5, 33}},
+      {"bsm,bsh->mh", {2, 35, 17}, {2, 35, 19}, {17, 19}},
+      {"bsm,bsh->hm", {2, 35, 17}, {2, 35, 19}, {19, 17}},
+      {"ebcm,emf->ebcf", {3, 2, 9, 16}, {3, 16, 34}, {3, 2, 9, 34}},
+      {"ebcf,emf->ebcm", {3, 2, 9, 34}, {3, 16, 34}, {3, 2, 9, 16}},
+      {"bsm,bsec->ebcm", {2, 6, 10}, {2, 6, 3, 4}, {3, 2, 4, 10}},
+      {"ebcm,bsec->bsm", {3, 2, 4, 10}, {2, 6, 3, 4}, {2, 6, 10}},
+      {"bsm,ebcm->bsec", {2, 6, 10}, {3, 2, 4, 10}, {2, 6, 3, 4}},
+      {"bsem,bse->bsm", {2, 6, 4, 10}, {2, 6, 4}, {2, 6, 10}},
+      {"bsm,bse->bsem", {2, 6, 10}, {2, 6, 4}, {2, 6, 4, 10}},
+      {"bsem,bsm->bse", {2, 6, 4, 10}, {2, 6, 10}, {2, 6, 4}},
+      {"abm,abm->ab", {3, 5, 300}, {3, 5, 300}, {3, 5}},
+      {"am,bm->ab", {1, 600}, {1, 600}, {1, 1}},
+      {"am,mb->ab", {150, 300}, {300, 530}, {150, 530}},
+      {"am,am->m", {40, 6}, {40, 6}, {6}},
+      {"m,m->", {700}, {700}, {}},
+  };
+  return all;
+}
+
+TEST(Einsum, IsThePlainSumOnEveryEquation) {
+  for (const Case& c : cases()) {
+    for (const DType dtype : floating_types()) {
+      SCOPED_TRACE(c.equation);
+      hold_to_plain(product(dtype, c.equation, c.a, c.b, c.out));
+    }
+  }
+}
+
+// Deeper than a round: partial results wait. Wider than what is packed at once. More rows than a strip.
+TEST(Einsum, IsThePlainSumWhenItIsDeepOrTall) {
+  hold_to_plain(product(DType::float32, "am,mb->ab", {9, 9000}, {9000, 40}, {9, 40}), 3e-5);
+  hold_to_plain(product(DType::float32, "ma,mb->ab", {4500, 5}, {4500, 33}, {5, 33}), 3e-5);
+  hold_to_plain(product(DType::float32, "am,mb->ab", {3, 2050}, {2050, 1600}, {3, 1600}), 3e-5);
+  hold_to_plain(product(DType::float32, "am,mb->ab", {4300, 4200}, {4200, 2}, {4300, 2}), 3e-5);
+  hold_to_plain(product(DType::bfloat16, "am,mb->ab", {3, 5000}, {5000, 600}, {3, 600}));
+}
+
+TEST(Einsum, OfNoTermsIsZeroAndOfNoRowsIsNothing) {
+  const Tensors zero = run(product(DType::float32, "am,mb->ab", {3, 0}, {0, 4}, {3, 4}));
+  for (std::int64_t i = 0; i < 12; ++i) EXPECT_EQ(zero[0].at(i), 0);
+  EXPECT_EQ(run(product(DType::float32, "am,mb->ab", {0, 5}, {5, 4}, {0, 4}))[0].count(), 0);
+}
+
+// Rows [0, rows) of a product's operand.
+Tensor first_rows(const Tensor& from, std::int64_t rows) {
+  Tensor made(from.dtype, {rows, from.shape[1]});
+  std::memcpy(made.bytes.data(), from.bytes.data(), made.bytes.size());
+  return made;
+}
+
+TEST(Einsum, GivesARowTheSameBitsHoweverManyStandBesideIt) {
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    for (const DType dtype : floating_types()) {
+      for (const std::int64_t depth : {33, 64, 700, 5000}) {
+        const Call whole = product(dtype, "am,mb->ab", {64, depth}, {depth, 70}, {64, 70});
+        const Tensors all = run(whole);
+        for (std::int64_t rows = 1; rows < 64; ++rows) {
+          const Call part{Op::einsum, whole.attributes, {first_rows(whole.operands[0], rows), whole.operands[1]}, {Tensor(dtype, {rows, 70})}};
+          EXPECT_EQ(run(part, 1)[0].bytes, first_rows(all[0], rows).bytes) << rows << " rows, depth " << depth << " on " << name_of(isa);
+        }
+      }
+    }
+  }
+}
+
+TEST(Einsum, GivesARowTheSameBitsWhereverTasksPartTheRows) {
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    for (const DType dtype : floating_types()) {
+      const Call whole = product(dtype, "am,mb->ab", {1300, 90}, {90, 300}, {1300, 300});
+      const Tensors all = run(whole, 2);
+      const Call part{Op::einsum,
+                      whole.attributes,
+                      {first_rows(whole.operands[0], 700), whole.operands[1]},
+                      {Tensor(dtype, {700, 300})}};
+      EXPECT_EQ(run(part, 1)[0].bytes, first_rows(all[0], 700).bytes) << name_of(dtype) << " on " << name_of(isa);
+    }
+  }
+}
+
+TEST(Einsum, GivesAnElementTheSameBitsInAnyPlaceOfABatch) {
+  const Call whole = product(DType::float32, "eam,emb->eab", {3, 4, 600}, {3, 600, 35}, {3, 4, 35});
+  const Tensors all = run(whole);
+  Tensor a(DType::float32, {4, 600}), b(DType::float32, {600, 35});
+  std::memcpy(a.bytes.data(), whole.operands[0].bytes.data() + 2 * a.bytes.size(), a.bytes.size());
+  std::memcpy(b.bytes.data(), whole.operands[1].bytes.data() + 2 * b.bytes.size(), b.bytes.size());
+  const Tensors one = run({Op::einsum, graph::EinsumOf{"am,mb->ab"}, {a, b}, {Tensor(DType::float32, {4, 35})}});
+  EXPECT_EQ(0, std::memcmp(one[0].bytes.data(), all[0].bytes.data() + 2 * one[0].bytes.size(), one[0].bytes.size()));
+}
+
+TEST(Einsum, OfBfloat16MayHaveAFloat32Result) {
+  Call call = product(DType::bfloat16, "am,mb->ab", {5, 300}, {300, 20}, {5, 20});
+  call.results = {Tensor(DType::float32, {5, 20})};
+  const Call wide{Op::einsum, call.attributes, {converted(call.operands[0], DType::float32), converted(call.operands[1], DType::float32)}, call.results};
+  expect_near(run(call)[0], run(wide)[0], 1e-6);  // instructions for bfloat16 add in another order
+}
+
+}  // namespace
+}  // namespace moesh::backend::test

@@ -1,0 +1,121 @@
+#include <cmath>
+#include <limits>
+
+#include "tests/backend/cpu/kernel_support.h"
+
+namespace moesh::backend::test {
+namespace {
+
+using graph::Binary;
+using graph::Unary;
+
+const std::vector<graph::UnaryOf>& functions() {
+  static const std::vector<graph::UnaryOf> all{
+      {Unary::silu},        {Unary::sigmoid},      {Unary::gelu},            {Unary::relu},         {Unary::scale, 1.7},
+      {Unary::offset, -.3}, {Unary::clamp, -.5, 1}, {Unary::rsqrt},           {Unary::minimum, .25},
+      {Unary::sqrt},
+  };
+  return all;
+}
+
+// Roots are of positive numbers.
+double low_of(const graph::UnaryOf& of) { return of.function == Unary::rsqrt || of.function == Unary::sqrt ? 0.25 : -3; }
+
+TEST(Elementwise, FunctionsAreThePlainOnes) {
+  for (const graph::UnaryOf& of : functions()) {
+    for (const DType dtype : floating_types()) {
+      hold_to_plain({Op::unary, of, {noise(dtype, {3, 7001}, 1, low_of(of), 4)}, {Tensor(dtype, {3, 7001})}});
+    }
+  }
+}
+
+TEST(Elementwise, GradientsOfFunctionsAreThePlainOnes) {
+  for (const graph::UnaryOf& of : functions()) {
+    for (const DType dtype : floating_types()) {
+      hold_to_plain({Op::unary_grad, of, {noise(dtype, {21001}, 1, low_of(of), 4), noise(dtype, {21001}, 2)}, {Tensor(dtype, {21001})}});
+    }
+  }
+}
+
+TEST(Elementwise, GradientsOfFunctionsAreTheirSlopes) {
+  for (const graph::UnaryOf& of : functions()) {
+    const Tensor x = noise(DType::float64, {50}, 3, low_of(of), 4);
+    const Tensor dy = noise(DType::float64, {50}, 4);
+    hold_to_differences({Op::unary, of, {x}, {x}}, {dy}, Op::unary_grad, {x, dy}, {0});
+  }
+}
+
+// Of jax.nn.gelu, jax.nn.silu and jax.nn.sigmoid in float32.
+TEST(Elementwise, FunctionsGiveTheNumbersOfJax) {
+  const Tensor x = values(DType::float32, {4}, {-2, -0.5, 0.75, 3});
+  const auto expect = [&](Unary function, const std::vector<double>& wanted) {
+    expect_near(run({Op::unary, graph::UnaryOf{function}, {x}, {x}})[0], values(DType::float32, {4}, wanted), 1e-6);
+  };
+  expect(Unary::gelu, {-0.045402348, -0.154285997, 0.579960585, 2.996362686});
+  expect(Unary::silu, {-0.238405839, -0.188770339, 0.509384036, 2.857722282});
+  expect(Unary::sigmoid, {0.119202919, 0.377540678, 0.679178715, 0.952574134});
+}
+
+TEST(Elementwise, ClampPassesItsEndsAndTheirGradient) {
+  const Tensor x = values(DType::float32, {4}, {-1, 2, -1.5, 2.5});
+  const Tensor dy = filled(DType::float32, {4}, 3);
+  const graph::UnaryOf of{Unary::clamp, -1, 2};
+  EXPECT_EQ(run({Op::unary, of, {x}, {x}})[0].bytes, values(DType::float32, {4}, {-1, 2, -1, 2}).bytes);
+  EXPECT_EQ(run({Op::unary_grad, of, {x, dy}, {x}})[0].bytes, values(DType::float32, {4}, {3, 3, 0, 0}).bytes);
+}
+
+TEST(Elementwise, FiniteIsOneOrZero) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  const std::vector<double> numbers{0, -0.0, 1e30, -1e-30, kInfinite, -kInfinite, std::nan(""), 3};
+  for (const DType dtype : floating_types()) {
+    const Tensor x = values(dtype, {8}, numbers);
+    const graph::UnaryOf of{Unary::finite};
+    EXPECT_EQ(run({Op::unary, of, {x}, {x}})[0].bytes, values(dtype, {8}, {1, 1, 1, 1, 0, 0, 0, 1}).bytes);
+    EXPECT_EQ(run_plain({Op::unary, of, {x}, {x}})[0].bytes, values(dtype, {8}, {1, 1, 1, 1, 0, 0, 0, 1}).bytes);
+    EXPECT_EQ(run({Op::unary_grad, of, {x, x}, {x}})[0].bytes, filled(dtype, {8}, 0).bytes);
+    EXPECT_EQ(run_plain({Op::unary_grad, of, {filled(dtype, {8}, 2), filled(dtype, {8}, 2)}, {x}})[0].bytes, filled(dtype, {8}, 0).bytes);
+  }
+}
+
+TEST(Elementwise, NotANumberStaysOne) {
+  const Tensor x = filled(DType::float32, {40}, std::numeric_limits<double>::quiet_NaN());
+  for (const graph::UnaryOf& of : functions()) EXPECT_TRUE(std::isnan(run({Op::unary, of, {x}, {x}})[0].at(3))) << name_of(of.function);
+}
+
+TEST(Elementwise, BinaryOpsAreThePlainOnes) {
+  for (const Binary function : {Binary::add, Binary::subtract, Binary::multiply, Binary::divide}) {
+    for (const DType dtype : floating_types()) {
+      hold_to_plain({Op::binary, graph::BinaryOf{function}, {noise(dtype, {40001}, 1), noise(dtype, {40001}, 2, 0.5, 2)}, {Tensor(dtype, {40001})}});
+    }
+  }
+}
+
+TEST(Elementwise, CastsRoundFloatsAndCutIntegers) {
+  const Tensor x = values(DType::float64, {6}, {1.00390625, -2.75, 0, 3e9, 1.005859375, 7.9});
+  const auto to = [&](DType dtype) { return run({Op::cast, {}, {x}, {Tensor(dtype, {6})}})[0]; };
+  EXPECT_EQ(to(DType::bfloat16).at(0), 1.0) << "halfway goes to even";
+  EXPECT_EQ(to(DType::bfloat16).at(4), 1.0078125);
+  EXPECT_EQ(to(DType::int32).at(1), -2);
+  EXPECT_EQ(to(DType::int32).at(3), 2147483647);
+  EXPECT_EQ(to(DType::boolean).at(2), 0);
+  EXPECT_EQ(to(DType::boolean).at(1), 1);
+  const Tensor ids = values(DType::int32, {2}, {-7, 300});
+  EXPECT_EQ(run({Op::cast, {}, {ids}, {Tensor(DType::float32, {2})}})[0].at(1), 300);
+  EXPECT_EQ(run({Op::cast, {}, {ids}, {Tensor(DType::float64, {2})}})[0].at(0), -7);
+}
+
+TEST(Elementwise, CastsBetweenFloatsAreThePlainOnes) {
+  for (const DType from : floating_types()) {
+    for (const DType to : floating_types()) hold_to_plain({Op::cast, {}, {noise(from, {40001}, 1)}, {Tensor(to, {40001})}});
+  }
+}
+
+TEST(Elementwise, FillWritesEveryElement) {
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float64, DType::int32}) {
+    const Tensor made = run({Op::fill, graph::FillOf{3}, {}, {Tensor(dtype, {40001})}})[0];
+    for (std::int64_t i = 0; i < made.count(); ++i) ASSERT_EQ(made.at(i), 3);
+  }
+}
+
+}  // namespace
+}  // namespace moesh::backend::test

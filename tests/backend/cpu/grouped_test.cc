@@ -1,0 +1,61 @@
+#include "tests/backend/cpu/kernel_support.h"
+
+namespace moesh::backend::test {
+namespace {
+
+using graph::GroupedMatmulOf;
+
+// Seven experts, one of them without a row; `R` rows and three more that belong to no one.
+const std::vector<double> kSizes{3, 40, 0, 1, 170, 14, 2};
+constexpr std::int64_t kRows = 230;
+constexpr std::int64_t kSpare = 3;
+
+Tensor sizes() { return values(DType::int32, {7}, kSizes); }
+
+TEST(Grouped, ProductsAreThePlainOnes) {
+  for (const DType dtype : floating_types()) {
+    const Tensor rows = noise(dtype, {kRows + kSpare, 300}, 1);
+    const Tensor out(dtype, {kRows + kSpare, 37});
+    hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{false}, {rows, noise(dtype, {7, 300, 37}, 2), sizes()}, {out}});
+    hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{true}, {rows, noise(dtype, {7, 37, 300}, 2), sizes()}, {out}});
+    hold_to_plain({Op::grouped_outer, GroupedMatmulOf{}, {rows, noise(dtype, {kRows + kSpare, 37}, 3), sizes()}, {Tensor(dtype, {7, 300, 37})}});
+  }
+}
+
+// Too deep, and too wide, for the packed weights of two experts to stand in one round.
+TEST(Grouped, ProductsAreThePlainOnesWhenTheyAreDeepOrTall) {
+  const Tensor few = values(DType::int32, {3}, {4, 0, 5});
+  hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{false}, {noise(DType::float32, {9, 4500}, 1), noise(DType::float32, {3, 4500, 20}, 2), few}, {Tensor(DType::float32, {9, 20})}}, 3e-5);
+  const Tensor many = values(DType::int32, {3}, {4300, 0, 10});
+  hold_to_plain({Op::grouped_outer, GroupedMatmulOf{}, {noise(DType::float32, {4310, 6}, 1), noise(DType::float32, {4310, 9}, 2), many}, {Tensor(DType::float32, {3, 6, 9})}}, 3e-5);
+}
+
+TEST(Grouped, ARowsBitsDoNotDependOnTheOtherRows) {
+  const Tensor rows = noise(DType::float32, {230, 300}, 1);
+  const Tensor weights = noise(DType::float32, {7, 300, 37}, 2);
+  const Tensor all = run({Op::grouped_matmul, GroupedMatmulOf{}, {rows, weights, sizes()}, {Tensor(DType::float32, {230, 37})}})[0];
+  Tensor row(DType::float32, {1, 300});
+  const std::size_t at = 100;  // of expert 4
+  std::memcpy(row.bytes.data(), rows.bytes.data() + at * row.bytes.size(), row.bytes.size());
+  const Tensor alone = run({Op::grouped_matmul, GroupedMatmulOf{}, {row, weights, values(DType::int32, {7}, {0, 0, 0, 0, 1, 0, 0})}, {Tensor(DType::float32, {1, 37})}})[0];
+  EXPECT_EQ(0, std::memcmp(alone.bytes.data(), all.bytes.data() + at * alone.bytes.size(), alone.bytes.size()));
+}
+
+TEST(Grouped, BiasesAndTheirSumsAreThePlainOnes) {
+  for (const DType dtype : floating_types()) {
+    const Tensor rows = noise(dtype, {kRows + kSpare, 300}, 1);
+    hold_to_plain({Op::grouped_bias, {}, {rows, noise(dtype, {7, 300}, 2), sizes()}, {rows}});
+    hold_to_plain({Op::grouped_sum, {}, {rows, sizes()}, {Tensor(dtype, {7, 300})}});
+  }
+}
+
+TEST(Grouped, GradientsAreSlopes) {
+  const DType f64 = DType::float64;
+  const Tensor rows = noise(f64, {kRows, 4}, 2), weights = noise(f64, {7, 4, 5}, 5), bias = noise(f64, {7, 4}, 7);
+  const Tensor dout = noise(f64, {kRows, 5}, 6), drows = noise(f64, {kRows, 4}, 8);
+  hold_to_differences({Op::grouped_matmul, GroupedMatmulOf{}, {rows, weights, sizes()}, {dout}}, {dout}, Op::grouped_outer, {rows, dout, sizes()}, {1});
+  hold_to_differences({Op::grouped_bias, {}, {rows, bias, sizes()}, {drows}}, {drows}, Op::grouped_sum, {drows, sizes()}, {1});
+}
+
+}  // namespace
+}  // namespace moesh::backend::test

@@ -1,0 +1,133 @@
+// Where a plan makes a result in the memory of an operand, the kernel gives the very bits that it gives elsewhere.
+#include <functional>
+#include <set>
+
+#include "graph/facts.h"
+#include "plan/overwrite.h"
+#include "tests/backend/cpu/kernel_support.h"
+
+namespace moesh::backend::test {
+namespace {
+
+constexpr std::int64_t kCount = 17001;  // several pieces, and more than one thread's
+
+Tensor numbers(double applied) { return values(DType::float32, {graph::kUpdateNumbers}, {0.01, 3, 0.7, applied}); }
+
+// A call of each op, type and function, with and without an update that is applied.
+std::vector<Call> calls() {
+  std::vector<Call> all;
+  for (const DType dtype : floating_types()) {
+    const Tensor x = noise(dtype, {kCount}, 1, 0.25, 4), y = noise(dtype, {kCount}, 2, 0.25, 4);
+    for (int f = 0; f <= static_cast<int>(graph::Unary::finite); ++f) {
+      const graph::UnaryOf of{static_cast<graph::Unary>(f), 0.75, 2};
+      all.push_back({Op::unary, of, {x}, {x}});
+      all.push_back({Op::unary_grad, of, {x, y}, {x}});
+    }
+    for (int f = 0; f <= static_cast<int>(graph::Binary::divide); ++f) {
+      all.push_back({Op::binary, graph::BinaryOf{static_cast<graph::Binary>(f)}, {x, y}, {x}});
+    }
+    for (const double applied : {1.0, 0.0}) {
+      const Tensor g = noise(DType::float32, {kCount}, 3), numbers_of_step = numbers(applied);
+      for (const DType moment : floating_types()) {
+        const Tensor mu = noise(moment, {kCount}, 4, -0.1, 0.1), nu = noise(dtype, {kCount}, 5, 0, 0.01);
+        for (const bool nesterov : {false, true}) {
+          graph::AdamOf of;
+          of.nesterov = nesterov;
+          all.push_back({Op::adam_update, of, {x, g, mu, nu, numbers_of_step}, {x, mu, nu}});
+        }
+        if (moment != DType::float64)
+          all.push_back({Op::momentum_update, graph::MomentumOf{}, {g, mu, numbers_of_step}, {mu, g}});
+      }
+      all.push_back({Op::sgd_update, graph::SgdOf{0.1}, {x, g, numbers_of_step}, {x}});
+      const Tensor bias = noise(dtype, {3, 8}, 6), load = draws({2, 3, 9}, 7, 40);
+      all.push_back(
+          {Op::balance_update, graph::BalanceOf{0.25, 1}, {bias, converted(load, DType::float32), numbers_of_step}, {bias}});
+      // So small that the numbers of the step could give way to the result.
+      if (dtype == DType::float32)
+        all.push_back({Op::sgd_update,
+                       graph::SgdOf{0.1},
+                       {noise(dtype, {4}, 8), noise(dtype, {4}, 9), numbers_of_step},
+                       {Tensor(dtype, {4})}});
+    }
+  }
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float64, DType::int32, DType::boolean}) {
+    Tensor cache(dtype, {2, 8, 3}), rows(dtype, {2, 4, 3});
+    for (std::int64_t i = 0; i < cache.count(); ++i) cache.set(i, static_cast<double>(i % 2));
+    for (std::int64_t i = 0; i < rows.count(); ++i) rows.set(i, static_cast<double>((i + 1) % 2));
+    all.push_back({Op::cache_write, {}, {cache, rows, values(DType::int32, {2, 4}, {7, 1, 0, 2, 3, 6, 5, 4})}, {cache}});
+  }
+  return all;
+}
+
+// As the plan does: whether the result may be made where the operand lies.
+bool may_lie_there(const Call& call, std::size_t result, std::size_t operand) {
+  if (call.op == Op::cache_write && operand != 0) return false;
+  return call.results[result].dtype == call.operands[operand].dtype && call.results[result].shape == call.operands[operand].shape;
+}
+
+// For each result where it lies: the number of an operand, or -1 for a place of its own.
+using Places = std::vector<int>;
+
+void for_each_placement(const Call& call, Places& places, const std::function<void(const Places&)>& act) {
+  if (places.size() == call.results.size()) return act(places);
+  for (int operand = -1; operand < static_cast<int>(call.operands.size()); ++operand) {
+    const bool is_taken = operand >= 0 && std::find(places.begin(), places.end(), operand) != places.end();
+    if (is_taken || (operand >= 0 && !may_lie_there(call, places.size(), static_cast<std::size_t>(operand)))) continue;
+    places.push_back(operand);
+    for_each_placement(call, places, act);
+    places.pop_back();
+  }
+}
+
+Tensors run_in_place(Kernel kernel, const Call& call, const Places& places, int threads) {
+  Tensors operands = call.operands, own = call.results;
+  std::vector<View> given, made;
+  for (const Tensor& operand : operands) given.push_back(operand.view());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    made.push_back(places[i] < 0 ? own[i].view() : given[static_cast<std::size_t>(places[i])]);
+  Workers workers(threads);
+  kernel({call.attributes, given, made, workers});
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i] >= 0) own[i].bytes = operands[static_cast<std::size_t>(places[i])].bytes;
+  }
+  return own;
+}
+
+std::int64_t hold_in_place(const Call& call, Kernel kernel, const std::string& which, int threads) {
+  const Tensors elsewhere = run_kernel(kernel, call, threads);
+  std::int64_t placements = 0;
+  Places places;
+  for_each_placement(call, places, [&](const Places& at) {
+    const Tensors made = run_in_place(kernel, call, at, threads);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      EXPECT_EQ(made[i].bytes, elsewhere[i].bytes) << name_of(call.op) << " " << name_of(call.results[0].dtype) << " " << which
+                                                   << ": result " << i << ", the first at operand " << at[0];
+    }
+    placements += std::any_of(at.begin(), at.end(), [](int place) { return place >= 0; });
+  });
+  return placements;
+}
+
+TEST(InPlace, KernelsGiveTheirBitsWhereverAResultLies) {
+  for (const Call& call : calls()) {
+    EXPECT_GE(hold_in_place(call, reference::find_kernel(call.op), "plain", 1), 1);
+    for (const cpu::Isa isa : isas_here()) {
+      const With with(isa);
+      for (const int threads : {1, 3})
+        EXPECT_GE(hold_in_place(call, cpu::find_kernel(call.op), std::string(cpu::name_of(isa)), threads), 1);
+    }
+  }
+}
+
+// All that plans rely on is tried above.
+TEST(InPlace, IsTriedForEveryOpThatPlansMakeInPlace) {
+  std::set<Op> tried, relied_on{Op::cache_write};
+  for (const Call& call : calls()) tried.insert(call.op);
+  for (int i = 0; i < graph::kOps; ++i) {
+    if (plan::goes_by_element(static_cast<Op>(i))) relied_on.insert(static_cast<Op>(i));
+  }
+  EXPECT_EQ(tried, relied_on);
+}
+
+}  // namespace
+}  // namespace moesh::backend::test

@@ -1,0 +1,113 @@
+// Blocks of work on threads: every block once, from any caller.
+#include "backend/workers.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace moesh::backend {
+namespace {
+
+std::int64_t sum_to(Workers& workers, std::int64_t count, std::int64_t grain) {
+  std::atomic<std::int64_t> sum{0};
+  workers.parallel(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) sum += i;
+  });
+  return sum;
+}
+
+TEST(Workers, HandOutTheSameBlocksOnAnyNumberOfThreads) {
+  using Blocks = std::multiset<std::pair<std::int64_t, std::int64_t>>;
+  for (const int threads : {1, 2, 5}) {
+    Workers workers(threads);
+    Blocks blocks;
+    std::mutex mutex;
+    workers.parallel(10, 4, [&](std::int64_t begin, std::int64_t end) {
+      const std::lock_guard lock(mutex);
+      blocks.emplace(begin, end);
+    });
+    EXPECT_EQ(blocks, (Blocks{{0, 4}, {4, 8}, {8, 10}})) << threads;
+    EXPECT_EQ(workers.threads(), threads);
+  }
+}
+
+TEST(Workers, DoNothingForNothing) {
+  Workers workers(2);
+  workers.parallel(0, 1, [](std::int64_t, std::int64_t) { FAIL(); });
+  EXPECT_EQ(sum_to(workers, 5, 0), 10) << "a grain of none is one of one";
+}
+
+// Several threads call at once, and tasks call again; each call gets the sum of its own blocks.
+TEST(Workers, ServeManyCallersAndTasksThatCallAgain) {
+  for (const int threads : {1, 2, 3, 8}) {
+    Workers workers(threads);
+    std::vector<std::thread> callers;
+    std::atomic<int> wrong{0};
+    for (std::int64_t caller = 0; caller < 4; ++caller) {
+      callers.emplace_back([&, caller] {
+        for (std::int64_t round = 0; round < 300; ++round) {
+          const std::int64_t count = 1 + (round * 7 + caller) % 50;
+          if (sum_to(workers, count, 1 + round % 3) != count * (count - 1) / 2) ++wrong;
+          std::atomic<std::int64_t> nested{0};
+          workers.parallel(4, 1, [&](std::int64_t, std::int64_t) {
+            workers.parallel(3, 1, [&](std::int64_t, std::int64_t) { nested += sum_to(workers, count, 5); });
+          });
+          if (nested != 12 * (count * (count - 1) / 2)) ++wrong;
+        }
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+    EXPECT_EQ(wrong, 0) << threads << " threads";
+  }
+}
+
+TEST(Workers, RethrowToTheCallerWhoseTaskThrew) {
+  Workers workers(3);
+  std::atomic<int> wrong{0};
+  const auto call = [&](const std::string& name, bool throws) {
+    for (int round = 0; round < 300; ++round) {
+      std::string caught;
+      try {
+        workers.parallel(8, 1, [&](std::int64_t begin, std::int64_t) {
+          if (throws && begin == 5) throw std::runtime_error(name);
+        });
+      } catch (const std::runtime_error& error) {
+        caught = error.what();
+      }
+      if (caught != (throws ? name : "")) ++wrong;
+    }
+  };
+  std::vector<std::thread> callers;
+  callers.emplace_back(call, "first", true);
+  callers.emplace_back(call, "second", true);
+  callers.emplace_back(call, "third", false);
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Workers, RethrowWhatTheFirstBlockThrew) {
+  Workers workers(4);
+  for (int round = 0; round < 300; ++round) {
+    std::atomic<int> begun{0};
+    try {
+      workers.parallel(1000, 1, [&](std::int64_t begin, std::int64_t) {
+        ++begun;
+        if (begin >= 2) throw std::runtime_error(std::to_string(begin));
+      });
+      FAIL();
+    } catch (const std::runtime_error& error) {
+      ASSERT_STREQ(error.what(), "2");
+    }
+    ASSERT_LT(begun, 100) << "blocks are handed out after one has thrown";
+  }
+}
+
+}  // namespace
+}  // namespace moesh::backend
