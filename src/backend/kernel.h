@@ -49,8 +49,8 @@ struct View {
 struct KernelCall {
   const graph::Attributes& attributes;
   std::span<const View> operands;
-  // Apart from the operands and from each other, with two exceptions. Of an op that plan::goes_by_element names, a result may be
-  // the very memory of any operand of its type and shape; and the result of cache_write may be its cache.
+  // Apart from each other and from the operands, but for those operands of a result's type and shape that plan::may_lie_in names: a
+  // result may be the very memory of one.
   std::span<const View> results;
   Workers& workers;
   // Where the shards of operands and, behind them, of results begin in their values; empty when all are whole.

@@ -56,10 +56,15 @@ Tensor project_to_vocab(Builder& builder, const Context& context, Tensor x_BSM, 
 Tensor logits(Builder& builder, const Context& context, Tensor x_BSM, Tensor table_VM) {
   const graph::Scope scope(builder, "decoder");
   x_BSM = nn::rms_norm(builder, context, "decoder_norm", x_BSM);
-  const Tensor made = constrain("logits", project_to_vocab(builder, context, x_BSM, table_VM),
-                                {labels::activation_embed_and_logits_batch, labels::activation_length,
-                                 labels::activation_vocab});
-  return context.settings.boolean("cast_logits_to_fp32") ? cast(made, DType::float32) : made;
+  return constrain("logits", project_to_vocab(builder, context, x_BSM, table_VM),
+                   {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_vocab});
+}
+
+// The loss takes them as they are and works in float32; whoever asks for them gets them so.
+void mark_logits(Builder& builder, const Context& context, Tensor logits_BSV) {
+  const graph::Scope scope(builder, "decoder");
+  const bool casts = context.settings.boolean("cast_logits_to_fp32");
+  builder.mark_result(casts ? cast(logits_BSV, DType::float32) : logits_BSV, results::logits);
 }
 
 // What random routing is fed besides.
@@ -146,7 +151,7 @@ graph::Graph build_model(const ModelRequest& request) {
   builder.mark_result(loss, results::loss);
   builder.mark_result(entropy[0], results::entropy_sum);
   builder.mark_result(entropy[1], results::positions);
-  builder.mark_result(trunk.logits_BSV, results::logits);
+  mark_logits(builder, context, trunk.logits_BSV);
   if (balance_loss) builder.mark_result(balance_loss, results::balance_loss);
   if (!loads.empty()) builder.mark_result(loads.size() == 1 ? loads[0] : graph::concat(loads, 0), results::expert_load);
   return builder.take();
@@ -169,7 +174,7 @@ graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& 
   tokens.key_order = nn::remember(builder, context, "positions", positions, positions, kept);
   tokens.key_segments = nn::remember(builder, context, "segments", tokens.segments, positions, kept);
   add_draws(builder, context, {labels::none, labels::none}, tokens);
-  builder.mark_result(build_trunk(builder, context, ids, tokens).logits_BSV, results::logits);
+  mark_logits(builder, context, build_trunk(builder, context, ids, tokens).logits_BSV);
   return graph::without_dead_nodes(builder.take());
 }
 

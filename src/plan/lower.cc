@@ -134,10 +134,40 @@ class Lowering {
     taken_.push_back(view(place).buffer);
   }
 
+  // Where the node may make its result although operands lie there: every value there is one that this graph made and that nothing
+  // reads any more.
+  bool may_donate(const Scope& scope, const Node& node, ValueId result, BufferId buffer) const {
+    if (plan_.buffer(buffer).lasts != Lasts::within || std::find(taken_.begin(), taken_.end(), buffer) != taken_.end()) return false;
+    for (std::size_t v = 0; v < scope.views.size(); ++v) {
+      if (scope.views[v] < 0 || view(scope.views[v]).buffer != buffer) continue;
+      const ValueId old = static_cast<ValueId>(v);
+      const Node& producer = scope.graph.producer_of(scope.memory.first(old));
+      if (graph::is_root(producer) || &producer == &node || !may_overwrite(scope.graph, scope.memory, old, result)) return false;
+    }
+    return true;
+  }
+
+  // The memory of an operand that ends here, if the result fits there; -1: of none.
+  ViewId donated(const Scope& scope, const Node& node, ValueId id) {
+    const graph::Value& value = scope.value(id);
+    const AxisList distinct = sharding::distinct_axes(value.spec);
+    const std::int64_t bytes = elements(sharding::shard_shape(value.shape, value.spec, plan_.mesh)) * size_of(value.dtype);
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      if (!may_lie_in(node.op, i)) continue;
+      const View& from = view(scope.views[at(node.operands[i])]);
+      const Buffer& buffer = plan_.buffer(from.buffer);
+      const bool fits = from.shape == value.shape && from.dtype == value.dtype && from.spec == value.spec && from.is_dense() &&
+                        from.advances.empty() && buffer.bytes == bytes && buffer.distinct == distinct;
+      if (fits && may_donate(scope, node, id, from.buffer)) return seen_as(scope.views[at(node.operands[i])], value);
+    }
+    return -1;
+  }
+
   ViewId place_for(Scope& scope, const Node& node, std::size_t result) {
     const ValueId id = node.results[result];
     if (scope.wanted[at(id)] >= 0) return scope.wanted[at(id)];
-    return new_place(node.path, Lasts::within, scope.value(id));
+    const ViewId donor = donated(scope, node, id);
+    return donor >= 0 ? donor : new_place(node.path, Lasts::within, scope.value(id));
   }
 
   void lower_nodes(Scope& scope) {

@@ -26,14 +26,12 @@ bool keeps_apart(const graph::RepeatOf& of, std::size_t operand, std::size_t res
 bool may_overwrite_operand(const Graph& graph, const Node& node, std::size_t operand, std::size_t result) {
   if (node.op == Op::region) return true;
   if (const auto* of = std::get_if<graph::RepeatOf>(&node.attributes)) return keeps_apart(*of, operand, result);
-  const bool is_same = is_alike(graph.value(node.operands[operand]), graph.value(node.results[result]));
-  if (node.op == Op::cache_write) return operand == 0 && is_same;
-  return goes_by_element(node.op) && is_same;
+  return may_lie_in(node.op, operand) && is_alike(graph.value(node.operands[operand]), graph.value(node.results[result]));
 }
 
 }  // namespace
 
-bool goes_by_element(Op op) {
+bool may_lie_in(Op op, std::size_t operand) {
   switch (op) {
     case Op::unary:
     case Op::unary_grad:
@@ -42,6 +40,8 @@ bool goes_by_element(Op op) {
     case Op::sgd_update:
     case Op::momentum_update:
     case Op::balance_update: return true;
+    case Op::cache_write:
+    case Op::cross_entropy_grad: return operand == 0;
     default: return false;
   }
 }

@@ -22,11 +22,12 @@ class Memory {
   std::vector<graph::NodeId> last_use_;
 };
 
-// Ops whose kernels read an element of their operands before they write it, and no other one after that.
-bool goes_by_element(graph::Op op);
+// Whether the op's kernels give a result where an operand of its type and shape lies: they go element by element, or read all that
+// they need of a row before they write it.
+bool may_lie_in(graph::Op op, std::size_t operand);
 
-// `old` is there before `made`. Where the node that makes it is also the last to read `old`, an element must be read before it is
-// written: so do ops that go element by element. Bodies have to be asked again, with what they call the two.
+// `old` is there before `made`. Where the node that makes it is also the last to read `old`, its kernel must bear that. Bodies have
+// to be asked again, with what they call the two.
 bool may_overwrite(const graph::Graph& graph, const Memory& memory, graph::ValueId old, graph::ValueId made);
 
 }  // namespace moesh::plan

@@ -224,36 +224,40 @@ void cross_entropy_grad_of_piece(const KernelCall& call) {
   const Isa isa = chosen_isa();
   call.workers.parallel(call.operands[1].count(), 1 + kGrain / vocabulary, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const T* __restrict logits = call.operands[0].as<T>() + i * vocabulary;
-      T* __restrict dlogits = call.results[0].as<T>() + i * vocabulary;
+      const T* logits = call.operands[0].as<T>() + i * vocabulary;
+      T* dlogits = call.results[0].as<T>() + i * vocabulary;
       const W weight = call.operands[2].as<std::int32_t>()[i] == 0 ? 0 : dsum;
       const W log = log_of_all(call.operands[4].as<W>() + i * pieces, pieces);
       const W slope = 1 + 2 * z_loss * log;
+      const std::int64_t target = call.operands[1].as<std::int32_t>()[i] - origin;
+      const bool is_here = target >= 0 && target < vocabulary;
+      const W of_target = is_here ? load(logits[target]) : W(0);
       vectorised(isa, [&]() MOESH_LOOP {
+        MOESH_BY_ELEMENT
         for (std::int64_t v = 0; v < vocabulary; ++v) dlogits[v] = store<T>(weight * (slope * exp_of(load(logits[v]) - log)));
       });
-      const std::int64_t target = call.operands[1].as<std::int32_t>()[i] - origin;
-      if (target < 0 || target >= vocabulary) continue;
-      dlogits[target] = store<T>(weight * (slope * exp_of(load(logits[target]) - log) - 1));
+      if (is_here) dlogits[target] = store<T>(weight * (slope * exp_of(of_target - log) - 1));
     }
   });
 }
 
 template <typename T>
-void cross_entropy_grad_at(const Positions<T>& of, std::int64_t position, Wide<T> dsum, T* __restrict dlogits) {
+void cross_entropy_grad_at(const Positions<T>& of, std::int64_t position, Wide<T> dsum, T* dlogits) {
   using W = Wide<T>;
   if (!of.counts(position)) {
     std::fill_n(dlogits, of.vocabulary, store<T>(W(0)));
     return;
   }
-  const T* __restrict logits = of.logits(position);
+  const T* logits = of.logits(position);
   const std::int64_t target = of.target(position);
+  const W of_target = load(logits[target]);
   const Normaliser<W> made = normaliser_of(of.isa, logits, of.vocabulary);
   const W slope = (1 + 2 * static_cast<W>(of.z_loss) * made.log()) / made.sum;
   vectorised(of.isa, [&]() MOESH_LOOP {
+    MOESH_BY_ELEMENT
     for (std::int64_t i = 0; i < of.vocabulary; ++i) dlogits[i] = store<T>(dsum * (slope * exp_of(load(logits[i]) - made.largest)));
   });
-  dlogits[target] = store<T>(dsum * (slope * exp_of(load(logits[target]) - made.largest) - 1));
+  dlogits[target] = store<T>(dsum * (slope * exp_of(of_target - made.largest) - 1));
 }
 
 template <typename T>
