@@ -29,8 +29,10 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"graph", {"base", "mesh", "sharding"}},
       {"nn", {"base", "config", "sharding", "graph"}},
       {"models", {"base", "config", "mesh", "sharding", "graph", "nn"}},
-      {"partition", {"base", "config", "mesh", "sharding", "graph"}},
+      {"cost", {"base", "config", "mesh", "sharding", "graph"}},
+      {"partition", {"base", "config", "mesh", "sharding", "graph", "cost"}},
       {"plan", {"base", "config", "mesh", "sharding", "graph", "partition"}},
+      {"forecast", {"base", "mesh", "sharding", "graph", "cost", "partition", "plan"}},
       {"backend", {"base", "config", "mesh", "sharding", "graph"}},
       {"transport", {"base", "config", "mesh", "sharding", "graph", "backend"}},
       {"run", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "backend", "transport"}},
@@ -40,7 +42,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"decode",
        {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "run", "session"}},
       {"cli",
-       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "run", "session",
+       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "forecast", "backend", "run", "session",
         "train", "decode"}},
   };
   return folders;

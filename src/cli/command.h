@@ -56,6 +56,7 @@ extern const Command kShardings;
 extern const Command kWhy;
 extern const Command kLint;
 extern const Command kGraph;
+extern const Command kCompile;
 extern const Command kTrain;
 extern const Command kVerify;
 extern const Command kHelp;

@@ -4,6 +4,8 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/planned.h"
+#include "forecast/explain.h"
 #include "session/session.h"
 #include "sharding/why.h"
 
@@ -16,6 +18,7 @@ constexpr std::string_view kExamples[] = {
     "why token_embedder/embedding model_name=llama3-8b compile_topology=v6e-8 ici_tensor_parallelism=4",
     "why dispatched model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 sparse_matmul=False "
     "capacity_factor=1.25",
+    "why c7 model_name=llama2-7b compile_topology=v5p-16 ici_fsdp_parallelism=8",
 };
 
 constexpr std::size_t kMostListed = 12;
@@ -39,11 +42,30 @@ const sharding::LaidTensor& find_one(const sharding::Layout& layout, const std::
          "name one of them whole");
 }
 
+// "c12", as `moesh compile` names collectives.
+bool names_collective(const std::string& word) {
+  return word.size() > 1 && word[0] == 'c' && word.find_first_not_of("0123456789", 1) == std::string::npos;
+}
+
+int explain_collective(const Arguments& arguments) {
+  const Planned planned = plan_step(arguments.request());
+  const forecast::Explanation explanation =
+      forecast::explain(planned.forecast, planned.program.plan, planned.program.choices, arguments.words().front());
+  if (arguments.has("--json")) {
+    fmt::print("{}", forecast::to_json(explanation, planned.session.mesh));
+  } else {
+    const int width = terminal_width();
+    fmt::print("{}\n\n{}", wrapped(session::headline(planned.session), width, 2), forecast::to_text(explanation, planned.session.mesh, width));
+  }
+  return 0;
+}
+
 int run(const Arguments& arguments) {
   if (arguments.words().size() != 1) {
     refuse(fmt::format("{} tensors are named, one was expected", arguments.words().size()), "the command line",
            "moesh why TENSOR [FILE.yml] [key=value ...]");
   }
+  if (names_collective(arguments.words().front())) return explain_collective(arguments);
   const session::Session session = session::open(arguments.request(), session::Evenness::reported);
   const sharding::LaidTensor& tensor = find_one(session.layout, arguments.words().front());
   if (arguments.has("--json")) {
@@ -59,11 +81,13 @@ int run(const Arguments& arguments) {
 
 const Command kWhy{
     "why",
-    "TENSOR [FILE.yml] [key=value ...] [--json]",
-    "which rule put a tensor there, what lost, and what it costs",
+    "TENSOR|COLLECTIVE [FILE.yml] [key=value ...] [--json]",
+    "which rule put a tensor there, or why a collective is there",
     "Walks the rules in order for one tensor: which took which dim, which were passed over and for what, and the\n"
     "fallback that won. For an activation also what makes it and what uses it, and where those lie differently.\n"
-    "TENSOR is a path as `moesh shardings --activations` prints it, or a part that only one path holds.",
+    "TENSOR is a path as `moesh shardings --activations` prints it, or a part that only one path holds.\n"
+    "COLLECTIVE is a name as `moesh compile` lists it, such as c7: what it moves, who made that and who reads it, and what the\n"
+    "partitioner chose there, with its price and that of the next best.",
     kOptions,
     kExamples,
     run};

@@ -46,6 +46,24 @@ struct Vjp {
 
 class FactorTable;
 
+// What bounds a kernel: how much of a machine's rates it reaches depends on it.
+enum class KernelKind : std::uint8_t {
+  product,      // of matrices
+  attention,
+  elementwise,  // reads and writes in order
+  norm,         // goes over its rows twice or more
+  rows,         // moves rows to places that other values name
+};
+
+// What a kernel has to do on one device.
+struct Work {
+  KernelKind kind = KernelKind::elementwise;
+  DType dtype = DType::float32;  // of its arithmetic
+  double flops = 0;              // of products and attention; what the others calculate takes less than their memory traffic
+  double bytes = 0;              // read and written
+  double rows = 0, columns = 0, depth = 0;  // of one of a product's matrices
+};
+
 // Empty when the operands and results, whose numbers are right, fit each other; otherwise what they do not fit.
 using ShapeRule = std::string (*)(const NodeView&);
 // The factors of the node's dims; null for an op that only stands in regions, or is placed by a rule of its own.
@@ -53,6 +71,8 @@ using FactorRule = void (*)(const NodeView&, FactorTable&);
 // The cotangents of the operands, absent where an operand has none; null for an op that nothing is differentiated
 // through.
 using GradientRule = std::vector<Tensor> (*)(const Vjp&);
+// The flops and the matrices of a node on one device's shapes; null where they follow from the factors.
+using WorkRule = Work (*)(const NodeView&);
 
 // From so many to so many.
 struct Counts {
@@ -79,6 +99,9 @@ struct OpFacts {
   // kernels, and is split into them before it runs.
   std::optional<ReshardOf::Kind> collective = std::nullopt;
   bool is_split = false;
+  KernelKind kernel = KernelKind::elementwise;
+  WorkRule work = nullptr;
+  int looked_up = -1;  // the operand of which a kernel reads no more than it gives
 };
 
 template <typename T>

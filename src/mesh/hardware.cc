@@ -17,6 +17,8 @@ using config::YamlNode;
 
 // Beyond any machine, and such that a size, the devices of a chip and 65,536 slices multiply within 64 bits.
 constexpr double kMostRate = 1e24;
+constexpr double kLeastReached = 1e-3;
+constexpr std::int64_t kMostTile = 4096;
 constexpr double kLeastLatency = 1e-12;
 constexpr double kMostLatency = 1000;
 constexpr std::int64_t kMostMemory = std::int64_t{1} << 60;
@@ -127,7 +129,7 @@ Domain domain_of(const YamlNode& node) {
 
 Link link_of(const YamlNode& node) {
   constexpr std::string_view what = "a link";
-  check_fields(node, what, {"kind", "domain", "bytes_per_second", "latency_seconds", "ports"});
+  check_fields(node, what, {"kind", "domain", "bytes_per_second", "latency_seconds", "ports", "reached"});
   Link link;
   link.kind = words_of(required(node, what, "kind"), "kind");
   link.domain = domain_of(required(node, what, "domain"));
@@ -135,6 +137,7 @@ Link link_of(const YamlNode& node) {
   link.latency_seconds =
       real_of(required(node, what, "latency_seconds"), "latency_seconds", kLeastLatency, kMostLatency);
   link.ports = optional_count(node, "ports", 1, kMostPerChip);
+  if (const YamlNode* reached = given(node, "reached")) link.reached = real_of(*reached, "reached", kLeastReached, 1);
   return link;
 }
 
@@ -262,7 +265,7 @@ Chip load_chip(const YamlNode& file, std::string name) {
   check_fields(
       file, what,
       {"title", "source", "devices_per_chip", "bf16_flops_per_second", "fp8_flops_per_second", "f32_flops_per_second",
-       "int8_flops_per_second", "memory_bytes", "usable_memory_bytes", "memory_bytes_per_second", "links", "sizes"});
+       "int8_flops_per_second", "matrix_tile", "memory_bytes", "usable_memory_bytes", "memory_bytes_per_second", "links", "sizes"});
   Chip chip;
   chip.name = std::move(name);
   chip.title = words_of(required(file, what, "title"), "title");
@@ -272,6 +275,7 @@ Chip load_chip(const YamlNode& file, std::string name) {
   chip.fp8_flops_per_second = optional_rate(file, "fp8_flops_per_second");
   chip.f32_flops_per_second = optional_rate(file, "f32_flops_per_second");
   chip.int8_flops_per_second = optional_rate(file, "int8_flops_per_second");
+  chip.matrix_tile = optional_count(file, "matrix_tile", 128, kMostTile);
   chip.memory_bytes = count_of(required(file, what, "memory_bytes"), "memory_bytes", 1, kMostMemory);
   chip.usable_memory_bytes = optional_count(file, "usable_memory_bytes", chip.memory_bytes, chip.memory_bytes);
   chip.memory_bytes_per_second = rate_of(required(file, what, "memory_bytes_per_second"), "memory_bytes_per_second");

@@ -23,6 +23,7 @@ struct Link {
   double bytes_per_second = 0;
   double latency_seconds = 0;
   std::int64_t ports = 1;
+  double reached = 0.8;  // the share of its rate at which large collectives run; here as on eight H100: 350 to 360 of 450 GB/s
 };
 
 // Slices that are grids of chips. A dim's ring is closed when every dim is a multiple of `wrap_all_multiples_of`, or
@@ -53,6 +54,7 @@ struct Chip {
   std::optional<double> fp8_flops_per_second;
   std::optional<double> f32_flops_per_second;
   std::optional<double> int8_flops_per_second;
+  std::int64_t matrix_tile = 128;  // rows and columns of a product that are made together: one that ends within leaves the rest idle
   std::int64_t memory_bytes = 0;
   std::int64_t usable_memory_bytes = 0;  // what is left for programs; memory_bytes when the source does not say
   double memory_bytes_per_second = 0;

@@ -2,6 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "cost/kernel.h"
+#include "graph/work.h"
 
 namespace moesh::partition {
 namespace {
@@ -17,31 +25,80 @@ constexpr int kNone = -1;   // the op does the same on all devices along the axi
 constexpr int kCarry = -2;  // operands are partial sums over the axis, and so is the result
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kClearly = 1 - 1e-9;
+constexpr double kMostWays = 1024;  // that are all tried
 
 bool is_partial(const Candidate& value, AxisIndex axis) {
-  return std::any_of(value.versions.begin(), value.versions.end(), [&](const Spec& v) { return holds(v.partial, axis); });
+  return std::any_of(value.versions.begin(), value.versions.end(),
+                     [&](const Spec& v) { return holds(v.partial, axis); });
 }
 
 // The axes of each factor, as operands and wanted results have them.
 using ByFactor = std::vector<AxisList>;
 
+// A set of the mesh's axes that are larger than one, by their places among those.
+using AxisSet = std::uint16_t;
+
+// A factor with a set of axes: whether these may shard it, in which order, and what is left of it on a device.
+struct Sharded {
+  bool is_possible = false;
+  AxisList axes;
+  std::int64_t size = 1;
+};
+
+// An operand or a result in one layout: what it takes to bring it there, or from there to where it is wanted.
+struct Priced {
+  double seconds = 0;
+  double bytes = 0;
+};
+
+// An operand or a result, with the prices of the layouts that were asked for so far.
+struct Side {
+  const std::vector<int>& dims;  // factors
+  std::unordered_map<std::uint64_t, Priced> known = {};
+};
+
 class Choosing {
  public:
   Choosing(const Question& question, const Prices& prices, const mesh::Mesh& mesh)
-      : q_(question), prices_(prices), mesh_(mesh), assigned_(mesh.axes().size(), kNone) {
+      : q_(question), prices_(prices), mesh_(mesh), sharded_(question.factors.factors.size()) {
+    for (const std::vector<int>& dims : question.factors.operands) operands_.push_back({dims});
+    for (const std::vector<int>& dims : question.factors.results) results_.push_back({dims});
     for (AxisIndex axis = 0; axis < mesh.axes().size(); ++axis) {
       if (mesh.axis(axis).size() > 1) axes_.push_back(axis);
     }
+    if (axes_.size() > 16)
+      fail(fmt::format("{} axes are larger than one, at most 16 are laid out", axes_.size()), "the mesh",
+           "leave some at 1");
     find_references();
-    for (const AxisIndex axis : axes_) places_.push_back(places_of(axis));
+    for (const AxisIndex axis : axes_) {
+      places_.push_back(places_of(axis));
+      carriers_.push_back(carrier(axis));
+    }
   }
 
   Answers find() {
-    try_axis(0);
-    return std::move(found_);
+    std::vector<int> assigned(axes_.size(), kNone);
+    double ways = 1;
+    for (const std::vector<int>& places : places_) ways *= static_cast<double>(places.size());
+    if (ways <= kMostWays) {
+      try_all(assigned, 0);
+    } else {
+      descend();
+    }
+    Answers answers;
+    if (best_.seconds != kNever) answers.best = answer_of(best_);
+    if (next_.seconds != kNever) answers.runner_up = answer_of(next_);
+    return answers;
   }
 
  private:
+  // Where each axis goes.
+  struct Way {
+    std::vector<int> assigned;
+    double seconds = kNever;
+  };
+
   const std::vector<Factor>& factors() const { return q_.factors.factors; }
 
   ByFactor by_factor(const std::vector<int>& dims, const Spec& spec) const {
@@ -57,7 +114,8 @@ class Choosing {
     for (std::size_t i = 0; i < q_.wants.size(); ++i) {
       if (q_.wants[i]) references_.push_back(by_factor(q_.factors.results[i], *q_.wants[i]));
     }
-    for (std::size_t i = 0; i < q_.operands.size(); ++i) references_.push_back(by_factor(q_.factors.operands[i], q_.operands[i].lies));
+    for (std::size_t i = 0; i < q_.operands.size(); ++i)
+      references_.push_back(by_factor(q_.factors.operands[i], q_.operands[i].lies));
     for (std::size_t i = 0; i < q_.operands.size(); ++i) {
       for (const Spec& version : q_.operands[i].versions) {
         references_.push_back(by_factor(q_.factors.operands[i], version));
@@ -90,7 +148,8 @@ class Choosing {
 
   bool may_carry(AxisIndex axis) const {
     if (q_.factors.linear_together) {
-      return std::all_of(q_.operands.begin(), q_.operands.end(), [&](const Candidate& o) { return is_partial(o, axis); });
+      return std::all_of(q_.operands.begin(), q_.operands.end(),
+                         [&](const Candidate& o) { return is_partial(o, axis); });
     }
     return carrier(axis) >= 0;
   }
@@ -106,148 +165,279 @@ class Choosing {
     return found;
   }
 
-  void try_axis(std::size_t index) {
-    if (index == axes_.size()) return judge();
-    for (const int place : places_[index]) {
-      assigned_[axes_[index]] = place;
-      try_axis(index + 1);
+  void try_all(std::vector<int>& assigned, std::size_t index) {
+    if (index == axes_.size()) {
+      judge(assigned);
+      return;
     }
+    for (const int place : places_[index]) {
+      assigned[index] = place;
+      try_all(assigned, index + 1);
+    }
+  }
+
+  // From what is wanted, what there is, and nothing sharded, the two cheapest: changed axis by axis as long as that
+  // helps, then by two axes at a time.
+  void descend() {
+    std::vector<Way> starts{{std::vector<int>(axes_.size(), kNone), 0}};
+    for (const ByFactor& reference : references_) {
+      Way start = starts.front();
+      for (std::size_t a = 0; a < axes_.size(); ++a) {
+        for (std::size_t f = 0; f < reference.size(); ++f) {
+          if (holds(reference[f], axes_[a])) start.assigned[a] = static_cast<int>(f);
+        }
+      }
+      const bool is_new = std::none_of(starts.begin(), starts.end(),
+                                       [&](const Way& other) { return other.assigned == start.assigned; });
+      if (is_new) starts.push_back(std::move(start));
+    }
+    for (Way& start : starts) start.seconds = judge(start.assigned);
+    std::stable_sort(starts.begin(), starts.end(), [](const Way& a, const Way& b) { return a.seconds < b.seconds; });
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, starts.size()); ++i) {
+      do {
+        while (change_one(starts[i])) continue;
+      } while (change_two(starts[i]));
+    }
+  }
+
+  void take_if_better(const std::vector<int>& assigned, Way& better) {
+    const double seconds = judge(assigned);
+    if (seconds < better.seconds * kClearly || (better.seconds == kNever && seconds < kNever))
+      better = {assigned, seconds};
+  }
+
+  bool replace(Way& way, Way better) {
+    const bool is_better = better.seconds < way.seconds;
+    if (is_better) way = std::move(better);
+    return is_better;
+  }
+
+  bool change_one(Way& way) {
+    Way better = way;
+    std::vector<int> assigned = way.assigned;
+    for (std::size_t a = 0; a < axes_.size(); ++a) {
+      for (const int place : places_[a]) {
+        assigned[a] = place;
+        take_if_better(assigned, better);
+      }
+      assigned[a] = way.assigned[a];
+    }
+    return replace(way, std::move(better));
+  }
+
+  bool change_two(Way& way) {
+    Way better = way;
+    std::vector<int> assigned = way.assigned;
+    for (std::size_t a = 0; a < axes_.size(); ++a) {
+      for (std::size_t b = a + 1; b < axes_.size(); ++b) {
+        for (const int place_a : places_[a]) {
+          for (const int place_b : places_[b]) {
+            assigned[a] = place_a;
+            assigned[b] = place_b;
+            take_if_better(assigned, better);
+          }
+        }
+        assigned[b] = way.assigned[b];
+      }
+      assigned[a] = way.assigned[a];
+    }
+    return replace(way, std::move(better));
   }
 
   // The axes of a factor, in the order that the first reference which has them all gives them.
-  bool axes_of_factors(ByFactor& axes) const {
-    axes.assign(factors().size(), {});
-    for (const AxisIndex axis : axes_) {
-      if (assigned_[axis] >= 0) axes[static_cast<std::size_t>(assigned_[axis])].push_back(axis);
+  const Sharded& sharded(std::size_t f, AxisSet set) {
+    const auto [entry, is_new] = sharded_[f].try_emplace(set);
+    if (is_new) entry->second = shard(f, set);
+    return entry->second;
+  }
+
+  Sharded shard(std::size_t f, AxisSet set) const {
+    Sharded made{true, {}, factors()[f].size};
+    for (std::size_t a = 0; a < axes_.size(); ++a) {
+      if ((set >> a & 1) != 0) made.axes.push_back(axes_[a]);
     }
-    for (std::size_t f = 0; f < axes.size(); ++f) {
-      if (axes[f].empty()) continue;
-      // Blocks may differ in size where a reference has just these axes.
-      bool known = false, is_ordered = false;
-      for (const ByFactor& reference : references_) {
-        AxisList ordered;
-        for (const AxisIndex axis : reference[f]) {
-          if (holds(axes[f], axis)) ordered.push_back(axis);
-        }
-        if (ordered.size() != axes[f].size()) continue;
-        if (!is_ordered) axes[f] = ordered;
-        is_ordered = true;
-        known = known || reference[f] == axes[f];
+    if (made.axes.empty()) return made;
+    // Blocks may differ in size where a reference has just these axes.
+    bool known = false, is_ordered = false;
+    for (const ByFactor& reference : references_) {
+      AxisList ordered;
+      for (const AxisIndex axis : reference[f]) {
+        if (holds(made.axes, axis)) ordered.push_back(axis);
       }
-      const bool divides = factors()[f].size % sharding::shards(axes[f], mesh_) == 0;
-      const bool may_differ = !factors()[f].even && (known || q_.factors.anywhere);
-      if (!divides && !may_differ) return false;
+      if (ordered.size() != made.axes.size()) continue;
+      if (!is_ordered) made.axes = ordered;
+      is_ordered = true;
+      known = known || reference[f] == made.axes;
     }
-    return true;
+    const std::int64_t shards = sharding::shards(made.axes, mesh_);
+    const bool divides = factors()[f].size % shards == 0;
+    const bool may_differ = !factors()[f].even && (known || q_.factors.anywhere);
+    made.is_possible = divides || may_differ;
+    made.size = (factors()[f].size + shards - 1) / shards;
+    return made;
   }
 
-  void judge() {
-    ByFactor axes;
-    if (!axes_of_factors(axes)) return;
-    Answer answer;
-    for (std::size_t i = 0; i < q_.operands.size(); ++i) answer.operands.push_back(operand_spec(i, axes));
-    for (std::size_t i = 0; i < q_.result_shapes.size(); ++i) answer.results.push_back(result_spec(i, axes));
-    answer.seconds = price(answer, axes);
-    if (answer.seconds == kNever) return;
-    constexpr double kClearly = 1 - 1e-9;
-    if (!any_ || answer.seconds < found_.best.seconds * kClearly) {
-      if (any_) found_.runner_up = std::move(found_.best);
-      found_.best = std::move(answer);
-      any_ = true;
-    } else if (!found_.runner_up || answer.seconds < found_.runner_up->seconds * kClearly) {
-      found_.runner_up = std::move(answer);
+  double judge(const std::vector<int>& assigned) {
+    const double seconds = price(assigned);
+    if (seconds == kNever || assigned == best_.assigned) return seconds;
+    if (best_.seconds == kNever || seconds < best_.seconds * kClearly) {
+      next_ = std::exchange(best_, {assigned, seconds});
+    } else if (next_.seconds == kNever || seconds < next_.seconds * kClearly) {
+      next_ = {assigned, seconds};
     }
+    return seconds;
   }
 
-  Spec operand_spec(std::size_t i, const ByFactor& axes) const {
+  // Of each factor the axes that go to it.
+  const std::vector<AxisSet>& sets_of(const std::vector<int>& assigned) {
+    sets_.assign(factors().size(), 0);
+    for (std::size_t a = 0; a < assigned.size(); ++a) {
+      if (assigned[a] >= 0) sets_[static_cast<std::size_t>(assigned[a])] |= static_cast<AxisSet>(1u << a);
+    }
+    return sets_;
+  }
+
+  // Whether an operand, or a result, is a partial sum over the axis.
+  bool is_partial_operand(std::size_t i, std::size_t a, int place) const {
+    return place == kCarry && (q_.factors.linear_together || carriers_[a] == static_cast<int>(i));
+  }
+  static bool is_partial_result(const Side& side, int place) {
+    return place == kCarry || (place >= 0 && std::find(side.dims.begin(), side.dims.end(), place) == side.dims.end());
+  }
+
+  // A number for the layout: of each axis the dim it goes to, or whether it leaves a partial sum, or neither.
+  template <typename IsPartial>
+  static std::uint64_t layout_of(const Side& side, const std::vector<int>& assigned, IsPartial is_partial_over) {
+    std::uint64_t number = 0;
+    for (std::size_t a = 0; a < assigned.size(); ++a) {
+      std::uint64_t digit = is_partial_over(a) ? 1 : 0;
+      for (std::size_t d = 0; assigned[a] >= 0 && d < side.dims.size(); ++d) {
+        if (side.dims[d] == assigned[a]) digit = d + 2;
+      }
+      number = number * (side.dims.size() + 2) + digit;
+    }
+    return number;
+  }
+
+  template <typename IsPartial>
+  Spec spec_of(const Side& side, const std::vector<int>& assigned, IsPartial is_partial_over) {
+    const std::vector<AxisSet>& sets = sets_of(assigned);
     Spec spec;
-    for (const int factor : q_.factors.operands[i]) {
-      spec.dims.push_back(factor == kWhole ? AxisList{} : axes[static_cast<std::size_t>(factor)]);
+    for (const int factor : side.dims) {
+      spec.dims.push_back(factor == kWhole
+                              ? AxisList{}
+                              : sharded(static_cast<std::size_t>(factor), sets[static_cast<std::size_t>(factor)]).axes);
     }
-    for (const AxisIndex axis : axes_) {
-      if (assigned_[axis] != kCarry) continue;
-      if (q_.factors.linear_together || carrier(axis) == static_cast<int>(i)) spec.partial.push_back(axis);
+    for (std::size_t a = 0; a < axes_.size(); ++a) {
+      if (is_partial_over(a)) spec.partial.push_back(axes_[a]);
     }
     return spec;
   }
 
-  Spec result_spec(std::size_t i, const ByFactor& axes) const {
-    const std::vector<int>& dims = q_.factors.results[i];
-    Spec spec;
-    for (const int factor : dims) spec.dims.push_back(factor == kWhole ? AxisList{} : axes[static_cast<std::size_t>(factor)]);
-    for (const AxisIndex axis : axes_) {
-      const int place = assigned_[axis];
-      if (place == kCarry || (place >= 0 && std::find(dims.begin(), dims.end(), place) == dims.end())) {
-        spec.partial.push_back(axis);
-      }
-    }
-    return spec;
+  Spec operand_spec(std::size_t i, const std::vector<int>& assigned) {
+    return spec_of(operands_[i], assigned, [&](std::size_t a) { return is_partial_operand(i, a, assigned[a]); });
+  }
+  Spec result_spec(std::size_t i, const std::vector<int>& assigned) {
+    return spec_of(results_[i], assigned, [&](std::size_t a) { return is_partial_result(results_[i], assigned[a]); });
   }
 
-  double price(const Answer& answer, const ByFactor& axes) const {
-    double seconds = 0;
-    double bytes = 0;
+  const Priced& operand(std::size_t i, const std::vector<int>& assigned) {
+    const std::uint64_t layout =
+        layout_of(operands_[i], assigned, [&](std::size_t a) { return is_partial_operand(i, a, assigned[a]); });
+    const auto [entry, is_new] = operands_[i].known.try_emplace(layout);
+    Priced& priced = entry->second;
+    if (!is_new) return priced;
+    const Candidate& value = q_.operands[i];
+    const Spec spec = operand_spec(i, assigned);
+    priced.bytes = static_cast<double>(cost::operand_bytes(value.shape, value.dtype, spec, mesh_));
+    if (!cheapest_version(value, spec, prices_.reshards, &priced.seconds)) priced.seconds = kNever;
+    return priced;
+  }
+
+  // What is summed over is in no dim of the result: its axes leave a partial sum.
+  const Priced& result(std::size_t i, const std::vector<int>& assigned) {
+    const std::uint64_t layout =
+        layout_of(results_[i], assigned, [&](std::size_t a) { return is_partial_result(results_[i], assigned[a]); });
+    const auto [entry, is_new] = results_[i].known.try_emplace(layout);
+    Priced& priced = entry->second;
+    if (!is_new) return priced;
+    const Spec spec = result_spec(i, assigned);
+    priced.bytes = static_cast<double>(cost::operand_bytes(q_.result_shapes[i], q_.result_dtypes[i], spec, mesh_));
+    Spec goal = spec;
+    goal.partial.clear();
+    if (q_.wants[i]) goal = *q_.wants[i];
+    priced.seconds = prices_.reshards.seconds(q_.result_shapes[i], q_.result_dtypes[i], spec, goal);
+    return priced;
+  }
+
+  double price(const std::vector<int>& assigned) {
+    sets_of(assigned);
+    sizes_.clear();
+    for (std::size_t f = 0; f < sets_.size(); ++f) {
+      const Sharded& factor = sharded(f, sets_[f]);
+      if (!factor.is_possible) return kNever;
+      sizes_.push_back(factor.size);
+    }
+    double seconds = 0, bytes = 0;
     for (std::size_t i = 0; i < q_.operands.size(); ++i) {
-      const Candidate& operand = q_.operands[i];
-      if (!q_.factors.in_place || i > 0) {
-        bytes += static_cast<double>(operand_bytes(operand.shape, operand.dtype, answer.operands[i], mesh_));
-      }
-      if (paid_before(i, answer)) continue;
-      double moved = 0;
-      if (!cheapest_version(operand, answer.operands[i], prices_, &moved)) return kNever;
-      seconds += moved;
+      const Priced& priced = operand(i, assigned);
+      if (!q_.factors.in_place || i > 0) bytes += priced.bytes;
+      if (!is_paid(i, assigned)) seconds += priced.seconds;
     }
-    for (std::size_t i = 0; i < answer.results.size(); ++i) {
-      const Spec& made = answer.results[i];
-      if (!q_.factors.in_place) {
-        bytes += static_cast<double>(operand_bytes(q_.result_shapes[i], q_.result_dtypes[i], made, mesh_));
-      }
-      Spec goal = made;
-      goal.partial.clear();
-      if (q_.wants[i]) goal = *q_.wants[i];
-      seconds += prices_.reshard(q_.result_shapes[i], q_.result_dtypes[i], made, goal);
+    for (std::size_t i = 0; i < q_.result_shapes.size(); ++i) {
+      const Priced& priced = result(i, assigned);
+      if (!q_.factors.in_place) bytes += priced.bytes;
+      seconds += priced.seconds;
     }
-    return seconds + prices_.work(flops(axes), bytes, q_.operands.empty() ? DType::float32 : q_.operands[0].dtype);
+    if (seconds == kNever) return kNever;
+    graph::Work work = graph::work_of(q_.node, q_.factors, sizes_);
+    work.bytes = bytes;
+    if (!q_.operands.empty()) work.dtype = q_.operands[0].dtype;
+    return seconds + cost::kernel_seconds(work, prices_.chip);
   }
 
   // The same value in the same layout moves once.
-  bool paid_before(std::size_t i, const Answer& answer) const {
+  bool is_paid(std::size_t i, const std::vector<int>& assigned) {
     for (std::size_t k = 0; k < i; ++k) {
-      if (q_.operands[k].id == q_.operands[i].id && answer.operands[k] == answer.operands[i]) return true;
+      if (q_.operands[k].id == q_.operands[i].id && operand_spec(k, assigned) == operand_spec(i, assigned)) return true;
     }
     return false;
   }
 
-  double flops(const ByFactor& axes) const {
-    double product = q_.factors.flops;
-    if (product == 0) return 0;
-    for (std::size_t f = 0; f < factors().size(); ++f) {
-      const std::int64_t shards = sharding::shards(axes[f], mesh_);
-      product *= static_cast<double>((factors()[f].size + shards - 1) / shards);
-    }
-    return product;
+  Answer answer_of(const Way& way) {
+    Answer answer;
+    for (std::size_t i = 0; i < q_.operands.size(); ++i) answer.operands.push_back(operand_spec(i, way.assigned));
+    for (std::size_t i = 0; i < q_.result_shapes.size(); ++i) answer.results.push_back(result_spec(i, way.assigned));
+    answer.seconds = way.seconds;
+    return answer;
   }
 
   const Question& q_;
   const Prices& prices_;
   const mesh::Mesh& mesh_;
   AxisList axes_;
-  std::vector<int> assigned_;  // by axis
-  std::vector<std::vector<int>> places_;
+  std::vector<std::vector<int>> places_;  // by axis
+  std::vector<int> carriers_;             // by axis
   std::vector<ByFactor> references_;
-  Answers found_;
-  bool any_ = false;
+  // What has been asked so far, by all that it depends on.
+  std::vector<std::unordered_map<AxisSet, Sharded>> sharded_;  // by factor
+  std::vector<Side> operands_, results_;
+  Way best_, next_;
+  std::vector<AxisSet> sets_;        // of the way that is being priced
+  std::vector<std::int64_t> sizes_;  // of the factors then
 };
 
 }  // namespace
 
-std::optional<Spec> cheapest_version(const Candidate& value, const Spec& to, const Prices& prices, double* seconds) {
+std::optional<Spec> cheapest_version(const Candidate& value, const Spec& to, const ReshardPrices& prices,
+                                     double* seconds) {
   const Spec* best = nullptr;
   *seconds = kNever;
   for (const Spec& from : value.versions) {
-    const bool possible = std::all_of(to.partial.begin(), to.partial.end(), [&](AxisIndex a) { return holds(from.partial, a); });
+    const bool possible =
+        std::all_of(to.partial.begin(), to.partial.end(), [&](AxisIndex a) { return holds(from.partial, a); });
     if (!possible) continue;
-    const double price = prices.reshard(value.shape, value.dtype, from, to);
+    const double price = prices.seconds(value.shape, value.dtype, from, to);
     if (price < *seconds) {
       *seconds = price;
       best = &from;

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "graph/factors.h"
-#include "partition/price.h"
+#include "partition/partition.h"
+#include "partition/reshard_price.h"
 #include "partition/wants.h"
 
 namespace moesh::partition {
@@ -37,9 +38,20 @@ struct Answers {
   std::optional<Answer> runner_up;
 };
 
+// What choices cost on the target: its chip's kernels and the ways between layouts.
+struct Prices {
+  Prices(const mesh::Mesh& mesh, const mesh::Topology& target) : chip(target.chip), network(mesh, target), reshards(mesh, network) {}
+  Prices(const Prices&) = delete;
+  Prices& operator=(const Prices&) = delete;
+
+  const mesh::Chip& chip;
+  cost::Network network;
+  ReshardPrices reshards;
+};
+
 Answers choose(const Question& question, const Prices& prices, const mesh::Mesh& mesh);
 
 // The cheapest of a value's versions to start from; nothing where none can become `to`.
-std::optional<sharding::Spec> cheapest_version(const Candidate& value, const sharding::Spec& to, const Prices& prices, double* seconds);
+std::optional<sharding::Spec> cheapest_version(const Candidate& value, const sharding::Spec& to, const ReshardPrices& prices, double* seconds);
 
 }  // namespace moesh::partition

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost/collective.h"
 #include "graph/facts.h"
-#include "partition/price.h"
 
 namespace moesh::partition {
 namespace {
@@ -38,10 +38,11 @@ RowBytes row_bytes(const Graph& body, const Node& node, const graph::GroupOf& gr
   return {std::min(room, tokens_with_rows(to.shape[0], group)) * each, room * each};
 }
 
-Collective in_region(const Graph& body, const Node& node, Kind kind, std::int64_t runs) {
+Collective in_region(const Graph& body, const Node& node) {
+  const Kind kind = *graph::collective_of(node);
   const auto& group = std::get<graph::GroupOf>(node.attributes);
   const graph::Value& from = body.value(node.operands[0]);
-  Collective made{node.path, kind, group.axes, from.shape, group.members, runs, 0, {}, 0, true};
+  Collective made{node.path, kind, group.axes, from.shape, group.members, 1, 0, {}, 0, true};
   double bytes = bytes_of(from);
   if (node.op == Op::exchange_rows || node.op == Op::scatter_rows) {
     const RowBytes rows = row_bytes(body, node, group);
@@ -49,34 +50,34 @@ Collective in_region(const Graph& body, const Node& node, Kind kind, std::int64_
     made.bound_bytes = static_cast<std::int64_t>(rows.bound);
   }
   made.operand_bytes = static_cast<std::int64_t>(bytes);
-  made.wire_bytes = wire_bytes(kind, bytes, group.members);
+  made.wire_bytes = cost::wire_bytes(kind, bytes, group.members);
   return made;
 }
 
-Collective of_reshard(const Graph& graph, const Node& node, const mesh::Mesh& mesh, std::int64_t runs) {
+Collective of_reshard(const Graph& graph, const Node& node, const mesh::Mesh& mesh) {
   const auto& of = std::get<graph::ReshardOf>(node.attributes);
   const graph::Value& from = graph.value(node.operands[0]);
-  Collective made{node.path, of.kind, of.axes, from.shape, sharding::shards(of.axes, mesh), runs, 0, {}, 0, false};
-  made.operand_bytes = operand_bytes(from.shape, from.dtype, from.spec, mesh);
-  made.wire_bytes = wire_bytes(of.kind, static_cast<double>(made.operand_bytes), made.group);
+  Collective made{node.path, of.kind, of.axes, from.shape, sharding::shards(of.axes, mesh), 1, 0, {}, 0, false};
+  made.operand_bytes = cost::operand_bytes(from.shape, from.dtype, from.spec, mesh);
+  made.wire_bytes = cost::wire_bytes(of.kind, static_cast<double>(made.operand_bytes), made.group);
   return made;
-}
-
-void collect_in_region(const Graph& body, std::int64_t runs, std::vector<Collective>& all) {
-  for (const Node& node : body.nodes) {
-    if (const auto kind = graph::collective_of(node)) all.push_back(in_region(body, node, *kind, runs));
-  }
 }
 
 void collect(const Graph& graph, const mesh::Mesh& mesh, std::int64_t runs, std::vector<Collective>& all) {
   for (const Node& node : graph.nodes) {
     if (const auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) collect(*repeat->body, mesh, runs * repeat->count(), all);
-    if (node.op == Op::region) collect_in_region(*graph::body_of(node), runs, all);
-    if (graph::collective_of(node)) all.push_back(of_reshard(graph, node, mesh, runs));
+    if (node.op == Op::region) collect(*graph::body_of(node), mesh, runs, all);
+    if (!graph::collective_of(node)) continue;
+    all.push_back(collective_of(graph, node, mesh));
+    all.back().runs = runs;
   }
 }
 
 }  // namespace
+
+Collective collective_of(const Graph& graph, const Node& node, const mesh::Mesh& mesh) {
+  return std::holds_alternative<graph::ReshardOf>(node.attributes) ? of_reshard(graph, node, mesh) : in_region(graph, node);
+}
 
 std::vector<Collective> collectives_of(const Graph& graph, const mesh::Mesh& mesh) {
   std::vector<Collective> all;
@@ -86,7 +87,9 @@ std::vector<Collective> collectives_of(const Graph& graph, const mesh::Mesh& mes
 
 std::vector<Collective> collectives_of_region(const Graph& body) {
   std::vector<Collective> all;
-  collect_in_region(body, 1, all);
+  for (const Node& node : body.nodes) {
+    if (graph::collective_of(node)) all.push_back(in_region(body, node));
+  }
   return all;
 }
 

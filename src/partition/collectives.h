@@ -30,6 +30,9 @@ struct Collective {
 // to experts and back are counted as an even router would send them, with the tokens' numbers where these go along.
 std::vector<Collective> collectives_of(const graph::Graph& graph, const mesh::Mesh& mesh);
 
+// What the node, which is a collective, sends in one run.
+Collective collective_of(const graph::Graph& graph, const graph::Node& node, const mesh::Mesh& mesh);
+
 // Those of a region's body that is split (split_region.h), on the shapes of one device.
 std::vector<Collective> collectives_of_region(const graph::Graph& body);
 

@@ -120,7 +120,7 @@ class Walk {
   // The value in a layout: as it exists already, or by collectives from the version that is cheapest to start from.
   ValueId version(ValueId id, const Spec& goal) {
     double seconds = 0;
-    const std::optional<Spec> from = cheapest_version(candidate(id), goal, work_.prices, &seconds);
+    const std::optional<Spec> from = cheapest_version(candidate(id), goal, work_.prices.reshards, &seconds);
     if (!from) no_layout();
     ValueId at_version = *std::find_if(versions(id).begin(), versions(id).end(), [&](ValueId v) { return spec_of_version(v) == *from; });
     for (const ReshardStep& step : reshard_steps(spec_of_version(at_version), goal, mesh())) {

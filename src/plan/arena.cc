@@ -72,7 +72,7 @@ Arena pack(const Plan& plan, const std::function<std::int64_t(const Buffer&)>& s
   std::vector<std::int64_t> sizes;
   for (const Buffer& buffer : plan.buffers) {
     const std::int64_t bytes = buffer.lasts == Lasts::from_run_to_run ? 0 : size(buffer);
-    sizes.push_back((bytes + kAlignment - 1) / kAlignment * kAlignment);
+    sizes.push_back(aligned(bytes));
   }
   std::vector<std::size_t> order(plan.buffers.size());
   std::iota(order.begin(), order.end(), 0);

@@ -15,6 +15,7 @@ struct Arena {
 };
 
 inline constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // From the first instruction that needs the buffer to the last, loops whole where their iterations share it.
 struct Lifetime {

@@ -25,7 +25,8 @@ constexpr auto fields_of(const View*) {
 constexpr auto fields_of(const Instruction*) {
   return std::tuple{Field{"operands", &Instruction::operands}, Field{"results", &Instruction::results},
                     Field{"count", &Instruction::count},       Field{"reverse", &Instruction::reverse},
-                    Field{"other", &Instruction::other},       Field{"path", &Instruction::path}};
+                    Field{"other", &Instruction::other},       Field{"phase", &Instruction::phase},
+                    Field{"path", &Instruction::path}};
 }
 constexpr auto fields_of(const Port*) {
   return std::tuple{Field{"kind", &Port::kind}, Field{"view", &Port::view}, Field{"name", &Port::name}};
@@ -37,7 +38,7 @@ inline void all_fields_are_listed(const Buffer& of_buffer, const Advance& of_adv
   [[maybe_unused]] const auto& [a1, a2, a3, a4] = of_buffer;
   [[maybe_unused]] const auto& [b1, b2] = of_advance;
   [[maybe_unused]] const auto& [c1, c2, c3, c4, c5, c6, c7, c8] = of_view;
-  [[maybe_unused]] const auto& [d1, d2, d3, d4, d5, d6, d7, d8, d9] = of_instruction;
+  [[maybe_unused]] const auto& [d1, d2, d3, d4, d5, d6, d7, d8, d9, d10] = of_instruction;
   [[maybe_unused]] const auto& [e1, e2, e3] = of_port;
 }
 

@@ -90,6 +90,7 @@ class Lowering {
     instruction.kind = kind;
     instruction.op = node.op;
     instruction.path = node.path;
+    instruction.phase = node.phase;
     instruction.operands = std::move(operands);
     instruction.results = std::move(results);
     plan_.instructions.push_back(std::move(instruction));

@@ -65,6 +65,7 @@ struct Instruction {
   Kind kind = Kind::kernel;
   graph::Op op = graph::Op::input;  // of a kernel or collective
   std::string path;                 // of the node that it comes from
+  graph::Phase phase = graph::Phase::forward;  // of it
   graph::Attributes attributes;
   std::vector<ViewId> operands;
   std::vector<ViewId> results;

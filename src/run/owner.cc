@@ -45,6 +45,7 @@ Owner::Owner(const Setup& setup)
       self_(setup.self),
       workers_(setup.workers),
       backend_(setup.backend),
+      state_(setup.state),
       wire_(setup.wire),
       arena_(plan::pack(plan_,
                         [&](const plan::Buffer& buffer) {
@@ -58,10 +59,10 @@ Owner::Owner(const Setup& setup)
   for (std::size_t b = 0; b < begins_.size(); ++b) begins_[b] = memory_.at(arena_.offsets[b]);
   for (const plan::Port& port : plan_.ports) {
     if (port.kind != plan::Port::Kind::state) continue;
-    state_.push_back(setup.state.memory(port, plan_, owners_, self_));
+    const State::Place& place = state_.place(port.name, self_);
     const auto buffer = static_cast<std::size_t>(plan_.view(port.view).buffer);
-    begins_[buffer] = state_.back().at(0);
-    held_[buffer] = state_.back().owner();
+    begins_[buffer] = place.begin();
+    held_[buffer] = place.block.owner();
   }
   if (setup.checks_lifetimes) {
     gaps_ = arena_.bytes - plan::pack(plan_, [&](const plan::Buffer& buffer) { return stored_bytes(buffer); }).bytes;
@@ -75,7 +76,7 @@ Owner::Owner(const Setup& setup)
 
 void Owner::close(bool is_closed) const {
   memory_.close(is_closed);
-  for (const Memory& memory : state_) memory.close(is_closed);
+  state_.close(self_, is_closed);
 }
 
 const OwnedShards& Owner::shards(const AxisList& distinct) const {

@@ -29,7 +29,7 @@ class Owner {
     const plan::Plan& plan;
     const mesh::Owners& owners;
     int self = 0;
-    State& state;
+    const State& state;  // with room for the plan's
     Workers& workers;
     const backend::Backend& backend;
     bool checks_lifetimes = false;
@@ -142,12 +142,12 @@ class Owner {
   int self_;
   Workers& workers_;
   const backend::Backend& backend_;
+  const State& state_;
   transport::Endpoint* wire_;
   mutable std::map<sharding::AxisList, sharding::OwnedShards> shards_;  // as they are asked for
   plan::Arena arena_;
   Memory memory_;
   std::int64_t gaps_ = 0;  // that checks of lifetimes leave between buffers
-  std::vector<Memory> state_;
   std::vector<std::byte*> begins_;  // of each buffer
   std::vector<std::shared_ptr<std::byte>> held_;
   std::unique_ptr<LifetimeChecks> checks_;

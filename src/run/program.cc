@@ -22,6 +22,7 @@ Program::Program(plan::Plan plan, std::shared_ptr<State> state, Workers& workers
       devices_(std::make_unique<const mesh::Owners>(options.owners.value_or(mesh::Owners(plan_->mesh)))),
       state_(std::move(state)),
       checks_lifetimes_(options.checks_lifetimes) {
+  state_->take(*plan_, *devices_);
   if (devices_->count() > 1) ends_ = transport::connect_in_turns(devices_->count());
   for (int owner = 0; owner < devices_->count(); ++owner) {
     transport::Endpoint* wire = ends_.empty() ? nullptr : ends_[static_cast<std::size_t>(owner)].get();

@@ -5,40 +5,61 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "plan/arena.h"
 
 namespace moesh::run {
 
-const Memory& State::memory(const plan::Port& port, const plan::Plan& plan, const mesh::Owners& owners, int owner) {
+void State::check(const Slot& slot, const plan::Port& port, const plan::View& view) const {
+  if (slot.shape == view.shape && slot.dtype == view.dtype && slot.spec == view.spec) return;
+  refuse(fmt::format("{}{} as it is kept, this program takes {}{}", name_of(slot.dtype), to_string(slot.shape), name_of(view.dtype),
+                     to_string(view.shape)),
+         port.name, "make all programs for the same rows and cache slots, on one mesh");
+}
+
+void State::take(const plan::Plan& plan, const mesh::Owners& owners) {
   if (!owners_) owners_ = owners;
-  const plan::View& view = plan.view(port.view);
-  auto found = slots_.find(port.name);
-  if (found == slots_.end()) {
-    const plan::Buffer& buffer = plan.buffer(view.buffer);
-    Slot slot{view.shape, view.dtype, view.spec, buffer.bytes, {}};
-    for (int each = 0; each < owners.count(); ++each) {
-      const sharding::OwnedShards shards(buffer.distinct, plan.mesh, owners.devices(each));
-      slot.memories.emplace_back(buffer.bytes * static_cast<std::int64_t>(shards.count()));
+  blocks_.resize(static_cast<std::size_t>(owners.count()));
+  std::vector<const plan::Port*> fresh;
+  for (const plan::Port& port : plan.ports) {
+    if (port.kind != plan::Port::Kind::state) continue;
+    const auto found = slots_.find(port.name);
+    found == slots_.end() ? fresh.push_back(&port) : check(found->second, port, plan.view(port.view));
+  }
+  if (fresh.empty()) return;
+  std::vector<std::vector<Place>> places(fresh.size());
+  for (int owner = 0; owner < owners.count(); ++owner) {
+    std::vector<std::int64_t> offsets, bytes;
+    std::int64_t end = 0;
+    for (const plan::Port* port : fresh) {
+      const plan::Buffer& buffer = plan.buffer_of(port->view);
+      const sharding::OwnedShards shards(buffer.distinct, plan.mesh, owners.devices(owner));
+      offsets.push_back(end);
+      bytes.push_back(buffer.bytes * static_cast<std::int64_t>(shards.count()));
+      end += plan::aligned(bytes.back());
     }
-    found = slots_.emplace(port.name, std::move(slot)).first;
+    const Memory block(end);
+    blocks_[static_cast<std::size_t>(owner)].push_back(block);
+    for (std::size_t i = 0; i < fresh.size(); ++i) places[i].push_back({block, offsets[i], bytes[i]});
   }
-  const Slot& slot = found->second;
-  if (slot.shape != view.shape || slot.dtype != view.dtype || slot.spec != view.spec) {
-    refuse(fmt::format("{}{} as it is kept, this program takes {}{}", name_of(slot.dtype), to_string(slot.shape), name_of(view.dtype),
-                       to_string(view.shape)),
-           port.name, "make all programs for the same rows and cache slots, on one mesh");
+  for (std::size_t i = 0; i < fresh.size(); ++i) {
+    const plan::View& view = plan.view(fresh[i]->view);
+    slots_[fresh[i]->name] = {view.shape, view.dtype, view.spec, plan.buffer(view.buffer).bytes, std::move(places[i])};
   }
-  return slot.memories[static_cast<std::size_t>(owner)];
+}
+
+void State::close(int owner, bool is_closed) const {
+  for (const Memory& block : blocks_[static_cast<std::size_t>(owner)]) block.close(is_closed);
 }
 
 // The owner's shards, as OwnedShards counts them.
 Placed State::of_owner(const Slot& slot, int owner) const {
   const mesh::Mesh& mesh = owners_->mesh();
-  const Memory& memory = slot.memories[static_cast<std::size_t>(owner)];
+  const Place& place = slot.places[static_cast<std::size_t>(owner)];
   const sharding::OwnedShards shards(sharding::distinct_axes(slot.spec), mesh, owners_->devices(owner));
   Placed value{slot.shape, slot.spec, {}};
   for (std::size_t i = 0; i < shards.count(); ++i) {
     const Shape shape = sharding::shape_of(sharding::block_of(slot.shape, slot.spec, mesh, shards.device(i)));
-    value.shards.push_back({memory.owner(), {memory.at(static_cast<std::int64_t>(i) * slot.pitch), slot.dtype, shape}});
+    value.shards.push_back({place.block.owner(), {place.begin() + static_cast<std::int64_t>(i) * slot.pitch, slot.dtype, shape}});
   }
   return value;
 }
@@ -58,13 +79,13 @@ void State::put(const std::string& name, const Array& whole) const {
 }
 
 void State::clear(const std::string& name) const {
-  for (const Memory& memory : slots_.at(name).memories) std::memset(memory.at(0), 0, static_cast<std::size_t>(memory.bytes()));
+  for (const Place& place : slots_.at(name).places) std::memset(place.begin(), 0, static_cast<std::size_t>(place.bytes));
 }
 
 std::int64_t State::bytes() const {
   std::int64_t sum = 0;
   for (const auto& [name, slot] : slots_) {
-    for (const Memory& memory : slot.memories) sum += memory.bytes();
+    for (const Place& place : slot.places) sum += place.bytes;
   }
   return sum;
 }

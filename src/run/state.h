@@ -15,9 +15,19 @@ namespace moesh::run {
 
 class State {
  public:
-  // The place of an owner's shards of a program's state, one after the other; zeros when it is new. Programs must agree on what
-  // they share, and on who owns which devices.
-  const Memory& memory(const plan::Port& port, const plan::Plan& plan, const mesh::Owners& owners, int owner);
+  // Where shards of one owner lie, one after the other.
+  struct Place {
+    Memory block;  // with other state that was new when it was
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+
+    std::byte* begin() const { return block.at(offset); }
+  };
+  // Makes room for the state of a program, as far as it is new: zeros. Programs must agree on what they share, and on who owns which
+  // devices.
+  void take(const plan::Plan& plan, const mesh::Owners& owners);
+  const Place& place(const std::string& name, int owner) const { return slots_.at(name).places[static_cast<std::size_t>(owner)]; }
+  void close(int owner, bool is_closed) const;  // an owner's memory
 
   bool has(const std::string& name) const { return slots_.contains(name); }
   // The value of that name, where it lies; none when there is none.
@@ -32,13 +42,15 @@ class State {
     Shape shape;
     DType dtype = DType::float32;
     sharding::Spec spec;
-    std::int64_t pitch = 0;        // from one shard to the next
-    std::vector<Memory> memories;  // of each owner
+    std::int64_t pitch = 0;     // from one shard to the next
+    std::vector<Place> places;  // of each owner
   };
+  void check(const Slot& slot, const plan::Port& port, const plan::View& view) const;
   Placed of_owner(const Slot& slot, int owner) const;
 
   std::optional<mesh::Owners> owners_;
   std::map<std::string, Slot> slots_;
+  std::vector<std::vector<Memory>> blocks_;  // of each owner
 };
 
 }  // namespace moesh::run

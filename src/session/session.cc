@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "models/model.h"
+#include "session/reopen.h"
 
 namespace moesh::session {
 namespace {
@@ -26,8 +27,12 @@ std::string mesh_words(const mesh::Mesh& mesh) {
   return words.empty() ? "one device" : join(words, " x ");
 }
 
-Session session_of(config::Loaded loaded, Evenness evenness) {
+config::Loaded told(config::Loaded loaded) {
   for (const std::string& notice : loaded.notices) log_notice(notice);
+  return loaded;
+}
+
+Session session_of(config::Loaded loaded, Evenness evenness) {
   const config::Settings& settings = loaded.settings;
   config::ModelShape shape = config::model_shape(settings);
   mesh::Topology target = mesh::target_of(settings);
@@ -42,13 +47,15 @@ Session session_of(config::Loaded loaded, Evenness evenness) {
 }  // namespace
 
 Session open(const std::vector<std::string>& request, Evenness evenness) {
-  return session_of(config::load(request), evenness);
+  return session_of(told(config::load(request)), evenness);
 }
+
+Session reopen(const std::vector<std::string>& request) { return session_of(config::load(request), Evenness::demanded); }
 
 Session open_to_run(const std::vector<std::string>& request, config::Run run) {
   config::Loaded loaded = config::load(request);
   config::check_run(loaded.settings, run);
-  return session_of(std::move(loaded), Evenness::demanded);
+  return session_of(told(std::move(loaded)), Evenness::demanded);
 }
 
 std::string headline(const Session& session) {

@@ -87,6 +87,9 @@ void add_words(const Json& set, std::vector<std::string>& request) {
   for (const auto& [key, value] : set.items()) request.push_back(key + "=" + word_of(value));
 }
 
+// Of the first step; curve.json has them too.
+const std::set<std::string> kNumbers{"loss", "raw_grad_norm"};
+
 // The kinds of tensors in a file of what came out; a file that holds anything else holds something that nobody would compare.
 std::set<std::string> kinds_in(const TensorFile& expect, std::int64_t steps) {
   std::set<std::string> kinds;
@@ -94,9 +97,11 @@ std::set<std::string> kinds_in(const TensorFile& expect, std::int64_t steps) {
     const std::string kind = name.substr(0, name.find('.'));
     const std::int64_t step = kind.starts_with("step") ? parse_integer(kind.substr(4)).value_or(0) : 0;
     const bool is_step = step > 0 && step <= steps;
-    if (name != "logits" && (name == kind || (kind != "grad" && !is_step))) {
+    const bool is_number = kNumbers.contains(name) && elements(tensor.shape) == 1;
+    const bool is_known = name == "logits" || is_number || name.starts_with("router.");
+    if (!is_known && (name == kind || (kind != "grad" && !is_step))) {
       refuse(fmt::format("'{}' is nothing that is compared", name), expect.path,
-             fmt::format("it may hold logits, grad.PATH and stepN.PATH with N from 1 to {}", steps));
+             fmt::format("it may hold logits, loss, raw_grad_norm, grad.PATH, stepN.PATH with N from 1 to {}, and router.N.WHAT", steps));
     }
     kinds.insert(kind);
   }

@@ -106,6 +106,29 @@ std::string summary_words(const RunSummary& run) {
                      run.load.experts > 0 ? load_words(run) : "");
 }
 
+namespace {
+
+// Collectives of one kind that one node asks for in a line, unless they differ from the plan.
+std::vector<run::AuditLine> folded(const std::vector<run::AuditLine>& all) {
+  std::vector<run::AuditLine> lines;
+  for (const run::AuditLine& line : all) {
+    const auto alike = std::find_if(lines.begin(), lines.end(), [&](const run::AuditLine& other) {
+      return other.kind == line.kind && other.path == line.path && other.is_bound == line.is_bound && other.holds() && line.holds();
+    });
+    if (alike == lines.end()) {
+      lines.push_back(line);
+      continue;
+    }
+    alike->runs += line.runs;
+    alike->planned_runs += line.planned_runs;
+    alike->bytes += line.bytes;
+    alike->planned_bytes += line.planned_bytes;
+  }
+  return lines;
+}
+
+}  // namespace
+
 std::string audit_words(const run::Audit& audit, int columns) {
   Table table({{"collective"},
                {"made by", false, Room::cut_start},
@@ -114,7 +137,7 @@ std::string audit_words(const run::Audit& audit, int columns) {
                {"bytes moved", true},
                {"planned", true},
                {""}});
-  for (const run::AuditLine& line : audit.collectives) {
+  for (const run::AuditLine& line : folded(audit.collectives)) {
     table.add({std::string(name_of(line.kind)), line.path, with_commas(line.runs), with_commas(line.planned_runs), with_commas(line.bytes),
                (line.is_bound ? "at most " : "") + with_commas(line.planned_bytes), line.holds() ? "" : "differs"});
   }

@@ -144,6 +144,7 @@ Findings not_kept(const ReferenceRun& run) {
   add(std::any_of(run.kept.begin(), run.kept.end(), [](const std::string& kind) { return kind.starts_with("step"); }), "parameters");
   Findings findings;
   if (!missing.empty()) findings.unheld.push_back({missing, run.why_none});
+  if (run.kept.contains("router")) findings.unheld.push_back({"routers' scores and choices", "a step does not hand them out"});
   return findings;
 }
 
@@ -189,6 +190,13 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
     const StepResults made = trainer.run_step(batch);
     const std::string step = fmt::format("step {}", recorded.step);
     loss.see(relative(made.metrics.loss, recorded.loss), step);
+    if (recorded.step == 0) {
+      const auto see = [&](const char* name, double mine, Worst& worst) {
+        if (run.kept.contains(name)) worst.see(relative(mine, run.expect.at(name).values().front()), step + ", as a tensor");
+      };
+      see("loss", made.metrics.loss, loss);
+      see("raw_grad_norm", made.metrics.raw_grad_norm, norms);
+    }
     if (recorded.step == 0 && keep.logits) compare_logits(run, trainer.logits(made), tolerances.logits, findings);
     if (recorded.step == 0 && keep.gradients) {
       verdicts.push_back(compare_all("gradients", tolerances.gradients, trainer, run.expect, "grad.",

@@ -210,7 +210,7 @@ TEST(DecodeStep, SendsOnlyNewTokensUnderExpertTensorRules) {
                             8, 512);
     const std::vector<partition::Collective> all = partition::collectives_of(decoding.graph_program(1).graph, decoding.session.mesh);
     EXPECT_FALSE(all.empty());
-    for (const partition::Collective& c : all) EXPECT_LE(c.operand_bytes, 8 * 64 * 4) << family << " " << c.path;
+    for (const partition::Collective& c : all) EXPECT_LE(c.operand_bytes, 8 * 64 * 4) << family << " " << name_of(c.kind) << " " << to_string(c.shape) << " " << c.path;
   }
 }
 

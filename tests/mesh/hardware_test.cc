@@ -363,7 +363,7 @@ TEST(LoadChip, NamesTheNearestFieldForAnUnknownOne) {
             "mine.yml:4: field 'memroy_bytes' of a hardware file is unknown\n  fix: did you mean memory_bytes?");
   EXPECT_EQ(refusal("  - {kind: dcn", "  - {kind: dcn, colour: red}"),
             "mine.yml:8: field 'colour' of a link is unknown\n"
-            "  fix: the fields are kind, domain, bytes_per_second, latency_seconds, ports");
+            "  fix: the fields are kind, domain, bytes_per_second, latency_seconds, ports, reached");
   EXPECT_EQ(refusal("sizes", "sizes: {grids: [2x2], most: 4}"),
             "mine.yml:9: field 'most' of sizes with grids is unknown\n"
             "  fix: the fields are grids, number_per_chip, wrap");
@@ -382,6 +382,8 @@ TEST(LoadChip, RefusesRatesThatAreNotPositiveFiniteNumbers) {
             "mine.yml:5: memory_bytes_per_second is a mapping, a number from 1 to 1e+24 was expected");
   EXPECT_EQ(refusal("  - {kind: dcn", "  - {kind: dcn, domain: all, bytes_per_second: 1e9, latency_seconds: 0}"),
             "mine.yml:8: latency_seconds is '0', a number from 1e-12 to 1000 was expected");
+  EXPECT_EQ(refusal("  - {kind: dcn", "  - {kind: dcn, domain: all, bytes_per_second: 1e9, latency_seconds: 1e-6, reached: 1.1}"),
+            "mine.yml:8: reached is '1.1', a number from 0.001 to 1 was expected");
 }
 
 TEST(LoadChip, RefusesCountsOutOfRange) {
@@ -400,7 +402,7 @@ TEST(LoadChip, RefusesCountsOutOfRange) {
 TEST(LoadChip, RefusesWrongTypes) {
   EXPECT_EQ(refusal("- 1\n"),
             "mine.yml:1: a hardware file is a list, a mapping with the fields title, source, devices_per_chip, "
-            "bf16_flops_per_second, fp8_flops_per_second, f32_flops_per_second, int8_flops_per_second, memory_bytes, "
+            "bf16_flops_per_second, fp8_flops_per_second, f32_flops_per_second, int8_flops_per_second, matrix_tile, memory_bytes, "
             "usable_memory_bytes, memory_bytes_per_second, links, sizes was expected");
   EXPECT_TRUE(refusal("").find("a hardware file is empty, a mapping") != std::string::npos);
   EXPECT_EQ(refusal("title", "title: [a]"), "mine.yml:1: title is a list, text was expected");

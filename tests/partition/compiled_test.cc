@@ -1,13 +1,15 @@
 // Our collectives beside those of the reference's compiler, case by case: what a device sends in a training step.
 #include <filesystem>
 #include <map>
+#include <numeric>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "base/table.h"
+#include "cost/collective.h"
+#include "forecast/memory.h"
 #include "partition/collectives.h"
-#include "partition/price.h"
 #include "tests/paths.h"
 #include "tests/support.h"
 #include "train/program.h"
@@ -74,7 +76,7 @@ Totals theirs(const Json& golden) {
     Total& total = totals[(kind == "collective-permute" ? "permute" : kind) + " " + join(axes, "+")];
     total.runs += entry["count"].get<std::int64_t>();
     const std::int64_t group = entry["group"].is_null() ? 1 : entry["group"].get<std::int64_t>();
-    total.bytes += wire_bytes(kinds.at(kind), entry["total_operand_bytes"].get<double>(), group);
+    total.bytes += cost::wire_bytes(kinds.at(kind), entry["total_operand_bytes"].get<double>(), group);
   }
   return totals;
 }
@@ -121,6 +123,22 @@ TEST(Compiled, SendsNoMoreThanTheReferencesCompiler) {
   const auto pinned = kFolder / "table.txt";
   if (std::getenv("MOESH_UPDATE_GOLDEN") != nullptr) std::ofstream(pinned) << text;
   EXPECT_EQ(text, test::read_text(pinned)) << "MOESH_UPDATE_GOLDEN=1 writes the table anew";
+}
+
+// A device's memory as planned: what lies there before a step, and the most within it.
+TEST(Compiled, HoldsNoMoreThanTheReferencesCompiler) {
+  for (const std::string& name : cases()) {
+    const Json golden = read(name);
+    // Its tiles are probably padded, and its logits are nearly all that it holds.
+    if (golden["config"]["model"] == "deepseek3-tiny") continue;
+    const session::Session session = session_of(golden["config"]);
+    const train::StepProgram step = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
+    const forecast::Memory memory = forecast::memory_of(step.plan, session.layout);
+    const Json& theirs = golden["memory_per_device"];
+    EXPECT_NEAR(static_cast<double>(memory.argument) / theirs["argument"].get<double>(), 1, 0.01) << name;
+    EXPECT_LE(static_cast<double>(memory.peak), 1.05 * theirs["peak"].get<double>()) << name;
+    EXPECT_EQ(std::accumulate(memory.components.begin(), memory.components.end(), std::int64_t{0}), memory.peak) << name;
+  }
 }
 
 // Mixtral's capacity path: two rules give one axis to two dims. As they stand the batch wins it and every expert's weights are

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "partition/price.h"
 #include "run/placed.h"
 #include "tests/support.h"
 
@@ -201,15 +200,6 @@ TEST(Reshard, MovesWhileValuesAreSmall) {
   EXPECT_EQ(kinds({{{0}, {}}, {}}, {{{}, {1}}, {}}, mesh), (std::vector{Kind::slice, Kind::all_gather}));
   EXPECT_EQ(kinds({{{0}, {}}, {1}}, {{{}, {}}, {}}, mesh), (std::vector{Kind::all_reduce, Kind::all_gather}));
   EXPECT_EQ(kinds({{{0, 1}, {}}, {}}, {{{1}, {}}, {}}, mesh), (std::vector{Kind::permute, Kind::all_gather}));
-}
-
-TEST(Reshard, CountsTheBytesOfEachKind) {
-  EXPECT_EQ(wire_bytes(Kind::slice, 100, 4), 0);
-  EXPECT_EQ(wire_bytes(Kind::all_gather, 100, 4), 300);
-  EXPECT_EQ(wire_bytes(Kind::reduce_scatter, 100, 4), 75);
-  EXPECT_EQ(wire_bytes(Kind::all_to_all, 100, 4), 75);
-  EXPECT_EQ(wire_bytes(Kind::all_reduce, 100, 4), 150);
-  EXPECT_EQ(wire_bytes(Kind::permute, 100, 4), 100);
 }
 
 TEST(Reshard, SaysWhereNoWayLeads) {

@@ -67,6 +67,36 @@ TEST(Lower, CopiesWhatIsNotMadeElementByElement) {
               ElementsAre("0 b1 float32[2, 2] = transpose order=[1, 0] b0 float32[2, 2]", "1 b0 float32[2, 2] = copy b1 float32[2, 2]"));
 }
 
+// A value that nothing reads any more gives its memory to what is made of it; one that is read later keeps it.
+TEST(Lower, MakesAValueWhereAnOperandEnds) {
+  EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # x\n"
+                      "%1: float32[4] = unary %0 function=scale a=2  # a\n"
+                      "%2: float32[4] = unary %1 function=offset a=1  # b\n"
+                      "%3: float32[4] = binary %2, %1 function=multiply  # c\n"
+                      "%4: float32[2, 2] = reshape %3  # d\n"
+                      "%5: float32[2, 2] = transpose %4 order=[1, 0]  # y\n"
+                      "return %5 as y\n"),
+              ElementsAre("0 b2 float32[4] = unary function=scale a=2 b0 float32[4]",
+                          "1 b3 float32[4] = unary function=offset a=1 b2 float32[4]",
+                          "2 b3 float32[4] = binary function=multiply b3 float32[4], b2 float32[4]",
+                          "3 b1 float32[2, 2] = transpose order=[1, 0] b3 float32[2, 2]"));
+}
+
+// The logits' gradient lies where the logits did: they are the largest value of a step.
+TEST(Lower, MakesTheGradientOfLogitsInTheirPlace) {
+  EXPECT_THAT(lowered("%0: float32[1, 2, 8] = input labels=(-, -, -)  # x\n"
+                      "%1: int32[1, 2] = input labels=(-, -)  # targets\n"
+                      "%2: int32[1, 2] = input labels=(-, -)  # segments\n"
+                      "%3: float32[] = input labels=()  # dsum\n"
+                      "%4: float32[1, 2, 8] = unary %0 function=scale a=2  # logits\n"
+                      "%5: float32[1, 2, 8] = cross_entropy_grad %4, %1, %2, %3  # dlogits\n"
+                      "%6: float32[1, 8, 2] = transpose %5 order=[0, 2, 1]  # y\n"
+                      "return %6 as y\n"),
+              ElementsAre("0 b5 float32[1, 2, 8] = unary function=scale a=2 b0 float32[1, 2, 8]",
+                          "1 b5 float32[1, 2, 8] = cross_entropy_grad b5 float32[1, 2, 8], b1 int32[1, 2], b2 int32[1, 2], b3 float32[]",
+                          "2 b4 float32[1, 8, 2] = transpose order=[0, 2, 1] b5 float32[1, 2, 8]"));
+}
+
 TEST(Lower, SwapsStatesOverAThirdPlace) {
   EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # a\n"
                       "%1: float32[4] = input labels=(-)  # b\n"

@@ -118,7 +118,7 @@ TEST(Verify, HoldsLoopsToTheirEnds) {
   EXPECT_EQ(broken([](Plan& p) { std::swap(at(p, kLoop), at(p, kEnd)); }),
             "instruction 1 (end of layers): it does not end the loop that it stands in");
   EXPECT_EQ(broken([](Plan& p) {
-              at(p, kLast) = {Kind::loop, graph::Op::repeat, "more", {}, {}, {}, 2, false, kEnd};
+              at(p, kLast) = {Kind::loop, graph::Op::repeat, "more", {}, {}, {}, {}, 2, false, kEnd};
               at(p, kEnd).other = kLast;
               at(p, kLoop) = {};
             }),
@@ -131,7 +131,7 @@ TEST(Verify, HoldsLoopsToTheirEnds) {
   Plan crossed;
   for (const InstructionId other : {2, 3, 0, 1}) {
     const bool is_loop = crossed.instructions.size() < 2;
-    crossed.instructions.push_back({is_loop ? Kind::loop : Kind::end, graph::Op::repeat, "l", {}, {}, {}, 1, false, other});
+    crossed.instructions.push_back({is_loop ? Kind::loop : Kind::end, graph::Op::repeat, "l", {}, {}, {}, {}, 1, false, other});
   }
   EXPECT_EQ(broken_rule(crossed), "instruction 2 (end of l): it does not end the loop that it stands in");
   crossed.instructions.resize(1);
@@ -240,7 +240,7 @@ TEST(Verify, HoldsKernelsToTheShardsOfTheirResults) {
     plan.ports.push_back(
         {plan.ports.size() < 3 ? Port::Kind::input : Port::Kind::output, name, static_cast<ViewId>(plan.views.size() - 1)});
   }
-  plan.instructions.push_back({Kind::kernel, graph::Op::rms_norm_grad, "n", graph::RmsNormOf{}, {0, 1, 2}, {3, 4}, 1, false, -1});
+  plan.instructions.push_back({Kind::kernel, graph::Op::rms_norm_grad, "n", graph::Phase::backward, graph::RmsNormOf{}, {0, 1, 2}, {3, 4}, 1, false, -1});
   EXPECT_EQ(broken_rule(plan), "instruction 0 (rms_norm_grad of n): shards of its results differ along different axes");
   plan.buffers[4].distinct = {0};
   plan.views[4].spec.partial = {0};
@@ -271,7 +271,7 @@ TEST(Verify, HoldsResultsToPlacesOfTheirOwn) {
   plan.views.push_back({1, {4}, DType::float32, {}, {}, 0, 1, -1});
   plan.ports = {{Port::Kind::input, "x", 0}, {Port::Kind::output, "y", 1}};
   plan.instructions.push_back(
-      {Kind::kernel, graph::Op::momentum_update, "m", graph::MomentumOf{}, {0, 0, 0}, {1, 1}, 1, false, -1});
+      {Kind::kernel, graph::Op::momentum_update, "m", graph::Phase::update, graph::MomentumOf{}, {0, 0, 0}, {1, 1}, 1, false, -1});
   EXPECT_EQ(broken_rule(plan), "instruction 0 (momentum_update of m): two results lie in buffer 1 (y)");
 }
 

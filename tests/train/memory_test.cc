@@ -45,6 +45,20 @@ TEST(MemoryPlan, IsRefusedWhereThereIsLess) {
               ::testing::HasSubstr("/sys/fs/cgroup/memory.max: 40.0 MiB of memory are needed at the peak, 39.0 MiB are free"));
 }
 
+// Rows that go elsewhere in every step take no other memory than before.
+TEST(MemorySlow, StaysTheSameOverAThousandSteps) {
+  for (const char* layout : {"", "compile_topology=cpu-4 ici_fsdp_parallelism=1 ici_expert_parallelism=4 num_experts=8",
+                             "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=8 use_ring_of_experts=true"}) {
+    Training training(kTinyMixtral + layout);
+    const auto train_to = [&](std::int64_t steps) {
+      while (training.trainer.steps_done() < steps) training.trainer.step(training.batch(training.trainer.steps_done()));
+      return resident_memory();
+    };
+    const std::int64_t early = train_to(10), late = train_to(1010);
+    EXPECT_LE(late - early, 256 << 10) << layout;
+  }
+}
+
 TEST(Workspace, GrowsWithThreadsAndKeys) {
   const auto bytes = [](std::int64_t length, std::int64_t threads) {
     const session::Session session = test::session(kSmall + fmt::format("max_target_length={}", length));

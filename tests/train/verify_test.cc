@@ -247,6 +247,29 @@ TEST(VerifyRefuses, ARunThatLostWhatItPromises) {
   EXPECT_THAT(refusal(first), HasSubstr("no tensor 'grad."));
 }
 
+// As the reference records them: the first step's numbers among the tensors, and what routers did.
+TEST(VerifyRuns, HoldNumbersThatStandAmongTheTensors) {
+  const auto add = [](SafetensorsParts& parts, const std::string& name, float value) {
+    const std::size_t begin = parts.data.size();
+    parts.data.append(reinterpret_cast<const char*>(&value), sizeof value);
+    parts.header[name] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {begin, begin + sizeof value}}};
+  };
+  const json curve = json::parse(test::read_text((test::kRecordedRuns / "llama/curve.json").string()));
+  const auto first = [&](const char* name) { return static_cast<float>(curve[0][name].get<double>()); };
+  for (const float off : {0.0f, 0.01f}) {
+    const RunCopy copy("llama");
+    copy.change_tensors("expect.safetensors", [&](SafetensorsParts& parts) {
+      add(parts, "loss", first("loss") + off);
+      add(parts, "raw_grad_norm", first("raw_grad_norm"));
+      add(parts, "router.0.scores", 1);
+    });
+    const Outcome made = outcome_of({"verify", copy.path()});
+    EXPECT_EQ(made.code, off == 0 ? 0 : 1) << made.err;
+    EXPECT_THAT(made.out, HasSubstr("not compared: routers' scores and choices (a step does not hand them out): "));
+    EXPECT_EQ(made.out.find("step 0, as a tensor") == std::string::npos, off == 0);
+  }
+}
+
 TEST(VerifyRefuses, TensorsThatNobodyCompares) {
   for (const char* name : {"logit", "grads.embedding", "step0.embedding", "step21.embedding", "grad", "stepX.embedding"}) {
     const RunCopy copy("llama");

@@ -1,5 +1,7 @@
 // Attention, and the caches of keys and values that it reads when tokens are made one by one.
 // Shape suffixes: B rows, S queries, T keys, H heads, D a head's width.
+#include <algorithm>
+
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
 
@@ -49,6 +51,14 @@ std::string attention_grad_shapes(const NodeView& v) {
   return fits ? "" : "what attention takes, and its cotangent";
 }
 
+// How many keys a query sees on average: of a row's own tokens, those up to it.
+double keys_of_a_query(const NodeView& v) {
+  const auto keys = static_cast<double>(v.operand(1).shape[1]);
+  const auto window = static_cast<double>(v.of<AttentionOf>().window);
+  const double seen = v.operand(0).shape[1] == v.operand(1).shape[1] ? (keys + 1) / 2 : keys;
+  return window > 0 ? std::min(window, seen) : seen;
+}
+
 // Queries may be spread along their length, each device reading all keys; heads as far as the key heads go.
 void spread_dims(const NodeView& v, Inputs inputs, bool backward, FactorTable& table) {
   const Shape& q = v.operand(0).shape;
@@ -70,7 +80,7 @@ void spread_dims(const NodeView& v, Inputs inputs, bool backward, FactorTable& t
   }
   const double group = static_cast<double>(q[2]) / static_cast<double>(k[2]);
   const auto width = static_cast<double>(q[3] + v.operand(2).shape[3]);
-  table.flops((backward ? 5.0 : 2.0) * group * static_cast<double>(k[1]) * width);
+  table.flops((backward ? 5.0 : 2.0) * group * keys_of_a_query(v) * width);
 }
 
 void attention_factors(const NodeView& v, FactorTable& table) { spread_dims(v, {v.operands()}, false, table); }
@@ -115,14 +125,16 @@ const OpFacts kAttention{.name = "attention",
                          .gives = {1},
                          .shapes = attention_shapes,
                          .factors = attention_factors,
-                         .gradient = attention_gradient};
+                         .gradient = attention_gradient,
+                         .kernel = KernelKind::attention};
 const OpFacts kAttentionGrad{.name = "attention_grad",
                              .attributes = blank<AttentionOf>,
                              .takes = {6, 9},
                              .gives = {3, 4},
                              .shapes = attention_grad_shapes,
                              .factors = attention_grad_factors,
-                             .gradient = kNoGradient};
+                             .gradient = kNoGradient,
+                             .kernel = KernelKind::attention};
 const OpFacts kCacheWrite{.name = "cache_write",
                           .attributes = blank<std::monostate>,
                           .takes = {3},

@@ -85,6 +85,17 @@ std::vector<Tensor> grouped_matmul_gradient(const Vjp& v) {
   return {drows, v.builder.add_one(Op::grouped_outer, "", outer, {}, weights.shape(), weights.dtype()), {}};
 }
 
+// An expert has its share of the rows.
+Work grouped_matmul_work(const NodeView& v) {
+  const auto rows = static_cast<double>(v.operand(0).shape[0]);
+  Work work;
+  work.rows = rows / static_cast<double>(v.operand(1).shape[0]);
+  work.columns = static_cast<double>(v.result(0).shape[1]);
+  work.depth = static_cast<double>(v.operand(0).shape[1]);
+  work.flops = 2 * rows * work.columns * work.depth;
+  return work;
+}
+
 std::string grouped_bias_shapes(const NodeView& v) {
   const bool fits = v.operand(1).shape.size() == 2 &&
                     are_rows_of(v.operand(0), v.operand(1).shape[1], v.operand(2), v.operand(1).shape[0]) &&
@@ -106,6 +117,16 @@ std::string grouped_outer_shapes(const NodeView& v) {
   return fits ? "" : wanted;
 }
 
+Work grouped_outer_work(const NodeView& v) {
+  const auto rows = static_cast<double>(v.operand(0).shape[0]);
+  Work work;
+  work.rows = static_cast<double>(v.result(0).shape[1]);
+  work.columns = static_cast<double>(v.result(0).shape[2]);
+  work.depth = rows / static_cast<double>(v.result(0).shape[0]);
+  work.flops = 2 * rows * work.rows * work.columns;
+  return work;
+}
+
 std::string grouped_sum_shapes(const NodeView& v) {
   const bool fits = v.result(0).shape.size() == 2 &&
                     are_rows_of(v.operand(0), v.result(0).shape[1], v.operand(1), v.result(0).shape[0]);
@@ -120,14 +141,17 @@ const OpFacts kEinsum{.name = "einsum",
                       .gives = {1},
                       .shapes = einsum_shapes,
                       .factors = einsum_factors,
-                      .gradient = einsum_gradient};
+                      .gradient = einsum_gradient,
+                      .kernel = KernelKind::product};
 const OpFacts kGroupedMatmul{.name = "grouped_matmul",
                              .attributes = blank<GroupedMatmulOf>,
                              .takes = {3},
                              .gives = {1},
                              .shapes = grouped_matmul_shapes,
                              .factors = kNotSpread,
-                             .gradient = grouped_matmul_gradient};
+                             .gradient = grouped_matmul_gradient,
+                             .kernel = KernelKind::product,
+                             .work = grouped_matmul_work};
 const OpFacts kGroupedBias{.name = "grouped_bias",
                            .attributes = blank<std::monostate>,
                            .takes = {3},
@@ -141,7 +165,9 @@ const OpFacts kGroupedOuter{.name = "grouped_outer",
                             .gives = {1},
                             .shapes = grouped_outer_shapes,
                             .factors = kNotSpread,
-                            .gradient = kNoGradient};
+                            .gradient = kNoGradient,
+                            .kernel = KernelKind::product,
+                            .work = grouped_outer_work};
 const OpFacts kGroupedSum{.name = "grouped_sum",
                           .attributes = blank<std::monostate>,
                           .takes = {2},

@@ -125,6 +125,7 @@ const OpFacts kReshard{.name = "reshard",
                        .gives = {1},
                        .shapes = same_value,
                        .factors = kNotSpread,
-                       .gradient = kNoGradient};
+                       .gradient = kNoGradient,
+                       .looked_up = 0};
 
 }  // namespace moesh::graph::ops

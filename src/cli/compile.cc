@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <optional>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/planned.h"
+#include "forecast/compare.h"
+#include "forecast/json.h"
+#include "forecast/report.h"
+#include "plan/file.h"
+#include "train/saved_plan.h"
+
+namespace moesh::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--json", "", "everything as JSON, by the names that recorded steps of the reference's compiler use"},
+    {"--all", "", "every collective in the plan's order, and every buffer at the peak, not only the largest"},
+    {"--diff", "KEY=VALUE...",
+     "the same with these changes, side by side: time, memory, and the collectives that differ"},
+    {"--save-plan", "FILE", "writes the plan, for `moesh train ... plan=FILE`, which refuses to run any other"},
+};
+
+constexpr std::string_view kExamples[] = {
+    "compile model_name=mixtral-8x7b compile_topology=mi355x-8 ici_expert_parallelism=-1 sparse_matmul=False "
+    "capacity_factor=1.25 "
+    "per_device_batch_size=11 remat_policy=minimal --diff moe_dispatch_no_expert_sharding=true",
+    "compile model_name=deepseek3-671b compile_topology=v5p-512 ici_fsdp_parallelism=32 ici_expert_parallelism=8 "
+    "--json",
+    "compile configs/first.yml --save-plan first.plan",
+    "compile model_name=deepseek3-671b compile_topology=v6e-256 compile_topology_num_slices=32 dcn_data_parallelism=32 "
+    "ici_fsdp_parallelism=32 ici_expert_parallelism=8",
+};
+
+// What makes it fit, or what came nearest.
+std::string advice(const std::vector<std::string>& request, const Planned& planned) {
+  const std::vector<Change> changes = changes_to_fit(request, planned);
+  std::string text;
+  for (const Change& change : changes) {
+    if (change.fits)
+      text += fmt::format("  {} makes it fit: {} at the peak\n", join(change.keys, " "),
+                          human_bytes(static_cast<double>(change.peak)));
+  }
+  if (!text.empty() || changes.empty()) return text;
+  const auto nearest = std::min_element(changes.begin(), changes.end(),
+                                        [](const Change& a, const Change& b) { return a.peak < b.peak; });
+  return fmt::format(
+      "  none of {} changes to remat_policy, the batch and the machine makes it fit; nearest comes {} with {}\n",
+      changes.size(), join(nearest->keys, " "), human_bytes(static_cast<double>(nearest->peak)));
+}
+
+void write(const Planned& planned, JsonWriter& json) { forecast::write(planned.forecast, planned.program.plan, json); }
+
+int show_diff(const Planned& before, const Arguments& arguments) {
+  std::vector<std::string> request = arguments.request();
+  for (const std::string& change : arguments.values("--diff")) request.push_back(change);
+  const Planned after = plan_step(request);
+  if (arguments.has("--json")) {
+    JsonWriter json;
+    write(before, json.begin_object().key("before"));
+    write(after, json.line().key("after"));
+    json.line().end_object();
+    fmt::print("{}\n", json.text());
+    return 0;
+  }
+  const int width = terminal_width();
+  const std::string heads =
+      fmt::format("before: {}\nafter:  {}\n\n", session::headline(before.session), session::headline(after.session));
+  fmt::print("{}{}", wrapped(heads, width, 8), forecast::compare(before.forecast, after.forecast, width));
+  return 0;
+}
+
+void save(const Planned& planned, const std::string& path) {
+  plan::save(planned.program.plan, train::origin_of(planned.session.loaded.settings, planned.session.target), path);
+}
+
+int run(const Arguments& arguments) {
+  const std::vector<std::string>& request = request_alone(arguments, "`moesh compile --help` shows examples");
+  const std::optional<std::string> file = arguments.value("--save-plan");
+  if (file && arguments.has("--diff")) refuse("--save-plan with --diff, which makes two plans", "--save-plan", "save one of them");
+  const Planned planned = plan_step(request);
+  if (file) save(planned, *file);
+  if (arguments.has("--diff")) return show_diff(planned, arguments);
+  if (arguments.has("--json")) {
+    JsonWriter json;
+    write(planned, json);
+    fmt::print("{}\n", json.text());
+    return 0;
+  }
+  const int width = terminal_width();
+  fmt::print("{}\n{}", wrapped(session::headline(planned.session) + "\n", width, 2),
+             forecast::report(planned.forecast, planned.program.plan, {arguments.has("--all"), width}));
+  if (!planned.forecast.fits())
+    fmt::print("\n{}", wrapped(forecast::fit_words(planned.forecast) + advice(request, planned), width, 4));
+  if (file) fmt::print("\nThe plan is in {}.\n", *file);
+  return 0;
+}
+
+}  // namespace
+
+const Command kCompile{
+    "compile",
+    "[FILE.yml] [key=value ...] [--json] [--all] [--diff KEY=VALUE...] [--save-plan FILE]",
+    "the training step planned ahead: memory, collectives, predicted time",
+    "Plans a training step as `moesh train` would run it, for hardware that need not be there, and tells what it "
+    "takes: whether it\n"
+    "fits into a device's memory and what would make it fit, where in the step memory peaks and what lies there, "
+    "every\n"
+    "collective with its bytes and time, and how much of that time kernels wait. `moesh why c12 ...` tells why the\n"
+    "collective c12 of the list is there. Times are those of the target's published figures at the shares of them "
+    "that\n"
+    "well-tuned kernels and collectives reach; rows go to experts as an even router sends them.\n"
+    "A step that does not fit is an answer, not a failure: the exit code is 0, and `fits` in JSON is false.",
+    kOptions,
+    kExamples,
+    run};
+
+}  // namespace moesh::cli

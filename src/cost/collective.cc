@@ -1,0 +1,118 @@
+#include "cost/collective.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moesh::cost {
+namespace {
+
+using Kind = graph::ReshardOf::Kind;
+
+// In one direction of a line, or in both of a ring. Two neighbours have one link, whatever else is joined.
+double ports(const Line& line) { return line.is_ring && (line.devices > 2 || line.stride > 1) ? 2 : 1; }
+
+double hops(const Level& level) {
+  switch (level.kind) {
+    case Level::Kind::switched: return std::ceil(std::log2(static_cast<double>(level.devices)));
+    case Level::Kind::direct: return 1;
+    case Level::Kind::torus: break;
+  }
+  double sum = 0;
+  for (const Line& line : level.lines) {
+    const auto devices = static_cast<double>(line.devices), stride = static_cast<double>(line.stride);
+    sum += stride * (line.is_ring ? std::floor(devices / 2) : devices - 1);
+  }
+  return sum;
+}
+
+// Bytes that a device can send, or be sent, in a second while all do.
+double rate(const Level& level) {
+  switch (level.kind) {
+    case Level::Kind::switched: return level.bytes_per_second;
+    case Level::Kind::direct: return level.bytes_per_second * static_cast<double>(level.devices - 1);
+    case Level::Kind::torus: break;
+  }
+  double sum = 0;
+  for (const Line& line : level.lines) sum += ports(line) / static_cast<double>(line.stride);
+  return level.bytes_per_second * sum;
+}
+
+// Each device hands in a shard and ends with all of them. A scatter of sums is the same, backwards.
+double gather_seconds(double shard_bytes, const Group& group) {
+  double seconds = 0, bytes = shard_bytes;
+  for (auto level = group.rbegin(); level != group.rend(); ++level) {
+    const auto devices = static_cast<double>(level->devices);
+    seconds += hops(*level) * level->latency_seconds + (devices - 1) * bytes / rate(*level);
+    bytes *= devices;
+  }
+  return seconds;
+}
+
+// Half of the devices along a dim have pieces for the other half, and only the links between them to send these by.
+double crossing_seconds(const Level& level, double operand_bytes) {
+  double seconds = 0;
+  for (const Line& line : level.lines) {
+    const auto devices = static_cast<double>(line.devices);
+    const double one_side = std::floor(devices / 2);
+    const double crossing = operand_bytes * one_side * (devices - one_side) / devices;  // by each line of devices
+    const double links = ports(line) / static_cast<double>(line.stride);
+    seconds = std::max(seconds, crossing / (level.bytes_per_second * links));
+  }
+  return seconds;
+}
+
+// A piece goes by the links of the farthest level in which its two devices differ; levels work side by side.
+double all_to_all_seconds(double operand_bytes, const Group& group) {
+  const auto all = static_cast<double>(devices_of(group));
+  double seconds = 0, latency = 0, nearer = 1;
+  for (const Level& level : group) {
+    const auto devices = static_cast<double>(level.devices);
+    const double leaving = operand_bytes * (devices - 1) * nearer / all;
+    const double among_level = operand_bytes * devices * nearer / all;
+    seconds = std::max({seconds, leaving / rate(level), crossing_seconds(level, among_level)});
+    latency = std::max(latency, hops(level) * level.latency_seconds);
+    nearer *= devices;
+  }
+  return latency + seconds;
+}
+
+// Each device's shard goes whole to another one, along the farthest level.
+double permute_seconds(double operand_bytes, const Group& group) {
+  const Level& level = group.back();
+  return hops(level) * level.latency_seconds + operand_bytes / (level.bytes_per_second);
+}
+
+}  // namespace
+
+std::int64_t operand_bytes(const Shape& shape, DType dtype, const sharding::Spec& from, const mesh::Mesh& mesh) {
+  return elements(sharding::shard_shape(shape, from, mesh)) * size_of(dtype);
+}
+
+double wire_bytes(Kind kind, double operand_bytes, std::int64_t group) {
+  const auto n = static_cast<double>(group);
+  switch (kind) {
+    case Kind::slice: return 0;
+    case Kind::all_gather: return operand_bytes * (n - 1);
+    case Kind::reduce_scatter:
+    case Kind::all_to_all: return operand_bytes * (n - 1) / n;
+    case Kind::all_reduce: return operand_bytes * 2 * (n - 1) / n;
+    case Kind::permute: return operand_bytes;
+  }
+  return 0;
+}
+
+double collective_seconds(Kind kind, double operand_bytes, const Group& group) {
+  if (group.empty()) return 0;
+  const double shard = operand_bytes / static_cast<double>(devices_of(group));
+  switch (kind) {
+    case Kind::slice: return 0;
+    case Kind::all_gather: return gather_seconds(operand_bytes, group);
+    case Kind::reduce_scatter: return gather_seconds(shard, group);
+    case Kind::all_reduce: return 2 * gather_seconds(shard, group);
+    case Kind::all_to_all: return all_to_all_seconds(operand_bytes, group);
+    case Kind::permute: return permute_seconds(operand_bytes, group);
+  }
+  return 0;
+}
+
+}  // namespace moesh::cost

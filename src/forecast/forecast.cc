@@ -1,0 +1,118 @@
+#include "forecast/forecast.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "forecast/schedule.h"
+#include "forecast/timing.h"
+
+namespace moesh::forecast {
+namespace {
+
+using plan::Instruction;
+using plan::Plan;
+
+// By instruction: how often it runs in a step.
+std::vector<std::int64_t> runs_of(const Plan& plan) {
+  std::vector<std::int64_t> runs;
+  std::vector<std::int64_t> open{1};
+  for (const Instruction& instruction : plan.instructions) {
+    if (instruction.kind == Instruction::Kind::end) open.pop_back();
+    runs.push_back(open.back());
+    if (instruction.kind == Instruction::Kind::loop) open.push_back(open.back() * instruction.count);
+  }
+  return runs;
+}
+
+std::string kind_words(const Instruction& instruction, const partition::Collective& sent) {
+  if (instruction.op == graph::Op::exchange_rows) return "ragged-all-to-all";
+  if (sent.kind == graph::ReshardOf::Kind::permute) return "collective-permute";
+  return std::string(graph::name_of(sent.kind));
+}
+
+std::string axes_words(sharding::AxisList axes, const mesh::Mesh& mesh) {
+  std::sort(axes.begin(), axes.end());
+  std::vector<std::string> names;
+  for (const sharding::AxisIndex axis : axes) names.push_back(mesh.axis(axis).name);
+  return join(names, "+");
+}
+
+std::string_view name_of(graph::KernelKind kind) {
+  switch (kind) {
+    case graph::KernelKind::product: return "products";
+    case graph::KernelKind::attention: return "attention";
+    case graph::KernelKind::elementwise: return "elementwise";
+    case graph::KernelKind::norm: return "norms and losses";
+    case graph::KernelKind::rows: return "rows to and from places";
+  }
+  return "";
+}
+
+struct Lists {
+  std::vector<KernelTime> kernels;
+  std::vector<Sent> collectives;
+};
+
+Lists lists_of(const Plan& plan, const std::vector<Timing>& timings, const Schedule& schedule) {
+  Lists lists;
+  std::map<graph::KernelKind, KernelTime> by_kind;
+  const std::vector<std::int64_t> runs = runs_of(plan);
+  for (std::size_t i = 0; i < timings.size(); ++i) {
+    const Instruction& instruction = plan.instructions[i];
+    const Timing& timing = timings[i];
+    const double seconds = timing.seconds * static_cast<double>(runs[i]);
+    if (timing.sent) {
+      const plan::ViewId operand = instruction.operands[0];
+      lists.collectives.push_back({*timing.sent, fmt::format("c{}", lists.collectives.size() + 1),
+                                   kind_words(instruction, *timing.sent), axes_words(timing.sent->axes, plan.mesh),
+                                   static_cast<plan::InstructionId>(i), instruction.phase, seconds, schedule.exposed[i],
+                                   schedule.critical[i], words_of(plan.view(operand), plan.mesh), instruction.path,
+                                   plan.buffer_of(operand).name});
+      lists.collectives.back().what.runs = runs[i];
+    } else if (timing.seconds > 0) {
+      KernelTime& kernel = by_kind[timing.work.kind];
+      kernel.kind = name_of(timing.work.kind);
+      kernel.runs += runs[i];
+      kernel.seconds += seconds;
+      kernel.flops += timing.work.flops * static_cast<double>(runs[i]);
+      kernel.critical += schedule.critical[i];
+    }
+  }
+  for (const auto& [kind, kernel] : by_kind) lists.kernels.push_back(kernel);
+  std::stable_sort(lists.kernels.begin(), lists.kernels.end(),
+                   [](const KernelTime& a, const KernelTime& b) { return a.seconds > b.seconds; });
+  return lists;
+}
+
+}  // namespace
+
+std::string words_of(const plan::View& view, const mesh::Mesh& mesh) {
+  const std::string type = fmt::format("{}{}", moesh::name_of(view.dtype), to_string(view.shape));
+  return view.spec.dims.empty() ? type : type + " as " + sharding::to_string(view.spec, mesh);
+}
+
+Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::Topology& target,
+                  const StepSize& size) {
+  const cost::Network network(plan.mesh, target);
+  const std::vector<Timing> timings = timings_of(plan, network);
+  const Schedule schedule = schedule_of(plan, timings);
+  Lists lists = lists_of(plan, timings, schedule);
+  Forecast made;
+  made.seconds = schedule.seconds;
+  made.kernels = schedule.kernels;
+  made.exposed = schedule.seconds - schedule.kernels;
+  const auto devices = static_cast<double>(plan.mesh.devices());
+  made.tokens_per_second_per_device = size.tokens / devices / made.seconds;
+  const double peak = target.chip.bf16_flops_per_second.value_or(target.chip.f32_flops_per_second.value_or(0));
+  if (peak > 0) made.mfu = size.model_flops / devices / made.seconds / peak;
+  made.kernel_times = std::move(lists.kernels);
+  made.collectives = std::move(lists.collectives);
+  made.memory = memory_of(plan, layout);
+  made.usable_memory = target.chip.usable_memory_bytes;
+  return made;
+}
+
+}  // namespace moesh::forecast

@@ -1,0 +1,67 @@
+// What a training step will take on a machine, from its plan: time, memory, and what is sent.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "forecast/memory.h"
+#include "mesh/topology.h"
+#include "partition/collectives.h"
+#include "plan/plan.h"
+#include "sharding/layout.h"
+
+namespace moesh::forecast {
+
+// An entry of the list of collectives: one instruction, as often as it runs.
+struct Sent {
+  partition::Collective what;
+  std::string name;  // "c12": the twelfth of the plan
+  std::string kind;  // "all-gather", "ragged-all-to-all", ...
+  std::string axes;  // "fsdp+expert"
+  plan::InstructionId instruction = -1;
+  graph::Phase phase = graph::Phase::forward;
+  double seconds = 0;   // all runs together
+  double exposed = 0;   // of them, while no kernel runs and one waits
+  double critical = 0;  // of them, on the longest chain of what waits for one another
+  std::string operand;  // "bfloat16[4096, 32, 128] as [expert, -, -]"
+  std::string cause;    // the node that it is made for
+  std::string tensor;   // what it moves
+};
+
+// Kernels of one kind, all runs together.
+struct KernelTime {
+  std::string kind;
+  std::int64_t runs = 0;
+  double seconds = 0;
+  double flops = 0;
+  double critical = 0;
+};
+
+// What a step works on, all devices together.
+struct StepSize {
+  double tokens = 0;
+  double model_flops = 0;  // forward and backward, without what is computed again
+};
+
+// "bfloat16[4096, 32, 128] as [expert, -, -]"
+std::string words_of(const plan::View& view, const mesh::Mesh& mesh);
+
+struct Forecast {
+  double seconds = 0;  // of a step
+  double kernels = 0;  // in which kernels run
+  double exposed = 0;  // in which none does, because of collectives
+  double tokens_per_second_per_device = 0;
+  double mfu = 0;                        // model flops by the chip's peak; 0 where that is not known
+  std::vector<KernelTime> kernel_times;  // the longest first
+  std::vector<Sent> collectives;         // in the plan's order
+  Memory memory;
+  std::int64_t usable_memory = 0;
+
+  bool fits() const { return memory.peak <= usable_memory; }
+};
+
+Forecast forecast(const plan::Plan& plan, const sharding::Layout& layout, const mesh::Topology& target,
+                  const StepSize& size);
+
+}  // namespace moesh::forecast

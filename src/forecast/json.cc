@@ -1,0 +1,116 @@
+#include "forecast/json.h"
+
+#include <map>
+
+#include "forecast/report.h"
+
+namespace moesh::forecast {
+namespace {
+
+struct Total {
+  std::int64_t instructions = 0, count = 0, operand_bytes = 0;
+  double seconds = 0, exposed = 0;
+
+  void add(const Sent& sent) {
+    ++instructions;
+    count += sent.what.runs;
+    operand_bytes += sent.what.runs * sent.what.operand_bytes;
+    seconds += sent.seconds;
+    exposed += sent.exposed;
+  }
+};
+
+void write_total(const Total& total, JsonWriter& json) {
+  json.begin_object().key("static").value(total.instructions).key("count").value(total.count);
+  json.key("operand_bytes")
+      .value(total.operand_bytes)
+      .key("seconds")
+      .value(total.seconds)
+      .key("exposed_seconds")
+      .value(total.exposed);
+}
+
+void write_totals(const Forecast& f, JsonWriter& json) {
+  std::map<std::string, Total> by_kind;
+  std::map<std::string, std::map<std::string, Total>> by_axes;
+  for (const Sent& sent : f.collectives) {
+    by_kind[sent.kind].add(sent);
+    by_axes[sent.kind][sent.axes].add(sent);
+  }
+  json.begin_object();
+  for (const auto& [kind, total] : by_kind) {
+    write_total(total, json.line().key(kind));
+    json.key("by_axes").begin_object();
+    for (const auto& [axes, part] : by_axes[kind]) {
+      write_total(part, json.key(axes));
+      json.end_object();
+    }
+    json.end_object().end_object();
+  }
+  json.line().end_object();
+}
+
+void write_list(const Forecast& f, JsonWriter& json) {
+  json.begin_array();
+  for (const Sent& sent : f.collectives) {
+    json.line().begin_object().key("name").value(sent.name).key("kind").value(sent.kind).key("axes").value(sent.axes);
+    json.key("group")
+        .value(sent.what.group)
+        .key("operand")
+        .value(sent.operand)
+        .key("operand_bytes")
+        .value(sent.what.operand_bytes);
+    if (sent.what.bound_bytes) json.key("bound_bytes").value(*sent.what.bound_bytes);
+    json.key("count").value(sent.what.runs).key("total_operand_bytes").value(sent.what.runs * sent.what.operand_bytes);
+    json.key("phase")
+        .value(name_of(sent.phase))
+        .key("seconds")
+        .value(sent.seconds)
+        .key("exposed_seconds")
+        .value(sent.exposed);
+    json.key("cause").value(sent.cause).key("tensor").value(sent.tensor).end_object();
+  }
+  json.line().end_array();
+}
+
+void write_memory(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
+  const Memory& memory = f.memory;
+  json.begin_object().key("argument").value(memory.argument).key("alias").value(memory.alias);
+  json.key("output_not_aliased").value(memory.output).key("temp").value(memory.temp).key("peak").value(memory.peak);
+  json.key("usable").value(f.usable_memory).line().key("components").begin_object();
+  for (int c = 0; c < kComponents; ++c) {
+    json.key(name_of(static_cast<Component>(c))).value(memory.components[static_cast<std::size_t>(c)]);
+  }
+  json.end_object().line().key("peak_at").value(place_words(plan, memory.at)).line().key("held").begin_array();
+  for (const Held& held : memory.held) {
+    json.line().begin_object().key("name").value(held.name).key("bytes").value(held.bytes);
+    json.key("value").value(held.view < 0 ? "" : words_of(plan.view(held.view), plan.mesh));
+    json.key("component")
+        .value(name_of(held.component))
+        .key("from")
+        .value(held.first)
+        .key("to")
+        .value(held.last)
+        .end_object();
+  }
+  json.line().end_array().end_object();
+}
+
+}  // namespace
+
+void write(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
+  json.begin_object().key("fits").value(f.fits()).key("seconds_per_step").value(f.seconds);
+  json.key("tokens_per_second_per_device").value(f.tokens_per_second_per_device).key("mfu").value(f.mfu);
+  json.key("kernel_seconds").value(f.kernels).key("exposed_seconds").value(f.exposed);
+  write_memory(f, plan, json.line().key("memory_per_device"));
+  write_totals(f, json.line().key("collectives").begin_object().key("totals"));
+  write_list(f, json.line().key("list"));
+  json.end_object().line().key("kernels").begin_array();
+  for (const KernelTime& kernel : f.kernel_times) {
+    json.line().begin_object().key("kind").value(kernel.kind).key("count").value(kernel.runs);
+    json.key("seconds").value(kernel.seconds).key("flops").value(kernel.flops).end_object();
+  }
+  json.line().end_array().line().end_object();
+}
+
+}  // namespace moesh::forecast

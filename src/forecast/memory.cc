@@ -1,0 +1,185 @@
+#include "forecast/memory.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "graph/facts.h"
+#include "plan/arena.h"
+
+namespace moesh::forecast {
+namespace {
+
+using plan::aligned;
+using plan::BufferId;
+using plan::Instruction;
+using plan::InstructionId;
+using plan::Lasts;
+using plan::Lifetime;
+using plan::Plan;
+
+std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+// How the buffers of a plan are used.
+class Uses {
+ public:
+  Uses(const Plan& plan, const sharding::Layout& layout)
+      : plan_(plan),
+        lives_(plan::lifetimes_of(plan)),
+        made_by_(plan.buffers.size(), -1),
+        parameter_(plan.buffers.size()),
+        backward_(static_cast<InstructionId>(plan.instructions.size())),
+        update_(backward_) {
+    find_state(layout);
+    for (InstructionId i = 0; i < static_cast<InstructionId>(plan.instructions.size()); ++i) see(i);
+  }
+
+  const Lifetime& life(BufferId buffer) const { return lives_[at(buffer)]; }
+  const std::vector<Lifetime>& lives() const { return lives_; }
+  // By what writes to it first: of a stack, what an iteration makes.
+  const std::string& name(BufferId buffer) const {
+    const InstructionId made = made_by_[at(buffer)];
+    return made < 0 ? plan_.buffer(buffer).name : plan_.instructions[at(made)].path;
+  }
+
+  // As it is first written; -1 where it is given.
+  plan::ViewId first_view(BufferId buffer) const {
+    const InstructionId made = made_by_[at(buffer)];
+    if (made < 0) return -1;
+    const std::vector<plan::ViewId>& results = plan_.instructions[at(made)].results;
+    return *std::find_if(results.begin(), results.end(),
+                         [&](plan::ViewId id) { return plan_.view(id).buffer == buffer; });
+  }
+
+  Component component(BufferId id) const {
+    const plan::Buffer& buffer = plan_.buffer(id);
+    switch (buffer.lasts) {
+      case Lasts::from_run_to_run:
+        return parameter_[at(id)]               ? Component::parameters
+               : moments_.contains(buffer.name) ? Component::optimizer_state
+                                                : Component::other_state;
+      case Lasts::as_input: return Component::batch;
+      case Lasts::as_output: return Component::results;
+      case Lasts::within: break;
+    }
+    if (parameter_[at(id)]) return Component::weights_in_use;
+    const Lifetime& life = lives_[at(id)];
+    if (life.first < backward_ && life.last >= backward_) return Component::saved_activations;
+    if (life.first >= backward_ && life.first < update_ && life.last >= update_) return Component::gradients;
+    return Component::working_values;
+  }
+
+ private:
+  void find_state(const sharding::Layout& layout) {
+    std::set<std::string> parameters;
+    for (const sharding::LaidTensor& tensor : layout.parameters) parameters.insert(tensor.path);
+    for (const sharding::LaidTensor& tensor : layout.moments) moments_.insert(tensor.path);
+    for (const plan::Port& port : plan_.ports) {
+      if (port.kind == plan::Port::Kind::state && parameters.contains(port.name))
+        parameter_[at(plan_.view(port.view).buffer)] = true;
+    }
+  }
+
+  void see(InstructionId i) {
+    const Instruction& instruction = plan_.instructions[at(i)];
+    if (instruction.kind == Instruction::Kind::loop || instruction.kind == Instruction::Kind::end) return;
+    if (instruction.phase == graph::Phase::backward) backward_ = std::min(backward_, i);
+    if (instruction.phase == graph::Phase::update && backward_ < i) update_ = std::min(update_, i);
+    for (const plan::ViewId id : instruction.results) {
+      const BufferId buffer = plan_.view(id).buffer;
+      if (made_by_[at(buffer)] >= 0) continue;
+      made_by_[at(buffer)] = i;
+      const bool is_state = plan_.buffer(buffer).lasts == Lasts::from_run_to_run;
+      if (!is_state && keeps_parameter(instruction) && !instruction.operands.empty()) {
+        parameter_[at(buffer)] = parameter_[at(plan_.view(instruction.operands[0]).buffer)];
+      }
+    }
+  }
+
+  static bool keeps_parameter(const Instruction& instruction) {
+    return instruction.kind == Instruction::Kind::copy || instruction.op == graph::Op::reshard ||
+           graph::facts_of(instruction.op).keeps_parameter;
+  }
+
+  const Plan& plan_;
+  std::vector<Lifetime> lives_;
+  std::vector<InstructionId> made_by_;  // by buffer: who writes to it first
+  std::vector<bool> parameter_;         // by buffer: whether it is one, or the like in another type or layout
+  std::set<std::string> moments_;
+  InstructionId backward_, update_;  // where they begin
+};
+
+// Where the buffers that are needed at one time have the most bytes, and those bytes.
+struct Peak {
+  InstructionId at = 0;
+  std::int64_t bytes = 0;
+};
+
+Peak find_peak(const Plan& plan, const std::vector<Lifetime>& lives) {
+  std::vector<std::int64_t> change(plan.instructions.size() + 2);
+  for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+    if (plan.buffers[b].lasts == Lasts::from_run_to_run) continue;
+    change[at(lives[b].first)] += aligned(plan.buffers[b].bytes);
+    change[at(lives[b].last) + 1] -= aligned(plan.buffers[b].bytes);
+  }
+  Peak peak;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < change.size(); ++i) {
+    bytes += change[i];
+    if (bytes > peak.bytes) peak = {static_cast<InstructionId>(i), bytes};
+  }
+  return peak;
+}
+
+std::int64_t bytes_that_last(const Plan& plan, Lasts lasts) {
+  std::int64_t bytes = 0;
+  for (const plan::Buffer& buffer : plan.buffers) bytes += buffer.lasts == lasts ? buffer.bytes : 0;
+  return bytes;
+}
+
+}  // namespace
+
+std::string_view name_of(Component component) {
+  switch (component) {
+    case Component::parameters: return "parameters";
+    case Component::optimizer_state: return "optimizer state";
+    case Component::other_state: return "other state";
+    case Component::batch: return "batch";
+    case Component::weights_in_use: return "weights in use";
+    case Component::saved_activations: return "saved activations";
+    case Component::gradients: return "gradients";
+    case Component::working_values: return "working values";
+    case Component::results: return "results";
+    case Component::gaps: return "gaps";
+  }
+  return "";
+}
+
+Memory memory_of(const Plan& plan, const sharding::Layout& layout) {
+  const Uses uses(plan, layout);
+  const Peak peak = find_peak(plan, uses.lives());
+  const std::int64_t arena = plan::device_arena(plan).bytes;
+  Memory memory;
+  memory.alias = plan::state_bytes(plan);
+  memory.argument = memory.alias + bytes_that_last(plan, Lasts::as_input);
+  memory.output = bytes_that_last(plan, Lasts::as_output);
+  memory.peak = memory.alias + arena;
+  memory.temp = std::max<std::int64_t>(0, memory.peak - memory.argument - memory.output);
+  memory.at = peak.at;
+  memory.components.resize(kComponents);
+  for (BufferId b = 0; b < static_cast<BufferId>(plan.buffers.size()); ++b) {
+    const bool is_state = plan.buffer(b).lasts == Lasts::from_run_to_run;
+    if (!is_state && (uses.life(b).first > peak.at || uses.life(b).last < peak.at)) continue;
+    const Component component = uses.component(b);
+    const std::int64_t bytes = is_state ? plan.buffer(b).bytes : aligned(plan.buffer(b).bytes);
+    memory.components[static_cast<std::size_t>(component)] += bytes;
+    if (is_state) continue;
+    memory.held.push_back({component, uses.name(b), bytes, uses.first_view(b), uses.life(b).first, uses.life(b).last});
+  }
+  memory.components[static_cast<std::size_t>(Component::gaps)] = arena - peak.bytes;
+  std::stable_sort(memory.held.begin(), memory.held.end(),
+                   [](const Held& a, const Held& b) { return a.bytes > b.bytes; });
+  return memory;
+}
+
+}  // namespace moesh::forecast

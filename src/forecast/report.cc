@@ -1,0 +1,176 @@
+#include "forecast/report.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include "base/table.h"
+#include "base/text.h"
+
+namespace moesh::forecast {
+namespace {
+
+constexpr std::size_t kMostListed = 12;
+
+std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+std::string summary(const Forecast& f) {
+  std::string text = fmt::format("A step takes {}: {} tokens/s a device", seconds_words(f.seconds),
+                                 with_commas(static_cast<std::int64_t>(f.tokens_per_second_per_device)));
+  if (f.mfu > 0) text += fmt::format(", {} of the peak FLOP/s (MFU)", percent(f.mfu));
+  text += fmt::format(".\nKernels run for {} of it; {} are communication that they wait for.\n",
+                      seconds_words(f.kernels), seconds_words(f.exposed));
+  return text;
+}
+
+std::string critical_words(const Forecast& f) {
+  std::vector<std::string> parts;
+  double sent = 0;
+  for (const Sent& collective : f.collectives) sent += collective.critical;
+  for (const KernelTime& kernel : f.kernel_times) {
+    if (kernel.critical > 0.01 * f.seconds)
+      parts.push_back(fmt::format("{} of {}", percent(kernel.critical / f.seconds), kernel.kind));
+  }
+  parts.push_back(fmt::format("{} of collectives", percent(sent / f.seconds)));
+  return "The longest chain of what waits for one another: " + join(parts, ", ") + ".\n";
+}
+
+std::string kernel_table(const Forecast& f, int width) {
+  Table table({{"kernels"},
+               {"runs", true, Room::none, 1},
+               {"time", true},
+               {"of the step", true},
+               {"PFLOP", true, Room::none, 2}});
+  for (const KernelTime& kernel : f.kernel_times) {
+    table.add({kernel.kind, with_commas(kernel.runs), seconds_words(kernel.seconds),
+               percent(kernel.seconds / f.seconds),
+               kernel.flops > 0 ? fmt::format("{:.3g}", kernel.flops / 1e15) : ""});
+  }
+  return table.text(width);
+}
+
+std::string component_table(const Memory& memory, int width) {
+  Table table({{"memory of a device at the peak"}, {"", true}, {"", true}});
+  for (int c = 0; c < kComponents; ++c) {
+    const std::int64_t bytes = memory.components[static_cast<std::size_t>(c)];
+    if (bytes == 0) continue;
+    table.add({std::string(name_of(static_cast<Component>(c))), bytes_words(bytes),
+               percent(static_cast<double>(bytes) / static_cast<double>(memory.peak))});
+  }
+  table.add_group({"all", bytes_words(memory.peak), ""});
+  return table.text(width);
+}
+
+std::string held_table(const Forecast& f, const plan::Plan& plan, const ReportOptions& options) {
+  Table table({{"held there", false, Room::cut_start},
+               {"bytes", true},
+               {"as", false, Room::cut, 2},
+               {"component", false, Room::none, 1},
+               {"from", true, Room::none, 3},
+               {"to", true, Room::none, 3}});
+  const std::size_t shown = options.all ? f.memory.held.size() : std::min(kMostListed, f.memory.held.size());
+  std::int64_t left = 0;
+  for (std::size_t i = 0; i < f.memory.held.size(); ++i) {
+    const Held& held = f.memory.held[i];
+    if (i >= shown) {
+      left += held.bytes;
+      continue;
+    }
+    table.add({held.name, bytes_words(held.bytes), held.view < 0 ? "" : words_of(plan.view(held.view), plan.mesh),
+               std::string(name_of(held.component)), std::to_string(held.first), std::to_string(held.last)});
+  }
+  if (left > 0) table.add({fmt::format("{} more", f.memory.held.size() - shown), bytes_words(left), "", "", "", ""});
+  return table.text(options.width);
+}
+
+// The collectives that take the longest first.
+std::string sent_table(const Forecast& f, const ReportOptions& options) {
+  std::vector<std::size_t> order(f.collectives.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (!options.all) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return f.collectives[a].seconds > f.collectives[b].seconds; });
+  }
+  const std::size_t shown = options.all ? order.size() : std::min(kMostListed, order.size());
+  Table table({{"collective"},
+               {"kind"},
+               {"axes"},
+               {"count", true},
+               {"bytes a run", true, Room::none, 2},
+               {"time", true},
+               {"exposed", true, Room::none, 1},
+               {"for", false, Room::cut_start}});
+  double seconds = 0, exposed = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const Sent& sent = f.collectives[order[i]];
+    if (i >= shown) {
+      seconds += sent.seconds;
+      exposed += sent.exposed;
+      continue;
+    }
+    table.add({sent.name, sent.kind, sent.axes, with_commas(sent.what.runs), bytes_words(sent.what.operand_bytes),
+               seconds_words(sent.seconds), seconds_words(sent.exposed), sent.cause});
+  }
+  if (shown < order.size())
+    table.add({fmt::format("{} more", order.size() - shown), "", "", "", "", seconds_words(seconds),
+               seconds_words(exposed), ""});
+  return table.text(options.width);
+}
+
+double gigabytes(const Forecast& f) {
+  double bytes = 0;
+  for (const Sent& sent : f.collectives) bytes += sent.what.total_wire_bytes();
+  return bytes;
+}
+
+}  // namespace
+
+std::string seconds_words(double seconds) {
+  return seconds >= 1 && seconds < 10 ? fmt::format("{:.2f} s", seconds) : human_seconds(seconds);
+}
+
+std::string fit_words(const Forecast& f) {
+  const std::int64_t left = f.usable_memory - f.memory.peak;
+  return f.fits() ? fmt::format("It fits: {} of {} at the peak, {} are left.\n", bytes_words(f.memory.peak),
+                                bytes_words(f.usable_memory), bytes_words(left))
+                  : fmt::format("It does not fit: {} at the peak, {} are there, {} are missing.\n",
+                                bytes_words(f.memory.peak), bytes_words(f.usable_memory), bytes_words(-left));
+}
+
+std::string place_words(const plan::Plan& plan, plan::InstructionId at) {
+  if (plan.instructions.empty()) return "nowhere";
+  const auto place = std::min(static_cast<std::size_t>(at), plan.instructions.size() - 1);
+  std::vector<std::string> loops;
+  for (std::size_t i = 0; i <= place; ++i) {
+    if (plan.instructions[i].kind == plan::Instruction::Kind::end) loops.pop_back();
+    if (plan.instructions[i].kind == plan::Instruction::Kind::loop) loops.push_back(plan.instructions[i].path);
+  }
+  const plan::Instruction& instruction = plan.instructions[place];
+  const bool is_loop =
+      instruction.kind == plan::Instruction::Kind::loop || instruction.kind == plan::Instruction::Kind::end;
+  const std::string op(is_loop                                             ? "a loop's border"
+                       : instruction.kind == plan::Instruction::Kind::copy ? "a copy"
+                                                                           : graph::name_of(instruction.op));
+  return fmt::format("{}at {} ({}, {}; instruction {})", loops.empty() ? "" : fmt::format("in {}, ", join(loops, ", ")),
+                     instruction.path, op, name_of(instruction.phase), place);
+}
+
+std::string report(const Forecast& f, const plan::Plan& plan, const ReportOptions& options) {
+  const int width = options.width;
+  std::string text = wrapped(fit_words(f) + summary(f) + critical_words(f) + "\n", width, 2);
+  text += component_table(f.memory, width) + "\n";
+  text += wrapped(fmt::format("The peak is {}.\n", place_words(plan, f.memory.at)), width, 2) +
+          held_table(f, plan, options) + "\n";
+  if (!f.collectives.empty()) {
+    text += sent_table(f, options);
+    text += wrapped(fmt::format("A device sends {} in a step; `moesh why {} ...` tells why.\n\n",
+                                human_bytes(gigabytes(f)), f.collectives.front().name),
+                    width, 2);
+  }
+  return text + kernel_table(f, width);
+}
+
+}  // namespace moesh::forecast

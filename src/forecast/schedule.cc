@@ -1,0 +1,223 @@
+#include "forecast/schedule.h"
+
+#include <algorithm>
+#include <map>
+
+#include "plan/arena.h"
+
+namespace moesh::forecast {
+namespace {
+
+using plan::Instruction;
+using plan::InstructionId;
+using plan::Plan;
+
+using JobId = std::int32_t;
+constexpr JobId kNobody = -1;
+constexpr std::int64_t kFollowed = 3;  // iterations of a loop
+
+std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+// A run of an instruction.
+struct Job {
+  InstructionId instruction = -1;
+  double start = 0, finish = 0;
+  JobId after = kNobody;  // whose end it waits for
+  double runs = 1;        // that it stands for
+};
+
+// Who last wrote a stretch of memory, and who last read what is there.
+struct Use {
+  JobId writer = kNobody, reader = kNobody;
+};
+
+struct Range {
+  std::int64_t begin, end;
+};
+
+// Stretches of memory that are used alike, by where they begin.
+class Memory {
+ public:
+  template <typename See>
+  void for_each(Range range, See see) {
+    if (range.begin >= range.end) return;
+    cut(range.begin);
+    cut(range.end);
+    for (auto stretch = uses_.find(range.begin); stretch->first != range.end; ++stretch) see(stretch->second);
+  }
+  // From now on it is one stretch.
+  void write(Range range, JobId writer) {
+    if (range.begin >= range.end) return;
+    cut(range.begin);
+    cut(range.end);
+    uses_.erase(uses_.upper_bound(range.begin), uses_.lower_bound(range.end));
+    uses_[range.begin] = {writer, kNobody};
+  }
+
+ private:
+  void cut(std::int64_t begin) {
+    auto next = uses_.upper_bound(begin);
+    const bool is_cut = next != uses_.begin() && std::prev(next)->first == begin;
+    if (!is_cut) uses_.emplace_hint(next, begin, next == uses_.begin() ? Use{} : std::prev(next)->second);
+  }
+
+  std::map<std::int64_t, Use> uses_;
+};
+
+class Timeline {
+ public:
+  Timeline(const Plan& plan, const std::vector<Timing>& timings)
+      : plan_(plan), timings_(timings), iterations_(plan.instructions.size()) {
+    made_.exposed.resize(plan.instructions.size());
+    made_.critical.resize(plan.instructions.size());
+    place_buffers();
+  }
+
+  Schedule run() {
+    run(0, static_cast<InstructionId>(plan_.instructions.size()), 1);
+    JobId last = kernels_.last;
+    for (const auto& [link, queue] : links_) {
+      if (finish(queue.last) > finish(last)) last = queue.last;
+    }
+    made_.seconds = finish(last);
+    if (last != kernels_.last) expose(last, finish(kernels_.last), 1);
+    for (JobId job = last; job != kNobody; job = jobs_[at(job)].after) {
+      made_.critical[at(jobs_[at(job)].instruction)] +=
+          jobs_[at(job)].runs * (jobs_[at(job)].finish - jobs_[at(job)].start);
+    }
+    return std::move(made_);
+  }
+
+ private:
+  struct Queue {
+    JobId last = kNobody;
+  };
+
+  double finish(JobId job) const { return job == kNobody ? 0 : jobs_[at(job)].finish; }
+
+  // As the arena has them, and state behind it.
+  void place_buffers() {
+    const plan::Arena arena = plan::device_arena(plan_);
+    begins_ = arena.offsets;
+    std::int64_t end = arena.bytes;
+    for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
+      if (plan_.buffers[b].lasts != plan::Lasts::from_run_to_run) continue;
+      begins_[b] = end;
+      end += plan_.buffers[b].bytes;
+    }
+  }
+
+  Range range_of(const plan::View& view) const {
+    const std::int64_t begin = begins_[at(view.buffer)];
+    if (!view.is_dense()) return {begin, begin + plan_.buffer(view.buffer).bytes};
+    const std::int64_t bytes = plan::shard_elements(view, plan_.mesh) * size_of(view.dtype);
+    std::int64_t steps = 0;
+    for (const plan::Advance& advance : view.advances) steps += advance.by * iterations_[at(advance.loop)];
+    return {begin + steps * bytes, begin + (steps + 1) * bytes};
+  }
+
+  void run(InstructionId from, InstructionId end, double runs) {
+    for (InstructionId i = from; i < end; ++i) {
+      const Instruction& instruction = plan_.instructions[at(i)];
+      if (instruction.kind == Instruction::Kind::loop) {
+        run_loop(i, instruction, runs);
+        i = instruction.other;
+      } else {
+        issue(i, instruction, runs);
+      }
+    }
+  }
+
+  void run_loop(InstructionId loop, const Instruction& instruction, double runs) {
+    std::size_t first = jobs_.size();
+    double before = 0;
+    for (std::int64_t n = 0; n < std::min(kFollowed, instruction.count); ++n) {
+      iterations_[at(loop)] = instruction.reverse ? instruction.count - 1 - n : n;
+      first = jobs_.size();
+      before = latest();
+      const bool stands_for_more = n == kFollowed - 1;
+      run(loop + 1, instruction.other, stands_for_more ? runs * static_cast<double>(instruction.count - n) : runs);
+    }
+    const double rest =
+        static_cast<double>(std::max<std::int64_t>(0, instruction.count - kFollowed)) * (latest() - before);
+    for (std::size_t job = first; job < jobs_.size(); ++job) {
+      jobs_[job].start += rest;
+      jobs_[job].finish += rest;
+    }
+  }
+
+  double latest() const {
+    double time = finish(kernels_.last);
+    for (const auto& [link, queue] : links_) time = std::max(time, finish(queue.last));
+    return time;
+  }
+
+  void issue(InstructionId i, const Instruction& instruction, double runs) {
+    const Timing& timing = timings_[at(i)];
+    Job job{i, 0, 0, kNobody, runs};
+    const auto wait_for = [&](JobId other) {
+      if (other != kNobody && (job.after == kNobody || finish(other) > finish(job.after))) job.after = other;
+    };
+    if (timing.sent) {
+      for (const std::size_t link : timing.links) wait_for(links_[link].last);
+    } else {
+      wait_for(kernels_.last);
+    }
+    for (const plan::ViewId id : instruction.operands)
+      memory_.for_each(range_of(plan_.view(id)), [&](Use& use) { wait_for(use.writer); });
+    for (const plan::ViewId id : instruction.results) {
+      memory_.for_each(range_of(plan_.view(id)), [&](Use& use) {
+        wait_for(use.writer);
+        wait_for(use.reader);
+      });
+    }
+    job.start = finish(job.after);
+    job.finish = job.start + timing.seconds;
+    if (!timing.sent) {
+      made_.kernels += runs * timing.seconds;
+      if (job.start > finish(kernels_.last)) expose(job.after, finish(kernels_.last), runs);
+    }
+    add(job, instruction);
+  }
+
+  void add(const Job& job, const Instruction& instruction) {
+    const Timing& timing = timings_[at(job.instruction)];
+    const auto id = static_cast<JobId>(jobs_.size());
+    jobs_.push_back(job);
+    if (timing.sent) {
+      for (const std::size_t link : timing.links) links_[link].last = id;
+    } else {
+      kernels_.last = id;
+    }
+    for (const plan::ViewId view : instruction.operands) {
+      memory_.for_each(range_of(plan_.view(view)), [&](Use& use) {
+        if (use.reader == kNobody || finish(id) > finish(use.reader)) use.reader = id;
+      });
+    }
+    for (const plan::ViewId view : instruction.results) memory_.write(range_of(plan_.view(view)), id);
+  }
+
+  // No kernel runs from `idle_from` on until the job is done: whoever of its chain runs then is waited for.
+  void expose(JobId job, double idle_from, double runs) {
+    for (; job != kNobody && finish(job) > idle_from; job = jobs_[at(job)].after) {
+      const double seconds = finish(job) - std::max(idle_from, jobs_[at(job)].start);
+      made_.exposed[at(jobs_[at(job)].instruction)] += runs * seconds;
+    }
+  }
+
+  const Plan& plan_;
+  const std::vector<Timing>& timings_;
+  std::vector<std::int64_t> begins_;      // by buffer
+  std::vector<std::int64_t> iterations_;  // by loop: which one runs
+  std::vector<Job> jobs_;
+  Queue kernels_;
+  std::map<std::size_t, Queue> links_;
+  Memory memory_;
+  Schedule made_;
+};
+
+}  // namespace
+
+Schedule schedule_of(const Plan& plan, const std::vector<Timing>& timings) { return Timeline(plan, timings).run(); }
+
+}  // namespace moesh::forecast

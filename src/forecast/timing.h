@@ -1,0 +1,25 @@
+// What each instruction of a plan takes on the machine that it is made for.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "cost/network.h"
+#include "graph/facts.h"
+#include "partition/collectives.h"
+#include "plan/plan.h"
+
+namespace moesh::forecast {
+
+struct Timing {
+  double seconds = 0;                         // once
+  graph::Work work;                           // of a kernel
+  std::optional<partition::Collective> sent;  // of a collective, for a single run
+  std::vector<std::size_t> links;             // of the chip's, that it keeps busy
+};
+
+// By instruction. Where rows are counted by values there are as many as a router makes that favours no expert.
+std::vector<Timing> timings_of(const plan::Plan& plan, const cost::Network& network);
+
+}  // namespace moesh::forecast

@@ -1,0 +1,78 @@
+#include "graph/work.h"
+
+#include <algorithm>
+
+namespace moesh::graph {
+namespace {
+
+double bytes_of(const Value& value, const mesh::Mesh& mesh) {
+  return static_cast<double>(elements(sharding::shard_shape(value.shape, value.spec, mesh)) * size_of(value.dtype));
+}
+
+double bytes_of(const NodeView& view, bool in_place, const mesh::Mesh& mesh) {
+  double given = 0, taken = 0;
+  for (std::size_t i = 0; i < view.results(); ++i) given += bytes_of(view.result(i), mesh);
+  const int looked_up = facts_of(view.node.op).looked_up;
+  for (std::size_t i = 0; i < view.operands(); ++i) {
+    const bool is_read = !(in_place && i == 0);
+    if (is_read) taken += static_cast<int>(i) == looked_up ? given : bytes_of(view.operand(i), mesh);
+  }
+  return taken + (in_place ? 0 : given);
+}
+
+// Of each factor what is left of its dims on a device.
+std::vector<std::int64_t> local_sizes(const NodeView& view, const OpFactors& factors, const mesh::Mesh& mesh) {
+  std::vector<std::int64_t> sizes;
+  for (const Factor& factor : factors.factors) sizes.push_back(factor.size);
+  const auto see = [&](const std::vector<int>& dims, const Value& value) {
+    const Shape shard = sharding::shard_shape(value.shape, value.spec, mesh);
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d] == kWhole) continue;
+      std::int64_t& size = sizes[static_cast<std::size_t>(dims[d])];
+      size = std::min(size, shard[d]);
+    }
+  };
+  for (std::size_t i = 0; i < factors.operands.size(); ++i) see(factors.operands[i], view.operand(i));
+  for (std::size_t i = 0; i < factors.results.size(); ++i) see(factors.results[i], view.result(i));
+  return sizes;
+}
+
+bool has(const std::vector<int>& dims, int factor) { return std::find(dims.begin(), dims.end(), factor) != dims.end(); }
+
+}  // namespace
+
+Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::int64_t>& sizes) {
+  Work work;
+  work.kind = facts_of(node.op).kernel;
+  if (factors.flops == 0) return work;
+  work.flops = factors.flops;
+  for (const std::int64_t size : sizes) work.flops *= static_cast<double>(size);
+  if (work.kind != KernelKind::product) return work;
+  work.rows = work.columns = work.depth = 1;
+  for (std::size_t f = 0; f < sizes.size(); ++f) {
+    const int factor = static_cast<int>(f);
+    const bool in_a = has(factors.operands[0], factor), in_b = has(factors.operands[1], factor);
+    if (in_a && in_b && has(factors.results[0], factor)) continue;  // one product for each index
+    (in_a && in_b ? work.depth : in_a ? work.rows : work.columns) *= static_cast<double>(sizes[f]);
+  }
+  return work;
+}
+
+Work work_of(const NodeView& view, const mesh::Mesh& mesh) {
+  const OpFacts& facts = facts_of(view.node.op);
+  Work work;
+  bool in_place = false;
+  if (facts.factors != nullptr) {
+    const OpFactors factors = factors_of(view.graph, view.node);
+    work = work_of(view.node, factors, local_sizes(view, factors, mesh));
+    in_place = factors.in_place;
+  } else if (facts.work != nullptr) {
+    work = facts.work(view);
+  }
+  work.kind = facts.kernel;
+  work.dtype = view.operands() > 0 ? view.operand(0).dtype : DType::float32;
+  work.bytes = bytes_of(view, in_place, mesh);
+  return work;
+}
+
+}  // namespace moesh::graph

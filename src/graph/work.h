@@ -1,0 +1,14 @@
+// What nodes have their devices do: the one place that flops and bytes come from.
+#pragma once
+
+#include "graph/facts.h"
+#include "mesh/mesh.h"
+
+namespace moesh::graph {
+
+// What the node's kernel does on each device: of values that are laid out on the mesh, or have one device's shapes.
+Work work_of(const NodeView& view, const mesh::Mesh& mesh);
+// The same, but for its bytes, of a node whose dims have these factors, of these sizes on a device.
+Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::int64_t>& sizes);
+
+}  // namespace moesh::graph

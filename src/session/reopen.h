@@ -1,0 +1,14 @@
+// A request that was opened before, with changes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "session/session.h"
+
+namespace moesh::session {
+
+// As open, without the notices, which are known by now.
+Session reopen(const std::vector<std::string>& request);
+
+}  // namespace moesh::session

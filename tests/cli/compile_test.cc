@@ -1,0 +1,217 @@
+// `moesh compile`, and `moesh why` of what it lists.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "cli/planned.h"
+#include "partition/collectives.h"
+#include "tests/cli/outcome.h"
+
+namespace moesh::cli {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// A mixture of experts with two layers.
+constexpr const char* kSmall =
+    " model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=2 max_target_length=512 "
+    "per_device_batch_size=2 "
+    "compile_topology=v5p-16 ici_fsdp_parallelism=2 ici_expert_parallelism=4";
+
+Json json_of(const std::string& line) {
+  const Outcome made = outcome(line);
+  EXPECT_EQ(made.code, 0) << made.err;
+  return Json::parse(made.out);
+}
+
+TEST(Compile, TellsMemoryTimeAndCollectives) {
+  const Outcome made = outcome(std::string("compile") + kSmall);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out,
+              AllOf(HasSubstr("mixtral-8x7b on v5p-16: 8 devices as fsdp=2 x expert=4, default rules\n"),
+                    HasSubstr("\nIt fits: "), HasSubstr(" of 95.7 GiB at the peak, "), HasSubstr("\nA step takes "),
+                    HasSubstr(" tokens/s a device, "), HasSubstr("memory of a device at the peak"),
+                    HasSubstr("\noptimizer state "), HasSubstr("The peak is "), HasSubstr("\nc1"),
+                    HasSubstr("A device sends "), HasSubstr("\nproducts ")));
+}
+
+TEST(Compile, FitsTheTerminal) {
+  for (const char* columns : {"80", "120"}) {
+    const test::Variable width("COLUMNS", columns);
+    for (const std::string more : {"", " --diff ici_fsdp_parallelism=8 ici_expert_parallelism=1"}) {
+      for (const std::string& line : split(outcome(std::string("compile") + kSmall + more).out, '\n')) {
+        EXPECT_LE(display_width(line), std::stoi(columns)) << line;
+      }
+    }
+    for (const std::string& line : split(outcome(std::string("why c3") + kSmall).out, '\n'))
+      EXPECT_LE(display_width(line), std::stoi(columns)) << line;
+  }
+}
+
+TEST(Compile, WritesTheNamesOfRecordedSteps) {
+  const Json json = json_of(std::string("compile --json") + kSmall);
+  const Json& memory = json["memory_per_device"];
+  EXPECT_GE(memory["argument"].get<std::int64_t>(), memory["alias"].get<std::int64_t>());
+  EXPECT_EQ(memory["peak"].get<std::int64_t>(), memory["argument"].get<std::int64_t>() +
+                                                    memory["output_not_aliased"].get<std::int64_t>() +
+                                                    memory["temp"].get<std::int64_t>());
+  EXPECT_GT(json["seconds_per_step"].get<double>(), 0);
+  EXPECT_NEAR(json["tokens_per_second_per_device"].get<double>() * json["seconds_per_step"].get<double>(), 2 * 512,
+              1e-6);
+  EXPECT_TRUE(json["fits"].get<bool>());
+  EXPECT_NEAR(json["kernel_seconds"].get<double>() + json["exposed_seconds"].get<double>(),
+              json["seconds_per_step"].get<double>(), 1e-9);
+  double exposed = 0;
+  std::map<std::string, std::int64_t> counts;
+  for (const Json& sent : json["collectives"]["list"]) {
+    for (const char* key :
+         {"name", "kind", "axes", "group", "count", "operand_bytes", "cause", "seconds", "exposed_seconds"}) {
+      EXPECT_TRUE(sent.contains(key)) << key;
+    }
+    EXPECT_EQ(sent.contains("bound_bytes"), sent["kind"] == "ragged-all-to-all") << sent;
+    exposed += sent["exposed_seconds"].get<double>();
+    counts[sent["kind"]] += sent["count"].get<std::int64_t>();
+  }
+  EXPECT_NEAR(exposed, json["exposed_seconds"].get<double>(), 1e-9);
+  ASSERT_TRUE(counts.contains("ragged-all-to-all"));
+  for (const auto& [kind, count] : counts) EXPECT_EQ(json["collectives"]["totals"][kind]["count"], count) << kind;
+}
+
+// What is listed is what the partitioned graph is known to send.
+TEST(Compile, ListsWhatTheGraphSends) {
+  const Planned planned = plan_step(test::words_of(kSmall));
+  double listed = 0, known = 0;
+  for (const forecast::Sent& sent : planned.forecast.collectives) listed += sent.what.total_wire_bytes();
+  for (const partition::Collective& c : partition::collectives_of(planned.program.graph, planned.session.mesh))
+    known += c.total_wire_bytes();
+  EXPECT_DOUBLE_EQ(listed, known);
+}
+
+TEST(Compile, SetsTwoPlansSideBySide) {
+  const std::string line =
+      std::string("compile") + kSmall +
+      " per_device_batch_size=11 max_target_length=2048 sparse_matmul=false capacity_factor=1.25 --diff "
+      "moe_dispatch_no_expert_sharding=true";
+  const Outcome made = outcome(line);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out,
+              AllOf(HasSubstr("before: mixtral-8x7b"), HasSubstr("after:  mixtral-8x7b"),
+                    HasSubstr("memory at the peak"), HasSubstr("collectives that differ"), HasSubstr("\nall-to-all")));
+  const Json json = json_of(line + " --json");
+  const auto gathered = [&](const char* side) {
+    return json[side]["collectives"]["totals"]["all-gather"]["operand_bytes"].get<std::int64_t>();
+  };
+  EXPECT_GT(gathered("before"), 2 * gathered("after"));
+  const Outcome same = outcome(std::string("compile") + kSmall + " --diff steps=3");
+  EXPECT_THAT(same.out, HasSubstr("Collectives are the same."));
+}
+
+TEST(Compile, TellsWhatWouldMakeItFit) {
+  const std::string large =
+      "compile model_name=mixtral-8x7b compile_topology=v5p-16 ici_fsdp_parallelism=2 ici_expert_parallelism=4 "
+      "per_device_batch_size=4";
+  const Outcome made = outcome(large);
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("It does not fit: "), HasSubstr(" are missing."), HasSubstr("makes it fit: ")));
+  EXPECT_FALSE(json_of(large + " --json")["fits"].get<bool>());
+  // The advice is what it says.
+  EXPECT_THAT(made.out, HasSubstr("\n  per_device_batch_size=2 makes it fit: "));
+  EXPECT_THAT(made.out, HasSubstr("compile_topology=v5p-32 ici_fsdp_parallelism=4 makes it fit: "));
+  EXPECT_TRUE(json_of(large + " --json compile_topology=v5p-32 ici_fsdp_parallelism=4")["fits"].get<bool>());
+}
+
+TEST(Compile, SaysWhereNothingMakesItFit) {
+  const Outcome made =
+      outcome("compile model_name=deepseek3-671b compile_topology=v5e-4 per_device_batch_size=1 max_target_length=512");
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("It does not fit: "), HasSubstr("makes it fit; nearest comes ")));
+}
+
+TEST(Compile, SavesThePlanThatTrainingRuns) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/a.plan";
+  const std::string request =
+      " model_name=mixtral-8x7b override_model_config=true base_emb_dim=16 base_num_query_heads=2 base_num_kv_heads=2 head_dim=8 "
+      "base_mlp_dim=16 base_moe_mlp_dim=16 base_num_decoder_layers=1 vocab_size=32 max_target_length=16 per_device_batch_size=1 "
+      "compile_topology=cpu-2 ici_expert_parallelism=2 ici_fsdp_parallelism=1";
+  const Outcome made = outcome("compile" + request + " --save-plan " + path);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("\nThe plan is in " + path));
+  const std::string train = "train" + request + " steps=1 dataset_type=synthetic enable_checkpointing=false metrics_file=" +
+                            folder.path() + "/m.jsonl plan=" + path;
+  EXPECT_EQ(outcome(train).code, 0);
+  EXPECT_EQ(outcome(train + " remat_policy=minimal").code, 2);
+  const Outcome both = outcome("compile" + request + " --save-plan " + path + " --diff steps=2");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("--save-plan with --diff, which makes two plans\n  fix: save one of them"));
+}
+
+TEST(Compile, RefusesMachinesThatAreNotThere) {
+  const Outcome made = outcome("compile model_name=llama2-7b compile_topology=v5p-17");
+  EXPECT_EQ(made.code, 2);
+  EXPECT_THAT(made.err, HasSubstr("hardware 'v5p' has no size '17'"));
+}
+
+// In a layer five all-to-alls with the flag, none without it: as published for eight MI355X.
+TEST(Compile, TheDispatchFlagMakesFiveAllToAllsOfALayersGathers) {
+  const std::string line =
+      "compile --json model_name=mixtral-8x7b ici_expert_parallelism=-1 capacity_factor=1.25 sparse_matmul=False "
+      "per_device_batch_size=11 "
+      "compile_topology=mi355x-8 remat_policy=minimal moe_dispatch_no_expert_sharding=";
+  const Json on = json_of(line + "true"), off = json_of(line + "false");
+  const auto in_layers = [](const Json& json) {
+    std::int64_t count = 0;
+    for (const Json& sent : json["collectives"]["list"])
+      count += sent["kind"] == "all-to-all" && sent["count"] == 32 ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(in_layers(on), 5);
+  EXPECT_EQ(in_layers(off), 0);
+  EXPECT_GT(off["seconds_per_step"].get<double>(), 1.15 * on["seconds_per_step"].get<double>());
+}
+
+// Word for word as users type it.
+TEST(Compile, TakesTheReferencesCommandForOtherHardware) {
+  const Json json = json_of(
+      "compile --json src/maxtext/configs/base.yml model_name=deepseek3-test custom_mesh_and_rule=ep-as-cp "
+      "context_sharding=expert "
+      "ici_fsdp_parallelism=-1 ici_expert_parallelism=2 per_device_batch_size=1 compile_topology=tpu7x-256 "
+      "compile_topology_num_slices=1");
+  EXPECT_TRUE(json["fits"].get<bool>());
+}
+
+TEST(Why, TellsWhyACollectiveIsThere) {
+  const Json listed = json_of("compile --json model_name=llama2-7b compile_topology=v5p-16 ici_fsdp_parallelism=8");
+  std::string gather, scatter;
+  for (const Json& sent : listed["collectives"]["list"]) {
+    const std::string cause = sent["cause"];
+    if (cause == "decoder/layers/mlp/wi_0" && gather.empty()) gather = sent["name"];
+    if (cause.starts_with("decoder/layers/mlp/wi_0/") && scatter.empty()) scatter = sent["name"];
+  }
+  const std::string request = " model_name=llama2-7b compile_topology=v5p-16 ici_fsdp_parallelism=8";
+  const Outcome why = outcome("why " + gather + request);
+  ASSERT_EQ(why.code, 0) << why.err;
+  EXPECT_THAT(why.out, AllOf(HasSubstr(gather + ": all-gather over fsdp, 8 devices in a group; 32 runs in a step"),
+                             HasSubstr("read by decoder/layers/mlp/wi_0 (bsm,mf->bsf)"),
+                             HasSubstr("chosen: [fsdp, -, -], [-, -] -> [fsdp, -, -]"), HasSubstr("next best: ")));
+  const Json json = json_of("why --json " + scatter + request);
+  EXPECT_EQ(json["kind"], "reduce-scatter");
+  EXPECT_LT(json["made_by"]["choice"]["seconds"].get<double>(),
+            json["made_by"]["choice"]["runner_up_seconds"].get<double>());
+}
+
+TEST(Why, RefusesACollectiveThatThePlanLacks) {
+  const Outcome none = outcome("why c9999 model_name=llama2-7b compile_topology=v5p-16 ici_fsdp_parallelism=8");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, AllOf(HasSubstr("there is no collective c9999: this plan has c1 to c"),
+                              HasSubstr("`moesh compile ... --all` lists them")));
+  const Outcome alone = outcome("why c1 model_name=qwen3-0.6b compile_topology=h100-1");
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_THAT(alone.err, HasSubstr("there is no collective c1: this plan sends nothing"));
+}
+
+}  // namespace
+}  // namespace moesh::cli
