@@ -1,6 +1,8 @@
 // The memory that a run is planned to take beside what it took, on layouts of the first configuration and others: each is
 // trained for a few steps in a process of its own, whose peak the kernel tells.
+#include <cstdint>
 #include <cstdio>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,7 +59,29 @@ session::Session session_of(const Layout& layout) {
 }
 
 // What a process that runs a layout tells the one that started it.
-train::MemoryPlan run_layout(const Layout& layout) {
+struct Told {
+  train::MemoryPlan plan;
+  std::int64_t at_counts = 0;  // of the values: the pages in which something was made
+};
+
+// The pages of all that was made, with as many rows as there were.
+class Pages {
+ public:
+  void see(const run::Placed& value) {
+    for (const run::Array& shard : value.shards) {
+      const auto begin = reinterpret_cast<std::uintptr_t>(shard.raw());
+      const std::uintptr_t end = begin + static_cast<std::uintptr_t>(shard.bytes());
+      for (std::uintptr_t page = begin / kPage; begin < end && page <= (end - 1) / kPage; ++page) pages_.insert(page);
+    }
+  }
+  std::int64_t bytes() const { return static_cast<std::int64_t>(pages_.size() * kPage); }
+
+ private:
+  static constexpr std::uintptr_t kPage = 4096;
+  std::set<std::uintptr_t> pages_;
+};
+
+Told run_layout(const Layout& layout) {
   const session::Session session = session_of(layout);
   const config::Settings& settings = session.loaded.settings;
   backend::Workers workers(0);
@@ -66,15 +90,19 @@ train::MemoryPlan run_layout(const Layout& layout) {
   const train::MemoryPlan plan = memory_plan(program, footprint_of(program), workers.threads());
   train::Trainer trainer(std::move(program), settings, workers);
   initialize(trainer, session.graph, settings.integer("init_weights_seed"), workers);
+  Pages pages;
   for (std::int64_t step = 0; step < kSteps; ++step) {
-    trainer.step(make_batch(*source, step, session.batch.rows_to_load, session.batch.rows_to_train, settings.integer("max_target_length"),
-                            session.shape.vocab_size, trainer.pool()));
+    const train::Batch batch = make_batch(*source, step, session.batch.rows_to_load, session.batch.rows_to_train,
+                                          settings.integer("max_target_length"), session.shape.vocab_size, trainer.pool());
+    trainer.run_step(batch, [&](const plan::Instruction&, const std::vector<run::Placed>& made) {
+      for (const run::Placed& value : made) pages.see(value);
+    });
   }
-  return plan;
+  return {plan, pages.bytes()};
 }
 
 struct Trial {
-  train::MemoryPlan plan;
+  Told told;
   double measured = 0;  // bytes
 };
 
@@ -85,8 +113,8 @@ Trial measure(const Layout& layout) {
   if (child == 0) {
     int code = 0;
     try {
-      const train::MemoryPlan plan = run_layout(layout);
-      code = write(ends[1], &plan, sizeof plan) == sizeof plan ? 0 : 1;
+      const Told told = run_layout(layout);
+      code = write(ends[1], &told, sizeof told) == sizeof told ? 0 : 1;
     } catch (const std::exception& error) {
       fmt::print(stderr, "{}: {}\n", layout.name, error.what());
       code = 1;
@@ -95,7 +123,7 @@ Trial measure(const Layout& layout) {
   }
   close(ends[1]);
   Trial trial;
-  const bool told = read(ends[0], &trial.plan, sizeof trial.plan) == sizeof trial.plan;
+  const bool told = read(ends[0], &trial.told, sizeof trial.told) == sizeof trial.told;
   close(ends[0]);
   rusage usage{};
   int status = 0;
@@ -110,12 +138,14 @@ std::string mebibytes(double bytes) { return fmt::format("{:.1f}", bytes / kMebi
 template <typename Layouts>
 void print(const char* title, const Layouts& layouts) {
   Table table({{title}, {"already", true}, {"values", true}, {"workspace", true},
-               {"planned", true}, {"measured", true}, {"planned / measured", true}});
+               {"planned", true}, {"measured", true}, {"planned / measured", true}, {"at the counts that occurred", true}});
   for (const Layout& layout : layouts) {
     const Trial trial = measure(layout);
+    const train::MemoryPlan& plan = trial.told.plan;
     const auto of = [](std::int64_t bytes) { return mebibytes(static_cast<double>(bytes)); };
-    table.add({layout.name, of(trial.plan.already), of(trial.plan.values), of(trial.plan.workspace), of(trial.plan.total()),
-               mebibytes(trial.measured), fmt::format("{:.3f}", static_cast<double>(trial.plan.total()) / trial.measured)});
+    table.add({layout.name, of(plan.already), of(plan.values), of(plan.workspace), of(plan.total()), mebibytes(trial.measured),
+               fmt::format("{:.3f}", static_cast<double>(plan.total()) / trial.measured),
+               of(plan.already + trial.told.at_counts + plan.workspace)});
   }
   fmt::print("{}\n", table.text(0));
 }

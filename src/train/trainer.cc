@@ -192,14 +192,14 @@ void Trainer::feed(const Batch& batch, std::int64_t step) {
   }
 }
 
-StepResults Trainer::run_step(const Batch& batch) {
+StepResults Trainer::run_step(const Batch& batch, const Watch& watch) {
   if (!lost_.empty()) state(*lost_.begin());
   feed(batch, steps_done_);
   std::vector<double> sent;
   for (const plan::Port& port : program_.plan().ports) {
     if (port.kind == plan::Port::Kind::state) lost_.insert(port.name);
   }
-  program_.run({nullptr, &sent});
+  program_.run({watch, &sent});
   lost_.clear();
   StepResults results = read();
   results.metrics.load.sent = std::move(sent);

@@ -66,9 +66,10 @@ class Trainer {
   run::Array moment(const std::string& name) const { return whole(state(name)); }
   void set_parameter(const std::string& path, run::Array value);  // refuses another shape; clears its moments
 
+  using Watch = decltype(run::Observers::watch);
   // Values that are laid out are there until the next step. A step that fails on the way takes parameters and moments with it:
-  // nothing that is half updated is used.
-  StepResults run_step(const Batch& batch);
+  // nothing that is half updated is used. `watch` is shown what each kernel and collective made.
+  StepResults run_step(const Batch& batch, const Watch& watch = nullptr);
   StepMetrics step(const Batch& batch) { return run_step(batch).metrics; }
   run::Array logits(const StepResults& results) const;  // whole, in the batch's order
   // Where the first value that is not finite is made in a step that was done on this batch, for a message.
