@@ -6,8 +6,8 @@
 
 #include <fmt/core.h>
 
-#include "base/error.h"
 #include "base/table.h"
+#include "errors.h"
 #include "forecast/forecast.h"
 #include "session/session.h"
 #include "train/loop.h"
@@ -35,7 +35,7 @@ struct Planned {
   }
 };
 
-void measure() {
+int measure() {
   const Planned off("false"), on("true");
   Table table({{"links", true}, {"compute and memory", true}, {"s a step without", true}, {"s with", true}, {"gain", true}});
   for (const double links : {0.8, 1.0, 1.2}) {
@@ -46,17 +46,10 @@ void measure() {
     }
   }
   fmt::print("{}", table.text(0));
+  return 0;
 }
 
 }  // namespace
 }  // namespace moesh
 
-int main() {
-  try {
-    moesh::measure();
-  } catch (const moesh::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
-  return 0;
-}
+int main() { return moesh::bench::with_errors_told(moesh::measure); }

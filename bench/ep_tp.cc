@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "decode/decoder.h"
+#include "errors.h"
 #include "partition/collectives.h"
 #include "session/session.h"
 #include "train/initialize.h"
@@ -365,11 +366,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace moesh::bench
 
-int main(int argc, char** argv) {
-  try {
-    return moesh::bench::run(argc, argv);
-  } catch (const moesh::Error& error) {
-    fmt::print(stderr, "bench_ep_tp: {}\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return moesh::bench::with_errors_told([&] { return moesh::bench::run(argc, argv); }); }

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "errors.h"
 #include "session/session.h"
 #include "train/data.h"
 #include "train/memory.h"
@@ -150,17 +151,14 @@ void print(const char* title, const Layouts& layouts) {
   fmt::print("{}\n", table.text(0));
 }
 
+int measure_all() {
+  fmt::print("MiB of a process that trains {} steps, as planned and as the kernel counted its peak.\n\n", kSteps);
+  print("dense rows", kDense);
+  print("ragged rows: a bound", kRagged);
+  return 0;
+}
+
 }  // namespace
 }  // namespace moesh
 
-int main() {
-  try {
-    fmt::print("MiB of a process that trains {} steps, as planned and as the kernel counted its peak.\n\n", moesh::kSteps);
-    moesh::print("dense rows", moesh::kDense);
-    moesh::print("ragged rows: a bound", moesh::kRagged);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
-  return 0;
-}
+int main() { return moesh::bench::with_errors_told(moesh::measure_all); }

@@ -16,6 +16,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "config/load.h"
+#include "errors.h"
 #include "graph/autodiff.h"
 #include "graph/facts.h"
 #include "graph/rewrite.h"
@@ -235,11 +236,4 @@ int measure(const Options& options) {
 }  // namespace
 }  // namespace moesh::bench
 
-int main(int argc, char** argv) {
-  try {
-    return moesh::bench::measure(moesh::bench::parse(argc, argv));
-  } catch (const moesh::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return moesh::bench::with_errors_told([&] { return moesh::bench::measure(moesh::bench::parse(argc, argv)); }); }

@@ -10,8 +10,8 @@
 #include <fmt/core.h>
 
 #include "backend/backend.h"
-#include "base/error.h"
 #include "base/table.h"
+#include "errors.h"
 #include "graph/builder.h"
 #include "plan/lower.h"
 #include "run/program.h"
@@ -76,7 +76,7 @@ double seconds_of(run::Program& program) {
   return seconds[seconds.size() / 2];
 }
 
-void measure() {
+int measure() {
   backend::Workers workers(0);
   Table table({{"devices", true}, {"instructions", true}, {"us an instruction", true}, {"ns more for each further launch", true}});
   double alone = 0;
@@ -91,17 +91,10 @@ void measure() {
                devices == 1 ? "" : fmt::format("{:.0f}", (each - alone) / static_cast<double>(devices - 1) * 1e9)});
   }
   fmt::print("{} threads, {} iterations, medians of {} runs\n{}", workers.threads(), kIterations, kRounds, table.text(0));
+  return 0;
 }
 
 }  // namespace
 }  // namespace moesh
 
-int main() {
-  try {
-    moesh::measure();
-  } catch (const moesh::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
-  return 0;
-}
+int main() { return moesh::bench::with_errors_told(moesh::measure); }

@@ -98,7 +98,8 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
                   const StepSize& size) {
   const cost::Network network(plan.mesh, target);
   const std::vector<Timing> timings = timings_of(plan, network);
-  const Schedule schedule = schedule_of(plan, timings);
+  const plan::Arena arena = plan::device_arena(plan);
+  const Schedule schedule = schedule_of(plan, arena, timings);
   Lists lists = lists_of(plan, timings, schedule);
   Forecast made;
   made.seconds = schedule.seconds;
@@ -110,7 +111,7 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   if (peak > 0) made.mfu = size.model_flops / devices / made.seconds / peak;
   made.kernel_times = std::move(lists.kernels);
   made.collectives = std::move(lists.collectives);
-  made.memory = memory_of(plan, layout);
+  made.memory = memory_of(plan, arena, layout);
   made.usable_memory = target.chip.usable_memory_bytes;
   return made;
 }

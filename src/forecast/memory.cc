@@ -5,7 +5,6 @@
 #include <set>
 
 #include "graph/facts.h"
-#include "plan/arena.h"
 
 namespace moesh::forecast {
 namespace {
@@ -155,15 +154,14 @@ std::string_view name_of(Component component) {
   return "";
 }
 
-Memory memory_of(const Plan& plan, const sharding::Layout& layout) {
+Memory memory_of(const Plan& plan, const plan::Arena& arena, const sharding::Layout& layout) {
   const Uses uses(plan, layout);
   const Peak peak = find_peak(plan, uses.lives());
-  const std::int64_t arena = plan::device_arena(plan).bytes;
   Memory memory;
   memory.alias = plan::state_bytes(plan);
   memory.argument = memory.alias + bytes_that_last(plan, Lasts::as_input);
   memory.output = bytes_that_last(plan, Lasts::as_output);
-  memory.peak = memory.alias + arena;
+  memory.peak = memory.alias + arena.bytes;
   memory.temp = std::max<std::int64_t>(0, memory.peak - memory.argument - memory.output);
   memory.at = peak.at;
   memory.components.resize(kComponents);
@@ -176,7 +174,7 @@ Memory memory_of(const Plan& plan, const sharding::Layout& layout) {
     if (is_state) continue;
     memory.held.push_back({component, uses.name(b), bytes, uses.first_view(b), uses.life(b).first, uses.life(b).last});
   }
-  memory.components[static_cast<std::size_t>(Component::gaps)] = arena - peak.bytes;
+  memory.components[static_cast<std::size_t>(Component::gaps)] = arena.bytes - peak.bytes;
   std::stable_sort(memory.held.begin(), memory.held.end(),
                    [](const Held& a, const Held& b) { return a.bytes > b.bytes; });
   return memory;

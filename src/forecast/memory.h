@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/arena.h"
 #include "plan/plan.h"
 #include "sharding/layout.h"
 
@@ -45,6 +46,7 @@ struct Memory {
   std::vector<Held> held;                // then, without state; the largest first
 };
 
-Memory memory_of(const plan::Plan& plan, const sharding::Layout& layout);
+// `arena`: a device's.
+Memory memory_of(const plan::Plan& plan, const plan::Arena& arena, const sharding::Layout& layout);
 
 }  // namespace moesh::forecast

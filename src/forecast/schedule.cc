@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "plan/arena.h"
-
 namespace moesh::forecast {
 namespace {
 
@@ -66,11 +64,11 @@ class Memory {
 
 class Timeline {
  public:
-  Timeline(const Plan& plan, const std::vector<Timing>& timings)
+  Timeline(const Plan& plan, const plan::Arena& arena, const std::vector<Timing>& timings)
       : plan_(plan), timings_(timings), iterations_(plan.instructions.size()) {
     made_.exposed.resize(plan.instructions.size());
     made_.critical.resize(plan.instructions.size());
-    place_buffers();
+    place_buffers(arena);
   }
 
   Schedule run() {
@@ -96,8 +94,7 @@ class Timeline {
   double finish(JobId job) const { return job == kNobody ? 0 : jobs_[at(job)].finish; }
 
   // As the arena has them, and state behind it.
-  void place_buffers() {
-    const plan::Arena arena = plan::device_arena(plan_);
+  void place_buffers(const plan::Arena& arena) {
     begins_ = arena.offsets;
     std::int64_t end = arena.bytes;
     for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
@@ -218,6 +215,8 @@ class Timeline {
 
 }  // namespace
 
-Schedule schedule_of(const Plan& plan, const std::vector<Timing>& timings) { return Timeline(plan, timings).run(); }
+Schedule schedule_of(const Plan& plan, const plan::Arena& arena, const std::vector<Timing>& timings) {
+  return Timeline(plan, arena, timings).run();
+}
 
 }  // namespace moesh::forecast

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "forecast/timing.h"
+#include "plan/arena.h"
 
 namespace moesh::forecast {
 
@@ -19,6 +20,6 @@ struct Schedule {
 // An instruction starts when those are done that use the same memory, one of the two writing: so a collective starts as
 // early as its place in memory is free, and no earlier. Of a loop three iterations are followed; the others take as
 // long as the third.
-Schedule schedule_of(const plan::Plan& plan, const std::vector<Timing>& timings);
+Schedule schedule_of(const plan::Plan& plan, const plan::Arena& arena, const std::vector<Timing>& timings);
 
 }  // namespace moesh::forecast

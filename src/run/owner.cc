@@ -137,16 +137,12 @@ std::vector<Owner::Rows> Owner::add_views(const std::vector<std::pair<ViewId, Co
 
 void Owner::prepare(InstructionId id) {
   const Instruction& of = instruction(id);
-  switch (of.kind) {
-    case Kind::loop:
-    case Kind::end: return;
-    case Kind::copy: return prepare_copy(of, prepared(id));
-    // Rows that a device has for itself are moved by the transport as well.
-    case Kind::kernel:
-      if (transport::find_row_collective(of.op) != nullptr) return prepare_rows(of, prepared(id));
-      return prepare_kernel(of, prepared(id));
-    case Kind::collective: return moves_shards(of) ? prepare_exchange(of, prepared(id)) : prepare_rows(of, prepared(id));
-  }
+  if (of.kind == Kind::loop || of.kind == Kind::end) return;
+  if (of.kind == Kind::copy) return prepare_copy(of, prepared(id));
+  // The transport's also where a device is alone in its group.
+  if (moves_shards(of)) return prepare_exchange(of, prepared(id));
+  if (transport::find_row_collective(of.op) != nullptr) return prepare_rows(of, prepared(id));
+  prepare_kernel(of, prepared(id));
 }
 
 // Once for each coordinate along the axes over which a result's shards differ: elsewhere devices would do the same again.

@@ -11,8 +11,9 @@ ShardAxes::ShardAxes(AxisList axes, const mesh::Mesh& mesh) : axes_(std::move(ax
 
 ShardAxes::ShardAxes(const Spec& spec, const mesh::Mesh& mesh) : ShardAxes(distinct_axes(spec), mesh) {}
 
-Coordinates ShardAxes::coordinates(std::size_t index) const {
-  Coordinates at(mesh_->axes().size(), 0);
+Coordinates ShardAxes::coordinates(std::size_t index) const { return moved(Coordinates(mesh_->axes().size(), 0), index); }
+
+Coordinates ShardAxes::moved(Coordinates at, std::size_t index) const {
   for (std::size_t i = axes_.size(); i-- > 0;) {
     const auto size = static_cast<std::size_t>(mesh_->axis(axes_[i]).size());
     at[axes_[i]] = static_cast<std::int64_t>(index % size);
@@ -22,11 +23,7 @@ Coordinates ShardAxes::coordinates(std::size_t index) const {
 }
 
 std::size_t ShardAxes::index(const Coordinates& coordinates) const {
-  std::size_t index = 0;
-  for (const AxisIndex axis : axes_) {
-    index = index * static_cast<std::size_t>(mesh_->axis(axis).size()) + static_cast<std::size_t>(coordinates[axis]);
-  }
-  return index;
+  return static_cast<std::size_t>(block_index(axes_, *mesh_, coordinates));
 }
 
 OwnedShards::OwnedShards(AxisList axes, const mesh::Mesh& mesh, const std::vector<Coordinates>& devices)

@@ -21,8 +21,8 @@ struct Range {
   std::int64_t size() const { return end - begin; }
 };
 
-// The axes over which the shards of a value differ, sorted, and the order in which coordinates along them are counted: the
-// last axis fastest.
+// The axes over which the shards of a value, or the devices of a group, differ, and the order in which coordinates along them are
+// counted: the last axis fastest.
 class ShardAxes {
  public:
   ShardAxes(AxisList axes, const mesh::Mesh& mesh);
@@ -31,6 +31,7 @@ class ShardAxes {
   const AxisList& axes() const { return axes_; }
   std::size_t count() const { return count_; }
   Coordinates coordinates(std::size_t index) const;
+  Coordinates moved(Coordinates at, std::size_t index) const;  // the same place along the other axes
   std::size_t index(const Coordinates& coordinates) const;
 
  private:

@@ -62,6 +62,25 @@ std::string_view kernels_of(const config::Settings& settings) {
   return chosen.name == backend::cpu_backend().name ? name_of(backend::cpu::chosen_isa()) : chosen.name;
 }
 
+// Collectives of one kind that one node asks for in a line, unless they differ from the plan.
+std::vector<run::AuditLine> folded(const std::vector<run::AuditLine>& all) {
+  std::vector<run::AuditLine> lines;
+  for (const run::AuditLine& line : all) {
+    const auto alike = std::find_if(lines.begin(), lines.end(), [&](const run::AuditLine& other) {
+      return other.kind == line.kind && other.path == line.path && other.is_bound == line.is_bound && other.holds() && line.holds();
+    });
+    if (alike == lines.end()) {
+      lines.push_back(line);
+      continue;
+    }
+    alike->runs += line.runs;
+    alike->planned_runs += line.planned_runs;
+    alike->bytes += line.bytes;
+    alike->planned_bytes += line.planned_bytes;
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string header_words(const TrainRequest& request, const ModelSize& size, const std::string& data, const backend::Workers& workers) {
@@ -105,29 +124,6 @@ std::string summary_words(const RunSummary& run) {
                      human_seconds(run.seconds), run.tokens / run.seconds, run.first_loss, run.last_loss, bytes_words(run.peak_bytes),
                      run.load.experts > 0 ? load_words(run) : "");
 }
-
-namespace {
-
-// Collectives of one kind that one node asks for in a line, unless they differ from the plan.
-std::vector<run::AuditLine> folded(const std::vector<run::AuditLine>& all) {
-  std::vector<run::AuditLine> lines;
-  for (const run::AuditLine& line : all) {
-    const auto alike = std::find_if(lines.begin(), lines.end(), [&](const run::AuditLine& other) {
-      return other.kind == line.kind && other.path == line.path && other.is_bound == line.is_bound && other.holds() && line.holds();
-    });
-    if (alike == lines.end()) {
-      lines.push_back(line);
-      continue;
-    }
-    alike->runs += line.runs;
-    alike->planned_runs += line.planned_runs;
-    alike->bytes += line.bytes;
-    alike->planned_bytes += line.planned_bytes;
-  }
-  return lines;
-}
-
-}  // namespace
 
 std::string audit_words(const run::Audit& audit, int columns) {
   Table table({{"collective"},

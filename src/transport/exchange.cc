@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "backend/element.h"
+#include "backend/scratch_list.h"
 #include "mesh/sum_order.h"
 #include "transport/device_sum.h"
 
@@ -42,12 +43,6 @@ AxisList with(AxisList axes, const AxisList& more) {
 // The axes of a sum that the new value is no longer a partial one over.
 AxisList summed_axes(const Move& move) { return without(move.from.partial, move.to.partial); }
 
-// A device at the same place but along some axes.
-Coordinates moved_along(Coordinates device, const AxisList& axes, const Coordinates& to) {
-  for (const AxisIndex axis : axes) device[axis] = to[axis];
-  return device;
-}
-
 }  // namespace
 
 std::int64_t Exchange::Part::elements() const {
@@ -77,10 +72,10 @@ class Exchange::Needs {
     std::vector<Need> needs;
     const std::vector<Range> block = block_of(move_.shape, move_.to, mesh_, device);
     for (std::size_t b = 0; b < blocks_.count(); ++b) {
-      const Coordinates at = moved_along(device, blocks_.axes(), blocks_.coordinates(b));
+      const Coordinates at = blocks_.moved(device, b);
       Need need{part_of(block_of(move_.shape, move_.from, mesh_, at), block), {}};
       if (need.part.run == 0) continue;
-      for (std::size_t m = 0; m < members_.count(); ++m) need.from.push_back(moved_along(at, summed_, members_.coordinates(m)));
+      for (std::size_t m = 0; m < members_.count(); ++m) need.from.push_back(members_.moved(at, m));
       needs.push_back(std::move(need));
     }
     return needs;
@@ -112,7 +107,7 @@ class Exchange::Pieces {
     const std::int64_t each = (count + members - 1) / members;
     std::vector<Need> needs;
     for (std::int64_t m = 0; m < members; ++m) {
-      const Coordinates maker = moved_along(device, summed_, members_.coordinates(static_cast<std::size_t>(m)));
+      const Coordinates maker = members_.moved(device, static_cast<std::size_t>(m));
       const std::int64_t begin = std::min(count, m * each), size = std::min(count, begin + each) - begin;
       if (size == 0 || (!is_made_ && maker != device)) continue;
       Need need{{begin, begin, size}, {}};
@@ -120,7 +115,7 @@ class Exchange::Pieces {
         need.from.push_back(maker);
       } else {
         for (std::size_t other = 0; other < members_.count(); ++other) {
-          need.from.push_back(moved_along(device, summed_, members_.coordinates(other)));
+          need.from.push_back(members_.moved(device, other));
         }
       }
       needs.push_back(std::move(need));
@@ -248,8 +243,7 @@ template <typename T>
 void Exchange::add_up(const Work& work, std::span<const View> from, const View& to, std::span<const std::byte* const> messages,
                       Workers* workers) const {
   constexpr std::int64_t kGrain = 1 << 15;
-  static thread_local std::vector<const T*> kept;  // so that nothing is allocated in a step
-  std::vector<const T*>& all = kept;
+  backend::ScratchList<const T*> all;
   DeviceSum<T> sum(steps_);
   std::int64_t done = 0;
   for_each_run(work.part, [&](std::int64_t f, std::int64_t t) {

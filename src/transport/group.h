@@ -10,24 +10,14 @@ using sharding::Coordinates;
 
 class Group {
  public:
-  Group(sharding::AxisList axes, const mesh::Mesh& mesh)
-      : mesh_(&mesh), axes_(std::move(axes)), members_(sharding::shards(axes_, mesh)) {}
+  Group(sharding::AxisList axes, const mesh::Mesh& mesh) : axes_(std::move(axes), mesh) {}
 
-  std::int64_t members() const { return members_; }
-  std::int64_t member(const Coordinates& at) const { return sharding::block_index(axes_, *mesh_, at); }
-  Coordinates coordinates(Coordinates at, std::int64_t member) const {
-    for (std::size_t i = axes_.size(); i-- > 0;) {
-      const std::int64_t size = mesh_->axis(axes_[i]).size();
-      at[axes_[i]] = member % size;
-      member /= size;
-    }
-    return at;
-  }
+  std::int64_t members() const { return static_cast<std::int64_t>(axes_.count()); }
+  std::int64_t member(const Coordinates& at) const { return static_cast<std::int64_t>(axes_.index(at)); }
+  Coordinates coordinates(const Coordinates& at, std::int64_t member) const { return axes_.moved(at, static_cast<std::size_t>(member)); }
 
  private:
-  const mesh::Mesh* mesh_;
-  sharding::AxisList axes_;
-  std::int64_t members_;
+  sharding::ShardAxes axes_;
 };
 
 }  // namespace moesh::transport

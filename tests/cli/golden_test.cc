@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sharding/dump.h"
-#include "tests/paths.h"
+#include "tests/recorded.h"
 #include "tests/support.h"
 
 namespace moesh::cli {
@@ -21,16 +21,6 @@ namespace {
 using nlohmann::json;
 
 const std::filesystem::path kFolder = test::source_folder() / "tests/golden/shardings";
-
-std::vector<std::string> case_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
-    const std::string name = entry.path().stem().string();
-    if (!name.starts_with("_")) names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 std::vector<std::string> request_of(const json& config) {
   const std::string scan = config.value("scan_layers", true) ? "true" : "false";
@@ -139,14 +129,9 @@ TEST_P(GoldenShardings, LieAsRecorded) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, GoldenShardings, ::testing::ValuesIn(case_names()), [](const auto& test) {
-  std::string name = test.param;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Recorded, GoldenShardings, ::testing::ValuesIn(test::cases_in(kFolder)), test::test_name);
 
-TEST(GoldenCases, AreAllHere) { EXPECT_EQ(case_names().size(), 35u); }
+TEST(GoldenCases, AreAllHere) { EXPECT_EQ(test::cases_in(kFolder).size(), 35u); }
 
 class GoldenRules : public ::testing::TestWithParam<std::string> {};
 
@@ -170,11 +155,7 @@ TEST_P(GoldenRules, AreThoseRecorded) {
 INSTANTIATE_TEST_SUITE_P(Recorded, GoldenRules,
                          ::testing::Values("default", "cp-as-ep", "ep-as-cp", "ep-as-dp", "pipeline-large-moe",
                                            "pure-fsdp", "shard-exp-on-fsdp"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         [](const auto& test) { return test::identifier(test.param); });
 
 TEST(GoldenRuleSets, AreAllTested) { EXPECT_EQ(json::parse(test::read_text(kFolder / "_rules.json")).size(), 7u); }
 

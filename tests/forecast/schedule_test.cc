@@ -53,7 +53,7 @@ class Steps : public ::testing::Test {
         static_cast<InstructionId>(plan_.instructions.size() - 1);
   }
 
-  Schedule schedule() const { return schedule_of(plan_, timings_); }
+  Schedule schedule() const { return schedule_of(plan_, plan::device_arena(plan_), timings_); }
 
   plan::Plan plan_;
   std::vector<Timing> timings_;

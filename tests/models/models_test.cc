@@ -10,6 +10,7 @@
 #include "config/builtin.h"
 #include "graph/print.h"
 #include "models/model.h"
+#include "tests/recorded.h"
 #include "tests/support.h"
 
 namespace moesh::models {
@@ -112,12 +113,7 @@ TEST_P(Preset, IsTheSameModelScannedAndUnscannedByEveryStrategy) {
   EXPECT_EQ(counts.size(), 1u) << "one model, however it is computed";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Preset, ::testing::ValuesIn(config::builtin_names("models")), [](const auto& test) {
-  std::string name = test.param;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, Preset, ::testing::ValuesIn(config::builtin_names("models")), test::test_name);
 
 TEST(Models, NameTheirResults) {
   const auto names = [](const std::string& request) { return session(request).graph.result_names; };

@@ -10,7 +10,7 @@
 #include "cost/collective.h"
 #include "forecast/memory.h"
 #include "partition/collectives.h"
-#include "tests/paths.h"
+#include "tests/recorded.h"
 #include "tests/support.h"
 #include "train/program.h"
 
@@ -99,14 +99,7 @@ void add_rows(Table& table, const std::string& name, const Totals& mine, const T
 
 Json read(const std::string& name) { return Json::parse(test::read_text(kFolder / (name + ".json"))); }
 
-std::vector<std::string> cases() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> cases() { return test::cases_in(kFolder); }
 
 TEST(Compiled, SendsNoMoreThanTheReferencesCompiler) {
   Table table({{"case", false, Room::cut_start}, {"collective"}, {"runs", true}, {"GB sent", true},
@@ -133,7 +126,7 @@ TEST(Compiled, HoldsNoMoreThanTheReferencesCompiler) {
     if (golden["config"]["model"] == "deepseek3-tiny") continue;
     const session::Session session = session_of(golden["config"]);
     const train::StepProgram step = train::step_program(session.graph, session.loaded.settings, {session.layout, session.target});
-    const forecast::Memory memory = forecast::memory_of(step.plan, session.layout);
+    const forecast::Memory memory = forecast::memory_of(step.plan, plan::device_arena(step.plan), session.layout);
     const Json& theirs = golden["memory_per_device"];
     EXPECT_NEAR(static_cast<double>(memory.argument) / theirs["argument"].get<double>(), 1, 0.01) << name;
     EXPECT_LE(static_cast<double>(memory.peak), 1.05 * theirs["peak"].get<double>()) << name;

@@ -46,15 +46,6 @@ const KnownRun& known_run(const std::string& name) {
   return known.emplace(name, std::move(made)).first->second;
 }
 
-std::vector<std::string> run_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(test::kRecordedRuns)) {
-    if (entry.is_directory()) names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 struct End {
   enum class Kind { equal, refused, wrong } kind = Kind::equal;
   std::string what;
@@ -116,7 +107,7 @@ TEST_P(LayoutSweepSlow, IsAsRecordedOrRefused) {
   const std::uint64_t draws = sweep_setting("MOESH_SWEEP_DRAWS", 300), seed = sweep_setting("MOESH_SWEEP_SEED", 1);
   const std::uint64_t first = sweep_setting("MOESH_SWEEP_FIRST", 0);
   const bool is_verbose = sweep_setting("MOESH_SWEEP_VERBOSE", 0) != 0;
-  const std::vector<std::string> names = run_names();
+  const std::vector<std::string> names = test::cases_in(test::kRecordedRuns);
   Counts counts;
   for (std::uint64_t i = draws * GetParam() / kShares; i < draws * (GetParam() + 1) / kShares; ++i) {
     LayoutDraw draw(seed, first + i);

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/paths.h"
+#include "tests/recorded.h"
 #include "tests/train/train_support.h"
 #include "tests/train/trainer_support.h"
 
@@ -13,8 +13,6 @@ namespace {
 using test::Outcome;
 using test::outcome_of;
 using ::testing::HasSubstr;
-
-const std::filesystem::path kLayouts = test::source_folder() / "tests/golden/layouts";
 
 std::vector<std::string> words(const std::string& line) {
   std::vector<std::string> all;
@@ -57,12 +55,6 @@ constexpr const char* kExpertMeshes[] = {
     "ici_fsdp_parallelism=4 ici_fsdp_transpose_parallelism=2 custom_mesh_and_rule=2d-fsdp",
 };
 
-std::string identifier(std::string name) {
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
-  return name;
-}
-
 class MeshSlow : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(MeshSlow, IsAsRecorded) {
@@ -72,7 +64,7 @@ TEST_P(MeshSlow, IsAsRecorded) {
 INSTANTIATE_TEST_SUITE_P(Run, MeshSlow,
                          ::testing::Values("llama", "llama-tied", "llama-muon-rms", "mixtral", "mixtral-cap1.0",
                                            "deepseek3-muon", "gptoss"),
-                         [](const auto& test) { return identifier(test.param); });
+                         test::test_name);
 
 class ExpertMeshSlow : public ::testing::TestWithParam<std::string> {};
 
@@ -81,7 +73,7 @@ TEST_P(ExpertMeshSlow, IsAsRecorded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Run, ExpertMeshSlow, ::testing::Values("mixtral", "mixtral-cap1.0", "deepseek3-muon", "gptoss"),
-                         [](const auto& test) { return identifier(test.param); });
+                         test::test_name);
 
 class MixedMeshSlow : public ::testing::TestWithParam<std::string> {};
 
@@ -97,35 +89,26 @@ INSTANTIATE_TEST_SUITE_P(Run, MixedMeshSlow,
                                            "llama-muon-mu16", "mixtral-bf16", "mixtral-cap1.25", "mixtral-ga2", "mixtral-lb",
                                            "mixtral-lb-ga2", "mixtral-mu16", "mixtral-packed", "mixtral-unscanned",
                                            "qwen3moe"),
-                         [](const auto& test) { return identifier(test.param); });
-
-std::vector<std::string> layout_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kLayouts)) {
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+                         test::test_name);
 
 class LayoutSlow : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(LayoutSlow, IsAsRecorded) {
-  const Outcome outcome = outcome_of({"verify", (kLayouts / (GetParam() + ".json")).string()});
+  const Outcome outcome = outcome_of({"verify", (test::kRecordedLayouts / (GetParam() + ".json")).string()});
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr(" as recorded."));
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, LayoutSlow, ::testing::ValuesIn(layout_names()),
-                         [](const auto& test) { return identifier(test.param); });
+INSTANTIATE_TEST_SUITE_P(Recorded, LayoutSlow, ::testing::ValuesIn(test::cases_in(test::kRecordedLayouts)),
+                         test::test_name);
 
-TEST(Layouts, AreAllThere) { EXPECT_GE(layout_names().size(), 63u); }
+TEST(Layouts, AreAllThere) { EXPECT_GE(test::cases_in(test::kRecordedLayouts).size(), 63u); }
 
 TEST(Mesh, ALayoutThatIsTamperedWithIsNoticed) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() + "/layouts");
   std::filesystem::create_directory_symlink(test::kRecordedRuns, folder.path() + "/models");
-  auto layout = nlohmann::json::parse(test::read_text(kLayouts / "mixtral-dense-fsdp8.json"));
+  auto layout = nlohmann::json::parse(test::read_text(test::kRecordedLayouts / "mixtral-dense-fsdp8.json"));
   const auto written = [&] { return folder.write("layouts/changed.json", layout.dump()); };
   EXPECT_EQ(outcome_of({"verify", written()}).code, 0);
   auto changed = layout;

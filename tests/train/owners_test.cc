@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/paths.h"
+#include "tests/recorded.h"
 #include "tests/train/trainer_support.h"
 #include "train/reference_run.h"
 
@@ -13,11 +13,9 @@ namespace {
 
 using test::Training;
 
-const std::filesystem::path kLayouts = test::source_folder() / "tests/golden/layouts";
-
 std::string request_of(const std::string& layout) {
   std::string request;
-  for (const std::string& word : read_reference_run((kLayouts / (layout + ".json")).string()).request) request += word + " ";
+  for (const std::string& word : read_reference_run((test::kRecordedLayouts / (layout + ".json")).string()).request) request += word + " ";
   return request + "dataset_type=synthetic init_weights_seed=3 ";
 }
 
@@ -47,21 +45,6 @@ Trace trace(const std::string& request) {
   return made;
 }
 
-std::vector<std::string> layout_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kLayouts)) {
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::string identifier(std::string name) {
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
-  return name;
-}
-
 class OwnersSlow : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(OwnersSlow, HaveTheBitsOfOne) {
@@ -84,8 +67,8 @@ TEST_P(OwnersSlow, AndThePlainBackendAgrees) {
   for (std::size_t step = 0; step < fast.size(); ++step) EXPECT_NEAR(plain[step], fast[step], 2e-5 * std::abs(fast[step])) << step;
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, OwnersSlow, ::testing::ValuesIn(layout_names()),
-                         [](const auto& test) { return identifier(test.param); });
+INSTANTIATE_TEST_SUITE_P(Recorded, OwnersSlow, ::testing::ValuesIn(test::cases_in(test::kRecordedLayouts)),
+                         test::test_name);
 
 TEST(Owners, AreNoMoreThanDevices) {
   EXPECT_EQ(test::message_of([] { Training(test::kTinyModel + "compile_topology=cpu-2 owners=3"); }),

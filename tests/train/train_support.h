@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/outcome.h"
-#include "tests/paths.h"
+#include "tests/recorded.h"
 #include "tests/train/safetensors_support.h"
 
 namespace moesh::test {
@@ -65,7 +65,6 @@ struct SafetensorsParts {
   std::string bytes() const { return safetensors(header.dump(), data); }
 };
 
-inline const std::filesystem::path kRecordedRuns = test::source_folder() / "tests/golden/models";
 
 // A copy of a recorded run that may be changed; it has its own parameters.
 class RunCopy {

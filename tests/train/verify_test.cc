@@ -19,15 +19,6 @@ using ::testing::AnyOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-std::vector<std::string> run_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(test::kRecordedRuns)) {
-    if (entry.is_directory()) names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 class Verify : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Verify, GivesWhatWasRecorded) {
@@ -36,12 +27,7 @@ TEST_P(Verify, GivesWhatWasRecorded) {
   EXPECT_THAT(outcome.out, AnyOf(EndsWith("\nall as recorded.\n"), EndsWith("\nall that was compared is as recorded.\n")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Run, Verify, ::testing::ValuesIn(run_names()), [](const auto& test) {
-  std::string name = test.param;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Run, Verify, ::testing::ValuesIn(test::cases_in(test::kRecordedRuns)), test::test_name);
 
 // The runs without `expect` hold the losses alone, so the others have to be there.
 TEST(VerifyRuns, HoldGradientsLogitsAndParameters) {
@@ -54,7 +40,7 @@ TEST(VerifyRuns, HoldGradientsLogitsAndParameters) {
   }
   EXPECT_EQ(quantities, (std::set<std::string>{"balance loss", "gradient norms", "gradients", "logits", "loss", "parameter norms",
                                                "parameters after 10 steps"}));
-  EXPECT_GE(run_names().size(), 23u);
+  EXPECT_GE(test::cases_in(test::kRecordedRuns).size(), 23u);
 }
 
 TEST(VerifyRuns, SayWhatTheyWereNotHeldTo) {
