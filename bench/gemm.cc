@@ -13,6 +13,7 @@
 
 #include <fmt/core.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "backend/cpu/isa.h"
 #include "gemm_cases.h"
@@ -31,9 +32,9 @@ round by round, so that a machine's drift meets all; figures are medians over th
   --only=TEXT    only products whose line has this text
   --type=TEXT    only float32, or only bfloat16
   --json         one line of JSON for each product
-MOESH_ISA chooses our instructions (portable, avx2, avx512 or avx512_bf16), OPENBLAS_CORETYPE those of an OpenBLAS that
-does not know the processor. With several threads on a machine that does other work, set OMP_WAIT_POLICY=passive: else
-oneDNN's threads spin and its figures fall to nothing.
+MOESH_ISA chooses our instructions (portable, avx2, avx512, avx512_bf16 or amx_bf16), OPENBLAS_CORETYPE those of an OpenBLAS that
+does not know the processor. Threads of the libraries wait for more work for about a millisecond, unless GOMP_SPINCOUNT and
+OPENBLAS_THREAD_TIMEOUT say otherwise: by themselves they would go on into the others' turns.
 )";
 
 struct Options {
@@ -190,8 +191,19 @@ void measure(const Options& options, const std::vector<Library>& libraries, bool
   }
 }
 
+// The libraries read it when they are loaded, so this program starts once more.
+void make_threads_wait_briefly(char** argv) {
+  constexpr std::pair<const char*, const char*> kWaits[] = {{"GOMP_SPINCOUNT", "100000"}, {"OPENBLAS_THREAD_TIMEOUT", "21"}};
+  bool is_set = true;
+  for (const auto& [name, value] : kWaits) is_set = is_set && std::getenv(name) != nullptr;
+  if (is_set) return;
+  for (const auto& [name, value] : kWaits) ::setenv(name, value, 0);
+  ::execv("/proc/self/exe", argv);
+}
+
 int run(int argc, char** argv) {
   const Options options = parse(argc, argv);
+  make_threads_wait_briefly(argv);
   std::vector<Library> libraries;
   for (const auto& [library, package] :
        {std::pair{onednn(), "libdnnl-dev"}, std::pair{openblas(), "libopenblas-dev"}}) {

@@ -6,19 +6,18 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "base/system.h"
 #include "base/text.h"
 
 namespace moesh::run {
 
 Memory::Memory(std::int64_t bytes) : bytes_(bytes) {
-  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
-  void* made = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (made == MAP_FAILED) {
+  begin_ = take_pages(bytes);
+  if (begin_ == nullptr) {
     fail(fmt::format("out of memory: {} could not be had: {}", human_bytes(static_cast<double>(bytes)), system_reason()), "",
          "a smaller model, a smaller per_device_batch_size or a shorter max_target_length");
   }
-  begin_ = {static_cast<std::byte*>(made), [size](std::byte* begin) { ::munmap(begin, size); }};
 }
 
 void Memory::close(bool is_closed) const {

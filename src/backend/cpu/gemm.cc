@@ -1,7 +1,10 @@
-// How a product is cut. A task makes a tile of the result: it packs its rows of a, a chunk of 256 of the depth at a
-// time, into its own cache, then goes over its columns panel by panel, packs the panel of b and runs the micro kernel
-// down the rows. Tasks share nothing: with a few hundred rows, that several of them pack the same b costs little.
+// How a product is cut. A task makes a part of the result. For a chunk of the depth at a time it packs its rows of a, then goes
+// over its columns panel by panel, packs the panel of b and runs the micro kernel down the rows. Tasks share nothing: with a few
+// hundred rows, that several of them pack the same b costs little. Few rows read b
+// where it lies.
 #include "backend/cpu/gemm.h"
+
+#include <optional>
 
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/pack.h"
@@ -12,24 +15,55 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kChunk = 256;          // of the depth
-constexpr std::int64_t kTaskRows = 420;       // at most, so that a chunk of them stays in a core's cache
-constexpr std::int64_t kTileColumns = 512;    // at most, where sums wait in a tile for the next chunk
+// What a task holds at most, in elements: packed rows, sums that wait for the next chunk of the depth, and panels of b. Together they
+// stay in a core's second cache.
+template <typename P>
+constexpr std::int64_t kRowElements = 448 * 1024 / static_cast<std::int64_t>(sizeof(P));
+constexpr std::int64_t kSumElements = 448 * 512;
+template <typename P>
+constexpr std::int64_t kPanelElements = std::is_same_v<P, bfloat16> ? 4 * 32 * 1024 : 4 * 32 * 256;
+
+constexpr std::int64_t kMostTaskRows = 896;
+constexpr std::int64_t kMostPanels = 8;       // that are packed at once: so much of a line of the depth is read in one go
 constexpr std::int64_t kFewestColumns = 128;  // that are worth packing the rows for
+constexpr std::int64_t kFewRows = 84;         // for which packing b is not worth it
 constexpr std::int64_t kTasksPerThread = 4;   // so that threads end together
 constexpr std::int64_t kGrainWork = 200000;   // multiplications worth handing to a thread
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
+std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-struct ThreadScratch {
-  Scratch rows_of_a, panel_of_b, tile;
+// From one to the next, where it is the same throughout.
+std::optional<std::int64_t> pitch_of(Offsets offsets) {
+  if (offsets.size() < 2) return 0;
+  for (std::size_t i = 2; i < offsets.size(); ++i) {
+    if (offsets[i] - offsets[i - 1] != offsets[1] - offsets[0]) return std::nullopt;
+  }
+  return offsets[1] - offsets[0];
+}
+
+// A thread's memory. Rows by step take more than they are, 8 lines for 6; blocks of sums hang over.
+template <typename P>
+struct Room {
+  static constexpr std::int64_t kRows = (kRowElements<P> / 48 + 128) * 64;
+  static constexpr std::int64_t kPanels = kPanelElements<P>;
+  static constexpr std::int64_t kSums = kSumElements + 32 * 1024;
+  static constexpr std::int64_t kBytes =
+      (kRows + kPanels) * static_cast<std::int64_t>(sizeof(P)) + kSums * static_cast<std::int64_t>(sizeof(Wide<P>));
+
+  P* rows;
+  P* panels;
+  Wide<P>* sums;
 };
 
-ThreadScratch& scratch() {
-  thread_local ThreadScratch mine;
-  return mine;
+template <typename P>
+Room<P> room() {
+  thread_local Scratch mine;
+  P* const rows = reinterpret_cast<P*>(mine.of<std::byte>(Room<P>::kBytes));
+  P* const panels = rows + Room<P>::kRows;
+  return {rows, panels, reinterpret_cast<Wide<P>*>(panels + Room<P>::kPanels)};
 }
 
 // A part of the result of product `i` of the batch.
@@ -37,14 +71,6 @@ struct Task {
   std::int64_t i;
   Range rows;
   Range columns;
-};
-
-// Where sums of a task go: into the result itself, or into a tile of its own that is padded to whole panels.
-template <typename W>
-struct Target {
-  W* data;
-  std::int64_t pitch;
-  bool padded;
 };
 
 template <typename P, typename W, typename C>
@@ -68,16 +94,29 @@ void store_block(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t r
 template <typename P, typename A, typename B, typename C>
 class Product {
   using W = Wide<A>;
-  static constexpr std::int64_t kStep = MicroKernels<P>::kStep;
 
  public:
   Product(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
           const MultiplyOptions& options)
-      : workers_(workers), isa_(isa), kernels_(micro_kernels<P>(isa)), a_(a), b_(b), c_(c), options_(options) {
-    columns_ = static_cast<std::int64_t>(c.columns.size());
-    batch_ = static_cast<std::int64_t>(c.batch.size());
-    even_ = is_even();
-    in_place_ = even_ && std::is_same_v<C, W>;
+      : workers_(workers),
+        isa_(isa),
+        kernels_(micro_kernels<P>(isa)),
+        a_(a),
+        b_(b),
+        c_(c),
+        options_(options),
+        columns_(static_cast<std::int64_t>(c.columns.size())),
+        batch_(static_cast<std::int64_t>(c.batch.size())),
+        a_rows_run_(is_run(a.rows)),
+        a_depth_runs_(is_run(a.columns)),
+        b_columns_run_(is_run(b.columns)),
+        b_depth_runs_(is_run(b.rows)),
+        b_pitch_(pitch_of(b.rows)),
+        c_pitch_(is_run(c.columns) ? pitch_of(c.rows) : std::nullopt) {
+    std::int64_t depth = 1;
+    for (std::int64_t i = 0; i < batch_; ++i) depth = std::max(depth, depth_of(i).size());
+    is_deep_ = depth > kernels_.chunk;
+    depth_room_ = round_up(std::min(depth, kernels_.chunk), kernels_.depth_step);
   }
 
   void run() {
@@ -102,36 +141,20 @@ class Product {
     if (options_.depth_begins.empty()) return {0, static_cast<std::int64_t>(a_.columns.size())};
     return {options_.depth_begins[at(i)], options_.depth_begins[at(i + 1)]};
   }
-
-  // Rows of the result lie evenly, and each of them runs.
-  bool is_even() const {
-    const auto rows = static_cast<std::int64_t>(c_.rows.size());
-    for (std::int64_t i = 2; i < rows; ++i) {
-      if (c_.rows[at(i)] - c_.rows[at(i - 1)] != c_.rows[1] - c_.rows[0]) return false;
-    }
-    return is_run(c_.columns, {0, columns_});
-  }
-  std::int64_t row_pitch() const { return c_.rows.size() > 1 ? c_.rows[1] - c_.rows[0] : 0; }
-  C* first_of(const Task& task) const {
-    return c_.data + c_.batch[at(task.i)] + c_.rows[at(task.rows.begin)] + c_.columns[at(task.columns.begin)];
-  }
-
-  static std::int64_t bands_of(Range rows) { return std::max<std::int64_t>(1, divide_up(rows.size(), kTaskRows)); }
+  // Whether kernels write the result itself.
+  bool is_in_place() const { return std::is_same_v<C, W> && c_pitch_.has_value(); }
 
   ScratchList<Task> all_tasks() const {
+    const std::int64_t most_rows = std::min(kMostTaskRows, kRowElements<P> / depth_room_);
+    const auto bands_of = [&](Range rows) { return std::max<std::int64_t>(1, divide_up(rows.size(), most_rows)); };
     std::int64_t bands = 0;
-    bool deep = false;
-    for (std::int64_t i = 0; i < batch_; ++i) {
-      bands += bands_of(rows_of(i));
-      deep = deep || depth_of(i).size() > kChunk;
-    }
+    for (std::int64_t i = 0; i < batch_; ++i) bands += bands_of(rows_of(i));
     ScratchList<Task> tasks;
     if (bands == 0) return tasks;
     const std::int64_t threads = workers_ == nullptr ? 1 : workers_->threads();
     const std::int64_t parts = threads == 1 ? 1 : divide_up(kTasksPerThread * threads, bands);
-    const std::int64_t most = deep && !in_place_ ? kTileColumns : columns_;
-    const std::int64_t width =
-        std::min(most, std::max(kFewestColumns, round_up(divide_up(columns_, parts), kernels_.columns)));
+    const std::int64_t width = std::min(is_deep_ ? round_down(kSumElements / most_rows, kernels_.columns) : columns_,
+                                        std::max(kFewestColumns, round_up(divide_up(columns_, parts), kernels_.columns)));
     for (std::int64_t i = 0; i < batch_; ++i) {
       const Range rows = rows_of(i);
       const std::int64_t height = round_up(divide_up(rows.size(), bands_of(rows)), kernels_.rows);
@@ -145,87 +168,95 @@ class Product {
   }
 
   void run_task(const Task& task) const {
+    if (kernels_.begin != nullptr) kernels_.begin();
     const Range depth = depth_of(task.i);
-    // Sums of a single chunk leave the tile at once, so it has but one panel.
-    const bool one_panel = !in_place_ && depth.size() <= kChunk;
-    const Target<W> target =
-        target_of(task, one_panel ? kernels_.columns : round_up(task.columns.size(), kernels_.columns));
-    // As for the most rows, so that more of them in a later step take no more.
-    P* rows = scratch().rows_of_a.template of<P>(round_up(kTaskRows, kernels_.rows) * kChunk + kPackSlack);
-    P* panel = scratch().panel_of_b.template of<P>(kernels_.columns * kChunk + kPackSlack);
-    const Lines<A> a{a_.data + a_.batch[at(task.i)], a_.rows, a_.columns};
-    const Lines<B> b{b_.data + b_.batch[at(task.i)], b_.columns, b_.rows};
-    for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += kChunk) {
-      const Range chunk{begin, std::min(begin + kChunk, depth.end)};
-      pack(isa_, a, task.rows, chunk, kernels_.rows, rows);
-      for (std::int64_t column = 0; column < task.columns.size(); column += kernels_.columns) {
-        const Range columns{task.columns.begin + column,
-                            std::min(task.columns.begin + column + kernels_.columns, task.columns.end)};
-        const Target<W> to{target.data + (one_panel ? 0 : column), target.pitch, target.padded};
-        const Task part{task.i, task.rows, columns};
-        if (begin == depth.begin && !in_place_ && options_.add) fetch(part, to);
-        pack(isa_, b, columns, chunk, kernels_.columns, panel);
-        run_panel(part, divide_up(chunk.size(), kStep), rows, panel, to, options_.add || begin > depth.begin);
-        if (chunk.end == depth.end && !in_place_) hand_over(part, to);
+    const Lines<A> a{a_.data + a_.batch[at(task.i)], a_.rows, a_.columns, a_rows_run_, a_depth_runs_};
+    const Lines<B> b{b_.data + b_.batch[at(task.i)], b_.columns, b_.rows, b_columns_run_, b_depth_runs_};
+    const std::int64_t panels = std::clamp<std::int64_t>(kPanelElements<P> / (kernels_.columns * depth_room_), 1, kMostPanels);
+    for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += kernels_.chunk) {
+      const Range chunk{begin, std::min(begin + kernels_.chunk, depth.end)};
+      Packer<P, A>(isa_, kernels_, depth_room_).rows(a, task.rows, chunk, room<P>().rows);
+      for (std::int64_t column = task.columns.begin; column < task.columns.end; column += panels * kernels_.columns) {
+        run_panels(task, {column, std::min(column + panels * kernels_.columns, task.columns.end)}, chunk, b);
       }
     }
+    if (kernels_.end != nullptr) kernels_.end();
   }
 
-  Target<W> target_of(const Task& task, std::int64_t tile_pitch) const {
-    if constexpr (std::is_same_v<C, W>) {
-      if (in_place_) return {first_of(task), row_pitch(), false};
+  void run_panels(const Task& task, Range columns, Range chunk, const Lines<B>& b) const {
+    P* const packed = room<P>().panels;
+    const P* const in_place = task.rows.size() <= kFewRows ? where_it_lies(b, columns, chunk) : nullptr;
+    if (in_place == nullptr) Packer<P, B>(isa_, kernels_, depth_room_).columns(b, columns, chunk, packed);
+    for (std::int64_t column = columns.begin; column < columns.end; column += kernels_.columns) {
+      const Range panel{column, std::min(column + kernels_.columns, columns.end)};
+      const std::int64_t done = column - columns.begin;
+      if (in_place != nullptr) run_panel(task, panel, chunk, in_place + done, *b_pitch_);
+      else run_panel(task, panel, chunk, packed + done * depth_room_, kernels_.columns * MicroKernels<P>::kTogether);
     }
-    return {scratch().tile.template of<W>(kTaskRows * tile_pitch), tile_pitch, true};
   }
 
-  // One panel of columns.
-  void run_panel(const Task& task, std::int64_t steps, const P* a, const P* b, const Target<W>& target,
-                 bool add) const {
-    const std::int64_t count = task.columns.size();
-    const bool narrow = count <= kernels_.columns / 2;
-    const auto& kernels = narrow ? kernels_.narrow : kernels_.whole;
-    const bool fits = target.padded || count == (narrow ? kernels_.columns / 2 : kernels_.columns);
+  // Kernels read b itself where its columns lie as they would packed.
+  const P* where_it_lies(const Lines<B>& b, Range columns, Range chunk) const {
+    if constexpr (std::is_same_v<P, B> && MicroKernels<P>::kTogether == 1) {
+      if (b_columns_run_ && b_pitch_ && columns.size() % (kernels_.columns / 2) == 0 && chunk.size() > 0) {
+        return b.data + b.lines[at(columns.begin)] + b.depth[at(chunk.begin)];
+      }
+    }
+    return nullptr;
+  }
+
+  void run_panel(const Task& task, Range columns, Range chunk, const P* b, std::int64_t b_pitch) const {
+    const bool is_narrow = columns.size() <= kernels_.columns / 2;
+    const P* const rows = room<P>().rows;
+    const std::int64_t room_of_block = kernels_.row_room > 0 ? kernels_.row_room : kernels_.rows;
+    Block<P> block{.steps = divide_up(chunk.size(), kernels_.depth_step), .a_room = depth_room_, .b = b, .b_pitch = b_pitch};
     for (std::int64_t row = 0; row < task.rows.size(); row += kernels_.rows) {
-      const std::int64_t rows = std::min(kernels_.rows, task.rows.size() - row);
-      const P* a_panel = a + row * steps * kStep;
-      W* c = target.data + row * target.pitch;
-      if (fits) {
-        kernels[rows - 1](steps, a_panel, b, c, target.pitch, add);
-      } else {
-        W tile[MicroKernels<P>::kMostRows * MicroKernels<P>::kMostColumns];
-        kernels[rows - 1](steps, a_panel, b, tile, kernels_.columns, false);
-        for (std::int64_t i = 0; i < rows; ++i) {
-          for (std::int64_t j = 0; j < count; ++j) {
-            W& to = c[i * target.pitch + j];
-            to = add ? to + tile[i * kernels_.columns + j] : tile[i * kernels_.columns + j];
-          }
-        }
+      const Task part{task.i, {task.rows.begin + row, std::min(task.rows.begin + row + kernels_.rows, task.rows.end)}, columns};
+      block.a = rows + row / kernels_.rows * room_of_block * depth_room_;
+      run_block(task, part, chunk, kernels_.find(is_narrow, part.rows.size()), block);
+    }
+  }
+
+  // Sums go into the result itself, or into a block of their own, or wait for the next chunk.
+  void run_block(const Task& task, const Task& part, Range chunk, MicroKernel<P> kernel, Block<P>& block) const {
+    W own[MicroKernels<P>::kMostRows * MicroKernels<P>::kMostColumns];
+    const Range depth = depth_of(task.i);
+    const bool is_first = chunk.begin == depth.begin, is_last = chunk.end == depth.end;
+    const bool is_whole = part.rows.size() % kernels_.row_step == 0 &&
+                          (part.columns.size() == kernels_.columns || part.columns.size() == kernels_.columns / 2);
+    block.add = options_.add || !is_first;
+    if constexpr (std::is_same_v<C, W>) {
+      if (is_in_place() && is_whole) {
+        block.c = first_of(part);
+        block.c_pitch = *c_pitch_;
+        return kernel(block);
       }
     }
+    const bool waits = !is_in_place() && !(is_first && is_last);
+    block.c_pitch = waits ? round_up(task.columns.size(), kernels_.columns) : MicroKernels<P>::kMostColumns;
+    block.c = waits ? room<P>().sums + (part.rows.begin - task.rows.begin) * block.c_pitch + part.columns.begin - task.columns.begin : own;
+    if (block.add && (is_first || !waits)) fetch(part, block.c, block.c_pitch);
+    kernel(block);
+    if (is_last || !waits) hand_over(part, block.c, block.c_pitch);
+  }
+
+  C* first_of(const Task& part) const {
+    return c_.data + c_.batch[at(part.i)] + c_.rows[at(part.rows.begin)] + c_.columns[at(part.columns.begin)];
   }
 
   // What c holds, where it is to be added to.
-  void fetch(const Task& task, const Target<W>& target) const {
-    for (std::int64_t row = task.rows.begin; row < task.rows.end; ++row) {
-      W* line = target.data + (row - task.rows.begin) * target.pitch;
-      const C* from = c_.data + c_.batch[at(task.i)] + c_.rows[at(row)];
-      for (std::int64_t column = task.columns.begin; column < task.columns.end; ++column) {
-        line[column - task.columns.begin] = static_cast<W>(load(from[c_.columns[at(column)]]));
-      }
+  void fetch(const Task& part, W* to, std::int64_t pitch) const {
+    for (std::int64_t row = part.rows.begin; row < part.rows.end; ++row, to += pitch) {
+      const C* from = c_.data + c_.batch[at(part.i)] + c_.rows[at(row)];
+      for (std::int64_t j = 0; j < part.columns.size(); ++j) to[j] = static_cast<W>(load(from[c_.columns[at(part.columns.begin + j)]]));
     }
   }
 
-  void hand_over(const Task& task, const Target<W>& target) const {
-    const std::int64_t count = task.columns.size();
-    if (even_) {
-      store_block<P>(isa_, target.data, target.pitch, task.rows.size(), count, first_of(task), row_pitch());
-      return;
-    }
-    const std::int64_t* columns = c_.columns.data() + task.columns.begin;
-    for (std::int64_t row = task.rows.begin; row < task.rows.end; ++row) {
-      const W* line = target.data + (row - task.rows.begin) * target.pitch;
-      C* to = c_.data + c_.batch[at(task.i)] + c_.rows[at(row)];
-      for (std::int64_t j = 0; j < count; ++j) to[columns[j]] = store<C>(line[j]);
+  void hand_over(const Task& part, const W* from, std::int64_t pitch) const {
+    if (c_pitch_) return store_block<P>(isa_, from, pitch, part.rows.size(), part.columns.size(), first_of(part), *c_pitch_);
+    for (std::int64_t row = part.rows.begin; row < part.rows.end; ++row, from += pitch) {
+      C* const to = c_.data + c_.batch[at(part.i)] + c_.rows[at(row)];
+      for (std::int64_t j = 0; j < part.columns.size(); ++j) to[c_.columns[at(part.columns.begin + j)]] = store<C>(from[j]);
     }
   }
 
@@ -236,21 +267,19 @@ class Product {
   Matrices<const B> b_;
   Matrices<C> c_;
   MultiplyOptions options_;
-  std::int64_t columns_ = 0;
-  std::int64_t batch_ = 0;
-  bool even_ = false;
-  bool in_place_ = false;
+  std::int64_t columns_;
+  std::int64_t batch_;
+  bool a_rows_run_, a_depth_runs_, b_columns_run_, b_depth_runs_;
+  std::optional<std::int64_t> b_pitch_;  // from step to step
+  std::optional<std::int64_t> c_pitch_;  // from row to row, where each of them runs
+  bool is_deep_;             // more than a chunk
+  std::int64_t depth_room_;  // of a chunk
 };
 
 }  // namespace
 
-// Of float32; a tile has whole panels.
-std::int64_t gemm_scratch_bytes() {
-  constexpr std::int64_t kRows = kTaskRows + MicroKernels<float>::kMostRows;
-  constexpr std::int64_t kColumns = kTileColumns + MicroKernels<float>::kMostColumns;
-  constexpr std::int64_t kPanel = MicroKernels<float>::kMostColumns * kChunk;
-  return (kRows * kChunk + kPanel + kRows * kColumns + 2 * kPackSlack) * size_of(DType::float32);
-}
+// Products of bfloat16 take less, those of float64 are for tests.
+std::int64_t gemm_scratch_bytes() { return bytes_of_pages(Room<float>::kBytes); }
 
 template <typename A, typename B, typename C>
 void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,

@@ -38,7 +38,7 @@ struct MultiplyOptions {
   Offsets depth_begins = {};
 };
 
-// c = a b. An element is a sum of sums: of 256 terms each, every one from zero and in order. So its bits depend on its row
+// c = a b. An element is a sum of sums: of a chunk of terms each, in order. So its bits depend on its row
 // of a and its column of b alone. A may be B's wide type. Without workers the calling thread does it all.
 template <typename A, typename B, typename C>
 void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,

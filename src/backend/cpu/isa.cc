@@ -3,6 +3,12 @@
 #include <array>
 #include <cstdlib>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -10,7 +16,7 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::array kAll{Isa::avx512_bf16, Isa::avx512, Isa::avx2, Isa::portable};
+constexpr std::array kAll{Isa::amx_bf16, Isa::avx512_bf16, Isa::avx512, Isa::avx2, Isa::portable};
 
 Isa best_of_machine() {
   for (const Isa isa : kAll) {
@@ -28,8 +34,22 @@ Isa parse(std::string_view name) {
     }
     return isa;
   }
-  refuse(fmt::format("'{}' names no instructions", name), "MOESH_ISA", "one of portable, avx2, avx512, avx512_bf16");
+  refuse(fmt::format("'{}' names no instructions", name), "MOESH_ISA", "one of portable, avx2, avx512, avx512_bf16, amx_bf16");
 }
+
+#if defined(__x86_64__)
+// The tiles' registers are given to a process that asks for them, and then to all of its threads.
+bool has_amx() {
+  static const bool granted = [] {
+    constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;
+    constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+    return (d & kBf16) != 0 && (d & kTile) != 0 && ::syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+  }();
+  return granted;
+}
+#endif
 
 }  // namespace
 
@@ -39,6 +59,7 @@ std::string_view name_of(Isa isa) {
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
     case Isa::avx512_bf16: return "avx512_bf16";
+    case Isa::amx_bf16: return "amx_bf16";
   }
   return "";
 }
@@ -47,11 +68,13 @@ bool machine_has(Isa isa) {
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+  const bool bf16 = avx512 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
   switch (isa) {
     case Isa::portable: return true;
     case Isa::avx2: return avx2;
     case Isa::avx512: return avx512;
-    case Isa::avx512_bf16: return avx512 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
+    case Isa::avx512_bf16: return bf16;
+    case Isa::amx_bf16: return bf16 && has_amx();
   }
   return false;
 #else

@@ -7,7 +7,7 @@
 namespace moesh::backend::cpu {
 
 // Each has all that stands before it.
-enum class Isa : std::uint8_t { portable, avx2, avx512, avx512_bf16 };
+enum class Isa : std::uint8_t { portable, avx2, avx512, avx512_bf16, amx_bf16 };
 
 std::string_view name_of(Isa isa);
 bool machine_has(Isa isa);

@@ -1,4 +1,4 @@
-// The innermost loop of a matrix product: a small tile of the result, held in registers, for each kind of instructions.
+// The innermost loop of a matrix product: a small block of the result, held in registers, for each kind of instructions.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,49 @@
 
 namespace moesh::backend::cpu {
 
-// c[i][j] = the sum over p < steps of a[p][i] b[p][j], or that added to c. Each sum starts from zero and takes p in
-// order, whatever the tile's size: so an element's bits do not depend on the tile it falls into. Packed operands of
-// type P have MicroKernels::rows and ::columns for each p, a smaller tile skips the last ones. What is packed in
-// bfloat16 has two neighbours of the depth for each, and a step adds both products.
+// Of AMX: rows, and bfloat16 of the depth.
+inline constexpr std::int64_t kTileRows = 16;
+inline constexpr std::int64_t kTileDepth = 32;
+
+// c[i][j] = the sum over a chunk of a[i][p] b[p][j], or that and c. The terms are added in order, whatever the block's size and
+// place: so an element's bits do not depend on the block it falls into. Both operands lie as the kernels ask for.
 template <typename P>
-using MicroKernel = void (*)(std::int64_t steps, const P* a, const P* b, Wide<P>* c, std::int64_t c_pitch, bool add);
+struct Block {
+  std::int64_t steps = 0;
+  const P* a = nullptr;
+  std::int64_t a_room = 0;   // of the depth, that packed rows have
+  const P* b = nullptr;
+  std::int64_t b_pitch = 0;  // from step to step; a step has its columns side by side
+  Wide<P>* c = nullptr;
+  std::int64_t c_pitch = 0;
+  bool add = false;
+};
+
+template <typename P>
+using MicroKernel = void (*)(const Block<P>& block);
 
 template <typename P>
 struct MicroKernels {
-  static constexpr std::int64_t kStep = std::is_same_v<P, bfloat16> ? 2 : 1;  // of the depth
-  static constexpr std::int64_t kMostRows = 14;
+  // Panels of b, and rows of a for most kernels, lie [step][line]: with so many neighbours of the depth together.
+  static constexpr std::int64_t kTogether = std::is_same_v<P, bfloat16> ? 2 : 1;
+  static constexpr std::int64_t kMostRows = 32;
   static constexpr std::int64_t kMostColumns = 32;
 
-  std::int64_t rows = 0;
+  std::int64_t chunk = 256;  // of the depth, that is packed at a time: a multiple of depth_step
+  std::int64_t rows = 0;     // of a block at most
   std::int64_t columns = 0;
-  MicroKernel<P> whole[kMostRows] = {};   // by the number of rows less one; all columns
-  MicroKernel<P> narrow[kMostRows] = {};  // the first half of the columns
+  std::int64_t row_step = 1;             // a block has a multiple of so many rows
+  std::int64_t depth_step = kTogether;   // of a step of a kernel; packed operands end with zeros
+  std::int64_t row_room = 0;             // lines that the rows of a block take; 0: they lie in tiles, [row / 16][step][row][depth]
+  void (*begin)() = nullptr;             // before and after a thread calls kernels
+  void (*end)() = nullptr;
+  // For all columns and for half of them, by the number of row steps less one.
+  MicroKernel<P> whole[kMostRows] = {};
+  MicroKernel<P> narrow[kMostRows] = {};
+
+  MicroKernel<P> find(bool is_narrow, std::int64_t count) const {
+    return (is_narrow ? narrow : whole)[static_cast<std::size_t>((count - 1) / row_step)];
+  }
 };
 
 template <typename P>
@@ -34,28 +60,28 @@ const MicroKernels<P>& avx2_kernels();
 template <typename P>
 const MicroKernels<P>& avx512_kernels();
 const MicroKernels<bfloat16>& avx512_bf16_kernels();
+const MicroKernels<bfloat16>& amx_kernels();
 
 // Rounds to nearest even, and numbers too small for a whole mantissa to zero.
 void store_avx512_bf16(const float* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns,
                        bfloat16* to, std::int64_t to_pitch);
 
 // Whether products of bfloat16 take it as it is; else they widen it to float32.
-inline bool packs_bfloat16(Isa isa) { return isa == Isa::avx512_bf16; }
+inline bool packs_bfloat16(Isa isa) { return isa >= Isa::avx512_bf16; }
 
 template <typename P>
 const MicroKernels<P>& micro_kernels(Isa isa) {
+#if defined(__x86_64__)
   if constexpr (std::is_same_v<P, bfloat16>) {
     assert(packs_bfloat16(isa));
-    (void)isa;
-    return avx512_bf16_kernels();
+    return isa == Isa::amx_bf16 ? amx_kernels() : avx512_bf16_kernels();
   } else {
-#if defined(__x86_64__)
     if (isa >= Isa::avx512) return avx512_kernels<P>();
     if (isa == Isa::avx2) return avx2_kernels<P>();
-#endif
-    (void)isa;
-    return portable_kernels<P>();
   }
+#endif
+  (void)isa;
+  if constexpr (!std::is_same_v<P, bfloat16>) return portable_kernels<P>();
 }
 
 }  // namespace moesh::backend::cpu

@@ -8,28 +8,29 @@ constexpr int kRows = 4;
 constexpr int kColumns = 8;
 
 template <typename W, int rows, int columns>
-void tile(std::int64_t depth, const W* __restrict a, const W* __restrict b, W* __restrict c, std::int64_t c_pitch,
-          bool add) {
+void multiply_block(const Block<W>& of) {
   W sum[rows][columns] = {};
-  for (std::int64_t p = 0; p < depth; ++p) {
+  for (std::int64_t p = 0; p < of.steps; ++p) {
     for (int i = 0; i < rows; ++i) {
-      for (int j = 0; j < columns; ++j) sum[i][j] += a[p * kRows + i] * b[p * kColumns + j];
+      for (int j = 0; j < columns; ++j) sum[i][j] += of.a[p * kRows + i] * of.b[p * of.b_pitch + j];
     }
   }
   for (int i = 0; i < rows; ++i) {
-    for (int j = 0; j < columns; ++j) c[i * c_pitch + j] = add ? c[i * c_pitch + j] + sum[i][j] : sum[i][j];
+    W* c = of.c + i * of.c_pitch;
+    for (int j = 0; j < columns; ++j) c[j] = of.add ? c[j] + sum[i][j] : sum[i][j];
   }
 }
 
 }  // namespace
 
-template <typename W>
-const MicroKernels<W>& portable_kernels() {
-  static const MicroKernels<W> kernels{
-      kRows,
-      kColumns,
-      {tile<W, 1, 8>, tile<W, 2, 8>, tile<W, 3, 8>, tile<W, 4, 8>},
-      {tile<W, 1, 4>, tile<W, 2, 4>, tile<W, 3, 4>, tile<W, 4, 4>},
+template <typename P>
+const MicroKernels<P>& portable_kernels() {
+  static const MicroKernels<P> kernels{
+      .rows = kRows,
+      .columns = kColumns,
+      .row_room = kRows,
+      .whole = {multiply_block<P, 1, 8>, multiply_block<P, 2, 8>, multiply_block<P, 3, 8>, multiply_block<P, 4, 8>},
+      .narrow = {multiply_block<P, 1, 4>, multiply_block<P, 2, 4>, multiply_block<P, 3, 4>, multiply_block<P, 4, 4>},
   };
   return kernels;
 }

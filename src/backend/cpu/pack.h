@@ -1,5 +1,4 @@
-// Lays operands of a product out as micro kernels read them: panels of lines (rows of a, or columns of b), and in a
-// panel [step][line][element of the step].
+// Lays operands of a product out as micro kernels read them. A line is a row of a, or a column of b.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +23,7 @@ inline bool is_run(std::span<const std::int64_t> offsets, Range range) {
   }
   return true;
 }
+inline bool is_run(std::span<const std::int64_t> offsets) { return is_run(offsets, {0, static_cast<std::int64_t>(offsets.size())}); }
 
 // An operand of one product.
 template <typename T>
@@ -31,75 +31,139 @@ struct Lines {
   const T* data;
   std::span<const std::int64_t> lines;
   std::span<const std::int64_t> depth;
+  bool lines_run;  // all of them, one neighbour after the other
+  bool depth_runs;
 };
 
-// What a packed panel may write behind its end, in elements.
-inline constexpr std::int64_t kPackSlack = 16;
+// How lines lie packed by step: panels of so many lines, [panel][step][line], with room for `width` of them and `depth` steps.
+struct PanelShape {
+  std::int64_t lines;
+  std::int64_t width;  // a multiple of what a register of the instructions holds
+  std::int64_t depth;
 
-// `count` lines whose depth runs; of the lines behind them, up to `ahead`, some are fetched into the cache.
-// Or `count` lines that run, of any depth; an odd last one of bfloat16 pairs is left out.
-#define MOESH_PACK(T, P)                                                                                    \
-  void pack_turned_avx2(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead,   \
-                        std::int64_t depth, std::int64_t width, P* out);                                    \
-  void pack_straight_avx2(const T* data, std::int64_t count, const std::int64_t* depth, std::int64_t steps, \
-                          std::int64_t width, P* out)
-MOESH_PACK(float, float);
-MOESH_PACK(bfloat16, float);
-MOESH_PACK(bfloat16, bfloat16);
+  std::int64_t size() const { return width * depth; }
+};
+
+// Lines whose depth runs; of those that come next, up to `ahead`, some are fetched into the cache. And lines that run: of them as many
+// as are there, up to `ahead`, may be packed as well.
+#define MOESH_PACK(T, P, isa)                                                                                                           \
+  void pack_turned_##isa(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth,          \
+                         PanelShape panel, P* out);                                                                                     \
+  void pack_straight_##isa(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,         \
+                           PanelShape panel, P* out)
+MOESH_PACK(float, float, avx2);
+MOESH_PACK(bfloat16, float, avx2);
+MOESH_PACK(float, float, avx512);
+MOESH_PACK(bfloat16, float, avx512);
+MOESH_PACK(bfloat16, bfloat16, avx512);
 #undef MOESH_PACK
 
-// Any layout, from element `p` of the depth on.
-template <typename P, typename T>
-void pack_elements(const Lines<T>& of, Range panel, Range chunk, std::int64_t p, std::int64_t width,
-                   P* __restrict out) {
-  constexpr std::int64_t kStep = MicroKernels<P>::kStep;
-  const std::int64_t count = panel.size();
-  const std::int64_t* lines = of.lines.data() + panel.begin;
-  const std::int64_t* depth = of.depth.data() + chunk.begin;
-  const std::int64_t steps = (chunk.size() + kStep - 1) / kStep;
-  std::fill(out + p / kStep * kStep * width, out + steps * kStep * width, P());
-  for (; p < chunk.size(); ++p) {
-    P* __restrict to = out + p / kStep * kStep * width + p % kStep;
-    for (std::int64_t i = 0; i < count; ++i) to[i * kStep] = store<P>(load(of.data[lines[i] + depth[p]]));
-  }
-}
+// Tiles of AMX, with so much room for the depth: of lines whose depth runs, and of lines that run.
+void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,
+                       bfloat16* out);
+void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size, std::int64_t room,
+                              bfloat16* out);
 
-// A panel of `width` lines at most; lines up to the width hold anything.
+// Lines that are not there hold anything; the depth ends with zeros.
 template <typename P, typename T>
-void pack_panel(Isa isa, const Lines<T>& of, Range panel, Range chunk, bool depth_is_run, std::int64_t width, P* out) {
-  std::int64_t done = 0;
-#if defined(__x86_64__)
-  if constexpr (!std::is_same_v<T, double>) {
-    const std::int64_t* lines = of.lines.data() + panel.begin;
+class Packer {
+  static constexpr std::int64_t kTogether = MicroKernels<P>::kTogether;
+
+ public:
+  Packer(Isa isa, const MicroKernels<P>& kernels, std::int64_t room) : isa_(isa), kernels_(kernels), room_(room) {}
+
+  void rows(const Lines<T>& of, Range lines, Range chunk, P* out) const {
+    if (kernels_.row_room == 0) return tiles(of, lines, chunk, out);
+    panels(of, lines, chunk, {kernels_.rows, kernels_.row_room, room_}, out);
+  }
+  void columns(const Lines<T>& of, Range lines, Range chunk, P* out) const {
+    panels(of, lines, chunk, {kernels_.columns, kernels_.columns, room_}, out);
+  }
+
+ private:
+  static P converted(T value) {
+    if constexpr (std::is_same_v<P, T>) return value;
+    else return store<P>(load(value));
+  }
+  static const T* first_of(const Lines<T>& of, Range lines) { return of.data + of.lines[static_cast<std::size_t>(lines.begin)]; }
+  static bool runs(const Lines<T>& of, Range lines) { return of.lines_run || is_run(of.lines, lines); }
+
+  void tiles(const Lines<T>& of, Range lines, Range chunk, P* out) const {
     const std::int64_t* depth = of.depth.data() + chunk.begin;
-    const auto all = static_cast<std::int64_t>(of.lines.size());
-    if (isa != Isa::portable && depth_is_run) {
-      return pack_turned_avx2(of.data + depth[0], lines, panel.size(), all - panel.begin, chunk.size(), width, out);
+#if defined(__x86_64__)
+    if constexpr (std::is_same_v<P, bfloat16>) {
+      if (chunk.size() > 0 && lines.size() > 0 && of.depth_runs) {
+        return pack_tiles_avx512(of.data + depth[0], of.lines.data() + lines.begin, lines.size(), chunk.size(), room_, out);
+      }
+      if (lines.size() > 0 && runs(of, lines)) {
+        return pack_tiles_turned_avx512(first_of(of, lines), lines.size(), depth, chunk.size(), room_, out);
+      }
     }
-    if (isa != Isa::portable && is_run(of.lines, panel)) {
-      // The next lines may be packed as well where that makes the last group of eight whole.
-      const Range more{panel.begin, std::min((panel.size() + 7) / 8 * 8 + panel.begin, all)};
-      const std::int64_t count = is_run(of.lines, more) ? more.size() : panel.size();
-      const std::int64_t steps = chunk.size() / MicroKernels<P>::kStep;
-      pack_straight_avx2(of.data + lines[0], count, depth, steps, width, out);
-      done = steps * MicroKernels<P>::kStep;
+#endif
+    const std::int64_t end = (chunk.size() + kTileDepth - 1) / kTileDepth * kTileDepth;
+    for (std::int64_t i = 0; i < lines.size(); ++i) {
+      const T* from = of.data + of.lines[static_cast<std::size_t>(lines.begin + i)];
+      P* const to = out + i / kTileRows * kTileRows * room_ + i % kTileRows * kTileDepth;
+      for (std::int64_t p = 0; p < end; ++p) {
+        to[p / kTileDepth * kTileRows * kTileDepth + p % kTileDepth] = p < chunk.size() ? converted(from[depth[p]]) : P();
+      }
     }
+  }
+
+  void panels(const Lines<T>& of, Range lines, Range chunk, PanelShape shape, P* out) const {
+    if (chunk.size() > 0 && lines.size() > 0) lay_panels(of, lines, chunk, shape, out);
+    const std::int64_t step = kernels_.depth_step;
+    const std::int64_t packed = (chunk.size() + kTogether - 1) / kTogether * kTogether, end = (chunk.size() + step - 1) / step * step;
+    if (packed == end) return;
+    for (std::int64_t line = 0; line < lines.size(); line += shape.lines, out += shape.size()) {
+      std::fill(out + packed * shape.width, out + end * shape.width, P());
+    }
+  }
+
+  void lay_panels(const Lines<T>& of, Range range, Range chunk, PanelShape shape, P* out) const {
+    const std::int64_t* lines = of.lines.data() + range.begin;
+    const std::int64_t* depth = of.depth.data() + chunk.begin;
+#if defined(__x86_64__)
+    if constexpr (!std::is_same_v<T, double>) {
+      const auto there = static_cast<std::int64_t>(of.lines.size()) - range.begin;
+      if (isa_ != Isa::portable && runs(of, range)) {
+        return pack_straight(of.data + lines[0], range.size(), of.lines_run ? there : range.size(), depth, chunk.size(), shape, out);
+      }
+      if (isa_ != Isa::portable && of.depth_runs) {
+        return pack_turned(of.data + depth[0], lines, range.size(), there, chunk.size(), shape, out);
+      }
+    }
+#endif
+    for (std::int64_t i = 0; i < range.size(); ++i) {
+      P* const to = out + i / shape.lines * shape.size() + i % shape.lines * kTogether;
+      for (std::int64_t p = 0; p < chunk.size(); ++p) {
+        to[p / kTogether * kTogether * shape.width + p % kTogether] = converted(of.data[lines[i] + depth[p]]);
+      }
+      if (chunk.size() % kTogether != 0) to[chunk.size() / kTogether * kTogether * shape.width + 1] = P();
+    }
+  }
+
+#if defined(__x86_64__)
+  void pack_turned(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth, PanelShape shape,
+                   P* out) const {
+    if constexpr (!std::is_same_v<P, bfloat16>) {
+      if (isa_ == Isa::avx2) return pack_turned_avx2(data, lines, count, ahead, depth, shape, out);
+    }
+    pack_turned_avx512(data, lines, count, ahead, depth, shape, out);
+  }
+
+  void pack_straight(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size, PanelShape shape,
+                     P* out) const {
+    if constexpr (!std::is_same_v<P, bfloat16>) {
+      if (isa_ == Isa::avx2) return pack_straight_avx2(data, count, ahead, depth, size, shape, out);
+    }
+    pack_straight_avx512(data, count, ahead, depth, size, shape, out);
   }
 #endif
-  if (done < chunk.size()) pack_elements(of, panel, chunk, done, width, out);
-}
 
-// Panels of `width` lines over a chunk of the depth.
-template <typename P, typename T>
-void pack(Isa isa, const Lines<T>& of, Range lines, Range chunk, std::int64_t width, P* out) {
-  if (chunk.size() == 0) return;
-  const bool depth_is_run = is_run(of.depth, chunk);
-  const std::int64_t steps = (chunk.size() + MicroKernels<P>::kStep - 1) / MicroKernels<P>::kStep;
-  for (std::int64_t begin = lines.begin; begin < lines.end; begin += width) {
-    const Range panel{begin, std::min(begin + width, lines.end)};
-    pack_panel(isa, of, panel, chunk, depth_is_run, width, out);
-    out += width * steps * MicroKernels<P>::kStep;
-  }
-}
+  Isa isa_;
+  const MicroKernels<P>& kernels_;
+  std::int64_t room_;  // for the depth
+};
 
 }  // namespace moesh::backend::cpu

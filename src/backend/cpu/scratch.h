@@ -3,41 +3,33 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
+
+#include "base/pages.h"
 
 namespace moesh::backend::cpu {
 
 class Scratch {
  public:
-  Scratch() = default;
-  ~Scratch() { release(); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
   // At least `count` elements, on a cache line; what they hold is open.
   template <typename T>
   T* of(std::int64_t count) {
-    reserve(static_cast<std::size_t>(count) * sizeof(T));
-    return static_cast<T*>(data_);
+    reserve(count * static_cast<std::int64_t>(sizeof(T)));
+    return reinterpret_cast<T*>(data_.get());
   }
 
  private:
-  static constexpr std::align_val_t kLine{64};
-
-  void reserve(std::size_t bytes) {
+  void reserve(std::int64_t bytes) {
     if (bytes <= bytes_) return;
-    release();
-    data_ = ::operator new(bytes, kLine);
+    data_.reset();
+    data_ = take_pages(bytes);
+    if (data_ == nullptr) throw std::bad_alloc();
     bytes_ = bytes;
   }
-  void release() {
-    ::operator delete(data_, kLine);
-    data_ = nullptr;
-    bytes_ = 0;
-  }
 
-  void* data_ = nullptr;
-  std::size_t bytes_ = 0;
+  std::shared_ptr<std::byte> data_;
+  std::int64_t bytes_ = 0;
 };
 
 }  // namespace moesh::backend::cpu

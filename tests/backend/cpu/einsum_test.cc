@@ -56,6 +56,23 @@ TEST(Einsum, IsThePlainSumWhenItIsDeepOrTall) {
   hold_to_plain(product(DType::bfloat16, "am,mb->ab", {3, 5000}, {5000, 600}, {3, 600}));
 }
 
+// Blocks, panels, tiles and chunks of all instructions begin and end somewhere here, and operands lie in every way.
+TEST(Einsum, IsThePlainSumAtEveryEdge) {
+  const std::int64_t depths[] = {1, 2, 31, 32, 33, 64, 255, 256, 257, 300};
+  std::size_t turn = 0;
+  for (const std::string equation : {"am,mb->ab", "am,bm->ab", "ma,mb->ab", "ma,bm->ab"}) {
+    for (const std::int64_t rows : {1, 5, 6, 7, 13, 14, 15, 16, 17, 32, 33, 84, 85}) {
+      for (const std::int64_t columns : {1, 4, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 129}) {
+        const std::int64_t depth = depths[turn++ % std::size(depths)];
+        SCOPED_TRACE(fmt::format("{}: {} rows, {} columns, {} deep", equation, rows, columns, depth));
+        const Shape a = equation[0] == 'a' ? Shape{rows, depth} : Shape{depth, rows};
+        const Shape b = equation[3] == 'm' ? Shape{depth, columns} : Shape{columns, depth};
+        hold_to_plain(product(floating_types()[turn % floating_types().size()], equation, a, b, {rows, columns}));
+      }
+    }
+  }
+}
+
 TEST(Einsum, OfNoTermsIsZeroAndOfNoRowsIsNothing) {
   const Tensors zero = run(product(DType::float32, "am,mb->ab", {3, 0}, {0, 4}, {3, 4}));
   for (std::int64_t i = 0; i < 12; ++i) EXPECT_EQ(zero[0].at(i), 0);
@@ -79,6 +96,37 @@ TEST(Einsum, GivesARowTheSameBitsHoweverManyStandBesideIt) {
         for (std::int64_t rows = 1; rows < 64; ++rows) {
           const Call part{Op::einsum, whole.attributes, {first_rows(whole.operands[0], rows), whole.operands[1]}, {Tensor(dtype, {rows, 70})}};
           EXPECT_EQ(run(part, 1)[0].bytes, first_rows(all[0], rows).bytes) << rows << " rows, depth " << depth << " on " << name_of(isa);
+        }
+      }
+    }
+  }
+}
+
+// Columns [begin, end) of a product's operand.
+Tensor some_columns(const Tensor& from, std::int64_t begin, std::int64_t end) {
+  Tensor made(from.dtype, {from.shape[0], end - begin});
+  const auto element = static_cast<std::size_t>(size_of(from.dtype)), bytes = static_cast<std::size_t>(end - begin) * element;
+  for (std::int64_t row = 0; row < from.shape[0]; ++row) {
+    std::memcpy(made.bytes.data() + static_cast<std::size_t>(row) * bytes,
+                from.bytes.data() + static_cast<std::size_t>(row * from.shape[1] + begin) * element, bytes);
+  }
+  return made;
+}
+
+TEST(Einsum, GivesAColumnTheSameBitsWhereverItStands) {
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    for (const DType dtype : floating_types()) {
+      for (const std::int64_t rows : {3, 50, 100}) {
+        const Call whole = product(dtype, "am,mb->ab", {rows, 1100}, {1100, 70}, {rows, 70});
+        const Tensors all = run(whole);
+        for (const std::int64_t begin : {0, 1, 17, 40}) {
+          for (const std::int64_t end : {41, 49, 57, 70}) {
+            const Tensor b = some_columns(whole.operands[1], begin, end);
+            const Call part{Op::einsum, whole.attributes, {whole.operands[0], b}, {Tensor(dtype, {rows, end - begin})}};
+            EXPECT_EQ(run(part)[0].bytes, some_columns(all[0], begin, end).bytes)
+                << rows << " rows, columns " << begin << " to " << end << " of " << name_of(dtype) << " on " << name_of(isa);
+          }
         }
       }
     }

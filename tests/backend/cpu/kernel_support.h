@@ -154,7 +154,8 @@ class With {
 
 inline std::vector<cpu::Isa> isas_here() {
   std::vector<cpu::Isa> all;
-  for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::avx512_bf16}) {
+  for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::avx512_bf16,
+                            cpu::Isa::amx_bf16}) {
     if (cpu::machine_has(isa)) all.push_back(isa);
   }
   return all;

@@ -1,0 +1,217 @@
+// Packs sixteen lines by sixteen words of the depth at a time. A word is a float32, or two neighbours of the depth of bfloat16.
+#include "backend/cpu/pack.h"
+
+#if defined(__x86_64__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
+#include <immintrin.h>
+
+#include <cstring>
+
+#define MOESH_INLINE [[gnu::target("avx512f,avx512bw"), gnu::always_inline]] inline
+#define MOESH_TARGET [[gnu::target("avx512f,avx512bw")]]
+
+namespace moesh::backend::cpu {
+namespace {
+
+constexpr std::int64_t kWords = 16;  // of a register
+
+MOESH_INLINE __mmask16 first_of_16(std::int64_t count) { return static_cast<__mmask16>(count >= 16 ? 0xFFFF : (1u << count) - 1); }
+MOESH_INLINE __m512i widened(__m256i halves) { return _mm512_cvtepu16_epi32(halves); }
+MOESH_INLINE __m256i read_16(const bfloat16* at, __mmask16 which) {
+  return _mm512_castsi512_si256(_mm512_maskz_loadu_epi16(which, at));
+}
+
+// `quad`: four words of one line. `across`: one word of the first lines of sixteen that run. The elements of its second half lie at
+// `second`, or are zeros where that is null.
+struct Floats {
+  static constexpr std::int64_t kElements = 1;  // of a word
+  MOESH_INLINE static __m128i quad(const float* line) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(line)); }
+  MOESH_INLINE static __m512i across(const float* first, const float*, __mmask16 which) { return _mm512_maskz_loadu_epi32(which, first); }
+};
+struct WidenedFloats {
+  static constexpr std::int64_t kElements = 1;
+  MOESH_INLINE static __m128i quad(const bfloat16* line) {
+    return _mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(line))), 16);
+  }
+  MOESH_INLINE static __m512i across(const bfloat16* first, const bfloat16*, __mmask16 which) {
+    return _mm512_slli_epi32(widened(read_16(first, which)), 16);
+  }
+};
+struct Pairs {
+  static constexpr std::int64_t kElements = 2;
+  MOESH_INLINE static __m128i quad(const bfloat16* line) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(line)); }
+  MOESH_INLINE static __m512i across(const bfloat16* first, const bfloat16* second, __mmask16 which) {
+    const __m512i low = widened(read_16(first, which));
+    return second == nullptr ? low : _mm512_or_si512(low, _mm512_slli_epi32(widened(read_16(second, which)), 16));
+  }
+};
+
+// Sixteen words of sixteen lines, turned: four of them to each place, `pitch` bytes apart. A register takes four words of lines i,
+// i + 4, i + 8 and i + 12, so that what is left to turn lies within its quarters.
+template <typename Words, typename T>
+MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* const (&to)[4], std::int64_t pitch) {
+#pragma GCC unroll 4
+  for (int quad = 0; quad < 4; ++quad) {
+    const std::int64_t from = p + 4 * quad * Words::kElements;
+    __m512i x[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      x[i] = _mm512_castsi128_si512(Words::quad(line[i] + from));
+      x[i] = _mm512_inserti32x4(x[i], Words::quad(line[i + 4] + from), 1);
+      x[i] = _mm512_inserti32x4(x[i], Words::quad(line[i + 8] + from), 2);
+      x[i] = _mm512_inserti32x4(x[i], Words::quad(line[i + 12] + from), 3);
+    }
+    const __m512i a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpackhi_epi32(x[0], x[1]);
+    const __m512i c = _mm512_unpacklo_epi32(x[2], x[3]), d = _mm512_unpackhi_epi32(x[2], x[3]);
+    _mm512_storeu_si512(to[quad], _mm512_unpacklo_epi64(a, c));
+    _mm512_storeu_si512(to[quad] + pitch, _mm512_unpackhi_epi64(a, c));
+    _mm512_storeu_si512(to[quad] + 2 * pitch, _mm512_unpacklo_epi64(b, d));
+    _mm512_storeu_si512(to[quad] + 3 * pitch, _mm512_unpackhi_epi64(b, d));
+  }
+}
+
+template <typename Words, typename T>
+MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* to, std::int64_t pitch) {
+  turn<Words>(line, p, {to, to + 4 * pitch, to + 8 * pitch, to + 12 * pitch}, pitch);
+}
+
+// Sixteen lines at most, at once.
+template <typename Words, typename T, typename P>
+MOESH_TARGET void pack_sixteen(const T* const (&line)[16], const T* const (&next)[16], std::int64_t depth, std::int64_t width, P* out) {
+  constexpr std::int64_t kBlock = kWords * Words::kElements;
+  const std::int64_t pitch = width * 4;
+  auto* const to = reinterpret_cast<std::byte*>(out);
+  std::int64_t p = 0;
+  for (; p + kBlock <= depth; p += kBlock) {
+    turn<Words>(line, p, to + p / Words::kElements * pitch, pitch);
+    for (const T* const one : next) _mm_prefetch(one + p, _MM_HINT_T1);
+  }
+  if (p == depth) return;
+  T ends[16][kBlock] = {};
+  const T* end[16];
+  for (int i = 0; i < 16; ++i) {
+    end[i] = ends[i];
+    std::memcpy(ends[i], line[i] + p, static_cast<std::size_t>(depth - p) * sizeof(T));
+  }
+  std::byte turned[16 * 64];
+  turn<Words>(end, 0, turned, 64);
+  const std::int64_t words = (depth - p + Words::kElements - 1) / Words::kElements;
+  for (std::int64_t i = 0; i < words; ++i) std::memcpy(to + (p / Words::kElements + i) * pitch, turned + i * 64, 64);
+}
+
+template <typename Words, typename T, typename P>
+MOESH_TARGET void pack_turned(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth,
+                              PanelShape panel, P* out) {
+  for (std::int64_t first = 0; first < count; first += panel.lines, out += panel.size()) {
+    const std::int64_t end = std::min(first + panel.lines, count);
+    for (std::int64_t group = first; group < end; group += 16) {
+      const T* line[16];
+      const T* next[16];
+      for (std::int64_t i = 0; i < 16; ++i) {
+        line[i] = data + lines[std::min(group + i, end - 1)];
+        next[i] = data + lines[std::min(group + i + panel.lines, ahead - 1)];
+      }
+      pack_sixteen<Words>(line, next, depth, panel.width, out + (group - first) * Words::kElements);
+    }
+  }
+}
+
+// Some panels at a time, so that a step of them is read in one go and yet there are few places that are written to.
+constexpr std::int64_t kPanelsAtOnce = 8;
+
+// A word of thirty-two lines that run.
+MOESH_INLINE void lay_pairs(const bfloat16* first, const bfloat16* second, bfloat16* to) {
+  const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  const __m512i a = _mm512_loadu_si512(first), b = _mm512_loadu_si512(second);
+  const __m512i low = _mm512_unpacklo_epi16(a, b), high = _mm512_unpackhi_epi16(a, b);
+  _mm512_storeu_si512(to, _mm512_permutex2var_epi64(low, front, high));
+  _mm512_storeu_si512(to + 32, _mm512_permutex2var_epi64(low, back, high));
+}
+
+template <typename Words, typename T, typename P>
+MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,
+                                PanelShape panel, P* out) {
+  for (std::int64_t begin = 0; begin < count; begin += kPanelsAtOnce * panel.lines, out += kPanelsAtOnce * panel.size()) {
+    const std::int64_t end = std::min(begin + kPanelsAtOnce * panel.lines, count);
+    for (std::int64_t p = 0; p < size; p += Words::kElements) {
+      const T* first = data + depth[p];
+      const T* second = p + Words::kElements <= size ? data + depth[p + Words::kElements - 1] : nullptr;
+      P* to = out + p * panel.width;
+      for (std::int64_t line = begin; line < end; line += panel.lines, to += panel.size()) {
+        if constexpr (std::is_same_v<Words, Pairs>) {
+          if (panel.width == 32 && line + 32 <= ahead && second != nullptr) {
+            lay_pairs(first + line, second + line, to);
+            continue;
+          }
+        }
+        for (std::int64_t group = 0; group < panel.width; group += 16) {
+          const std::int64_t at = line + group;
+          if (at >= ahead) break;
+          const __m512i words = Words::across(first + at, second == nullptr ? nullptr : second + at, first_of_16(ahead - at));
+          _mm512_storeu_si512(to + group * Words::kElements, words);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+#define MOESH_PACK(T, P, WORDS)                                                                                                         \
+  void pack_turned_avx512(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth,         \
+                          PanelShape panel, P* out) {                                                                                   \
+    pack_turned<WORDS>(data, lines, count, ahead, depth, panel, out);                                                                   \
+  }                                                                                                                                     \
+  void pack_straight_avx512(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,        \
+                            PanelShape panel, P* out) {                                                                                 \
+    pack_straight<WORDS>(data, count, ahead, depth, size, panel, out);                                                                  \
+  }
+MOESH_PACK(float, float, Floats)
+MOESH_PACK(bfloat16, float, WidenedFloats)
+MOESH_PACK(bfloat16, bfloat16, Pairs)
+#undef MOESH_PACK
+
+MOESH_TARGET void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth,
+                                    std::int64_t room, bfloat16* out) {
+  constexpr std::int64_t kTile = kTileRows * kTileDepth;
+  const std::int64_t whole = depth / kTileDepth * kTileDepth;
+  const auto rest = static_cast<__mmask32>((1u << (depth - whole)) - 1);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bfloat16* const from = data + lines[i];
+    bfloat16* const to = out + i / kTileRows * kTileRows * room + i % kTileRows * kTileDepth;
+    for (std::int64_t p = 0; p < whole; p += kTileDepth) _mm512_storeu_si512(to + p / kTileDepth * kTile, _mm512_loadu_si512(from + p));
+    if (rest != 0) _mm512_storeu_si512(to + whole / kTileDepth * kTile, _mm512_maskz_loadu_epi16(rest, from + whole));
+  }
+}
+
+// Two tiles at a time, whether all of their lines are there or not. Pairs of the depth are laid together across the lines, and the lines that stand in a quarter of a register
+// then are turned to where they belong.
+MOESH_TARGET void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size,
+                                           std::int64_t room, bfloat16* out) {
+  constexpr auto kRow = kTileDepth * static_cast<std::int64_t>(sizeof(bfloat16));
+  const std::int64_t tile = kTileRows * room * static_cast<std::int64_t>(sizeof(bfloat16));
+  for (std::int64_t begin = 0; begin < count; begin += 2 * kTileRows, out += 2 * kTileRows * room) {
+    const std::int64_t there = std::min(2 * kTileRows, count - begin);
+    const auto which = static_cast<__mmask32>(there == 2 * kTileRows ? ~0u : (1u << there) - 1);
+    for (std::int64_t p = 0; p < size; p += kTileDepth) {
+      alignas(64) float low[16][16], high[16][16];
+      const float *low_rows[16], *high_rows[16];
+      for (std::int64_t word = 0; word < 16; ++word) {
+        const std::int64_t at = p + 2 * word;
+        const __m512i a = at < size ? _mm512_maskz_loadu_epi16(which, data + depth[at] + begin) : _mm512_setzero_si512();
+        const __m512i b = at + 1 < size ? _mm512_maskz_loadu_epi16(which, data + depth[at + 1] + begin) : _mm512_setzero_si512();
+        _mm512_store_si512(low[word], _mm512_unpacklo_epi16(a, b));
+        _mm512_store_si512(high[word], _mm512_unpackhi_epi16(a, b));
+        low_rows[word] = low[word];
+        high_rows[word] = high[word];
+      }
+      std::byte* const to = reinterpret_cast<std::byte*>(out + p * kTileRows);
+      std::byte* const beside = to + tile;
+      turn<Floats>(low_rows, 0, {to, to + 8 * kRow, beside, beside + 8 * kRow}, kRow);
+      turn<Floats>(high_rows, 0, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
+    }
+  }
+}
+
+}  // namespace moesh::backend::cpu
+#endif
