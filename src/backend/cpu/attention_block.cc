@@ -42,6 +42,11 @@ std::int64_t sharing_of(std::int64_t heads, std::int64_t key_heads) {
   return heads / key_heads;
 }
 
+template <typename T, bool rounds>
+[[gnu::always_inline]] inline Wide<T> rounded_if(std::bool_constant<rounds>, Wide<T> value) {
+  return rounds ? rounded<T>(value) : value;
+}
+
 }  // namespace
 
 AttentionShape attention_shape(const Shape& query, const Shape& key, const Shape& value) {
@@ -137,19 +142,17 @@ auto AttentionScores<T>::exponentials_of_row(Isa isa, const AttentionBlock& bloc
   const W scale = static_cast<W>(of_.score_scale);
   const W nothing = -std::numeric_limits<W>::infinity();
   const bool rounds_scores = !of_.float32_scores;
-  const bool rounds_exponentials = !of_.float32_scores && !of_.float32_softmax;
-  const auto score = [&](W value) MOESH_LOOP { return rounds_scores ? rounded<T>(value) : value; };
-  const auto exponential = [&](W value)
-                               MOESH_LOOP { return rounds_exponentials ? rounded<T>(exp_of(value)) : exp_of(value); };
   Row row;
   vectorised(isa, [&]() MOESH_LOOP {
-    for (std::int64_t t = 0; t < keys; ++t) x[t] = score(x[t] * scale);
+    with_constant(rounds_scores, [&](auto rounds) MOESH_LOOP {
+      for (std::int64_t t = 0; t < keys; ++t) x[t] = rounded_if<T>(rounds, x[t] * scale);
+    });
   });
   if (of_.soft_cap > 0) {
     const W cap = static_cast<W>(of_.soft_cap);
     for (std::int64_t t = 0; t < keys; ++t) {
       const W bent = std::tanh(x[t] / cap);
-      x[t] = score(bent * cap);
+      x[t] = rounds_scores ? rounded<T>(bent * cap) : bent * cap;
       if (slopes != nullptr) slopes[t] = 1 - bent * bent;
     }
   }
@@ -159,8 +162,10 @@ auto AttentionScores<T>::exponentials_of_row(Isa isa, const AttentionBlock& bloc
     const W sink = sinks_ == nullptr ? nothing : load(sinks_[block.key_head * shape_.sharing + index % shape_.sharing]);
     largest = sink > largest ? sink : largest;
     if (largest == nothing) largest = 0;
-    for (std::int64_t t = 0; t < keys; ++t) x[t] = exponential(x[t] - largest);
-    row.sink = exponential(sink - largest);
+    with_constant(rounds_scores && !of_.float32_softmax, [&](auto rounds) MOESH_LOOP {
+      for (std::int64_t t = 0; t < keys; ++t) x[t] = rounded_if<T>(rounds, exp_of(x[t] - largest));
+      row.sink = rounded_if<T>(rounds, exp_of(sink - largest));
+    });
     row.sum = sum_of<W>(keys, [&](std::int64_t t) MOESH_LOOP { return x[t]; }) + row.sink;
   });
   return row;

@@ -67,8 +67,9 @@ std::string_view name_of(Isa isa) {
 bool machine_has(Isa isa) {
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
-  const bool bf16 = avx512 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
   switch (isa) {
     case Isa::portable: return true;
     case Isa::avx2: return avx2;

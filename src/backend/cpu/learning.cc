@@ -80,7 +80,8 @@ void update_piece(Isa isa, const AdamStep& step, std::int64_t count, W* __restri
   const W of_gradient = W(step.of_gradient), of_nu = W(step.of_nu), epsilon = W(step.epsilon);
   const W epsilon_root = W(step.epsilon_root), decay = W(step.decay);
   const W rest1 = W(step.rest1), rest2 = W(step.rest2);
-  vectorised(isa, [&]() MOESH_LOOP {
+  vectorised(isa, [=]() MOESH_LOOP {
+    MOESH_BY_ELEMENT
     for (std::int64_t i = 0; i < count; ++i) {
       g[i] *= factor;
       mu[i] = decay1 * mu[i] + rest1 * g[i];

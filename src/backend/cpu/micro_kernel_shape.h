@@ -2,6 +2,7 @@
 //   MOESH_TARGET   the attribute that lets functions use these instructions
 //   kRows          of a block at most
 // and for each type of elements a struct of functions on vectors, here Words.
+#pragma once
 
 // Lines that the rows of a block take.
 constexpr int kRowRoom = (kRows + 7) / 8 * 8;

@@ -1,16 +1,17 @@
-// Loops compiled twice, for any x86-64 and for AVX2, and the arithmetic that vectorises inside them. Without fused
-// multiply-add, so both give the same bits.
+// Loops compiled three times, for any x86-64, for AVX2 and for AVX-512, and the arithmetic that vectorises inside them. Without fused
+// multiply-add (-ffp-contract=off), so all give the same bits.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "backend/cpu/isa.h"
 #include "backend/element.h"
 
-// A lambda handed to vectorised() bears this after its parameters, or its loop would not be compiled for AVX2.
+// A lambda handed to vectorised() bears this after its parameters, or its loop would not be compiled for them.
 #define MOESH_LOOP __attribute__((always_inline))
 
 // Before a loop whose iterations touch no element of each other's, so that it is compiled for vectors although its result may lie
@@ -28,15 +29,27 @@ template <typename Loop>
 [[gnu::target("avx2")]] void run_with_avx2(const Loop& loop) {
   loop();
 }
+template <typename Loop>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void run_with_avx512(const Loop& loop) {
+  loop();
+}
 #endif
 
 template <typename Loop>
 void vectorised(Isa isa, const Loop& loop) {
 #if defined(__x86_64__)
-  if (isa != Isa::portable) return run_with_avx2(loop);
+  if (isa >= Isa::avx512) return run_with_avx512(loop);
+  if (isa == Isa::avx2) return run_with_avx2(loop);
 #endif
   (void)isa;
   loop();
+}
+
+// Calls body(std::true_type()) or body(std::false_type()): a loop in it does not ask again.
+template <typename Body>
+[[gnu::always_inline]] inline void with_constant(bool value, const Body& body) {
+  if (value) body(std::true_type());
+  else body(std::false_type());
 }
 
 // e^x to 2 units in the last place; 0 where it would be subnormal. x = n ln 2 + r, and e^r by its series.
