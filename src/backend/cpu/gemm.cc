@@ -278,8 +278,8 @@ class Product {
 
 }  // namespace
 
-// Products of bfloat16 take less, those of float64 are for tests.
-std::int64_t gemm_scratch_bytes() { return bytes_of_pages(Room<float>::kBytes); }
+// A run in bfloat16 has products of float32 as well; those of float64 are for tests.
+std::int64_t gemm_scratch_bytes() { return bytes_of_pages(Room<float>::kBytes) + bytes_of_pages(Room<bfloat16>::kBytes); }
 
 template <typename A, typename B, typename C>
 void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
