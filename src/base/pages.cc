@@ -18,9 +18,15 @@ std::shared_ptr<std::byte> take_pages(std::int64_t bytes) {
     void* aligned = made;
     std::size_t room = size;
     begin = static_cast<std::byte*>(std::align(kHugePage, static_cast<std::size_t>(needed), aligned, room));
-    ::madvise(begin, static_cast<std::size_t>(needed), MADV_HUGEPAGE);  // kernels without them refuse
   }
   return {begin, [made, size](std::byte*) { ::munmap(made, size); }};
+}
+
+void ask_for_huge_pages(std::byte* begin, std::int64_t bytes) {
+  void* first = begin;
+  auto room = static_cast<std::size_t>(bytes);
+  if (std::align(kHugePage, kHugePage, first, room) == nullptr) return;
+  ::madvise(first, room / kHugePage * kHugePage, MADV_HUGEPAGE);  // kernels without them refuse
 }
 
 }  // namespace moesh

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "run/huge_pages.h"
 
 namespace moesh::run {
 namespace {
@@ -57,6 +58,7 @@ Owner::Owner(const Setup& setup)
       held_(plan_.buffers.size(), memory_.owner()),
       prepared_(plan_.instructions.size()) {
   for (std::size_t b = 0; b < begins_.size(); ++b) begins_[b] = memory_.at(arena_.offsets[b]);
+  ask_for_huge_pages(plan_, arena_, [&](const plan::Buffer& buffer) { return stored_bytes(buffer); }, memory_);
   for (const plan::Port& port : plan_.ports) {
     if (port.kind != plan::Port::Kind::state) continue;
     const State::Place& place = state_.place(port.name, self_);

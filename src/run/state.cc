@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "plan/arena.h"
 
 namespace moesh::run {
@@ -38,6 +39,7 @@ void State::take(const plan::Plan& plan, const mesh::Owners& owners) {
       end += plan::aligned(bytes.back());
     }
     const Memory block(end);
+    ask_for_huge_pages(block.at(0), end);
     blocks_[static_cast<std::size_t>(owner)].push_back(block);
     for (std::size_t i = 0; i < fresh.size(); ++i) places[i].push_back({block, offsets[i], bytes[i]});
   }

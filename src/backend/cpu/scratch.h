@@ -25,6 +25,7 @@ class Scratch {
     data_.reset();
     data_ = take_pages(bytes);
     if (data_ == nullptr) throw std::bad_alloc();
+    ask_for_huge_pages(data_.get(), bytes_of_pages(bytes));
     bytes_ = bytes;
   }
 
