@@ -7,12 +7,10 @@
 
 namespace moesh::run {
 
-void ask_for_huge_pages(const plan::Plan& plan, const plan::Arena& arena, const std::function<std::int64_t(const plan::Buffer&)>& size,
-                        const Memory& memory) {
-  std::vector<char> is_whole(plan.buffers.size(), 1);
-  for (const plan::Port& port : plan.ports) {
-    if (port.kind == plan::Port::Kind::state) is_whole[static_cast<std::size_t>(plan.view(port.view).buffer)] = 0;
-  }
+void give_huge_pages(const plan::Plan& plan, const plan::Arena& arena, const std::function<std::int64_t(const plan::Buffer&)>& size,
+                     const Memory& memory) {
+  std::vector<char> is_whole;
+  for (const plan::Buffer& buffer : plan.buffers) is_whole.push_back(buffer.lasts != plan::Lasts::from_run_to_run);
   for (const plan::View& view : plan.views) {
     if (view.rows >= 0) is_whole[static_cast<std::size_t>(view.buffer)] = 0;
   }
@@ -28,7 +26,7 @@ void ask_for_huge_pages(const plan::Plan& plan, const plan::Arena& arena, const 
   for (std::size_t i = 0; i < stretches.size();) {
     Stretch joined = stretches[i];
     for (++i; i < stretches.size() && stretches[i].begin <= joined.end; ++i) joined.end = std::max(joined.end, stretches[i].end);
-    moesh::ask_for_huge_pages(memory.at(joined.begin), std::min(joined.end, memory.bytes()) - joined.begin);
+    ask_for_huge_pages(memory.at(joined.begin), std::min(joined.end, memory.bytes()) - joined.begin);
   }
 }
 

@@ -58,7 +58,8 @@ Owner::Owner(const Setup& setup)
       held_(plan_.buffers.size(), memory_.owner()),
       prepared_(plan_.instructions.size()) {
   for (std::size_t b = 0; b < begins_.size(); ++b) begins_[b] = memory_.at(arena_.offsets[b]);
-  ask_for_huge_pages(plan_, arena_, [&](const plan::Buffer& buffer) { return stored_bytes(buffer); }, memory_);
+  const auto stored = [&](const plan::Buffer& buffer) { return stored_bytes(buffer); };
+  give_huge_pages(plan_, arena_, stored, memory_);
   for (const plan::Port& port : plan_.ports) {
     if (port.kind != plan::Port::Kind::state) continue;
     const State::Place& place = state_.place(port.name, self_);
@@ -67,7 +68,7 @@ Owner::Owner(const Setup& setup)
     held_[buffer] = place.block.owner();
   }
   if (setup.checks_lifetimes) {
-    gaps_ = arena_.bytes - plan::pack(plan_, [&](const plan::Buffer& buffer) { return stored_bytes(buffer); }).bytes;
+    gaps_ = arena_.bytes - plan::pack(plan_, stored).bytes;
     std::vector<std::int64_t> bytes;
     for (const plan::Buffer& buffer : plan_.buffers) bytes.push_back(stored_bytes(buffer));
     checks_ = std::make_unique<LifetimeChecks>(plan_, begins_, std::move(bytes));

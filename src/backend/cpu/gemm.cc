@@ -1,7 +1,6 @@
 // How a product is cut. A task makes a part of the result. For a chunk of the depth at a time it packs its rows of a, then goes
-// over its columns panel by panel, packs the panel of b and runs the micro kernel down the rows. Tasks share nothing: with a few
-// hundred rows, that several of them pack the same b costs little. Few rows read b
-// where it lies.
+// over its columns panel by panel, packs the panel of b and runs the micro kernel down the rows. Few rows read b where it lies. Tasks
+// share nothing: with a few hundred rows, that several of them pack the same b costs little.
 #include "backend/cpu/gemm.h"
 
 #include <optional>
@@ -24,25 +23,12 @@ template <typename P>
 constexpr std::int64_t kPanelElements = std::is_same_v<P, bfloat16> ? 4 * 32 * 1024 : 4 * 32 * 256;
 
 constexpr std::int64_t kMostTaskRows = 896;
-constexpr std::int64_t kMostPanels = 8;       // that are packed at once: so much of a line of the depth is read in one go
 constexpr std::int64_t kFewestColumns = 128;  // that are worth packing the rows for
 constexpr std::int64_t kFewRows = 84;         // for which packing b is not worth it
 constexpr std::int64_t kTasksPerThread = 4;   // so that threads end together
 constexpr std::int64_t kGrainWork = 200000;   // multiplications worth handing to a thread
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
-std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-// From one to the next, where it is the same throughout.
-std::optional<std::int64_t> pitch_of(Offsets offsets) {
-  if (offsets.size() < 2) return 0;
-  for (std::size_t i = 2; i < offsets.size(); ++i) {
-    if (offsets[i] - offsets[i - 1] != offsets[1] - offsets[0]) return std::nullopt;
-  }
-  return offsets[1] - offsets[0];
-}
 
 // A thread's memory. Rows by step take more than they are, 8 lines for 6; blocks of sums hang over.
 template <typename P>
@@ -272,8 +258,8 @@ class Product {
   bool a_rows_run_, a_depth_runs_, b_columns_run_, b_depth_runs_;
   std::optional<std::int64_t> b_pitch_;  // from step to step
   std::optional<std::int64_t> c_pitch_;  // from row to row, where each of them runs
-  bool is_deep_;             // more than a chunk
-  std::int64_t depth_room_;  // of a chunk
+  bool is_deep_;                         // more than a chunk
+  std::int64_t depth_room_;              // of a chunk
 };
 
 }  // namespace

@@ -38,8 +38,8 @@ struct MultiplyOptions {
   Offsets depth_begins = {};
 };
 
-// c = a b. An element is a sum of sums: of a chunk of terms each, in order. So its bits depend on its row
-// of a and its column of b alone. A may be B's wide type. Without workers the calling thread does it all.
+// c = a b. The terms of an element are added in an order that its depth alone decides. So its bits depend on its row of a and its
+// column of b alone. A may be B's wide type. Without workers the calling thread does it all.
 template <typename A, typename B, typename C>
 void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
               const MultiplyOptions& options = {});

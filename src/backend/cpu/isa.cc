@@ -1,7 +1,9 @@
 #include "backend/cpu/isa.h"
 
-#include <array>
+#include <algorithm>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -12,21 +14,15 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::array kAll{Isa::amx_bf16, Isa::avx512_bf16, Isa::avx512, Isa::avx2, Isa::portable};
-
-Isa best_of_machine() {
-  for (const Isa isa : kAll) {
-    if (machine_has(isa)) return isa;
-  }
-  return Isa::portable;
-}
+Isa best_of_machine() { return *std::find_if(kIsas.rbegin(), kIsas.rend(), machine_has); }
 
 Isa parse(std::string_view name) {
-  for (const Isa isa : kAll) {
+  for (const Isa isa : kIsas) {
     if (name != name_of(isa)) continue;
     if (!machine_has(isa)) {
       refuse(fmt::format("this machine has no {}", name), "MOESH_ISA",
@@ -34,7 +30,9 @@ Isa parse(std::string_view name) {
     }
     return isa;
   }
-  refuse(fmt::format("'{}' names no instructions", name), "MOESH_ISA", "one of portable, avx2, avx512, avx512_bf16, amx_bf16");
+  std::vector<std::string> names;
+  for (const Isa isa : kIsas) names.emplace_back(name_of(isa));
+  refuse(fmt::format("'{}' names no instructions", name), "MOESH_ISA", "one of " + join(names, ", "));
 }
 
 #if defined(__x86_64__)

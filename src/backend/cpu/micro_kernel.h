@@ -18,7 +18,7 @@ template <typename P>
 struct Block {
   std::int64_t steps = 0;
   const P* a = nullptr;
-  std::int64_t a_room = 0;   // of the depth, that packed rows have
+  std::int64_t a_room = 0;  // of the depth, that packed rows have
   const P* b = nullptr;
   std::int64_t b_pitch = 0;  // from step to step; a step has its columns side by side
   Wide<P>* c = nullptr;
@@ -39,10 +39,10 @@ struct MicroKernels {
   std::int64_t chunk = 256;  // of the depth, that is packed at a time: a multiple of depth_step
   std::int64_t rows = 0;     // of a block at most
   std::int64_t columns = 0;
-  std::int64_t row_step = 1;             // a block has a multiple of so many rows
-  std::int64_t depth_step = kTogether;   // of a step of a kernel; packed operands end with zeros
-  std::int64_t row_room = 0;             // lines that the rows of a block take; 0: they lie in tiles, [row / 16][step][row][depth]
-  void (*begin)() = nullptr;             // before and after a thread calls kernels
+  std::int64_t row_step = 1;            // a block has a multiple of so many rows
+  std::int64_t depth_step = kTogether;  // of a step of a kernel; packed operands end with zeros
+  std::int64_t row_room = 0;            // lines that the rows of a block take; 0: they lie in tiles, [row / 16][step][row][depth]
+  void (*begin)() = nullptr;            // before and after a thread calls kernels
   void (*end)() = nullptr;
   // For all columns and for half of them, by the number of row steps less one.
   MicroKernel<P> whole[kMostRows] = {};

@@ -8,43 +8,17 @@
 #include <type_traits>
 #include <utility>
 
-#define MOESH_TARGET [[gnu::target("avx512f")]]
-#define MOESH_INLINE [[gnu::target("avx512f"), gnu::always_inline]] inline
+#define MOESH_INSTRUCTIONS "avx512f"
 
 namespace moesh::backend::cpu {
 namespace {
 
 constexpr int kRows = 14;
 
-struct Floats {
-  using Element = float;
-  using Sum = float;
-  using Vector = __m512;
-  static constexpr int kWidth = 16;
-  MOESH_INLINE static Vector zero() { return _mm512_setzero_ps(); }
-  MOESH_INLINE static Vector read(const float* p) { return _mm512_loadu_ps(p); }
-  MOESH_INLINE static Vector spread(const float* p) { return _mm512_set1_ps(*p); }
-  MOESH_INLINE static Vector multiply_add(Vector a, Vector b, Vector sum) { return _mm512_fmadd_ps(a, b, sum); }
-  MOESH_INLINE static void write(float* p, Vector sum, bool add) {
-    _mm512_storeu_ps(p, add ? _mm512_add_ps(_mm512_loadu_ps(p), sum) : sum);
-  }
-};
-
-struct Doubles {
-  using Element = double;
-  using Sum = double;
-  using Vector = __m512d;
-  static constexpr int kWidth = 8;
-  MOESH_INLINE static Vector zero() { return _mm512_setzero_pd(); }
-  MOESH_INLINE static Vector read(const double* p) { return _mm512_loadu_pd(p); }
-  MOESH_INLINE static Vector spread(const double* p) { return _mm512_set1_pd(*p); }
-  MOESH_INLINE static Vector multiply_add(Vector a, Vector b, Vector sum) { return _mm512_fmadd_pd(a, b, sum); }
-  MOESH_INLINE static void write(double* p, Vector sum, bool add) {
-    _mm512_storeu_pd(p, add ? _mm512_add_pd(_mm512_loadu_pd(p), sum) : sum);
-  }
-};
-
 #include "backend/cpu/micro_kernel_shape.h"
+
+MOESH_VECTORS(Floats, float, __m512, 512, ps);
+MOESH_VECTORS(Doubles, double, __m512d, 512, pd);
 
 }  // namespace
 

@@ -8,20 +8,19 @@
 #include <cstring>
 #include <utility>
 
-#define MOESH_TARGET [[gnu::target("avx512f,avx512bf16")]]
-#define MOESH_INLINE [[gnu::target("avx512f,avx512bf16"), gnu::always_inline]] inline
+#define MOESH_INSTRUCTIONS "avx512f,avx512bf16"
 
 namespace moesh::backend::cpu {
 namespace {
 
 constexpr int kRows = 14;
 
-struct Pairs {
+#include "backend/cpu/micro_kernel_shape.h"
+
+MOESH_VECTORS(Floats, float, __m512, 512, ps);
+
+struct Pairs : Floats {
   using Element = bfloat16;
-  using Sum = float;
-  using Vector = __m512;
-  static constexpr int kWidth = 16;
-  MOESH_INLINE static Vector zero() { return _mm512_setzero_ps(); }
   MOESH_INLINE static Vector read(const bfloat16* p) { return _mm512_loadu_ps(p); }
   MOESH_INLINE static Vector spread(const bfloat16* p) {
     int pair;
@@ -29,12 +28,7 @@ struct Pairs {
     return _mm512_castsi512_ps(_mm512_set1_epi32(pair));
   }
   MOESH_INLINE static Vector multiply_add(Vector a, Vector b, Vector sum) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
-  MOESH_INLINE static void write(float* p, Vector sum, bool add) {
-    _mm512_storeu_ps(p, add ? _mm512_add_ps(_mm512_loadu_ps(p), sum) : sum);
-  }
 };
-
-#include "backend/cpu/micro_kernel_shape.h"
 
 constexpr std::int64_t kWidth = Pairs::kWidth;
 

@@ -1,8 +1,25 @@
-// A block's loops over vectors of any kind. Included once for each kind of instructions, inside a namespace without a name, behind:
-//   MOESH_TARGET   the attribute that lets functions use these instructions
-//   kRows          of a block at most
-// and for each type of elements a struct of functions on vectors, here Words.
+// A block's loops over vectors of any kind. Included once for each kind of instructions, inside a namespace without a name, behind
+// MOESH_INSTRUCTIONS, their names for the compiler, and kRows, of a block at most.
 #pragma once
+
+#define MOESH_TARGET [[gnu::target(MOESH_INSTRUCTIONS)]]
+#define MOESH_INLINE [[gnu::target(MOESH_INSTRUCTIONS), gnu::always_inline]] inline
+
+// What blocks do with vectors, here of BITS bits: _mm512_add_ps has the bits 512 and the suffix ps.
+#define MOESH_VECTORS(NAME, ELEMENT, VECTOR, BITS, SUFFIX)                                                                     \
+  struct NAME {                                                                                                                \
+    using Element = ELEMENT;                                                                                                   \
+    using Sum = ELEMENT;                                                                                                       \
+    using Vector = VECTOR;                                                                                                     \
+    static constexpr int kWidth = BITS / 8 / sizeof(Element);                                                                  \
+    MOESH_INLINE static Vector zero() { return _mm##BITS##_setzero_##SUFFIX(); }                                               \
+    MOESH_INLINE static Vector read(const Element* p) { return _mm##BITS##_loadu_##SUFFIX(p); }                                \
+    MOESH_INLINE static Vector spread(const Element* p) { return _mm##BITS##_set1_##SUFFIX(*p); }                              \
+    MOESH_INLINE static Vector multiply_add(Vector a, Vector b, Vector sum) { return _mm##BITS##_fmadd_##SUFFIX(a, b, sum); }  \
+    MOESH_INLINE static void write(Sum* p, Vector sum, bool add) {                                                             \
+      _mm##BITS##_storeu_##SUFFIX(p, add ? _mm##BITS##_add_##SUFFIX(_mm##BITS##_loadu_##SUFFIX(p), sum) : sum);                \
+    }                                                                                                                          \
+  }
 
 // Lines that the rows of a block take.
 constexpr int kRowRoom = (kRows + 7) / 8 * 8;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "backend/cpu/micro_kernel.h"
@@ -16,14 +17,22 @@ struct Range {
   std::int64_t size() const { return end - begin; }
 };
 
-// One neighbour after the other.
-inline bool is_run(std::span<const std::int64_t> offsets, Range range) {
-  for (std::int64_t i = range.begin + 1; i < range.end; ++i) {
-    if (offsets[static_cast<std::size_t>(i)] != offsets[static_cast<std::size_t>(i - 1)] + 1) return false;
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
+inline std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
+
+// From one to the next, where it is the same throughout.
+inline std::optional<std::int64_t> pitch_of(std::span<const std::int64_t> offsets) {
+  if (offsets.size() < 2) return 1;
+  const std::int64_t pitch = offsets[1] - offsets[0];
+  for (std::size_t i = 2; i < offsets.size(); ++i) {
+    if (offsets[i] - offsets[i - 1] != pitch) return std::nullopt;
   }
-  return true;
+  return pitch;
 }
-inline bool is_run(std::span<const std::int64_t> offsets) { return is_run(offsets, {0, static_cast<std::int64_t>(offsets.size())}); }
+
+// One neighbour after the other.
+inline bool is_run(std::span<const std::int64_t> offsets) { return pitch_of(offsets) == 1; }
 
 // An operand of one product.
 template <typename T>
@@ -44,18 +53,21 @@ struct PanelShape {
   std::int64_t size() const { return width * depth; }
 };
 
-// Lines whose depth runs; of those that come next, up to `ahead`, some are fetched into the cache. And lines that run: of them as many
-// as are there, up to `ahead`, may be packed as well.
-#define MOESH_PACK(T, P, isa)                                                                                                           \
-  void pack_turned_##isa(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth,          \
-                         PanelShape panel, P* out);                                                                                     \
+// Panels that are packed at once: so much of a line of the depth is read in one go, and yet there are few places that are written to.
+inline constexpr std::int64_t kMostPanels = 8;
+
+// turn: so many lines whose depth runs; those that come next are fetched into the cache. pack_straight: lines that run; of them as
+// many as are there, up to `ahead`, may be packed as well.
+#define MOESH_PACK(T, P, isa, count_of_lines)                                                                                           \
+  void turn_##isa(const T* const (&lines)[count_of_lines], const T* const (&next)[count_of_lines], std::int64_t depth,                  \
+                  std::int64_t width, P* out);                                                                                          \
   void pack_straight_##isa(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,         \
                            PanelShape panel, P* out)
-MOESH_PACK(float, float, avx2);
-MOESH_PACK(bfloat16, float, avx2);
-MOESH_PACK(float, float, avx512);
-MOESH_PACK(bfloat16, float, avx512);
-MOESH_PACK(bfloat16, bfloat16, avx512);
+MOESH_PACK(float, float, avx2, 8);
+MOESH_PACK(bfloat16, float, avx2, 8);
+MOESH_PACK(float, float, avx512, 16);
+MOESH_PACK(bfloat16, float, avx512, 16);
+MOESH_PACK(bfloat16, bfloat16, avx512, 16);
 #undef MOESH_PACK
 
 // Tiles of AMX, with so much room for the depth: of lines whose depth runs, and of lines that run.
@@ -86,7 +98,9 @@ class Packer {
     else return store<P>(load(value));
   }
   static const T* first_of(const Lines<T>& of, Range lines) { return of.data + of.lines[static_cast<std::size_t>(lines.begin)]; }
-  static bool runs(const Lines<T>& of, Range lines) { return of.lines_run || is_run(of.lines, lines); }
+  static bool runs(const Lines<T>& of, Range lines) {
+    return of.lines_run || is_run(of.lines.subspan(static_cast<std::size_t>(lines.begin), static_cast<std::size_t>(lines.size())));
+  }
 
   void tiles(const Lines<T>& of, Range lines, Range chunk, P* out) const {
     const std::int64_t* depth = of.depth.data() + chunk.begin;
@@ -100,7 +114,7 @@ class Packer {
       }
     }
 #endif
-    const std::int64_t end = (chunk.size() + kTileDepth - 1) / kTileDepth * kTileDepth;
+    const std::int64_t end = round_up(chunk.size(), kTileDepth);
     for (std::int64_t i = 0; i < lines.size(); ++i) {
       const T* from = of.data + of.lines[static_cast<std::size_t>(lines.begin + i)];
       P* const to = out + i / kTileRows * kTileRows * room_ + i % kTileRows * kTileDepth;
@@ -112,8 +126,7 @@ class Packer {
 
   void panels(const Lines<T>& of, Range lines, Range chunk, PanelShape shape, P* out) const {
     if (chunk.size() > 0 && lines.size() > 0) lay_panels(of, lines, chunk, shape, out);
-    const std::int64_t step = kernels_.depth_step;
-    const std::int64_t packed = (chunk.size() + kTogether - 1) / kTogether * kTogether, end = (chunk.size() + step - 1) / step * step;
+    const std::int64_t packed = round_up(chunk.size(), kTogether), end = round_up(chunk.size(), kernels_.depth_step);
     if (packed == end) return;
     for (std::int64_t line = 0; line < lines.size(); line += shape.lines, out += shape.size()) {
       std::fill(out + packed * shape.width, out + end * shape.width, P());
@@ -146,10 +159,24 @@ class Packer {
 #if defined(__x86_64__)
   void pack_turned(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth, PanelShape shape,
                    P* out) const {
+    const auto by = [&]<std::int64_t kLines>(auto turn) {
+      for (std::int64_t first = 0; first < count; first += shape.lines, out += shape.size()) {
+        const std::int64_t end = std::min(first + shape.lines, count);
+        for (std::int64_t group = first; group < end; group += kLines) {
+          const T* line[kLines];
+          const T* next[kLines];
+          for (std::int64_t i = 0; i < kLines; ++i) {
+            line[i] = data + lines[std::min(group + i, end - 1)];
+            next[i] = data + lines[std::min(group + i + shape.lines, ahead - 1)];
+          }
+          turn(line, next, depth, shape.width, out + (group - first) * kTogether);
+        }
+      }
+    };
     if constexpr (!std::is_same_v<P, bfloat16>) {
-      if (isa_ == Isa::avx2) return pack_turned_avx2(data, lines, count, ahead, depth, shape, out);
+      if (isa_ == Isa::avx2) return by.template operator()<8>([](const auto&... of) { turn_avx2(of...); });
     }
-    pack_turned_avx512(data, lines, count, ahead, depth, shape, out);
+    by.template operator()<16>([](const auto&... of) { turn_avx512(of...); });
   }
 
   void pack_straight(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size, PanelShape shape,

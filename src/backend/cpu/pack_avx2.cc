@@ -51,38 +51,23 @@ MOESH_INLINE void turn(const T* const (&line)[8], std::int64_t from, float* to, 
 }
 
 template <typename Words, typename T>
-[[gnu::target("avx2")]] void pack_turned(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead,
-                                         std::int64_t depth, PanelShape panel, float* out) {
-  for (std::int64_t first = 0; first < count; first += panel.lines, out += panel.size()) {
-    const std::int64_t end = std::min(first + panel.lines, count);
-    for (std::int64_t group = first; group < end; group += 8) {
-      const T* line[8];
-      const T* next[8];
-      for (std::int64_t i = 0; i < 8; ++i) {
-        line[i] = data + lines[std::min(group + i, end - 1)];
-        next[i] = data + lines[std::min(group + i + panel.lines, ahead - 1)];
-      }
-      float* const to = out + group - first;
-      const std::int64_t whole = depth / 8 * 8;
-      for (std::int64_t p = 0; p < whole; p += 8) {
-        turn<Words>(line, p, to + p * panel.width, panel.width);
-        for (const T* const one : next) _mm_prefetch(one + p, _MM_HINT_T1);
-      }
-      for (std::int64_t p = whole; p < depth; ++p) {
-        for (std::int64_t i = 0; i < 8; ++i) to[p * panel.width + i] = load(line[i][p]);
-      }
-    }
+[[gnu::target("avx2")]] void turn_eight(const T* const (&line)[8], const T* const (&next)[8], std::int64_t depth, std::int64_t width,
+                                        float* to) {
+  const std::int64_t whole = depth / 8 * 8;
+  for (std::int64_t p = 0; p < whole; p += 8) {
+    turn<Words>(line, p, to + p * width, width);
+    for (const T* const one : next) _mm_prefetch(one + p, _MM_HINT_T1);
+  }
+  for (std::int64_t p = whole; p < depth; ++p) {
+    for (std::int64_t i = 0; i < 8; ++i) to[p * width + i] = load(line[i][p]);
   }
 }
-
-// Some panels at a time, so that a step of them is read in one go and yet there are few places that are written to.
-constexpr std::int64_t kPanelsAtOnce = 8;
 
 template <typename Words, typename T>
 [[gnu::target("avx2")]] void pack_straight(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth,
                                            std::int64_t size, PanelShape panel, float* out) {
-  for (std::int64_t begin = 0; begin < count; begin += kPanelsAtOnce * panel.lines, out += kPanelsAtOnce * panel.size()) {
-    const std::int64_t end = std::min(begin + kPanelsAtOnce * panel.lines, count);
+  for (std::int64_t begin = 0; begin < count; begin += kMostPanels * panel.lines, out += kMostPanels * panel.size()) {
+    const std::int64_t end = std::min(begin + kMostPanels * panel.lines, count);
     for (std::int64_t p = 0; p < size; ++p) {
       const T* const from = data + depth[p];
       float* to = out + p * panel.width;
@@ -103,9 +88,8 @@ template <typename Words, typename T>
 }  // namespace
 
 #define MOESH_PACK(T, WORDS)                                                                                                            \
-  void pack_turned_avx2(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth,           \
-                        PanelShape panel, float* out) {                                                                                 \
-    pack_turned<WORDS>(data, lines, count, ahead, depth, panel, out);                                                                   \
+  void turn_avx2(const T* const (&lines)[8], const T* const (&next)[8], std::int64_t depth, std::int64_t width, float* out) {            \
+    turn_eight<WORDS>(lines, next, depth, width, out);                                                                                  \
   }                                                                                                                                     \
   void pack_straight_avx2(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,          \
                           PanelShape panel, float* out) {                                                                               \

@@ -2,7 +2,9 @@
 #include "backend/cpu/pack.h"
 
 #if defined(__x86_64__)
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
+#endif
 #include <immintrin.h>
 
 #include <cstring>
@@ -75,9 +77,8 @@ MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* to
   turn<Words>(line, p, {to, to + 4 * pitch, to + 8 * pitch, to + 12 * pitch}, pitch);
 }
 
-// Sixteen lines at most, at once.
 template <typename Words, typename T, typename P>
-MOESH_TARGET void pack_sixteen(const T* const (&line)[16], const T* const (&next)[16], std::int64_t depth, std::int64_t width, P* out) {
+MOESH_TARGET void turn_sixteen(const T* const (&line)[16], const T* const (&next)[16], std::int64_t depth, std::int64_t width, P* out) {
   constexpr std::int64_t kBlock = kWords * Words::kElements;
   const std::int64_t pitch = width * 4;
   auto* const to = reinterpret_cast<std::byte*>(out);
@@ -99,26 +100,6 @@ MOESH_TARGET void pack_sixteen(const T* const (&line)[16], const T* const (&next
   for (std::int64_t i = 0; i < words; ++i) std::memcpy(to + (p / Words::kElements + i) * pitch, turned + i * 64, 64);
 }
 
-template <typename Words, typename T, typename P>
-MOESH_TARGET void pack_turned(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth,
-                              PanelShape panel, P* out) {
-  for (std::int64_t first = 0; first < count; first += panel.lines, out += panel.size()) {
-    const std::int64_t end = std::min(first + panel.lines, count);
-    for (std::int64_t group = first; group < end; group += 16) {
-      const T* line[16];
-      const T* next[16];
-      for (std::int64_t i = 0; i < 16; ++i) {
-        line[i] = data + lines[std::min(group + i, end - 1)];
-        next[i] = data + lines[std::min(group + i + panel.lines, ahead - 1)];
-      }
-      pack_sixteen<Words>(line, next, depth, panel.width, out + (group - first) * Words::kElements);
-    }
-  }
-}
-
-// Some panels at a time, so that a step of them is read in one go and yet there are few places that are written to.
-constexpr std::int64_t kPanelsAtOnce = 8;
-
 // A word of thirty-two lines that run.
 MOESH_INLINE void lay_pairs(const bfloat16* first, const bfloat16* second, bfloat16* to) {
   const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
@@ -131,8 +112,8 @@ MOESH_INLINE void lay_pairs(const bfloat16* first, const bfloat16* second, bfloa
 template <typename Words, typename T, typename P>
 MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,
                                 PanelShape panel, P* out) {
-  for (std::int64_t begin = 0; begin < count; begin += kPanelsAtOnce * panel.lines, out += kPanelsAtOnce * panel.size()) {
-    const std::int64_t end = std::min(begin + kPanelsAtOnce * panel.lines, count);
+  for (std::int64_t begin = 0; begin < count; begin += kMostPanels * panel.lines, out += kMostPanels * panel.size()) {
+    const std::int64_t end = std::min(begin + kMostPanels * panel.lines, count);
     for (std::int64_t p = 0; p < size; p += Words::kElements) {
       const T* first = data + depth[p];
       const T* second = p + Words::kElements <= size ? data + depth[p + Words::kElements - 1] : nullptr;
@@ -158,9 +139,8 @@ MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t 
 }  // namespace
 
 #define MOESH_PACK(T, P, WORDS)                                                                                                         \
-  void pack_turned_avx512(const T* data, const std::int64_t* lines, std::int64_t count, std::int64_t ahead, std::int64_t depth,         \
-                          PanelShape panel, P* out) {                                                                                   \
-    pack_turned<WORDS>(data, lines, count, ahead, depth, panel, out);                                                                   \
+  void turn_avx512(const T* const (&lines)[16], const T* const (&next)[16], std::int64_t depth, std::int64_t width, P* out) {            \
+    turn_sixteen<WORDS>(lines, next, depth, width, out);                                                                                \
   }                                                                                                                                     \
   void pack_straight_avx512(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,        \
                             PanelShape panel, P* out) {                                                                                 \
@@ -184,8 +164,8 @@ MOESH_TARGET void pack_tiles_avx512(const bfloat16* data, const std::int64_t* li
   }
 }
 
-// Two tiles at a time, whether all of their lines are there or not. Pairs of the depth are laid together across the lines, and the lines that stand in a quarter of a register
-// then are turned to where they belong.
+// Two tiles at a time, whether all of their lines are there or not. Pairs of the depth are laid together across the lines, and the
+// lines that then stand in a quarter of a register are turned to where they belong.
 MOESH_TARGET void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size,
                                            std::int64_t room, bfloat16* out) {
   constexpr auto kRow = kTileDepth * static_cast<std::int64_t>(sizeof(bfloat16));

@@ -27,11 +27,11 @@ TEST(Isa, RefusesANameItDoesNotKnow) {
   const std::string message = message_of([] { cpu::chosen_isa(); });
   ::unsetenv("MOESH_ISA");
   EXPECT_NE(message.find("'mmx' names no instructions"), std::string::npos) << message;
-  EXPECT_NE(message.find("one of portable, avx2, avx512, avx512_bf16"), std::string::npos) << message;
+  EXPECT_NE(message.find("one of portable, avx2, avx512, avx512_bf16, amx_bf16"), std::string::npos) << message;
 }
 
 TEST(Isa, RefusesInstructionsThatTheMachineLacks) {
-  for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512}) {
+  for (const cpu::Isa isa : cpu::kIsas) {
     const With with(isa);
     const std::string message = message_of([] { cpu::chosen_isa(); });
     const std::string lacks = "this machine has no " + std::string(cpu::name_of(isa)) + "\n  fix: leave it unset: ";
