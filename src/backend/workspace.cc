@@ -18,7 +18,7 @@ class Walk {
   void see(const Graph& graph) {
     for (const Node& node : graph.nodes) see(graph, node);
   }
-  std::int64_t bytes() const { return threads_ * (cpu::gemm_scratch_bytes() + attention_ + norm_); }
+  std::int64_t bytes() const { return threads_ * (cpu::gemm_scratch_bytes() + attention_ + attention_grad_ + norm_); }
 
  private:
   void see(const Graph& graph, const Node& node) {
@@ -28,11 +28,11 @@ class Walk {
     const auto of_operand = [&](std::size_t i) { return shard(node.operands[i]); };
     switch (node.op) {
       case Op::attention:
-      case Op::attention_grad: {
-        const bool backward = node.op == Op::attention_grad;
-        attention_ = std::max(attention_, cpu::attention_scratch_bytes(of_operand(0), of_operand(1), of_operand(2), backward));
+        attention_ = std::max(attention_, cpu::attention_bytes(of_operand(0), of_operand(1), of_operand(2)));
         break;
-      }
+      case Op::attention_grad:
+        attention_grad_ = std::max(attention_grad_, cpu::attention_grad_bytes(of_operand(0), of_operand(1), of_operand(2)));
+        break;
       case Op::rms_norm_grad: norm_ = std::max(norm_, cpu::rms_norm_grad_bytes(of_operand(0))); break;
       default: break;
     }
@@ -41,7 +41,7 @@ class Walk {
 
   const mesh::Mesh& mesh_;
   std::int64_t threads_;
-  std::int64_t attention_ = 0, norm_ = 0;  // the most that one takes
+  std::int64_t attention_ = 0, attention_grad_ = 0, norm_ = 0;  // the most that one takes
 };
 
 }  // namespace

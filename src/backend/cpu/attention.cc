@@ -1,9 +1,12 @@
-// Attention and its gradient, a block of queries at a time; the gradient forms the probabilities anew.
-// Shape suffixes: B rows of the batch, S queries, T keys, H query heads, G key heads, D head dim, V value dim.
+// Attention of some panels of queries at a time. Keys go by in blocks, and each column's softmax is kept up to what it has seen: so
+// memory does not grow with the number of keys.
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 
-#include "backend/cpu/attention_block.h"
+#include "backend/cpu/attention_panel.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/scratch.h"
 #include "backend/cpu/simd.h"
 #include "backend/cpu/workspace.h"
 #include "backend/scratch_list.h"
@@ -11,235 +14,208 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kOnly[] = {0};
+constexpr std::int64_t kKeyBlock = 224;      // whole blocks of rows of most micro kernels, and whole steps of all
+constexpr std::int64_t kPanelsOfTask = 8;    // that share a block's packed keys
+constexpr std::int64_t kTasksPerThread = 4;  // so that threads end together
 
-// What a thread needs for one block, kept from block to block.
-template <typename T>
-struct BlockMemory {
+// Scores are products of operands packed as S, results of those packed as E.
+template <typename T, typename S, typename E>
+struct Memory {
   using W = Wide<T>;
-  W* scores;                                       // [rows][keys]
-  W* slopes;                                       // [rows][keys]; null without a soft cap
-  W* dscores;                                      // [rows][keys]; null going forward
-  W* out;                                          // [rows][widest dim]
-  typename AttentionScores<T>::Row* rows;
+  static constexpr bool kPacksExponentials = !std::is_same_v<E, W>;
 
-  static constexpr std::int64_t kOfKeys = 3;  // numbers for each row and key
-
-  BlockMemory(const AttentionShape& shape, bool capped, bool backward) {
-    thread_local Scratch of_keys;
-    thread_local Scratch of_dims;
-    thread_local Scratch of_rows;
-    const std::int64_t count = shape.block_queries * shape.sharing;
-    scores = of_keys.of<W>(count * shape.keys * kOfKeys);
-    slopes = capped && backward ? scores + count * shape.keys : nullptr;
-    dscores = backward ? scores + 2 * count * shape.keys : nullptr;
-    out = of_dims.of<W>(count * std::max(shape.dim, shape.value_dim));
-    rows = of_rows.of<typename AttentionScores<T>::Row>(count);
+  Memory(Pieces pieces, Isa isa, const AttentionShape& shape)
+      : of_scores(micro_kernels<S>(isa)),
+        of_results(micro_kernels<E>(isa)),
+        keys(of_scores, shape.dim),
+        values(evened(of_results, shape.value_dim), kKeyBlock),
+        columns(of_scores.columns),
+        query_size(columns * round_up(shape.dim, of_scores.depth_step)),
+        result_size(columns * round_up(shape.value_dim, 2 * kTileRows)) {
+    keys.set(pieces.take<S>(keys.size(kKeyBlock)));
+    values.set(pieces.take<E>(values.size(shape.value_dim)));
+    queries = pieces.take<S>(kPanelsOfTask * query_size);
+    scores = pieces.take<W>(columns * (kKeyBlock + kTileRows));
+    if constexpr (kPacksExponentials) {
+      exponentials = pieces.take<E>(columns * (kKeyBlock + kTileDepth));
+      packed = pieces.take<E>(columns * (kKeyBlock + kTileDepth));
+    }
+    results = pieces.take<W>(kPanelsOfTask * result_size);
+    largest = pieces.take<W>(kPanelsOfTask * AttentionPanel<T>::kMostColumns);
+    sums = pieces.take<W>(kPanelsOfTask * AttentionPanel<T>::kMostColumns);
+    bytes = pieces.bytes();
   }
+
+  const MicroKernels<S>& of_scores;
+  const MicroKernels<E>& of_results;
+  PackedRows<S> keys;    // [key][D]
+  PackedRows<E> values;  // [value dim][key]
+  std::int64_t columns, query_size, result_size;
+  S* queries;                 // panels [D][column]
+  W* scores;                  // [key][column]
+  E* exponentials = nullptr;  // the same, rounded
+  E* packed = nullptr;        // the same as a panel
+  W* results;                 // [value dim][column] of each panel
+  W* largest;                 // of each panel's columns
+  W* sums;
+  std::int64_t bytes;
 };
 
-template <typename T>
-void attend_block(Isa isa, const AttentionScores<T>& scores, const AttentionBlock& block, const T* value, T* out) {
+template <typename T, typename S, typename E>
+class Attention {
   using W = Wide<T>;
-  const AttentionShape& shape = scores.shape();
-  const BlockMemory<T> memory(shape, false, false);
-  scores.exponentials(isa, block, memory.scores, nullptr, memory.rows);
-  const std::int64_t count = scores.rows_of(block);
-  const OffsetList keys = steps(block.keys, 1), dims = steps(shape.value_dim, 1);
-  const OffsetList score_rows = steps(count, block.keys), out_rows = steps(count, shape.value_dim);
-  const OffsetList value_rows = scores.key_rows(block, shape.value_dim);
-  multiply<W, T, W>(nullptr, isa, {memory.scores, kOnly, score_rows, keys},
-                    {value + scores.key_at(block, shape.value_dim), kOnly, value_rows, dims},
-                    {memory.out, kOnly, out_rows, dims});
-  const OffsetList result_rows = scores.query_rows(block, shape.value_dim);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const W sum = memory.rows[i].sum;
-    const W share = sum > 0 ? 1 / sum : W(0);
-    const W* __restrict from = memory.out + i * shape.value_dim;
-    T* __restrict to = out + scores.query_at(block, shape.value_dim) + result_rows[static_cast<std::size_t>(i)];
-    vectorised(isa, [&]() MOESH_LOOP {
-      for (std::int64_t j = 0; j < shape.value_dim; ++j) to[j] = store<T>(from[j] * share);
-    });
-  }
-}
-
-template <typename T>
-void attention_of(const KernelCall& call) {
-  const AttentionScores<T> scores(std::get<graph::AttentionOf>(call.attributes), call.operands);
-  const AttentionShape& shape = scores.shape();
-  const Isa isa = chosen_isa();
-  const T* value = call.operands[2].as<T>();
-  T* out = call.results[0].as<T>();
-  // The last blocks see most keys: they go first, so that the threads end together.
-  const std::int64_t of_row = shape.key_heads * shape.blocks;
-  call.workers.parallel(shape.rows * of_row, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t index = shape.blocks - 1 - task % of_row / shape.key_heads;
-      attend_block(isa, scores, scores.block(task / of_row, task % shape.key_heads, index), value, out);
-    }
-  });
-}
-
-// The gradients that one row of the batch and one key head give, over its blocks of queries in order.
-// With P = E / sum: dV = P' dO, dP = dO V', dS = P (dP - sum over keys of P dP), dQ = dS K, dK = dS' Q.
-template <typename T>
-class AttentionGradient {
-  using W = Wide<T>;
+  using Panel = AttentionPanel<T>;
+  static constexpr std::int64_t kStats = Panel::kMostColumns;
 
  public:
-  AttentionGradient(const KernelCall& call, Isa isa)
+  Attention(const KernelCall& call, Isa isa)
       : isa_(isa),
-        of_(std::get<graph::AttentionOf>(call.attributes)),
-        scores_(of_, call.operands.first(call.operands.size() - 1)),
-        shape_(scores_.shape()),
-        query_(call.operands[0].as<T>()),
-        key_(call.operands[1].as<T>()),
-        value_(call.operands[2].as<T>()),
-        dout_(call.operands.back().as<T>()),
-        dquery_(call.results[0].as<T>()),
-        dkey_(call.results[1].as<T>()),
-        dvalue_(call.results[2].as<T>()) {}
+        in_(std::get<graph::AttentionOf>(call.attributes), call.operands),
+        shape_(in_.shape),
+        out_(call.results[0].as<T>()),
+        columns_(micro_kernels<S>(isa).columns) {}
 
-  const AttentionShape& shape() const { return shape_; }
-
-  // `dsinks`: a share for each of the heads that read the key head.
-  void run(std::int64_t row, std::int64_t key_head, W* dsinks) const {
-    thread_local Scratch of_keys;
-    W* dkey = of_keys.of<W>(shape_.keys * (shape_.dim + shape_.value_dim));
-    W* dvalue = dkey + shape_.keys * shape_.dim;
-    std::fill(dkey, dkey + shape_.keys * (shape_.dim + shape_.value_dim), W(0));
-    const BlockMemory<T> memory(shape_, of_.soft_cap > 0, true);
-    for (std::int64_t index = 0; index < shape_.blocks; ++index) {
-      run_block(scores_.block(row, key_head, index), memory, dkey, dvalue, dsinks);
-    }
-    hand_over(row, key_head, dkey, shape_.dim, dkey_);
-    hand_over(row, key_head, dvalue, shape_.value_dim, dvalue_);
+  // The last columns see most keys: they go first.
+  void run(Workers& workers) const {
+    const std::int64_t panels = divide_up(shape_.columns(), columns_), pairs = shape_.rows * shape_.key_heads;
+    const std::int64_t of_task = std::clamp<std::int64_t>(panels * pairs / (kTasksPerThread * workers.threads()), 1, kPanelsOfTask);
+    const std::int64_t blocks = divide_up(panels, of_task);
+    workers.parallel(pairs * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t pair = task % pairs, first = (blocks - 1 - task / pairs) * of_task * columns_;
+        run_task(pair / shape_.key_heads, pair % shape_.key_heads, {first, std::min(first + of_task * columns_, shape_.columns())});
+      }
+    });
   }
 
  private:
-  void run_block(const AttentionBlock& block, const BlockMemory<T>& memory, W* dkey, W* dvalue, W* dsinks) const {
-    scores_.exponentials(isa_, block, memory.scores, memory.slopes, memory.rows);
-    const std::int64_t count = scores_.rows_of(block);
-    divide(block, memory);
-    const OffsetList keys = steps(block.keys, 1), dims = steps(shape_.dim, 1), value_dims = steps(shape_.value_dim, 1);
-    const OffsetList score_rows = steps(count, block.keys);
-    const OffsetList dout_rows = scores_.query_rows(block, shape_.value_dim);
-    const OffsetList query_rows = scores_.query_rows(block, shape_.dim);
-    const T* dout = dout_ + scores_.query_at(block, shape_.value_dim);
-    // Gradients of the keys and values of this head lie dense, [T][D] and [T][V].
-    const OffsetList dvalue_rows = steps(block.keys, shape_.value_dim), dkey_rows = steps(block.keys, shape_.dim);
-    multiply<W, T, W>(nullptr, isa_, {memory.scores, kOnly, keys, score_rows}, {dout, kOnly, dout_rows, value_dims},
-                      {dvalue + block.first_key * shape_.value_dim, kOnly, dvalue_rows, value_dims}, {.add = true});
-    const OffsetList value_rows = scores_.key_rows(block, shape_.value_dim);
-    multiply<T, T, W>(nullptr, isa_, {dout, kOnly, dout_rows, value_dims},
-                      {value_ + scores_.key_at(block, shape_.value_dim), kOnly, value_dims, value_rows},
-                      {memory.dscores, kOnly, score_rows, keys});
-    through_softmax(block, memory, dsinks);
-    const OffsetList key_rows = scores_.key_rows(block, shape_.dim);
-    const OffsetList out_rows = steps(count, shape_.dim);
-    multiply<W, T, W>(nullptr, isa_, {memory.dscores, kOnly, score_rows, keys},
-                      {key_ + scores_.key_at(block, shape_.dim), kOnly, key_rows, dims}, {memory.out, kOnly, out_rows, dims});
-    multiply<W, T, W>(nullptr, isa_, {memory.dscores, kOnly, keys, score_rows},
-                      {query_ + scores_.query_at(block, shape_.dim), kOnly, query_rows, dims},
-                      {dkey + block.first_key * shape_.dim, kOnly, dkey_rows, dims}, {.add = true});
-    T* dquery = dquery_ + scores_.query_at(block, shape_.dim);
-    for (std::int64_t i = 0; i < count; ++i) {
-      for (std::int64_t j = 0; j < shape_.dim; ++j) {
-        dquery[query_rows[static_cast<std::size_t>(i)] + j] = store<T>(memory.out[i * shape_.dim + j]);
+  static Memory<T, S, E> memory_of_thread(Isa isa, const AttentionShape& shape) {
+    thread_local Scratch mine;
+    return {Pieces(mine.of<std::byte>(Memory<T, S, E>(Pieces(nullptr), isa, shape).bytes)), isa, shape};
+  }
+
+  void run_task(std::int64_t row, std::int64_t key_head, Range columns) const {
+    const Memory<T, S, E> memory = memory_of_thread(isa_, shape_);
+    if (memory.of_scores.begin != nullptr) memory.of_scores.begin();
+    ScratchList<Panel> panels;
+    for (std::int64_t first = columns.begin; first < columns.end; first += columns_) {
+      panels.emplace_back(in_, row, key_head, first, std::min(columns_, columns.end - first));
+    }
+    Range keys{shape_.keys, 0};
+    for (std::size_t p = 0; p < panels.size(); ++p) {
+      begin_panel(memory, panels[p], static_cast<std::int64_t>(p));
+      keys = {std::min(keys.begin, panels[p].keys().begin), std::max(keys.end, panels[p].keys().end)};
+    }
+    for (std::int64_t block = round_down(keys.begin, kKeyBlock); block < keys.end; block += kKeyBlock) {
+      const Range of_block{block, std::min(block + kKeyBlock, keys.end)};
+      pack_block(memory, row, key_head, of_block);
+      for (std::size_t p = 0; p < panels.size(); ++p) attend(memory, panels[p], static_cast<std::int64_t>(p), of_block);
+    }
+    for (std::size_t p = 0; p < panels.size(); ++p) hand_over(memory, panels[p], static_cast<std::int64_t>(p));
+    if (memory.of_scores.end != nullptr) memory.of_scores.end();
+  }
+
+  void begin_panel(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p) const {
+    const OffsetList heads = panel.offsets(shape_.dim), dims = steps(shape_.dim, 1);
+    Packer<S, T>(isa_, memory.of_scores, memory.query_size / columns_)
+        .columns({in_.query, heads, dims, false, true}, {0, panel.count()}, {0, shape_.dim}, memory.queries + p * memory.query_size);
+    panel.begin_softmax(memory.largest + p * kStats, memory.sums + p * kStats);
+    std::fill_n(memory.results + p * memory.result_size, memory.result_size, W(0));
+  }
+
+  void pack_block(const Memory<T, S, E>& memory, std::int64_t row, std::int64_t key_head, Range keys) const {
+    const OffsetList key_rows = in_.key_offsets(keys.size()), value_rows = in_.value_offsets(keys.size());
+    const OffsetList dims = steps(shape_.dim, 1), value_dims = steps(shape_.value_dim, 1);
+    memory.keys.pack(isa_, Lines<T>{in_.key_at(row, key_head, keys.begin), key_rows, dims, false, true});
+    memory.values.pack(isa_, Lines<T>{in_.value_at(row, key_head, keys.begin), value_dims, value_rows, true, false});
+  }
+
+  void attend(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p, Range block) const {
+    const Range seen{std::max(panel.keys().begin, block.begin), std::min(panel.keys().end, block.end)};
+    if (seen.begin >= seen.end) return;
+    const bool is_narrow = panel.count() <= columns_ / 2;
+    const Range rows{round_down(seen.begin - block.begin, memory.of_scores.rows), seen.end - block.begin};
+    memory.keys.multiply(rows, {0, shape_.dim}, memory.queries + p * memory.query_size, is_narrow, false, memory.scores, columns_);
+    W* const result = memory.results + p * memory.result_size;
+    soften(panel, {block.begin + rows.begin, seen.end}, memory.scores, result, memory.largest + p * kStats, memory.sums + p * kStats);
+    const std::int64_t padded = round_up(rows.size(), memory.of_results.depth_step);
+    std::fill(memory.scores + rows.size() * columns_, memory.scores + padded * columns_, W(0));
+    memory.values.multiply({0, shape_.value_dim}, {rows.begin, rows.begin + padded}, packed(memory, padded), is_narrow, true, result,
+                           columns_);
+  }
+
+  // Scores become exponentials above the largest so far; what was summed above a smaller one shrinks.
+  void soften(const Panel& panel, Range keys, W* scores, W* result, W* largest, W* sums) const {
+    with_columns(columns_, [&]<int kColumns>() {
+      W before[kColumns], base[kColumns], shrink[kColumns];
+      std::copy_n(largest, kColumns, before);
+      panel.template finish_scores<kColumns>(isa_, keys, scores, nullptr, largest);
+      bool shrinks = false;
+      for (int j = 0; j < kColumns; ++j) {
+        base[j] = largest[j] == -std::numeric_limits<W>::infinity() ? W(0) : largest[j];
+        shrink[j] = before[j] == largest[j] ? W(1) : exp_of(before[j] - base[j]);
+        sums[j] *= shrink[j];
+        shrinks = shrinks || shrink[j] != 1;
       }
+      if (shrinks) {
+        vectorised(isa_, [&]() MOESH_LOOP {
+          for (std::int64_t v = 0; v < shape_.value_dim; ++v) {
+            for (int j = 0; j < kColumns; ++j) result[v * kColumns + j] *= shrink[j];
+          }
+        });
+      }
+      exponentiate<kColumns, T>(isa_, rounds_exponentials(in_.of), keys.size(), base, scores, sums);
+    });
+  }
+
+  const E* packed(const Memory<T, S, E>& memory, std::int64_t keys) const {
+    if constexpr (Memory<T, S, E>::kPacksExponentials) {
+      vectorised(isa_, [&]() MOESH_LOOP {
+        for (std::int64_t i = 0; i < keys * columns_; ++i) memory.exponentials[i] = store<E>(memory.scores[i]);
+      });
+      const OffsetList neighbours = steps(columns_, 1), rows = steps(keys, columns_);
+      Packer<E, E>(isa_, memory.of_results, keys)
+          .columns({memory.exponentials, neighbours, rows, true, false}, {0, columns_}, {0, keys}, memory.packed);
+      return memory.packed;
+    } else {
+      return memory.scores;
     }
   }
 
-  // Exponentials become probabilities.
-  void divide(const AttentionBlock& block, const BlockMemory<T>& memory) const {
-    for (std::int64_t i = 0; i < scores_.rows_of(block); ++i) {
-      auto& row = memory.rows[i];
-      const W share = row.sum > 0 ? 1 / row.sum : W(0);
-      row.sink *= share;
-      W* __restrict p = memory.scores + i * block.keys;
-      vectorised(isa_, [&]() MOESH_LOOP {
-        for (std::int64_t t = 0; t < block.keys; ++t) p[t] *= share;
-      });
-    }
-  }
-
-  // From gradients of probabilities to those of scores before their scale, in place.
-  void through_softmax(const AttentionBlock& block, const BlockMemory<T>& memory, W* dsinks) const {
-    const W scale = static_cast<W>(of_.score_scale);
-    for (std::int64_t i = 0; i < scores_.rows_of(block); ++i) {
-      const W* __restrict p = memory.scores + i * block.keys;
-      const W* __restrict slope = memory.slopes == nullptr ? nullptr : memory.slopes + i * block.keys;
-      W* __restrict d = memory.dscores + i * block.keys;
-      vectorised(isa_, [&]() MOESH_LOOP {
-        const W mean = sum_of<W>(block.keys, [&](std::int64_t t) MOESH_LOOP { return p[t] * d[t]; });
-        dsinks[i % shape_.sharing] -= memory.rows[i].sink * mean;
-        for (std::int64_t t = 0; t < block.keys; ++t) d[t] = p[t] * (d[t] - mean) * scale;
-        if (slope != nullptr) {
-          for (std::int64_t t = 0; t < block.keys; ++t) d[t] *= slope[t];
-        }
-      });
-    }
-  }
-
-  void hand_over(std::int64_t row, std::int64_t key_head, const W* from, std::int64_t width, T* to) const {
-    for (std::int64_t t = 0; t < shape_.keys; ++t) {
-      const W* __restrict source = from + t * width;
-      T* __restrict result = to + ((row * shape_.keys + t) * shape_.key_heads + key_head) * width;
-      vectorised(isa_, [&]() MOESH_LOOP {
-        for (std::int64_t j = 0; j < width; ++j) result[j] = store<T>(source[j]);
-      });
+  void hand_over(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p) const {
+    const W* const result = memory.results + p * memory.result_size;
+    for (std::int64_t j = 0; j < panel.count(); ++j) {
+      const W sum = memory.sums[p * kStats + j];
+      const W share = sum > 0 ? 1 / sum : W(0);
+      T* const to = out_ + panel.head(j) * shape_.value_dim;
+      for (std::int64_t v = 0; v < shape_.value_dim; ++v) to[v] = store<T>(result[v * columns_ + j] * share);
     }
   }
 
   Isa isa_;
-  const graph::AttentionOf& of_;
-  AttentionScores<T> scores_;
+  AttentionInputs<T> in_;
   const AttentionShape& shape_;
-  const T* query_;
-  const T* key_;
-  const T* value_;
-  const T* dout_;
-  T* dquery_;
-  T* dkey_;
-  T* dvalue_;
+  T* out_;
+  std::int64_t columns_;
 };
-
-template <typename T>
-void attention_grad_of(const KernelCall& call) {
-  using W = Wide<T>;
-  const AttentionGradient<T> gradient(call, chosen_isa());
-  const AttentionShape& shape = gradient.shape();
-  ScratchList<W> dsinks(static_cast<std::size_t>(shape.rows * shape.heads));  // [B, H]
-  call.workers.parallel(shape.rows * shape.key_heads, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      gradient.run(task / shape.key_heads, task % shape.key_heads, dsinks.data() + task * shape.sharing);
-    }
-  });
-  if (call.results.size() < 4) return;
-  T* result = call.results[3].as<T>();
-  for (std::int64_t head = 0; head < shape.heads; ++head) {
-    double sum = 0;
-    for (std::int64_t row = 0; row < shape.rows; ++row) sum += dsinks[static_cast<std::size_t>(row * shape.heads + head)];
-    result[head] = store<T>(sum);
-  }
-}
 
 }  // namespace
 
-std::int64_t attention_scratch_bytes(const Shape& query, const Shape& key, const Shape& value, bool backward) {
+std::int64_t attention_bytes(const Shape& query, const Shape& key, const Shape& value) {
   const AttentionShape shape = attention_shape(query, key, value);
-  const std::int64_t rows = shape.block_queries * shape.sharing;
-  std::int64_t numbers = rows * (BlockMemory<float>::kOfKeys * shape.keys + std::max(shape.dim, shape.value_dim));
-  if (backward) numbers += shape.keys * (shape.dim + shape.value_dim);
-  return numbers * size_of(DType::float32);
+  const Isa isa = chosen_isa();
+  const std::int64_t wide = Memory<float, float, float>(Pieces(nullptr), isa, shape).bytes;
+  if (!packs_bfloat16(isa)) return wide;
+  return std::max({wide, Memory<bfloat16, bfloat16, bfloat16>(Pieces(nullptr), isa, shape).bytes,
+                   Memory<bfloat16, bfloat16, float>(Pieces(nullptr), isa, shape).bytes});
 }
 
 void attention(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { attention_of<T>(call); });
-}
-
-void attention_grad(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { attention_grad_of<T>(call); });
+  const Isa isa = chosen_isa();
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    with_packed_types<T>(isa, std::get<graph::AttentionOf>(call.attributes),
+                         [&]<typename S, typename E>() { Attention<T, S, E>(call, isa).run(call.workers); });
+  });
 }
 
 }  // namespace moesh::backend::cpu

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/simd.h"
+#include "backend/scalar.h"
 #include "backend/scratch_list.h"
 #include "base/error.h"
 
@@ -137,16 +138,6 @@ double loss_at(const Positions<T>& of, std::int64_t position) {
   const double log_sum = std::log(static_cast<double>(made.sum));
   const double log = static_cast<double>(made.largest) + log_sum;
   return (static_cast<double>(made.largest) - target) + log_sum + of.z_loss * log * log;
-}
-
-void store_scalar(const View& to, double value) {
-  for_floating(to.dtype, [&]<typename T>() { *to.as<T>() = store<T>(value); });
-}
-
-double load_scalar(const View& from) {
-  double value = 0;
-  for_floating(from.dtype, [&]<typename T>() { value = static_cast<double>(load(*from.as<T>())); });
-  return value;
 }
 
 template <typename T>

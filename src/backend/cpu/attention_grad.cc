@@ -1,0 +1,309 @@
+// The gradients of attention, for a row of the batch and a key head at a time: over its panels of queries in order, each of which forms
+// its probabilities anew. With P = E / sum: dV = P' dO, dP = dO V', dS = P (dP - sum over keys of P dP), dQ = dS K, dK = dS' Q.
+// Scores, and all that has their shape, lie [key][column].
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "backend/cpu/attention_panel.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/scratch.h"
+#include "backend/cpu/simd.h"
+#include "backend/cpu/workspace.h"
+#include "backend/scratch_list.h"
+
+namespace moesh::backend::cpu {
+namespace {
+
+constexpr std::int64_t kKeyBlock = 224;  // of probabilities that are packed at a time: whole blocks of rows of most micro kernels
+
+// Scores and gradients of probabilities are products of operands packed as S, the rest of those packed as E. Of all keys: what is
+// packed once for all panels, the gradients that all panels add to, and a panel's probabilities.
+template <typename T, typename S, typename E>
+struct Memory {
+  using W = Wide<T>;
+  static constexpr bool kPacksProbabilities = !std::is_same_v<E, W>;
+
+  Memory(Pieces pieces, Isa isa, const AttentionShape& shape, bool is_bent)
+      : of_scores(micro_kernels<S>(isa)),
+        of_results(micro_kernels<E>(isa)),
+        columns(of_scores.columns),
+        width(round_up(shape.dim, columns)),
+        value_width(round_up(shape.value_dim, columns)),
+        keys(of_scores, shape.dim),
+        values(of_scores, shape.value_dim),
+        turned_keys(evened(of_results, shape.dim), shape.keys),
+        some(of_results, columns) {
+    const std::int64_t all = round_up(shape.keys, 2 * kTileRows) + 2 * kTileRows;
+    keys.set(pieces.take<S>(keys.size(shape.keys)));
+    values.set(pieces.take<S>(values.size(shape.keys)));
+    turned_keys.set(pieces.take<E>(turned_keys.size(shape.dim)));
+    some.set(pieces.take<E>(some.size(kKeyBlock)));
+    queries = pieces.take<S>(columns * round_up(shape.dim, of_scores.depth_step));
+    gradients = pieces.take<S>(columns * round_up(shape.value_dim, of_scores.depth_step));
+    const std::int64_t depth = round_up(columns, of_results.depth_step);
+    turned_queries = pieces.take<E>(width * depth);
+    turned_gradients = pieces.take<E>(value_width * depth);
+    probabilities = pieces.take<W>(all * columns);
+    dscores = pieces.take<W>(all * columns);
+    slopes = is_bent ? pieces.take<W>(all * columns) : nullptr;
+    if constexpr (kPacksProbabilities) {
+      rounded_probabilities = pieces.take<E>(all * columns);
+      rounded_dscores = pieces.take<E>(all * columns);
+      packed = pieces.take<E>(all * columns);
+    }
+    dquery = pieces.take<W>(round_up(shape.dim, 2 * kTileRows) * columns);
+    dkey = pieces.take<W>(all * width);
+    dvalue = pieces.take<W>(all * value_width);
+    bytes = pieces.bytes();
+  }
+
+  const MicroKernels<S>& of_scores;
+  const MicroKernels<E>& of_results;
+  std::int64_t columns, width, value_width;
+  PackedRows<S> keys;         // [key][D]
+  PackedRows<S> values;       // [key][V]
+  PackedRows<E> turned_keys;  // [D][key]
+  PackedRows<E> some;         // probabilities, or gradients of scores, of a block: [key][column]
+  S* queries;                 // the panel [D][column]
+  S* gradients;               // the panel [V][column] of the results' gradients
+  E* turned_queries;          // panels [column][D]
+  E* turned_gradients;        // panels [column][V]
+  W* probabilities;
+  W* dscores;
+  W* slopes;
+  E* rounded_probabilities = nullptr;
+  E* rounded_dscores = nullptr;
+  E* packed = nullptr;  // dscores as a panel
+  W* dquery;            // [D][column]
+  W* dkey;              // [key][width]
+  W* dvalue;
+  std::int64_t bytes;
+};
+
+template <typename T, typename S, typename E>
+class AttentionGradient {
+  using W = Wide<T>;
+  using Panel = AttentionPanel<T>;
+
+ public:
+  AttentionGradient(const KernelCall& call, Isa isa)
+      : isa_(isa),
+        in_(std::get<graph::AttentionOf>(call.attributes), call.operands.first(call.operands.size() - 1)),
+        shape_(in_.shape),
+        dout_(call.operands.back().as<T>()),
+        results_(call.results),
+        columns_(micro_kernels<S>(isa).columns) {}
+
+  void run(Workers& workers) const {
+    ScratchList<W> dsinks(static_cast<std::size_t>(shape_.rows * shape_.heads));  // [B, H]
+    workers.parallel(shape_.rows * shape_.key_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        run_task(task / shape_.key_heads, task % shape_.key_heads, dsinks.data() + task * shape_.sharing);
+      }
+    });
+    if (results_.size() < 4) return;
+    T* result = results_[3].template as<T>();
+    for (std::int64_t head = 0; head < shape_.heads; ++head) {
+      double sum = 0;
+      for (std::int64_t row = 0; row < shape_.rows; ++row) sum += dsinks[static_cast<std::size_t>(row * shape_.heads + head)];
+      result[head] = store<T>(sum);
+    }
+  }
+
+ private:
+  static Memory<T, S, E> memory_of_thread(Isa isa, const AttentionInputs<T>& in) {
+    thread_local Scratch mine;
+    const bool is_bent = in.of.soft_cap > 0;
+    return {Pieces(mine.of<std::byte>(Memory<T, S, E>(Pieces(nullptr), isa, in.shape, is_bent).bytes)), isa, in.shape, is_bent};
+  }
+
+  // `dsinks`: a share for each of the heads that read the key head.
+  void run_task(std::int64_t row, std::int64_t key_head, W* dsinks) const {
+    const Memory<T, S, E> memory = memory_of_thread(isa_, in_);
+    if (memory.of_scores.begin != nullptr) memory.of_scores.begin();
+    pack_keys(memory, row, key_head);
+    std::fill_n(memory.dkey, shape_.keys * memory.width, W(0));
+    std::fill_n(memory.dvalue, shape_.keys * memory.value_width, W(0));
+    for (std::int64_t first = 0; first < shape_.columns(); first += columns_) {
+      const Panel panel(in_, row, key_head, first, std::min(columns_, shape_.columns() - first));
+      run_panel(memory, panel, dsinks);
+    }
+    if (memory.of_scores.end != nullptr) memory.of_scores.end();
+    hand_over(row, key_head, memory.dkey, memory.width, results_[1]);
+    hand_over(row, key_head, memory.dvalue, memory.value_width, results_[2]);
+  }
+
+  void pack_keys(const Memory<T, S, E>& memory, std::int64_t row, std::int64_t key_head) const {
+    const OffsetList key_rows = in_.key_offsets(shape_.keys), value_rows = in_.value_offsets(shape_.keys);
+    const OffsetList dims = steps(shape_.dim, 1), value_dims = steps(shape_.value_dim, 1);
+    const T* const keys = in_.key_at(row, key_head, 0);
+    memory.keys.pack(isa_, Lines<T>{keys, key_rows, dims, false, true});
+    memory.turned_keys.pack(isa_, Lines<T>{keys, dims, key_rows, true, false});
+    memory.values.pack(isa_, Lines<T>{in_.value_at(row, key_head, 0), value_rows, value_dims, false, true});
+  }
+
+  void pack_panel(const Memory<T, S, E>& memory, const Panel& panel) const {
+    const auto pack = [&](const T* data, std::int64_t width, S* as_columns, E* as_steps) {
+      const OffsetList heads = panel.offsets(width), dims = steps(width, 1);
+      const Range columns{0, panel.count()}, of_width{0, width};
+      Packer<S, T>(isa_, memory.of_scores, round_up(width, memory.of_scores.depth_step))
+          .columns({data, heads, dims, false, true}, columns, of_width, as_columns);
+      Packer<E, T>(isa_, memory.of_results, round_up(columns_, memory.of_results.depth_step))
+          .columns({data, dims, heads, true, false}, of_width, columns, as_steps);
+    };
+    pack(in_.query, shape_.dim, memory.queries, memory.turned_queries);
+    pack(dout_, shape_.value_dim, memory.gradients, memory.turned_gradients);
+  }
+
+  void run_panel(const Memory<T, S, E>& memory, const Panel& panel, W* dsinks) const {
+    const Range keys{round_down(panel.keys().begin, memory.of_scores.rows), panel.keys().end};
+    if (panel.keys().size() == 0) return hand_over_nothing(panel);
+    pack_panel(memory, panel);
+    const bool is_narrow = panel.count() <= columns_ / 2;
+    memory.keys.multiply(keys, {0, shape_.dim}, memory.queries, is_narrow, false, memory.probabilities, columns_);
+    memory.values.multiply(keys, {0, shape_.value_dim}, memory.gradients, is_narrow, false, memory.dscores, columns_);
+    through_softmax(memory, panel, keys, dsinks);
+    // Products go on in whole steps, and tiles.
+    const std::int64_t padded = round_up(keys.size(), std::max(memory.of_results.depth_step, memory.of_results.row_step));
+    for (W* const of_keys : {memory.probabilities, memory.dscores}) std::fill(of_keys + keys.size() * columns_, of_keys + padded * columns_, W(0));
+    const E* const probabilities = packable(memory.probabilities, memory.rounded_probabilities, padded);
+    const E* const dscores = packable(memory.dscores, memory.rounded_dscores, padded);
+    for (std::int64_t at = 0; at < padded; at += kKeyBlock) {
+      const Range block{at, std::min(at + kKeyBlock, padded)};
+      add_products(memory, panel, probabilities, block, memory.turned_gradients, memory.dvalue + keys.begin * memory.value_width,
+                   shape_.value_dim, memory.value_width);
+      add_products(memory, panel, dscores, block, memory.turned_queries, memory.dkey + keys.begin * memory.width, shape_.dim, memory.width);
+    }
+    memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + padded}, as_panel(memory, dscores, padded), is_narrow, false,
+                                memory.dquery, columns_);
+    T* const dquery = results_[0].template as<T>();
+    for (std::int64_t j = 0; j < panel.count(); ++j) {
+      T* const to = dquery + panel.head(j) * shape_.dim;
+      for (std::int64_t d = 0; d < shape_.dim; ++d) to[d] = store<T>(memory.dquery[d * columns_ + j]);
+    }
+  }
+
+  void hand_over_nothing(const Panel& panel) const {
+    T* const dquery = results_[0].template as<T>();
+    for (std::int64_t j = 0; j < panel.count(); ++j) std::fill_n(dquery + panel.head(j) * shape_.dim, shape_.dim, T(0));
+  }
+
+  // Scores become probabilities, and their gradients those of the scores before their scale.
+  void through_softmax(const Memory<T, S, E>& memory, const Panel& panel, Range keys, W* dsinks) const {
+    with_columns(columns_, [&]<int kColumns>() {
+      constexpr int kMost = Panel::kMostColumns;
+      W largest[kMost], sums[kMost], base[kColumns], sinks[kColumns], shares[kColumns], means[kColumns];
+      panel.begin_softmax(largest, sums);
+      std::copy_n(largest, kColumns, sinks);
+      panel.template finish_scores<kColumns>(isa_, keys, memory.probabilities, memory.slopes, largest);
+      for (int j = 0; j < kColumns; ++j) {
+        base[j] = largest[j] == -std::numeric_limits<W>::infinity() ? W(0) : largest[j];
+        sinks[j] = exp_of(sinks[j] - base[j]);
+        sums[j] = sinks[j];
+      }
+      exponentiate<kColumns, T>(isa_, rounds_exponentials(in_.of), keys.size(), base, memory.probabilities, sums);
+      for (int j = 0; j < kColumns; ++j) shares[j] = sums[j] > 0 ? 1 / sums[j] : W(0);
+      differentiate<kColumns>(memory, keys.size(), shares, means);
+      for (std::int64_t j = 0; j < panel.count(); ++j) dsinks[panel.head(j) % shape_.sharing] -= sinks[j] * shares[j] * means[j];
+    });
+  }
+
+  template <int kColumns>
+  void differentiate(const Memory<T, S, E>& memory, std::int64_t keys, const W* shares, W* means) const {
+    const W scale = static_cast<W>(in_.of.score_scale);
+    vectorised(isa_, [&]() MOESH_LOOP {
+      W share[kColumns], mean[kColumns] = {};
+      for (int j = 0; j < kColumns; ++j) share[j] = shares[j];
+      for (std::int64_t t = 0; t < keys; ++t) {
+        W* __restrict p = memory.probabilities + t * kColumns;
+        const W* __restrict d = memory.dscores + t * kColumns;
+        for (int j = 0; j < kColumns; ++j) {
+          p[j] *= share[j];
+          mean[j] += p[j] * d[j];
+        }
+      }
+      for (std::int64_t t = 0; t < keys; ++t) {
+        const W* __restrict p = memory.probabilities + t * kColumns;
+        W* __restrict d = memory.dscores + t * kColumns;
+        for (int j = 0; j < kColumns; ++j) d[j] = p[j] * (d[j] - mean[j]) * scale;
+      }
+      if (memory.slopes != nullptr) {
+        for (std::int64_t i = 0; i < keys * kColumns; ++i) memory.dscores[i] *= memory.slopes[i];
+      }
+      for (int j = 0; j < kColumns; ++j) means[j] = mean[j];
+    });
+  }
+
+  const E* packable(const W* from, E* rounded, std::int64_t keys) const {
+    if constexpr (Memory<T, S, E>::kPacksProbabilities) {
+      vectorised(isa_, [&]() MOESH_LOOP {
+        for (std::int64_t i = 0; i < keys * columns_; ++i) rounded[i] = store<E>(from[i]);
+      });
+      return rounded;
+    } else {
+      return from;
+    }
+  }
+
+  const E* as_panel(const Memory<T, S, E>& memory, const E* from, std::int64_t keys) const {
+    if constexpr (Memory<T, S, E>::kPacksProbabilities) {
+      const OffsetList neighbours = steps(columns_, 1), rows = steps(keys, columns_);
+      Packer<E, E>(isa_, memory.of_results, keys).columns({from, neighbours, rows, true, false}, {0, columns_}, {0, keys}, memory.packed);
+      return memory.packed;
+    } else {
+      return from;
+    }
+  }
+
+  // to[key][dim] += those of the block's keys times the panel's columns.
+  void add_products(const Memory<T, S, E>& memory, const Panel& panel, const E* from, Range block, const E* panels, W* to, std::int64_t dims,
+                    std::int64_t pitch) const {
+    const OffsetList keys = steps(block.size(), columns_), columns = steps(panel.count(), 1);
+    memory.some.pack(isa_, Lines<E>{from + block.begin * columns_, keys, columns, false, true});
+    const std::int64_t panel_size = columns_ * round_up(columns_, memory.of_results.depth_step);
+    for (std::int64_t d = 0; d < dims; d += columns_) {
+      memory.some.multiply({0, block.size()}, {0, panel.count()}, panels + d / columns_ * panel_size, dims - d <= columns_ / 2, true,
+                           to + block.begin * pitch + d, pitch);
+    }
+  }
+
+  void hand_over(std::int64_t row, std::int64_t key_head, const W* from, std::int64_t pitch, const View& result) const {
+    const std::int64_t width = result.shape.back();
+    for (std::int64_t t = 0; t < shape_.keys; ++t) {
+      const W* __restrict source = from + t * pitch;
+      T* __restrict to = result.template as<T>() + in_.at(row, key_head, t) * width;
+      vectorised(isa_, [&]() MOESH_LOOP {
+        for (std::int64_t j = 0; j < width; ++j) to[j] = store<T>(source[j]);
+      });
+    }
+  }
+
+  Isa isa_;
+  AttentionInputs<T> in_;
+  const AttentionShape& shape_;
+  const T* dout_;
+  std::span<const View> results_;
+  std::int64_t columns_;
+};
+
+}  // namespace
+
+std::int64_t attention_grad_bytes(const Shape& query, const Shape& key, const Shape& value) {
+  const AttentionShape shape = attention_shape(query, key, value);
+  const Isa isa = chosen_isa();
+  const std::int64_t wide = Memory<float, float, float>(Pieces(nullptr), isa, shape, true).bytes;
+  if (!packs_bfloat16(isa)) return wide;
+  return std::max({wide, Memory<bfloat16, bfloat16, bfloat16>(Pieces(nullptr), isa, shape, true).bytes,
+                   Memory<bfloat16, bfloat16, float>(Pieces(nullptr), isa, shape, true).bytes});
+}
+
+void attention_grad(const KernelCall& call) {
+  const Isa isa = chosen_isa();
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    with_packed_types<T>(isa, std::get<graph::AttentionOf>(call.attributes),
+                         [&]<typename S, typename E>() { AttentionGradient<T, S, E>(call, isa).run(call.workers); });
+  });
+}
+
+}  // namespace moesh::backend::cpu

@@ -1,0 +1,199 @@
+#include "backend/cpu/attention_panel.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include "backend/cpu/simd.h"
+#include "base/error.h"
+
+namespace moesh::backend::cpu {
+namespace {
+
+// How many heads of queries share one of keys. A device may have neither.
+std::int64_t sharing_of(std::int64_t heads, std::int64_t key_heads) {
+  if (heads == 0 && key_heads == 0) return 1;
+  if (key_heads == 0 || heads % key_heads != 0) {
+    fail(fmt::format("{} heads of queries share {} of keys on one device", heads, key_heads), "attention",
+         "shard the heads of queries and keys alike");
+  }
+  return heads / key_heads;
+}
+
+std::int32_t farthest_of(std::int32_t place, std::int64_t window) {
+  constexpr std::int32_t kAll = std::numeric_limits<std::int32_t>::min();
+  const std::int64_t farthest = std::int64_t{place} - window;
+  return window <= 0 || farthest < kAll ? kAll : static_cast<std::int32_t>(farthest);
+}
+
+template <typename T, bool rounds>
+[[gnu::always_inline]] inline Wide<T> rounded_if(std::bool_constant<rounds>, Wide<T> value) {
+  return rounds ? rounded<T>(value) : value;
+}
+
+}  // namespace
+
+AttentionShape attention_shape(const Shape& query, const Shape& key, const Shape& value) {
+  const std::int64_t sharing = sharing_of(query[2], key[2]);
+  return {query[0], query[1], key[1], query[2], key[2], sharing, query[3], value[3]};
+}
+
+template <typename T>
+AttentionInputs<T>::AttentionInputs(const graph::AttentionOf& attributes, std::span<const View> operands)
+    : of(attributes),
+      shape(attention_shape(operands[0].shape, operands[1].shape, operands[2].shape)),
+      query(operands[0].as<T>()),
+      key(operands[1].as<T>()),
+      value(operands[2].as<T>()),
+      query_order(operands[3].as<std::int32_t>()),
+      query_segments(operands[4].as<std::int32_t>()) {
+  const std::size_t of_keys = operands.size() >= 7 ? 5 : 3;
+  key_order = operands[of_keys].as<std::int32_t>();
+  key_segments = operands[of_keys + 1].as<std::int32_t>();
+  if (operands.size() % 2 == 0) sinks = operands.back().as<T>();
+}
+
+template <typename T>
+AttentionPanel<T>::AttentionPanel(const AttentionInputs<T>& of, std::int64_t row, std::int64_t key_head, std::int64_t first,
+                                  std::int64_t count)
+    : of_(of), row_(row), key_head_(key_head), first_(first), count_(count) {
+  assert(count > 0 && count <= kMostColumns);
+  for (std::int64_t j = 0; j < kMostColumns; ++j) {
+    // Columns that are not there see what the last one does.
+    const std::int64_t column = first + std::min(j, count - 1);
+    const std::int64_t token = row * of.shape.queries + column / of.shape.sharing;
+    heads_[j] = token * of.shape.heads + key_head * of.shape.sharing + column % of.shape.sharing;
+    segments_[j] = of.query_segments[token];
+    places_[j] = of.query_order[token];
+    farthest_[j] = farthest_of(places_[j], of.of.window);
+  }
+  const auto [least_segment, most_segment] = std::minmax_element(segments_, segments_ + kMostColumns);
+  const auto [least_place, most_place] = std::minmax_element(places_, places_ + kMostColumns);
+  const auto [least_farthest, most_farthest] = std::minmax_element(farthest_, farthest_ + kMostColumns);
+  least_segment_ = *least_segment;
+  most_segment_ = *most_segment;
+  least_place_ = *least_place;
+  most_place_ = *most_place;
+  least_farthest_ = *least_farthest;
+  most_farthest_ = *most_farthest;
+  find_keys();
+}
+
+template <typename T>
+void AttentionPanel<T>::find_keys() {
+  const std::int32_t* places = of_.key_order + row_ * of_.shape.keys;
+  const std::int32_t* segments = of_.key_segments + row_ * of_.shape.keys;
+  const auto may_be_seen = [&](std::int64_t t) {
+    return segments[t] >= least_segment_ && segments[t] <= most_segment_ && places[t] <= most_place_ && places[t] > least_farthest_;
+  };
+  std::int64_t begin = 0, end = of_.shape.keys;
+  while (begin < end && !may_be_seen(begin)) ++begin;
+  while (begin < end && !may_be_seen(end - 1)) --end;
+  keys_ = {begin, end};
+}
+
+template <typename T>
+OffsetList AttentionPanel<T>::offsets(std::int64_t width) const {
+  OffsetList offsets(static_cast<std::size_t>(count_));
+  for (std::int64_t j = 0; j < count_; ++j) offsets[static_cast<std::size_t>(j)] = heads_[j] * width;
+  return offsets;
+}
+
+template <typename T>
+void AttentionPanel<T>::begin_softmax(W* largest, W* sums) const {
+  for (std::int64_t j = 0; j < kMostColumns; ++j) {
+    const std::int64_t head = key_head_ * of_.shape.sharing + (first_ + std::min(j, count_ - 1)) % of_.shape.sharing;
+    largest[j] = of_.sinks == nullptr ? -std::numeric_limits<W>::infinity() : load(of_.sinks[head]);
+    sums[j] = of_.sinks == nullptr ? W(0) : W(1);
+  }
+}
+
+template <typename T>
+void AttentionPanel<T>::bend(W* scores, W* slopes, std::int64_t count) const {
+  const W cap = static_cast<W>(of_.of.soft_cap), scale = static_cast<W>(of_.of.score_scale);
+  const bool rounds = !of_.of.float32_scores;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const W score = rounds ? rounded<T>(scores[i] * scale) : scores[i] * scale;
+    const W bent = std::tanh(score / cap);
+    scores[i] = rounds ? rounded<T>(bent * cap) : bent * cap;
+    if (slopes != nullptr) slopes[i] = 1 - bent * bent;
+  }
+}
+
+// In bfloat16 the scores are rounded to it where they are asked to be, as the reference's are; the rest is float32.
+template <typename T>
+template <int kColumns>
+void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const {
+  const std::int32_t* __restrict places = of_.key_order + row_ * of_.shape.keys;
+  const std::int32_t* __restrict segments = of_.key_segments + row_ * of_.shape.keys;
+  const bool is_bent = of_.of.soft_cap > 0;
+  if (is_bent) bend(scores, slopes, keys.size() * kColumns);
+  const W scale = is_bent ? W(1) : static_cast<W>(of_.of.score_scale);
+  const W nothing = -std::numeric_limits<W>::infinity();
+  const bool one_segment = least_segment_ == most_segment_;
+  vectorised(isa, [&]() MOESH_LOOP {
+    with_constant(!of_.of.float32_scores, [&](auto rounds) MOESH_LOOP {
+      W most[kColumns];
+      for (int j = 0; j < kColumns; ++j) most[j] = largest[j];
+      for (std::int64_t t = keys.begin; t < keys.end; ++t) {
+        W* __restrict x = scores + (t - keys.begin) * kColumns;
+        const std::int32_t segment = segments[t], place = places[t];
+        const bool all_see = one_segment && segment == least_segment_ && place <= least_place_ && place > most_farthest_;
+        if (all_see) {
+          for (int j = 0; j < kColumns; ++j) {
+            x[j] = rounded_if<T>(rounds, x[j] * scale);
+            most[j] = x[j] > most[j] ? x[j] : most[j];
+          }
+        } else {
+          for (int j = 0; j < kColumns; ++j) {
+            const bool sees = (segment == segments_[j]) & (place <= places_[j]) & (place > farthest_[j]);
+            const W score = rounded_if<T>(rounds, x[j] * scale);
+            x[j] = sees ? score : nothing;
+            most[j] = x[j] > most[j] ? x[j] : most[j];
+          }
+        }
+      }
+      for (int j = 0; j < kColumns; ++j) largest[j] = most[j];
+    });
+  });
+}
+
+template <int kColumns, typename T>
+void exponentiate(Isa isa, bool rounds_them, std::int64_t keys, const Wide<T>* base, Wide<T>* scores, Wide<T>* sums) {
+  using W = Wide<T>;
+  vectorised(isa, [&]() MOESH_LOOP {
+    with_constant(rounds_them, [&](auto rounds) MOESH_LOOP {
+      W from[kColumns], sum[kColumns];
+      for (int j = 0; j < kColumns; ++j) from[j] = base[j];
+      for (int j = 0; j < kColumns; ++j) sum[j] = sums[j];
+      for (std::int64_t t = 0; t < keys; ++t) {
+        W* __restrict x = scores + t * kColumns;
+        for (int j = 0; j < kColumns; ++j) {
+          x[j] = rounded_if<T>(rounds, exp_of(x[j] - from[j]));
+          sum[j] += x[j];
+        }
+      }
+      for (int j = 0; j < kColumns; ++j) sums[j] = sum[j];
+    });
+  });
+}
+
+#define MOESH_PANEL(T, COLUMNS)                                                                                       \
+  template void AttentionPanel<T>::finish_scores<COLUMNS>(Isa, Range, Wide<T>*, Wide<T>*, Wide<T>*) const;          \
+  template void exponentiate<COLUMNS, T>(Isa, bool, std::int64_t, const Wide<T>*, Wide<T>*, Wide<T>*)
+#define MOESH_PANELS(T)               \
+  template struct AttentionInputs<T>; \
+  template class AttentionPanel<T>;   \
+  MOESH_PANEL(T, 8);                  \
+  MOESH_PANEL(T, 16);                 \
+  MOESH_PANEL(T, 32)
+MOESH_PANELS(float);
+MOESH_PANELS(bfloat16);
+MOESH_PANELS(double);
+#undef MOESH_PANEL
+#undef MOESH_PANELS
+
+}  // namespace moesh::backend::cpu

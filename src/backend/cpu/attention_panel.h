@@ -1,0 +1,123 @@
+// Scores of a panel of queries, keys by columns: what attention and its gradient share. A column is a query and one of the heads that
+// read a key head; a panel has as many as a block of the micro kernels. So a column's softmax goes down its lane of the registers.
+// Shape suffixes: B rows of the batch, S queries, T keys, H query heads, G key heads, D head dim, V value dim.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/packed_rows.h"
+#include "backend/kernel.h"
+
+namespace moesh::backend::cpu {
+
+struct AttentionShape {
+  std::int64_t rows = 0;       // B
+  std::int64_t queries = 0;    // S
+  std::int64_t keys = 0;       // T
+  std::int64_t heads = 0;      // H
+  std::int64_t key_heads = 0;  // G
+  std::int64_t sharing = 0;    // H / G: query heads that read one key head
+  std::int64_t dim = 0;        // D
+  std::int64_t value_dim = 0;  // V
+
+  std::int64_t columns() const { return queries * sharing; }  // of a row of the batch and a key head
+};
+
+// Refuses heads that do not share alike.
+AttentionShape attention_shape(const Shape& query, const Shape& key, const Shape& value);
+
+// Operands are query, key, value, order, segments [, sinks] where queries and keys are of the same tokens; else query,
+// key, value, query order, query segments, key order, key segments [, sinks].
+template <typename T>
+struct AttentionInputs {
+  AttentionInputs(const graph::AttentionOf& of, std::span<const View> operands);  // those of the forward op
+
+  // Offsets of a row's keys, or of what stands beside them with other widths.
+  const T* key_at(std::int64_t row, std::int64_t key_head, std::int64_t place) const { return key + at(row, key_head, place) * shape.dim; }
+  const T* value_at(std::int64_t row, std::int64_t key_head, std::int64_t place) const {
+    return value + at(row, key_head, place) * shape.value_dim;
+  }
+  OffsetList key_offsets(std::int64_t count) const { return steps(count, shape.key_heads * shape.dim); }
+  OffsetList value_offsets(std::int64_t count) const { return steps(count, shape.key_heads * shape.value_dim); }
+  std::int64_t at(std::int64_t row, std::int64_t key_head, std::int64_t place) const {
+    return (row * shape.keys + place) * shape.key_heads + key_head;
+  }
+
+  graph::AttentionOf of;
+  AttentionShape shape;
+  const T* query;
+  const T* key;
+  const T* value;
+  const std::int32_t* query_order;
+  const std::int32_t* query_segments;
+  const std::int32_t* key_order;
+  const std::int32_t* key_segments;
+  const T* sinks = nullptr;
+};
+
+// Whether exponentials have no more bits than the operands' type: so products take them as such.
+inline bool rounds_exponentials(const graph::AttentionOf& of) { return !of.float32_scores && !of.float32_softmax; }
+
+template <typename T>
+class AttentionPanel {
+ public:
+  using W = Wide<T>;
+  static constexpr int kMostColumns = 32;
+
+  // The columns from `first` on, of a row of the batch and a key head.
+  AttentionPanel(const AttentionInputs<T>& of, std::int64_t row, std::int64_t key_head, std::int64_t first, std::int64_t count);
+
+  std::int64_t count() const { return count_; }
+  Range keys() const { return keys_; }  // beyond which no column sees any
+  std::int64_t head(std::int64_t column) const { return heads_[column]; }  // which of all queries' heads [B][S][H]
+  OffsetList offsets(std::int64_t width) const;  // of the columns' heads of so many elements
+
+  // Scores [key][column] of some keys become what the softmax is taken of: scaled, bent, and -inf where a key is not seen. `slopes`,
+  // where there is a soft cap and it is not null, gets the cap's derivative. `largest` of each column grows.
+  template <int kColumns>
+  void finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const;
+
+  // Without keys: the largest is the sink's score, whose exponential is all of the sum.
+  void begin_softmax(W* largest, W* sums) const;
+
+ private:
+  void find_keys();
+  void bend(W* scores, W* slopes, std::int64_t count) const;
+
+  const AttentionInputs<T>& of_;
+  std::int64_t row_, key_head_, first_, count_;
+  Range keys_{0, 0};
+  std::int64_t heads_[kMostColumns];
+  // A column sees the keys of its segment at its own place and before it, back to the farthest one.
+  std::int32_t segments_[kMostColumns], places_[kMostColumns], farthest_[kMostColumns];
+  std::int32_t least_segment_, most_segment_, least_place_, most_place_, least_farthest_, most_farthest_;
+};
+
+// Scores become exponentials of what they are above `base`, rounded to T where `rounds`, and are added to the sums.
+template <int kColumns, typename T>
+void exponentiate(Isa isa, bool rounds, std::int64_t keys, const Wide<T>* base, Wide<T>* scores, Wide<T>* sums);
+
+// Calls body.template operator()<columns>().
+template <typename Body>
+void with_columns(std::int64_t columns, const Body& body) {
+  if (columns == 32) return body.template operator()<32>();
+  if (columns == 16) return body.template operator()<16>();
+  body.template operator()<8>();
+}
+
+// Calls body.template operator()<S, E>(): scores are products of operands packed as S; those with exponentials take operands packed
+// as E.
+template <typename T, typename Body>
+void with_packed_types(Isa isa, const graph::AttentionOf& of, const Body& body) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (packs_bfloat16(isa)) {
+      if (rounds_exponentials(of)) return body.template operator()<bfloat16, bfloat16>();
+      return body.template operator()<bfloat16, float>();
+    }
+  }
+  body.template operator()<Wide<T>, Wide<T>>();
+}
+
+}  // namespace moesh::backend::cpu

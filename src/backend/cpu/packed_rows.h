@@ -1,0 +1,85 @@
+// Small products that share their operands: rows packed once, and multiplied with one panel of columns after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/micro_kernel.h"
+#include "backend/cpu/pack.h"
+
+namespace moesh::backend::cpu {
+
+// Kernels whose blocks share so many rows evenly.
+template <typename P>
+MicroKernels<P> evened(MicroKernels<P> kernels, std::int64_t rows) {
+  const std::int64_t strips = std::max<std::int64_t>(1, divide_up(rows, kernels.rows));
+  kernels.rows = std::max(kernels.row_step, round_up(divide_up(rows, strips), kernels.row_step));
+  return kernels;
+}
+
+// Rows of the left operand, where they lie packed in strips of a block's rows each.
+template <typename P>
+class PackedRows {
+ public:
+  // `depth`: at most.
+  PackedRows(const MicroKernels<P>& kernels, std::int64_t depth) : kernels_(kernels), room_(round_up(depth, kernels.depth_step)) {}
+
+  // Tiles are packed two at a time.
+  std::int64_t size(std::int64_t rows) const {
+    return kernels_.row_room > 0 ? divide_up(rows, kernels_.rows) * strip() : round_up(rows, 2 * kTileRows) * room_;
+  }
+  void set(P* data) { data_ = data; }
+
+  template <typename T>
+  void pack(Isa isa, const Lines<T>& of) const {
+    Packer<P, T>(isa, kernels_, room_).rows(of, {0, static_cast<std::int64_t>(of.lines.size())},
+                                            {0, static_cast<std::int64_t>(of.depth.size())}, data_);
+  }
+
+  // c = or += the rows times the panel `b`, whose first step is the depth's begin. Rows and depth begin where a block and a step do.
+  // The last block may be of more rows than there are, up to a row step.
+  void multiply(Range rows, Range depth, const P* b, bool is_narrow, bool add, Wide<P>* c, std::int64_t c_pitch) const {
+    constexpr std::int64_t kTogether = MicroKernels<P>::kTogether;
+    const std::int64_t of_depth = kernels_.row_room > 0 ? kernels_.row_room : kTileRows;
+    Block<P> block{.steps = divide_up(depth.size(), kernels_.depth_step),
+                   .a_room = room_,
+                   .b = b,
+                   .b_pitch = kernels_.columns * kTogether,
+                   .c = c,
+                   .c_pitch = c_pitch,
+                   .add = add};
+    for (std::int64_t row = rows.begin; row < rows.end; row += kernels_.rows) {
+      block.a = data_ + row / kernels_.rows * strip() + depth.begin * of_depth;
+      kernels_.find(is_narrow, std::min(kernels_.rows, rows.end - row))(block);
+      block.c += kernels_.rows * c_pitch;
+    }
+  }
+
+ private:
+  std::int64_t strip() const { return (kernels_.row_room > 0 ? kernels_.row_room : kernels_.rows) * room_; }
+
+  MicroKernels<P> kernels_;
+  std::int64_t room_;  // for the depth
+  P* data_ = nullptr;
+};
+
+// What a thread works with, piece by piece: counted where it begins at null.
+class Pieces {
+ public:
+  explicit Pieces(std::byte* begin) : begin_(begin) {}
+
+  template <typename T>
+  T* take(std::int64_t count) {
+    constexpr std::int64_t kLine = 64;
+    const std::int64_t at = bytes_;
+    bytes_ += round_up(count * static_cast<std::int64_t>(sizeof(T)), kLine);
+    return begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + at);
+  }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* begin_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace moesh::backend::cpu
