@@ -77,12 +77,14 @@ float random_normal(RandomKey key, std::uint64_t index) {
   return std::sqrt(2.0f) * inverse_erf(uniform_between(key, index, low, 1.0f));
 }
 
-float random_truncated_normal(RandomKey key, std::uint64_t index, float low, float high) {
-  const float root = std::sqrt(2.0f);
-  const float u = uniform_between(key, index, std::erf(low / root), std::erf(high / root));
-  const float made = root * inverse_erf(u);
-  return std::clamp(made, std::nextafter(low, std::numeric_limits<float>::infinity()),
-                    std::nextafter(high, -std::numeric_limits<float>::infinity()));
+TruncatedNormal::TruncatedNormal(float low, float high)
+    : least_(std::nextafter(low, std::numeric_limits<float>::infinity())),
+      most_(std::nextafter(high, -std::numeric_limits<float>::infinity())),
+      from_(std::erf(low / std::sqrt(2.0f))),
+      to_(std::erf(high / std::sqrt(2.0f))) {}
+
+float TruncatedNormal::draw(RandomKey key, std::uint64_t index) const {
+  return std::clamp(std::sqrt(2.0f) * inverse_erf(uniform_between(key, index, from_, to_)), least_, most_);
 }
 
 std::int32_t random_integer(RandomKey key, std::uint64_t index, std::int32_t low, std::int32_t high) {

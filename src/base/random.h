@@ -23,8 +23,18 @@ RandomKey split(RandomKey key, std::uint32_t index);  // the index-th of any num
 std::uint32_t random_bits(RandomKey key, std::uint64_t index);
 float random_uniform(RandomKey key, std::uint64_t index);  // in [0, 1)
 float random_normal(RandomKey key, std::uint64_t index);
-float random_truncated_normal(RandomKey key, std::uint64_t index, float low, float high);
 std::int32_t random_integer(RandomKey key, std::uint64_t index, std::int32_t low, std::int32_t high);  // in [low, high)
+
+// A normal distribution cut off at both ends.
+class TruncatedNormal {
+ public:
+  TruncatedNormal(float low, float high);
+  float draw(RandomKey key, std::uint64_t index) const;
+
+ private:
+  float least_, most_;    // of what is drawn
+  float from_, to_;       // of the uniform numbers that it is made of
+};
 
 // Where `index` comes to stand when [0, count) is put into a random order.
 std::uint64_t permuted(RandomKey key, std::uint64_t index, std::uint64_t count);

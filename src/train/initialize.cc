@@ -20,19 +20,15 @@ std::uint32_t number_of(std::string_view path) {
 // The spread of a normal cut at two standard deviations, by which the draw is widened again.
 constexpr float kTruncatedSpread = 0.87962566103423978f;
 
-float draw(const graph::Initializer& initializer, RandomKey key, std::uint64_t index) {
-  using Kind = graph::Initializer::Kind;
-  switch (initializer.kind) {
-    case Kind::zeros: return 0;
-    case Kind::ones: return 1;
-    case Kind::normal: return random_normal(key, index);
-    case Kind::fan_in: {
-      const auto spread =
-          static_cast<float>(1 / (std::sqrt(static_cast<double>(initializer.fan_in)) * initializer.divisor));
-      return random_truncated_normal(key, index, -2, 2) * spread / kTruncatedSpread;
-    }
-  }
-  return 0;
+template <typename Draw>
+void fill(const run::Array& array, backend::Workers& workers, const Draw& draw) {
+  constexpr std::int64_t kGrain = 1 << 15;
+  backend::for_floating(array.view.dtype, [&]<typename T>() {
+    T* values = array.as<T>();
+    workers.parallel(array.view.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) values[i] = backend::store<T>(draw(static_cast<std::uint64_t>(i)));
+    });
+  });
 }
 
 }  // namespace
@@ -42,15 +38,18 @@ run::Array initial_value(const std::string& path, const Shape& shape, DType dtyp
                          backend::Workers& workers) {
   run::Array array = pool.allocate(shape, dtype);
   const RandomKey key = fold_in(random_key(seed), number_of(path));
-  constexpr std::int64_t kGrain = 1 << 15;
-  backend::for_floating(dtype, [&]<typename T>() {
-    T* values = array.as<T>();
-    workers.parallel(array.view.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        values[i] = backend::store<T>(draw(initializer, key, static_cast<std::uint64_t>(i)));
-      }
-    });
-  });
+  using Kind = graph::Initializer::Kind;
+  switch (initializer.kind) {
+    case Kind::zeros: fill(array, workers, [](std::uint64_t) { return 0.0f; }); break;
+    case Kind::ones: fill(array, workers, [](std::uint64_t) { return 1.0f; }); break;
+    case Kind::normal: fill(array, workers, [&](std::uint64_t index) { return random_normal(key, index); }); break;
+    case Kind::fan_in: {
+      const auto spread = static_cast<float>(1 / (std::sqrt(static_cast<double>(initializer.fan_in)) * initializer.divisor));
+      const TruncatedNormal normal(-2, 2);
+      fill(array, workers, [&](std::uint64_t index) { return normal.draw(key, index) * spread / kTruncatedSpread; });
+      break;
+    }
+  }
   return array;
 }
 
