@@ -81,7 +81,7 @@ void print_after(const session::Session& session, const std::string& name) {
     if (after == pass.name) found = graph;
   });
   fmt::print("# before {}: {}\n# after {}: {}\n", pass.name, pass.before, pass.name, pass.after);
-  print(session, found, pass.name == train::pass_names::partition);
+  print(session, found, pass.says_layouts);
 }
 
 std::string words_of(const partition::Choice& choice) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "models/draws.h"
+#include "partition/stack_first.h"
 #include "plan/lower.h"
 
 namespace moesh::decode {
@@ -34,7 +35,7 @@ std::vector<std::int32_t> numbers_of(const Ready& program, const NewTokens& toke
 }  // namespace
 
 Ready Decoder::prepare(const Program& program) {
-  Ready ready{run::Program(plan::lower(program.graph, program.mesh), state_, workers_, {.backend = backend_}), program.vocabulary,
+  Ready ready{run::Program(plan::lower(partition::stack_first(program.graph), program.mesh), state_, workers_, {.backend = backend_}), program.vocabulary,
               program.row_length, program.draw_seed};
   mesh_ = program.mesh;
   for (const graph::Node& node : program.graph.nodes) {
@@ -48,9 +49,10 @@ void Decoder::set_parameter(const std::string& path, const run::Array& whole) {
   if (!parameters_.contains(path)) refuse("the model has no such parameter", path, "use weights of this model");
   const run::Placed place = state_->value(path);
   const DType dtype = place.shards.front().view.dtype;
-  if (whole.view.shape != place.shape || whole.view.dtype != dtype) {
+  const Shape shape = place.seen_shape();
+  if (whole.view.shape != shape || whole.view.dtype != dtype) {
     refuse(fmt::format("given as {}{}, the model has {}{}", name_of(whole.view.dtype), to_string(whole.view.shape),
-                       name_of(dtype), to_string(place.shape)),
+                       name_of(dtype), to_string(shape)),
            path, "use weights of this model, in its weight_dtype");
   }
   state_->put(path, whole);

@@ -3,6 +3,7 @@
 #include <cassert>
 #include <map>
 
+#include "graph/rewrite.h"
 #include "graph/slots.h"
 #include "partition/lay_out.h"
 
@@ -27,7 +28,10 @@ Program make_program(const models::ModelRequest& request, const models::DecodeSh
                   request.settings.integer("max_target_length"), request.settings.integer("init_weights_seed")};
   const sharding::Layout layout = partition::lay_out_decoding(program.graph, request.settings, program.mesh);
   program.graph = graph::without_slot_masks(program.graph);
-  if (program.mesh.devices() == 1) return program;
+  if (program.mesh.devices() == 1) {
+    program.graph = graph::without_constraints(program.graph);
+    return program;
+  }
   const std::map<std::string, Spec> specs = specs_of(layout);
   std::vector<Spec> roots;
   for (const graph::Node& node : program.graph.nodes) {

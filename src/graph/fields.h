@@ -28,10 +28,10 @@ constexpr auto fields_of(const Initializer*) {
 }
 constexpr auto fields_of(const ParameterOf*) {
   return std::tuple{Field{"labels", &ParameterOf::labels}, Field{"starts", &ParameterOf::initializer},
-                    Field{"role", &ParameterOf::role}};
+                    Field{"role", &ParameterOf::role}, Field{"first", &ParameterOf::first}};
 }
 constexpr auto fields_of(const InputOf*) {
-  return std::tuple{Field{"labels", &InputOf::labels}, Field{"kind", &InputOf::kind}};
+  return std::tuple{Field{"labels", &InputOf::labels}, Field{"kind", &InputOf::kind}, Field{"first", &InputOf::first}};
 }
 constexpr auto fields_of(const EinsumOf*) { return std::tuple{Field{"equation", &EinsumOf::equation}}; }
 constexpr auto fields_of(const UnaryOf*) {

@@ -137,6 +137,7 @@ struct ParameterOf {
   Labels labels;
   Initializer initializer;
   Role role = Role::none;
+  int first = 0;  // the dim that stands in front here, before it did: see partition/stack_first.h
 };
 struct InputOf {
   enum class Kind : std::uint8_t {
@@ -148,6 +149,7 @@ struct InputOf {
   };
   Labels labels;
   Kind kind = Kind::value;
+  int first = 0;  // as a parameter's
 };
 struct EinsumOf {
   std::string equation;  // "bsm,mh->bsh"

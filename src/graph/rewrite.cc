@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <memory>
 
 namespace moesh::graph {
 namespace {
@@ -63,6 +64,21 @@ Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stan
   }
   for (ValueId& result : graph.results) replace(result);
   return graph;
+}
+
+Graph without_constraints(const Graph& graph) {
+  std::map<ValueId, ValueId> stand_ins;
+  Graph made = graph;
+  for (Node& node : made.nodes) {
+    if (auto* repeat = std::get_if<RepeatOf>(&node.attributes)) {
+      repeat->body = std::make_shared<const Graph>(without_constraints(*repeat->body));
+      repeat->saved.clear();  // values have other numbers now, and the backward pass is there
+    }
+    if (node.op != Op::constraint) continue;
+    const auto known = stand_ins.find(node.operands[0]);
+    stand_ins[node.results[0]] = known == stand_ins.end() ? node.operands[0] : known->second;
+  }
+  return without_dead_nodes(with_operands_replaced(std::move(made), stand_ins));
 }
 
 namespace {

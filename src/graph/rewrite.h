@@ -18,6 +18,9 @@ std::vector<ValueId> inputs_of(const Graph& graph);
 // Each use of a value replaced by one of what stands in for it.
 Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stand_ins);
 
+// Of a graph with its backward pass, for one device: values as they are wherever constraints ask for layouts.
+Graph without_constraints(const Graph& graph);
+
 // Without nodes whose results nobody needs. Inputs and parameters stay.
 Graph without_dead_nodes(const Graph& graph);
 

@@ -29,7 +29,7 @@ constexpr auto fields_of(const Instruction*) {
                     Field{"path", &Instruction::path}};
 }
 constexpr auto fields_of(const Port*) {
-  return std::tuple{Field{"kind", &Port::kind}, Field{"view", &Port::view}, Field{"name", &Port::name}};
+  return std::tuple{Field{"kind", &Port::kind}, Field{"view", &Port::view}, Field{"first", &Port::first}, Field{"name", &Port::name}};
 }
 
 // A field that is added to one of these does not compile before it stands in its list.
@@ -39,7 +39,7 @@ inline void all_fields_are_listed(const Buffer& of_buffer, const Advance& of_adv
   [[maybe_unused]] const auto& [b1, b2] = of_advance;
   [[maybe_unused]] const auto& [c1, c2, c3, c4, c5, c6, c7, c8] = of_view;
   [[maybe_unused]] const auto& [d1, d2, d3, d4, d5, d6, d7, d8, d9, d10] = of_instruction;
-  [[maybe_unused]] const auto& [e1, e2, e3] = of_port;
+  [[maybe_unused]] const auto& [e1, e2, e3, e4] = of_port;
 }
 
 // The words of enumerations, in their order.

@@ -103,7 +103,9 @@ class Lowering {
     const bool is_state = node.op == Op::parameter || graph::find_result(scope.graph, node.path) >= 0;
     const ValueId id = node.results.front();
     scope.view(id) = new_place(node.path, is_state ? Lasts::from_run_to_run : Lasts::as_input, scope.value(id));
-    plan_.ports.push_back({is_state ? Port::Kind::state : Port::Kind::input, node.path, scope.view(id)});
+    const auto* parameter = std::get_if<graph::ParameterOf>(&node.attributes);
+    const int first = parameter != nullptr ? parameter->first : std::get<graph::InputOf>(node.attributes).first;
+    plan_.ports.push_back({is_state ? Port::Kind::state : Port::Kind::input, node.path, scope.view(id), first});
   }
 
   ViewId place_of_result(const Scope& scope, std::size_t i) {

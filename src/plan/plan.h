@@ -80,6 +80,7 @@ struct Port {
   Kind kind = Kind::input;
   std::string name;
   ViewId view = -1;
+  int first = 0;  // the dim of the value, as it is fed and read, that comes first in memory
 };
 
 struct Plan {

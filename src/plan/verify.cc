@@ -216,6 +216,9 @@ class Verifier {
         broken(of_port(port), fmt::format("{} lasts as {}", of_buffer(view.buffer), name_of(plan_.buffer(view.buffer).lasts)));
       }
       if (!view.is_dense() || !view.advances.empty() || view.rows != -1) broken(of_port(port), "it is a slice of a value");
+      if (port.first < 0 || port.first >= std::max<std::int64_t>(1, static_cast<std::int64_t>(view.shape.size()))) {
+        broken(of_port(port), fmt::format("dim {} of {} comes first", port.first, view.shape.size()));
+      }
       if (has_port_[at(view.buffer)]) broken(of_port(port), fmt::format("{} has another port", of_buffer(view.buffer)));
       has_port_[at(view.buffer)] = true;
     }

@@ -1,5 +1,8 @@
 #include "run/placed.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "transport/exchange.h"
 
 namespace moesh::run {
@@ -13,6 +16,17 @@ std::vector<View> views_of(const std::vector<Array>& shards) {
   return views;
 }
 
+// [outer][inner][...] as [inner][outer][...].
+void swap_dims(const View& from, std::int64_t outer, std::int64_t inner, std::byte* to) {
+  const auto bytes = static_cast<std::size_t>(outer * inner == 0 ? 0 : from.count() / (outer * inner) * size_of(from.dtype));
+  const std::byte* at = from.raw();
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (std::int64_t i = 0; i < inner; ++i, at += bytes) {
+      std::memcpy(to + static_cast<std::size_t>(i * outer + o) * bytes, at, bytes);
+    }
+  }
+}
+
 }  // namespace
 
 Placed unfilled(const Shape& shape, DType dtype, const Spec& spec, const mesh::Mesh& mesh, Pool& pool) {
@@ -22,6 +36,12 @@ Placed unfilled(const Shape& shape, DType dtype, const Spec& spec, const mesh::M
     made.shards.push_back(pool.allocate(sharding::shape_of(sharding::block_of(shape, spec, mesh, axes.coordinates(i))), dtype));
   }
   return made;
+}
+
+Shape Placed::seen_shape() const {
+  Shape seen = shape;
+  if (first > 0) std::rotate(seen.begin(), seen.begin() + 1, seen.begin() + first + 1);
+  return seen;
 }
 
 std::int64_t Placed::bytes() const {
@@ -45,11 +65,19 @@ void place_into(const Array& whole, const Placed& shards, const mesh::Mesh& mesh
 // Nothing travels: the whole is there for every owner.
 void place_into(const Array& whole, const Placed& shards, const mesh::Owners& owners, int owner) {
   const transport::Move move{shards.shape, {}, shards.spec};
-  transport::Exchange(move, owners, owner).run(views_of({whole}), views_of(shards.shards));
+  std::vector<std::byte> turned;
+  View from = whole.view;
+  if (shards.first > 0) {
+    turned.resize(static_cast<std::size_t>(whole.bytes()));
+    const std::int64_t outer = elements({from.shape.begin(), from.shape.begin() + shards.first});
+    swap_dims(from, outer, from.shape[static_cast<std::size_t>(shards.first)], turned.data());
+    from = {turned.data(), from.dtype, shards.shape};
+  }
+  transport::Exchange(move, owners, owner).run(std::vector{from}, views_of(shards.shards));
 }
 
 Placed merged(const std::vector<Placed>& of_owners, const mesh::Owners& owners) {
-  Placed value{of_owners.front().shape, of_owners.front().spec, {}};
+  Placed value{of_owners.front().shape, of_owners.front().spec, {}, of_owners.front().first};
   const ShardAxes axes(value.spec, owners.mesh());
   value.shards.resize(axes.count());
   for (int owner = owners.count() - 1; owner >= 0; --owner) {
@@ -62,7 +90,12 @@ Placed merged(const std::vector<Placed>& of_owners, const mesh::Owners& owners) 
 }
 
 Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers& workers) {
-  return reshard(value, sharding::whole_spec(value.shape.size()), mesh, pool, workers).shards.front();
+  const Array whole = reshard(value, sharding::whole_spec(value.shape.size()), mesh, pool, workers).shards.front();
+  if (value.first == 0) return whole;
+  const Shape shape = value.seen_shape();
+  const Array made = pool.allocate(shape, whole.view.dtype);
+  swap_dims(whole.view, value.shape[0], elements({shape.begin(), shape.begin() + value.first}), made.raw());
+  return made;
 }
 
 Placed reshard(const Placed& value, const Spec& to, const mesh::Mesh& mesh, Pool& pool, Workers& workers) {

@@ -17,8 +17,10 @@ struct Placed {
   Shape shape;  // of the whole
   sharding::Spec spec;
   std::vector<Array> shards;  // as ShardAxes counts them
+  int first = 0;              // the dim of the value as others see it that stands in front here
 
   explicit operator bool() const { return !shards.empty(); }
+  Shape seen_shape() const;    // as others see it
   std::int64_t bytes() const;  // as stored in this process
 };
 
@@ -28,14 +30,14 @@ Placed unfilled(const Shape& shape, DType dtype, const sharding::Spec& spec, con
 // A whole value, cut as the spec says. A shard that is all of it shares its buffer.
 Placed place(const Array& whole, const sharding::Spec& spec, const mesh::Mesh& mesh, Pool& pool);
 
-// The same, into shards that are there: all of them, or those of an owner's devices as OwnedShards counts them.
+// The same, into shards that are there, their first dim in front: all of them, or those of an owner's devices as OwnedShards counts them.
 void place_into(const Array& whole, const Placed& shards, const mesh::Mesh& mesh);
 void place_into(const Array& whole, const Placed& shards, const mesh::Owners& owners, int owner);
 
 // All shards of a value, of which each owner has those of its devices: the first owner's that has it.
 Placed merged(const std::vector<Placed>& of_owners, const mesh::Owners& owners);
 
-// The whole of a value in memory of its own, partial sums added up.
+// The whole of a value in memory of its own, partial sums added up, and its dims in the order that others see.
 Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers& workers);
 
 // What devices do to bring a value into another layout, all at once: each new shard is put together from the old ones that

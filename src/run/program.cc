@@ -80,6 +80,7 @@ void Program::run(const Observers& observers) {
     owner->count_sent(observers.sent);
     if (checks_lifetimes_) owner->checks()->begin_run();
   }
+  begin_ = std::chrono::steady_clock::now();
   bool is_whole = false;
   try {
     is_whole = run_range(0, static_cast<InstructionId>(plan_->instructions.size()), observers);
@@ -98,7 +99,8 @@ bool Program::run_range(InstructionId begin, InstructionId end, const Observers&
       i = instruction(i).other;
     } else {
       if (observers.ends_before && observers.ends_before(instruction(i))) return false;
-      run_one(i);
+      if (observers.spans != nullptr) run_timed(i, *observers.spans);
+      else run_one(i);
       if (observers.watch && instruction(i).kind != Kind::copy) tell(i, observers);
     }
     if (checks_lifetimes_) by_each([&](const Owner& owner) { owner.checks()->after(i); });
@@ -129,6 +131,13 @@ void Program::run_one(InstructionId id) {
   }
 }
 
+void Program::run_timed(InstructionId id, std::vector<Span>& spans) {
+  const auto now = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); };
+  const double begin = now();
+  run_one(id);
+  spans.push_back({id, begin, now()});
+}
+
 void Program::tell(InstructionId id, const Observers& observers) {
   open_all();
   std::vector<std::vector<Placed>> of_owners;
@@ -156,7 +165,10 @@ void Program::put(ViewId view, const Array& whole) const {
 
 Placed Program::value_of(std::string_view name, plan::Port::Kind kind) const {
   const plan::Port* port = plan_->find_port(name, kind);
-  return port == nullptr ? Placed{} : value(port->view);
+  if (port == nullptr) return {};
+  Placed value = this->value(port->view);
+  value.first = port->first;
+  return value;
 }
 
 namespace {

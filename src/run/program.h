@@ -1,6 +1,7 @@
 // A plan made ready to run, by one owner of all devices or by several that are kept apart.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,6 +30,13 @@ struct ProgramOptions {
 #endif
 };
 
+// When an instruction ran, in seconds since the run began.
+struct Span {
+  plan::InstructionId instruction = -1;
+  double begin = 0;
+  double end = 0;
+};
+
 // What a run tells while it goes on.
 struct Observers {
   // Called with what each kernel and collective made, e.g. to find the first value that is not finite.
@@ -37,6 +45,8 @@ struct Observers {
   std::vector<double>* sent = nullptr;
   // Called before each kernel, collective and copy: the run ends there when it says so.
   std::function<bool(const plan::Instruction&)> ends_before = nullptr;
+  // Grows by the span of each kernel, collective and copy.
+  std::vector<Span>* spans = nullptr;
 };
 
 // What a process takes for a plan: its state and its other buffers. With one owner, or with several in it.
@@ -77,6 +87,7 @@ class Program {
   bool run_range(plan::InstructionId begin, plan::InstructionId end, const Observers& observers);  // false: it ends there
   bool run_loop(plan::InstructionId id, const Observers& observers);
   void run_one(plan::InstructionId id);
+  void run_timed(plan::InstructionId id, std::vector<Span>& spans);
   void tell(plan::InstructionId id, const Observers& observers);
 
   std::unique_ptr<const plan::Plan> plan_;       // owners point to it
@@ -86,6 +97,7 @@ class Program {
   std::vector<std::unique_ptr<transport::Endpoint>> ends_;
   std::vector<std::unique_ptr<Owner>> owners_;
   std::int64_t runs_ = 0;
+  std::chrono::steady_clock::time_point begin_;  // of the run
   Owner* open_ = nullptr;  // the one whose memory may be touched; null: all
 };
 

@@ -11,7 +11,7 @@
 namespace moesh::run {
 
 void State::check(const Slot& slot, const plan::Port& port, const plan::View& view) const {
-  if (slot.shape == view.shape && slot.dtype == view.dtype && slot.spec == view.spec) return;
+  if (slot.shape == view.shape && slot.dtype == view.dtype && slot.spec == view.spec && slot.first == port.first) return;
   refuse(fmt::format("{}{} as it is kept, this program takes {}{}", name_of(slot.dtype), to_string(slot.shape), name_of(view.dtype),
                      to_string(view.shape)),
          port.name, "make all programs for the same rows and cache slots, on one mesh");
@@ -45,7 +45,7 @@ void State::take(const plan::Plan& plan, const mesh::Owners& owners) {
   }
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     const plan::View& view = plan.view(fresh[i]->view);
-    slots_[fresh[i]->name] = {view.shape, view.dtype, view.spec, plan.buffer(view.buffer).bytes, std::move(places[i])};
+    slots_[fresh[i]->name] = {view.shape, view.dtype, view.spec, fresh[i]->first, plan.buffer(view.buffer).bytes, std::move(places[i])};
   }
 }
 
@@ -58,7 +58,7 @@ Placed State::of_owner(const Slot& slot, int owner) const {
   const mesh::Mesh& mesh = owners_->mesh();
   const Place& place = slot.places[static_cast<std::size_t>(owner)];
   const sharding::OwnedShards shards(sharding::distinct_axes(slot.spec), mesh, owners_->devices(owner));
-  Placed value{slot.shape, slot.spec, {}};
+  Placed value{slot.shape, slot.spec, {}, slot.first};
   for (std::size_t i = 0; i < shards.count(); ++i) {
     const Shape shape = sharding::shape_of(sharding::block_of(slot.shape, slot.spec, mesh, shards.device(i)));
     value.shards.push_back({place.block.owner(), {place.begin() + static_cast<std::int64_t>(i) * slot.pitch, slot.dtype, shape}});

@@ -42,6 +42,7 @@ class State {
     Shape shape;
     DType dtype = DType::float32;
     sharding::Spec spec;
+    int first = 0;              // as the port's
     std::int64_t pitch = 0;     // from one shard to the next
     std::vector<Place> places;  // of each owner
   };

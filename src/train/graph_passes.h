@@ -13,6 +13,7 @@ struct GraphPass {
   std::string_view name;
   std::string_view before;  // what holds of the graph that it is given
   std::string_view after;   // and of the one that it gives
+  bool says_layouts = false;  // of every value
 };
 std::span<const GraphPass> graph_passes();
 
@@ -28,6 +29,7 @@ inline constexpr std::string_view autodiff = "autodiff";
 inline constexpr std::string_view step = "step";
 inline constexpr std::string_view expand = "expand";
 inline constexpr std::string_view partition = "partition";
+inline constexpr std::string_view stack = "stack";
 }  // namespace pass_names
 
 }  // namespace moesh::train

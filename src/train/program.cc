@@ -4,7 +4,9 @@
 #include <map>
 
 #include "config/support.h"
+#include "graph/rewrite.h"
 #include "models/model.h"
+#include "partition/stack_first.h"
 #include "plan/arena.h"
 #include "plan/lower.h"
 #include "run/program.h"
@@ -69,10 +71,13 @@ StepProgram step_program(const Graph& model, const config::Settings& settings, c
     if (see) see(pass_names::expand, made.expanded);
     program.graph = std::move(made.graph);
     program.choices = std::move(made.choices);
-  } else if (see) {
-    see(pass_names::expand, program.graph);
+  } else {
+    if (see) see(pass_names::expand, program.graph);
+    program.graph = graph::without_constraints(program.graph);
   }
   if (see) see(pass_names::partition, program.graph);
+  program.graph = partition::stack_first(program.graph);
+  if (see) see(pass_names::stack, program.graph);
   program.plan = plan::lower(program.graph, program.mesh);
   return program;
 }

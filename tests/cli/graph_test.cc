@@ -31,7 +31,7 @@ TEST(GraphCommand, PrintsGraphsThatAreReadBack) {
     const std::string text = printed("--after " + std::string(pass.name));
     EXPECT_THAT(text, StartsWith(fmt::format("# before {}: {}\n# after {}: {}\n# default on cpu-2", pass.name, pass.before,
                                              pass.name, pass.after)));
-    EXPECT_EQ(graph::parse_graph(text).mesh.has_value(), pass.name == "partition");
+    EXPECT_EQ(graph::parse_graph(text).mesh.has_value(), pass.says_layouts);
   }
 }
 
@@ -120,7 +120,7 @@ TEST(GraphCommand, RefusesQuestionsThatDoNotGoTogether) {
   };
   EXPECT_THAT(
       refused("--after slotz"),
-      HasSubstr("--after: unknown pass 'slotz', one of model, slots, remat, autodiff, step, expand, partition was expected\n"
+      HasSubstr("--after: unknown pass 'slotz', one of model, slots, remat, autodiff, step, expand, partition, stack was expected\n"
                 "  fix: --after slots"));
   EXPECT_THAT(refused("--after zzzzzzzz"), HasSubstr("`moesh graph --help` tells what each of them does"));
   EXPECT_THAT(refused("--plan --partitioned"), HasSubstr("--partitioned and --plan are different questions"));

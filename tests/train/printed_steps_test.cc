@@ -19,7 +19,9 @@ namespace moesh::train {
 namespace {
 
 void expect_read_back(std::string_view pass, const graph::Graph& graph, const mesh::Mesh& mesh) {
-  const graph::ParsedGraph parsed = graph::parse_graph(graph::to_text(graph, pass == pass_names::partition ? &mesh : nullptr));
+  const auto named = std::find_if(graph_passes().begin(), graph_passes().end(), [&](const GraphPass& one) { return one.name == pass; });
+  ASSERT_NE(named, graph_passes().end()) << pass;
+  const graph::ParsedGraph parsed = graph::parse_graph(graph::to_text(graph, named->says_layouts ? &mesh : nullptr));
   EXPECT_EQ(test::difference_of(graph, parsed.graph), "") << "after " << pass;
 }
 
