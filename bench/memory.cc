@@ -95,9 +95,10 @@ Told run_layout(const Layout& layout) {
   for (std::int64_t step = 0; step < kSteps; ++step) {
     const train::Batch batch = make_batch(*source, step, session.batch.rows_to_load, session.batch.rows_to_train,
                                           settings.integer("max_target_length"), session.shape.vocab_size, trainer.pool());
-    trainer.run_step(batch, [&](const plan::Instruction&, const std::vector<run::Placed>& made) {
+    const auto see = [&](const plan::Instruction&, const std::vector<run::Placed>& made) {
       for (const run::Placed& value : made) pages.see(value);
-    });
+    };
+    trainer.run_step(batch, {.watch = see});
   }
   return {plan, pages.bytes()};
 }

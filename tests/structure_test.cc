@@ -36,13 +36,14 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"backend", {"base", "config", "mesh", "sharding", "graph"}},
       {"transport", {"base", "config", "mesh", "sharding", "graph", "backend"}},
       {"run", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "backend", "transport"}},
+      {"measure", {"base", "mesh", "sharding", "graph", "cost", "partition", "plan", "forecast", "backend", "run"}},
       {"session", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan"}},
       {"train",
-       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "run", "session"}},
+       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session"}},
       {"decode",
        {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "run", "session"}},
       {"cli",
-       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "forecast", "backend", "run", "session",
+       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
         "train", "decode"}},
   };
   return folders;

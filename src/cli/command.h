@@ -58,6 +58,7 @@ extern const Command kLint;
 extern const Command kGraph;
 extern const Command kCompile;
 extern const Command kTrain;
+extern const Command kBench;
 extern const Command kVerify;
 extern const Command kHelp;
 

@@ -22,6 +22,7 @@
 #include "train/notes.h"
 #include "train/run_words.h"
 #include "train/saved_plan.h"
+#include "train/trace_file.h"
 #include "train/trainer.h"
 
 namespace moesh::train {
@@ -117,6 +118,8 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   MetricsFile metrics_file(settings);
   Trainer trainer(std::move(program), settings, workers);
   initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
+  std::optional<TraceFile> trace;
+  if (!settings.text("profiler").empty()) trace.emplace(settings, metrics_file.path(), trainer.plan(), request.where.target);
   const Interrupts interrupts;
   const auto devices = static_cast<double>(request.devices);
   std::optional<Progress> progress(std::in_place, "step", steps);
@@ -125,7 +128,8 @@ int train(const TrainRequest& request, backend::Workers& workers) {
     const auto start = Clock::now();
     const Batch batch = make_batch(*source, run.steps, request.batch.rows_to_load, request.batch.rows_to_train, length,
                                    request.shape.vocab_size, trainer.pool());
-    const StepMetrics metrics = trainer.step(batch);
+    const StepMetrics metrics = trainer.run_step(batch, {.spans = trace ? trace->begin_step(run.steps) : nullptr}).metrics;
+    if (trace) trace->end_step(run.steps);
     if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.raw_grad_norm)) report_not_finite(trainer, metrics, batch, settings);
     const StepSpeed speed{seconds_since(start), size.step_flops / devices, static_cast<double>(tokens) / devices};
     metrics_file.write(metrics, speed.seconds);
@@ -141,6 +145,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   run.tokens = static_cast<double>(tokens * run.steps);
   run.peak_bytes = footprint.process;
   show(fmt::format("\n{}Metrics: {}\n", summary_words(run), metrics_file.path()));
+  if (trace) show(trace->finish());
   const run::Audit audit = trainer.audit();
   if (request.shows_audit) show("\n" + audit_words(audit, columns_of(Stream::out)));
   if (const std::string difference = audit.difference(); !difference.empty()) {

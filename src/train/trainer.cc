@@ -192,14 +192,15 @@ void Trainer::feed(const Batch& batch, std::int64_t step) {
   }
 }
 
-StepResults Trainer::run_step(const Batch& batch, const Watch& watch) {
+StepResults Trainer::run_step(const Batch& batch, run::Observers observers) {
   if (!lost_.empty()) state(*lost_.begin());
   feed(batch, steps_done_);
   std::vector<double> sent;
   for (const plan::Port& port : program_.plan().ports) {
     if (port.kind == plan::Port::Kind::state) lost_.insert(port.name);
   }
-  program_.run({watch, &sent});
+  observers.sent = &sent;
+  program_.run(observers);
   lost_.clear();
   StepResults results = read();
   results.metrics.load.sent = std::move(sent);
@@ -265,7 +266,7 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
     });
   };
   feed(batch, step);
-  program_.run({watch, nullptr, is_enough});
+  program_.run({.watch = watch, .ends_before = is_enough});
   return found.empty() ? "not found when the step is run again" : found;
 }
 

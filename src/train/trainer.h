@@ -66,15 +66,15 @@ class Trainer {
   run::Array moment(const std::string& name) const { return whole(state(name)); }
   void set_parameter(const std::string& path, run::Array value);  // refuses another shape; clears its moments
 
-  using Watch = decltype(run::Observers::watch);
   // Values that are laid out are there until the next step. A step that fails on the way takes parameters and moments with it:
-  // nothing that is half updated is used. `watch` is shown what each kernel and collective made.
-  StepResults run_step(const Batch& batch, const Watch& watch = nullptr);
+  // nothing that is half updated is used. Of the observers `sent` is the step's own.
+  StepResults run_step(const Batch& batch, run::Observers observers = {});
   StepMetrics step(const Batch& batch) { return run_step(batch).metrics; }
   run::Array logits(const StepResults& results) const;  // whole, in the batch's order
   // Where the first value that is not finite is made in a step that was done on this batch, for a message.
   std::string first_not_finite(const Batch& batch, std::int64_t step);
   std::int64_t steps_done() const { return steps_done_; }
+  const plan::Plan& plan() const { return program_.plan(); }
   run::Audit audit() const { return run::audit(program_); }  // of all steps
 
   run::Pool& pool() { return *pool_; }

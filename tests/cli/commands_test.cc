@@ -116,7 +116,6 @@ TEST(Commands, EpAsTpRunsAsWritten) {
   EXPECT_EQ(session.layout.rule_set, "ep-tp");
   EXPECT_THAT(session.loaded.notices, Contains("expert_shard_attention_option=tp is deprecated: "
                                                "custom_mesh_and_rule=ep-tp already says it"));
-  EXPECT_THAT(session.loaded.notices, Contains(::testing::ContainsRegex("without effect here .*profiler")));
   // The expert axis does what tensor does, but inside the experts shards experts, and never a batch.
   EXPECT_EQ(test::lies(session.layout, session.layout.input), "[data, -]");
   EXPECT_EQ(parameter_lies(session, "decoder/layers/self_attention/query/kernel"), "[-, -, expert, -]");

@@ -148,7 +148,7 @@ TEST(Honesty, WhatChangesNoResultIsNoted) {
       "mlpwi=device",
       "kv_proj=device",
       "log_period=10",
-      "profiler=xplane",
+      "profile_periodically_period=3",
       "eval_steps=3",
       "checkpoint_period=5",
       "save_checkpoint_on_start=false",

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "base/table.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "measure/profile.h"
+#include "measure/rates.h"
+#include "session/session.h"
+#include "sharding/tolerance.h"
+#include "train/data.h"
+#include "train/loop.h"
+
+namespace moesh::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--all", "", "every instruction, not kinds of them"},
+    {"--json", "", "the same as JSON"},
+};
+
+constexpr std::string_view kExamples[] = {
+    "bench configs/first.yml steps=3",
+    "bench model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 vocab_size=256 "
+    "dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 max_target_length=64 steps=3 --all",
+};
+
+constexpr std::int64_t kUntimed = 1;  // the first step touches its memory for the first time
+
+struct Measured {
+  double seconds = 0;  // of the step in the middle
+  double tokens = 0;
+  double model_flops = 0;
+  std::vector<measure::KindTime> times;
+  measure::MachineRates rates;
+};
+
+double seconds_of(const std::vector<run::Span>& spans) { return spans.empty() ? 0 : spans.back().end; }
+
+// The step in the middle of those that are timed.
+std::vector<run::Span> typical_step(train::Trainer& trainer, const session::Session& session) {
+  const config::Settings& settings = session.loaded.settings;
+  const auto source = train::open_source(settings, session.batch.rows_to_load);
+  const std::int64_t timed = std::max<std::int64_t>(1, settings.integer("steps"));
+  std::vector<std::vector<run::Span>> steps;
+  Progress progress("step", kUntimed + timed);
+  for (std::int64_t step = 0; step < kUntimed + timed; ++step) {
+    progress.advance(step);
+    const train::Batch batch = make_batch(*source, step, session.batch.rows_to_load, session.batch.rows_to_train,
+                                          settings.integer("max_target_length"), session.shape.vocab_size, trainer.pool());
+    std::vector<run::Span> spans;
+    trainer.run_step(batch, {.spans = &spans});
+    if (step >= kUntimed) steps.push_back(std::move(spans));
+  }
+  const auto middle = steps.begin() + timed / 2;
+  std::nth_element(steps.begin(), middle, steps.end(), [](const auto& a, const auto& b) { return seconds_of(a) < seconds_of(b); });
+  return *middle;
+}
+
+Measured measure_step(const session::Session& session, bool by_instruction) {
+  const config::Settings& settings = session.loaded.settings;
+  backend::Workers workers(0);
+  train::Trainer trainer(train::step_program(session.graph, settings, {session.layout, session.target}), settings, workers);
+  initialize(trainer, session.graph, settings.integer("init_weights_seed"), workers);
+  const std::vector<run::Span> spans = typical_step(trainer, session);
+  const cost::Network network(session.mesh, session.target);
+  const std::vector<forecast::Timing> timings = forecast::timings_of(trainer.plan(), network);
+  const std::int64_t length = settings.integer("max_target_length"), tokens = session.batch.rows_to_train * length;
+  return {seconds_of(spans), static_cast<double>(tokens), train::model_size(session.graph, session.shape, tokens, length).step_flops,
+          by_instruction ? measure::times_by_instruction(trainer.plan(), timings, spans)
+                         : measure::times_by_kind(trainer.plan(), timings, spans),
+          measure::measure_rates(workers)};
+}
+
+std::string giga(double rate) { return rate >= 5e7 ? fmt::format("{:.1f}", rate / 1e9) : ""; }
+
+std::string words_of(const Measured& of, int width) {
+  Table table({{"instructions", false, Room::cut},
+               {"runs", true, Room::none, 3},
+               {"ms a step", true},
+               {"share", true},
+               {"GFLOP/s", true},
+               {"GB/s", true, Room::none, 2},
+               {"planned ms", true, Room::none, 4}});
+  double sum = 0;
+  for (const measure::KindTime& time : of.times) {
+    sum += time.seconds;
+    table.add({time.kind, with_commas(time.runs), fmt::format("{:.2f}", time.seconds * 1e3),
+               fmt::format("{:.1f}%", 100 * time.seconds / of.seconds), giga(time.flops / time.seconds), giga(time.bytes / time.seconds),
+               fmt::format("{:.2f}", time.planned * 1e3)});
+  }
+  table.add({"between instructions", "", fmt::format("{:.2f}", (of.seconds - sum) * 1e3),
+             fmt::format("{:.1f}%", 100 * (of.seconds - sum) / of.seconds), "", "", ""});
+  const auto rates = [](std::string_view name, const measure::ProductRates& rate) {
+    return fmt::format("{} {:.0f} from registers, {:.0f} of a product of 2048 cubed", name, rate.registers / 1e9, rate.large / 1e9);
+  };
+  const double flops = of.model_flops / of.seconds;
+  return table.text(width) + "\n" +
+         wrapped(fmt::format("{:.1f} ms a step, {:.0f} tokens/s, {:.1f} GFLOP/s of the model, {:.0f}% of the large product in float32, {:.0f}% in bfloat16\n"
+                     "This machine in GFLOP/s: {}; {}. A copy moves {:.1f} GB/s.\n",
+                     of.seconds * 1e3, of.tokens / of.seconds, flops / 1e9, 100 * flops / of.rates.float32.large,
+                     100 * flops / of.rates.bfloat16.large, rates("float32", of.rates.float32), rates("bfloat16", of.rates.bfloat16),
+                     of.rates.stream / 1e9), width, 2);
+}
+
+std::string json_of(const Measured& of) {
+  JsonWriter json;
+  json.begin_object().key("seconds_per_step").value(of.seconds);
+  json.key("tokens_per_second").value(of.tokens / of.seconds).key("model_flops").value(of.model_flops);
+  json.line().key("machine").begin_object();
+  json.key("float32_registers").value(of.rates.float32.registers).key("float32_large_product").value(of.rates.float32.large);
+  json.key("bfloat16_registers").value(of.rates.bfloat16.registers).key("bfloat16_large_product").value(of.rates.bfloat16.large);
+  json.key("bytes_per_second").value(of.rates.stream).end_object();
+  json.line().key("instructions").begin_array();
+  for (const measure::KindTime& time : of.times) {
+    json.line().begin_object().key("kind").value(time.kind).key("runs").value(time.runs).key("seconds").value(time.seconds);
+    json.key("flops").value(time.flops).key("bytes").value(time.bytes).key("planned_seconds").value(time.planned).end_object();
+  }
+  json.line().end_array().line().end_object();
+  return json.text();
+}
+
+int run(const Arguments& arguments) {
+  const std::vector<std::string>& request = request_alone(arguments, "`moesh bench --help` shows examples");
+  const session::Session session = session::open_to_run(request, config::Run::training);
+  sharding::check_tolerance(session.layout, session.loaded.settings);
+  const Measured measured = measure_step(session, arguments.has("--all"));
+  if (arguments.has("--json")) {
+    fmt::print("{}\n", json_of(measured));
+    return 0;
+  }
+  const int width = terminal_width();
+  fmt::print("{}\n{}", wrapped(session::headline(session) + "\n", width, 2), words_of(measured, width));
+  return 0;
+}
+
+}  // namespace
+
+const Command kBench{
+    "bench",
+    "[FILE.yml] [key=value ...] [--all] [--json]",
+    "where the time of a training step goes on this machine",
+    "Trains some steps, `steps` of them after a first one, and shows the one that took the middle of the times: what its\n"
+    "instructions took by kind, at what rates, and what the plan says that they take on the hardware it is made for. Below stand\n"
+    "the rates that this machine reaches at most, measured at once: of multiplications whose operands stay in the first cache, of a\n"
+    "large product, and of a copy.",
+    kOptions,
+    kExamples,
+    run};
+
+}  // namespace moesh::cli

@@ -1,0 +1,33 @@
+// Where the time of a step went: its instructions by kind, beside what the plan says of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "forecast/timing.h"
+#include "plan/plan.h"
+#include "run/program.h"
+
+namespace moesh::measure {
+
+// Instructions of one kind in one step, of all devices together.
+struct KindTime {
+  std::string kind;  // "einsum bfloat16"
+  std::int64_t runs = 0;
+  double seconds = 0;
+  double flops = 0;    // of products and attention; where a router decides, as one that favours no expert
+  double bytes = 0;    // read and written, each operand and result once
+  double planned = 0;  // seconds on the machine that the plan is made for
+};
+
+// The longest first. `timings` are the plan's.
+std::vector<KindTime> times_by_kind(const plan::Plan& plan, std::span<const forecast::Timing> timings,
+                                    std::span<const run::Span> spans);
+
+// The same by instruction; its kind is what it does and where: "einsum bfloat16 decoder/logits_dense".
+std::vector<KindTime> times_by_instruction(const plan::Plan& plan, std::span<const forecast::Timing> timings,
+                                           std::span<const run::Span> spans);
+
+}  // namespace moesh::measure

@@ -1,0 +1,58 @@
+#include "train/trace_file.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/whole_file.h"
+
+namespace moesh::train {
+namespace {
+
+std::string path_beside(const std::string& metrics_path) {
+  return std::filesystem::path(metrics_path).replace_extension(".trace.json").string();
+}
+
+void check_place(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return;
+  std::string start(measure::Trace::kSignature.size(), ' ');
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  if (file && start == measure::Trace::kSignature) return;
+  refuse("this file is no trace of moesh's, so it is not overwritten", path, "move it, or name another metrics_file");
+}
+
+}  // namespace
+
+TraceFile::TraceFile(const config::Settings& settings, const std::string& metrics_path, const plan::Plan& plan, const mesh::Topology& target)
+    : first_(settings.integer("skip_first_n_steps_for_profiler")),
+      end_(first_ + settings.integer("profiler_steps")),
+      path_(path_beside(metrics_path)),
+      timings_(forecast::timings_of(plan, cost::Network(plan.mesh, target))),
+      trace_(plan, timings_, target.name) {
+  check_place(path_);
+}
+
+std::vector<run::Span>* TraceFile::begin_step(std::int64_t step) {
+  if (step < first_ || step >= end_) return nullptr;
+  begin_ = Clock::now();
+  if (step == first_) origin_ = begin_;
+  spans_.clear();
+  return &spans_;
+}
+
+void TraceFile::end_step(std::int64_t step) {
+  if (step < first_ || step >= end_) return;
+  trace_.add(step, std::chrono::duration<double>(begin_ - origin_).count(), spans_);
+  ++traced_;
+}
+
+std::string TraceFile::finish() const {
+  if (traced_ == 0) return fmt::format("No step was traced: the run ended before step {}, see skip_first_n_steps_for_profiler.\n", first_);
+  replace_file(path_, trace_.text(), "name another base_output_directory or metrics_file");
+  return fmt::format("Trace of steps {} to {}, for chrome://tracing or ui.perfetto.dev: {}\n", first_, first_ + traced_ - 1, path_);
+}
+
+}  // namespace moesh::train

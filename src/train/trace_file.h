@@ -1,0 +1,38 @@
+// The trace that a run writes where profiler= asks for one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "measure/trace.h"
+#include "mesh/topology.h"
+
+namespace moesh::train {
+
+class TraceFile {
+ public:
+  // `metrics_path`: which it lies beside. Refuses to take the place of a file that is no trace of moesh's.
+  TraceFile(const config::Settings& settings, const std::string& metrics_path, const plan::Plan& plan, const mesh::Topology& target);
+
+  // What step `step` of this run fills in; null where it is not traced.
+  std::vector<run::Span>* begin_step(std::int64_t step);
+  void end_step(std::int64_t step);
+  // Writes the file. What was traced and where it is, in a line; or why nothing was.
+  std::string finish() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::int64_t first_, end_;  // of the steps
+  std::string path_;
+  std::vector<forecast::Timing> timings_;
+  measure::Trace trace_;
+  std::vector<run::Span> spans_;
+  Clock::time_point origin_, begin_;
+  std::int64_t traced_ = 0;
+};
+
+}  // namespace moesh::train

@@ -1,0 +1,53 @@
+// `moesh bench`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "tests/cli/outcome.h"
+
+namespace moesh::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kSmall =
+    " model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=2 base_emb_dim=16 base_num_query_heads=2 "
+    "base_num_kv_heads=1 head_dim=8 base_mlp_dim=24 base_moe_mlp_dim=24 vocab_size=64 max_target_length=16 num_experts=4 "
+    "dataset_type=synthetic compile_topology=cpu-2 ici_fsdp_parallelism=2 steps=2";
+
+TEST(Bench, ShowsWhereAStepsTimeGoes) {
+  const test::Variable width("COLUMNS", "100");
+  const Outcome made = outcome(std::string("bench") + kSmall);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("mixtral-8x7b on cpu-2: 2 devices as fsdp=2"), HasSubstr("\neinsum bfloat16 "), HasSubstr("\nbetween instructions"),
+                              HasSubstr(" ms a step, "), HasSubstr(" tokens/s, "), HasSubstr("This machine in GFLOP/s: float32 ")));
+  for (const std::string& line : split(outcome(std::string("bench --all") + kSmall).out, '\n')) EXPECT_LE(display_width(line), 100) << line;
+}
+
+TEST(Bench, WritesTheSameAsJson) {
+  for (const char* option : {"bench --json", "bench --json --all"}) {
+    const Outcome made = outcome(option + std::string(kSmall));
+    ASSERT_EQ(made.code, 0) << made.err;
+    const auto json = nlohmann::json::parse(made.out);
+    double seconds = 0, flops = 0;
+    for (const auto& one : json["instructions"]) {
+      seconds += one["seconds"].get<double>();
+      flops += one["flops"].get<double>();
+      EXPECT_GT(one["runs"].get<int>(), 0);
+    }
+    EXPECT_LE(seconds, json["seconds_per_step"].get<double>());
+    EXPECT_GT(seconds, 0.5 * json["seconds_per_step"].get<double>());
+    EXPECT_GT(flops, json["model_flops"].get<double>()) << "what is computed again is counted too";
+    EXPECT_GT(json["machine"]["float32_large_product"].get<double>(), 0);
+  }
+}
+
+TEST(Bench, RefusesWhatATrainingRunDoes) {
+  EXPECT_EQ(outcome("bench model_name=no-such-model").code, 2);
+  EXPECT_THAT(outcome(std::string("bench kernels") + kSmall).err, HasSubstr("kernels"));
+}
+
+}  // namespace
+}  // namespace moesh::cli

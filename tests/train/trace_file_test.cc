@@ -1,0 +1,77 @@
+// The trace of profiler=, through whole runs.
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/outcome.h"
+#include "tests/support.h"
+#include "tests/train/trainer_support.h"
+
+namespace moesh::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string kRun = "train " + test::kTinyModel + "compile_topology=cpu-2 ici_fsdp_parallelism=2 run_name=r base_output_directory=out profiler=xplane ";
+
+TEST(TraceFile, HasTheStepsThatAreAskedForAndWhatRanInThem) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  const cli::Outcome made = cli::outcome(kRun + "steps=4 skip_first_n_steps_for_profiler=1 profiler_steps=2");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("Trace of steps 1 to 2, for chrome://tracing or ui.perfetto.dev: out/r/metrics.trace.json\n"));
+  std::ifstream file("out/r/metrics.trace.json");
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_FALSE(json["otherData"]["moesh"].get<std::string>().empty());
+  std::vector<std::string> steps;
+  double step_ends = 0, first_begins = -1;
+  int kernels = 0, collectives = 0, planned = 0;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const double begin = event["ts"], end = begin + event["dur"].get<double>();
+    const int process = event["pid"], thread = event["tid"];
+    if (first_begins < 0) first_begins = begin;
+    if (thread == 0) {
+      steps.push_back(event["name"]);
+      EXPECT_GE(begin, step_ends) << "steps stand one after the other";
+      step_ends = end;
+      continue;
+    }
+    (process == 2 ? planned : thread == 1 ? kernels : collectives) += 1;
+    if (process == 1) {
+      EXPECT_LE(end, step_ends + 1) << event["name"];
+      EXPECT_TRUE(event["args"].contains("planned_us") && event["args"].contains("instruction")) << event;
+    }
+  }
+  EXPECT_EQ(steps, (std::vector<std::string>{"step 1", "step 2"}));
+  EXPECT_EQ(first_begins, 0);
+  EXPECT_GT(kernels, 100);
+  EXPECT_GT(collectives, 10);
+  EXPECT_EQ(planned, kernels + collectives);
+}
+
+TEST(TraceFile, SaysWhereNothingWasTraced) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  const cli::Outcome made = cli::outcome(kRun + "steps=2 skip_first_n_steps_for_profiler=7");
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("No step was traced: the run ended before step 7, see skip_first_n_steps_for_profiler.\n"));
+  EXPECT_FALSE(std::filesystem::exists("out/r/metrics.trace.json"));
+}
+
+TEST(TraceFile, TakesThePlaceOfATraceAndOfNothingElse) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  for (int run = 0; run < 2; ++run) EXPECT_EQ(cli::outcome(kRun + "steps=2").code, 0);
+  std::ofstream("out/r/metrics.trace.json") << "mine, and longer than what a trace of moesh's begins with";
+  const cli::Outcome refused = cli::outcome(kRun + "steps=2");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("out/r/metrics.trace.json: this file is no trace of moesh's, so it is not overwritten"),
+                                 HasSubstr("move it, or name another metrics_file")));
+}
+
+}  // namespace
+}  // namespace moesh::train
