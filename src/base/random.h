@@ -32,8 +32,8 @@ class TruncatedNormal {
   float draw(RandomKey key, std::uint64_t index) const;
 
  private:
-  float least_, most_;    // of what is drawn
-  float from_, to_;       // of the uniform numbers that it is made of
+  float least_, most_;  // of what is drawn
+  float from_, to_;     // of the uniform numbers that it is made of
 };
 
 // Where `index` comes to stand when [0, count) is put into a random order.

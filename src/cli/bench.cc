@@ -80,6 +80,18 @@ Measured measure_step(const session::Session& session, bool by_instruction) {
 
 std::string giga(double rate) { return rate >= 5e7 ? fmt::format("{:.1f}", rate / 1e9) : ""; }
 
+std::string summary_of(const Measured& of) {
+  const auto rates = [](std::string_view name, const measure::ProductRates& rate) {
+    return fmt::format("{} {:.0f} from registers, {:.0f} of a product of 2048 cubed", name, rate.registers / 1e9, rate.large / 1e9);
+  };
+  const double flops = of.model_flops / of.seconds;
+  return fmt::format("{:.1f} ms a step, {:.0f} tokens/s, {:.1f} GFLOP/s of the model, {:.0f}% of the large product in float32, {:.0f}% in bfloat16\n",
+                     of.seconds * 1e3, of.tokens / of.seconds, flops / 1e9, 100 * flops / of.rates.float32.large,
+                     100 * flops / of.rates.bfloat16.large) +
+         fmt::format("This machine in GFLOP/s: {}; {}. A copy moves {:.1f} GB/s.\n", rates("float32", of.rates.float32),
+                     rates("bfloat16", of.rates.bfloat16), of.rates.stream / 1e9);
+}
+
 std::string words_of(const Measured& of, int width) {
   Table table({{"instructions", false, Room::cut},
                {"runs", true, Room::none, 3},
@@ -97,16 +109,7 @@ std::string words_of(const Measured& of, int width) {
   }
   table.add({"between instructions", "", fmt::format("{:.2f}", (of.seconds - sum) * 1e3),
              fmt::format("{:.1f}%", 100 * (of.seconds - sum) / of.seconds), "", "", ""});
-  const auto rates = [](std::string_view name, const measure::ProductRates& rate) {
-    return fmt::format("{} {:.0f} from registers, {:.0f} of a product of 2048 cubed", name, rate.registers / 1e9, rate.large / 1e9);
-  };
-  const double flops = of.model_flops / of.seconds;
-  return table.text(width) + "\n" +
-         wrapped(fmt::format("{:.1f} ms a step, {:.0f} tokens/s, {:.1f} GFLOP/s of the model, {:.0f}% of the large product in float32, {:.0f}% in bfloat16\n"
-                     "This machine in GFLOP/s: {}; {}. A copy moves {:.1f} GB/s.\n",
-                     of.seconds * 1e3, of.tokens / of.seconds, flops / 1e9, 100 * flops / of.rates.float32.large,
-                     100 * flops / of.rates.bfloat16.large, rates("float32", of.rates.float32), rates("bfloat16", of.rates.bfloat16),
-                     of.rates.stream / 1e9), width, 2);
+  return table.text(width) + "\n" + wrapped(summary_of(of), width, 2);
 }
 
 std::string json_of(const Measured& of) {

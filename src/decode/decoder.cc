@@ -35,8 +35,9 @@ std::vector<std::int32_t> numbers_of(const Ready& program, const NewTokens& toke
 }  // namespace
 
 Ready Decoder::prepare(const Program& program) {
-  Ready ready{run::Program(plan::lower(partition::stack_first(program.graph), program.mesh), state_, workers_, {.backend = backend_}), program.vocabulary,
-              program.row_length, program.draw_seed};
+  plan::Plan plan = plan::lower(partition::stack_first(program.graph), program.mesh);
+  Ready ready{run::Program(std::move(plan), state_, workers_, {.backend = backend_}), program.vocabulary, program.row_length,
+              program.draw_seed};
   mesh_ = program.mesh;
   for (const graph::Node& node : program.graph.nodes) {
     if (graph::is_input(node, graph::InputOf::Kind::state)) caches_.insert(node.path);

@@ -13,8 +13,7 @@ namespace {
 using plan::Instruction;
 
 std::string kind_of(const Instruction& of, const plan::Plan& plan) {
-  const std::string_view what = of.kind == Instruction::Kind::copy ? "copy" : name_of(of.op);
-  return fmt::format("{} {}", what, name_of(plan.view(of.results.front()).dtype));
+  return fmt::format("{} {}", deed_of(of), name_of(plan.view(of.results.front()).dtype));
 }
 
 template <typename Name>
@@ -43,6 +42,8 @@ std::vector<KindTime> summed(const plan::Plan& plan, std::span<const forecast::T
 }
 
 }  // namespace
+
+std::string_view deed_of(const Instruction& of) { return of.kind == Instruction::Kind::copy ? "copy" : name_of(of.op); }
 
 std::vector<KindTime> times_by_kind(const plan::Plan& plan, std::span<const forecast::Timing> timings, std::span<const run::Span> spans) {
   return summed(plan, timings, spans, [&](const Instruction& of) { return kind_of(of, plan); });

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "forecast/timing.h"
@@ -11,6 +12,9 @@
 #include "run/program.h"
 
 namespace moesh::measure {
+
+// What an instruction does: its op's name, or "copy".
+std::string_view deed_of(const plan::Instruction& instruction);
 
 // Instructions of one kind in one step, of all devices together.
 struct KindTime {

@@ -40,15 +40,15 @@ void on_each_thread(Workers& workers, const Work& work) {
   });
 }
 
-// A block of rows and columns over and over, as the instructions have it.
+// A block of rows and columns over and over, as the instructions have it. Steps of tiles are long: fewer of them leave the operands in
+// the first cache.
 template <typename P>
 double register_rate(Workers& workers, const MicroKernels<P>& kernels) {
   constexpr std::int64_t kSteps = 128, kTimes = 20000;
   const std::int64_t depth = kSteps * kernels.depth_step / (kernels.depth_step > 2 ? 8 : 1);
   const double seconds = best_seconds([&] {
     on_each_thread(workers, [&] {
-      const std::int64_t room = std::max(kernels.row_room, kernels.rows);
-      const std::vector<P> a(static_cast<std::size_t>(room * depth)), b(static_cast<std::size_t>(kernels.columns * depth));
+      const std::vector<P> a(static_cast<std::size_t>(kernels.block_lines() * depth)), b(static_cast<std::size_t>(kernels.columns * depth));
       std::vector<backend::Wide<P>> c(static_cast<std::size_t>(kernels.rows * kernels.columns));
       const Block<P> block{depth / kernels.depth_step, a.data(), depth, b.data(), kernels.columns * MicroKernels<P>::kTogether, c.data(),
                            kernels.columns};

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/json.h"
+#include "measure/profile.h"
 
 namespace moesh::measure {
 namespace {
@@ -19,10 +20,6 @@ std::string name_event(const char* what, int process, int thread, const std::str
   json.begin_object().key("name").value(what).key("ph").value("M").key("pid").value(process).key("tid").value(thread);
   json.key("args").begin_object().key("name").value(name).end_object().end_object();
   return json.text();
-}
-
-std::string name_of(const Instruction& of) {
-  return fmt::format("{} {}", of.kind == Instruction::Kind::copy ? "copy" : graph::name_of(of.op), of.path);
 }
 
 }  // namespace
@@ -65,8 +62,9 @@ void Trace::add(std::int64_t step, double begin, std::span<const run::Span> span
     if (timing.work.flops > 0) json.key("flops").value(timing.work.flops);
     if (timing.sent) json.key("operand_bytes").value(static_cast<std::int64_t>(timing.sent->operand_bytes));
     json.end_object();
-    add_event(name_of(instruction), kRun, thread, begin + span.begin, span.end - span.begin, json.text());
-    add_event(name_of(instruction), kPlan, thread, planned, timing.seconds, "");
+    const std::string name = fmt::format("{} {}", deed_of(instruction), instruction.path);
+    add_event(name, kRun, thread, begin + span.begin, span.end - span.begin, json.text());
+    add_event(name, kPlan, thread, planned, timing.seconds, "");
     planned += timing.seconds;
   }
 }

@@ -40,10 +40,11 @@ class Groups {
  public:
   explicit Groups(const Graph& graph) {
     const std::size_t first = visit(graph);
-    for (std::size_t i = 0; i < graph.result_names.size(); ++i) {
-      for (const Node& node : graph.nodes) {
-        if (graph::is_root(node) && node.path == graph.result_names[i]) unite(first + at(graph.results[i]), first + at(node.results[0]));
-      }
+    for (const Node& node : graph.nodes) {
+      if (!graph::is_root(node)) continue;
+      const int next = graph::find_result(graph, node.path);
+      if (next >= 0) unite(first + at(graph.results[at(next)]), first + at(node.results[0]));
+      else if (node.op != Op::parameter) fix(first + at(node.results[0]));  // fed anew for each run
     }
   }
 
@@ -140,19 +141,19 @@ std::vector<T> with_first(std::vector<T> dims, int dim) {
 // Where a dim stands once `first` is in front.
 int moved(int dim, int first) { return dim == first ? 0 : dim < first ? dim + 1 : dim; }
 
-bool is_kept_from_run_to_run(const Graph& graph, const std::string& result) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return graph::is_root(node) && node.path == result; });
-}
-
 class Rewrite {
  public:
   explicit Rewrite(const Graph& graph) : groups_(graph), made_(rewritten(graph)) {}
 
   Graph run() {
+    std::vector<bool> is_kept(made_.results.size());  // as the next value of a root
+    for (const Node& node : made_.nodes) {
+      const int next = graph::is_root(node) ? graph::find_result(made_, node.path) : -1;
+      if (next >= 0) is_kept[at(next)] = true;
+    }
     for (std::size_t i = 0; i < made_.results.size(); ++i) {
       const int dim = groups_.dim(0, made_.results[i]);
-      const bool is_kept = i < made_.result_names.size() && is_kept_from_run_to_run(made_, made_.result_names[i]);
-      if (dim > 0 && !is_kept) turn_back(made_.results[i], dim);
+      if (dim > 0 && !is_kept[i]) turn_back(made_.results[i], dim);
     }
     return std::move(made_);
   }

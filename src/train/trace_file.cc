@@ -36,7 +36,7 @@ TraceFile::TraceFile(const config::Settings& settings, const std::string& metric
 }
 
 std::vector<run::Span>* TraceFile::begin_step(std::int64_t step) {
-  if (step < first_ || step >= end_) return nullptr;
+  if (!traces(step)) return nullptr;
   begin_ = Clock::now();
   if (step == first_) origin_ = begin_;
   spans_.clear();
@@ -44,7 +44,7 @@ std::vector<run::Span>* TraceFile::begin_step(std::int64_t step) {
 }
 
 void TraceFile::end_step(std::int64_t step) {
-  if (step < first_ || step >= end_) return;
+  if (!traces(step)) return;
   trace_.add(step, std::chrono::duration<double>(begin_ - origin_).count(), spans_);
   ++traced_;
 }

@@ -26,6 +26,8 @@ class TraceFile {
  private:
   using Clock = std::chrono::steady_clock;
 
+  bool traces(std::int64_t step) const { return step >= first_ && step < end_; }
+
   std::int64_t first_, end_;  // of the steps
   std::string path_;
   std::vector<forecast::Timing> timings_;

@@ -1,7 +1,6 @@
 // Attention of some panels of queries at a time. Keys go by in blocks, and each column's softmax is kept up to what it has seen: so
 // memory does not grow with the number of keys.
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
 #include "backend/cpu/attention_panel.h"
@@ -140,8 +139,9 @@ class Attention {
     soften(panel, {block.begin + rows.begin, seen.end}, memory.scores, result, memory.largest + p * kStats, memory.sums + p * kStats);
     const std::int64_t padded = round_up(rows.size(), memory.of_results.depth_step);
     std::fill(memory.scores + rows.size() * columns_, memory.scores + padded * columns_, W(0));
-    memory.values.multiply({0, shape_.value_dim}, {rows.begin, rows.begin + padded}, packed(memory, padded), is_narrow, true, result,
-                           columns_);
+    const E* const exponentials = in_type(isa_, memory.scores, padded * columns_, memory.exponentials);
+    const E* const panel_of_keys = as_panel(isa_, memory.of_results, exponentials, padded, memory.packed);
+    memory.values.multiply({0, shape_.value_dim}, {rows.begin, rows.begin + padded}, panel_of_keys, is_narrow, true, result, columns_);
   }
 
   // Scores become exponentials above the largest so far; what was summed above a smaller one shrinks.
@@ -152,7 +152,7 @@ class Attention {
       panel.template finish_scores<kColumns>(isa_, keys, scores, nullptr, largest);
       bool shrinks = false;
       for (int j = 0; j < kColumns; ++j) {
-        base[j] = largest[j] == -std::numeric_limits<W>::infinity() ? W(0) : largest[j];
+        base[j] = base_of(largest[j]);
         shrink[j] = before[j] == largest[j] ? W(1) : exp_of(before[j] - base[j]);
         sums[j] *= shrink[j];
         shrinks = shrinks || shrink[j] != 1;
@@ -168,28 +168,11 @@ class Attention {
     });
   }
 
-  const E* packed(const Memory<T, S, E>& memory, std::int64_t keys) const {
-    if constexpr (Memory<T, S, E>::kPacksExponentials) {
-      vectorised(isa_, [&]() MOESH_LOOP {
-        for (std::int64_t i = 0; i < keys * columns_; ++i) memory.exponentials[i] = store<E>(memory.scores[i]);
-      });
-      const OffsetList neighbours = steps(columns_, 1), rows = steps(keys, columns_);
-      Packer<E, E>(isa_, memory.of_results, keys)
-          .columns({memory.exponentials, neighbours, rows, true, false}, {0, columns_}, {0, keys}, memory.packed);
-      return memory.packed;
-    } else {
-      return memory.scores;
-    }
-  }
-
   void hand_over(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p) const {
-    const W* const result = memory.results + p * memory.result_size;
-    for (std::int64_t j = 0; j < panel.count(); ++j) {
-      const W sum = memory.sums[p * kStats + j];
-      const W share = sum > 0 ? 1 / sum : W(0);
-      T* const to = out_ + panel.head(j) * shape_.value_dim;
-      for (std::int64_t v = 0; v < shape_.value_dim; ++v) to[v] = store<T>(result[v * columns_ + j] * share);
-    }
+    W shares[Panel::kMostColumns];
+    const W* const sums = memory.sums + p * kStats;
+    for (std::int64_t j = 0; j < panel.count(); ++j) shares[j] = sums[j] > 0 ? 1 / sums[j] : W(0);
+    panel.hand_over(memory.results + p * memory.result_size, columns_, shape_.value_dim, shares, out_);
   }
 
   Isa isa_;
@@ -203,19 +186,9 @@ class Attention {
 
 std::int64_t attention_bytes(const Shape& query, const Shape& key, const Shape& value) {
   const AttentionShape shape = attention_shape(query, key, value);
-  const Isa isa = chosen_isa();
-  const std::int64_t wide = Memory<float, float, float>(Pieces(nullptr), isa, shape).bytes;
-  if (!packs_bfloat16(isa)) return wide;
-  return std::max({wide, Memory<bfloat16, bfloat16, bfloat16>(Pieces(nullptr), isa, shape).bytes,
-                   Memory<bfloat16, bfloat16, float>(Pieces(nullptr), isa, shape).bytes});
+  return most_bytes([&]<typename T, typename S, typename E>(Isa isa) { return Memory<T, S, E>(Pieces(nullptr), isa, shape).bytes; });
 }
 
-void attention(const KernelCall& call) {
-  const Isa isa = chosen_isa();
-  for_floating(call.results[0].dtype, [&]<typename T>() {
-    with_packed_types<T>(isa, std::get<graph::AttentionOf>(call.attributes),
-                         [&]<typename S, typename E>() { Attention<T, S, E>(call, isa).run(call.workers); });
-  });
-}
+void attention(const KernelCall& call) { run_in_types<Attention>(call); }
 
 }  // namespace moesh::backend::cpu

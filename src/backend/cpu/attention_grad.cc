@@ -2,7 +2,6 @@
 // its probabilities anew. With P = E / sum: dV = P' dO, dP = dO V', dS = P (dP - sum over keys of P dP), dQ = dS K, dK = dS' Q.
 // Scores, and all that has their shape, lie [key][column].
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
 #include "backend/cpu/attention_panel.h"
@@ -167,21 +166,17 @@ class AttentionGradient {
     // Products go on in whole steps, and tiles.
     const std::int64_t padded = round_up(keys.size(), std::max(memory.of_results.depth_step, memory.of_results.row_step));
     for (W* const of_keys : {memory.probabilities, memory.dscores}) std::fill(of_keys + keys.size() * columns_, of_keys + padded * columns_, W(0));
-    const E* const probabilities = packable(memory.probabilities, memory.rounded_probabilities, padded);
-    const E* const dscores = packable(memory.dscores, memory.rounded_dscores, padded);
+    const E* const probabilities = in_type(isa_, memory.probabilities, padded * columns_, memory.rounded_probabilities);
+    const E* const dscores = in_type(isa_, memory.dscores, padded * columns_, memory.rounded_dscores);
     for (std::int64_t at = 0; at < padded; at += kKeyBlock) {
       const Range block{at, std::min(at + kKeyBlock, padded)};
       add_products(memory, panel, probabilities, block, memory.turned_gradients, memory.dvalue + keys.begin * memory.value_width,
                    shape_.value_dim, memory.value_width);
       add_products(memory, panel, dscores, block, memory.turned_queries, memory.dkey + keys.begin * memory.width, shape_.dim, memory.width);
     }
-    memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + padded}, as_panel(memory, dscores, padded), is_narrow, false,
-                                memory.dquery, columns_);
-    T* const dquery = results_[0].template as<T>();
-    for (std::int64_t j = 0; j < panel.count(); ++j) {
-      T* const to = dquery + panel.head(j) * shape_.dim;
-      for (std::int64_t d = 0; d < shape_.dim; ++d) to[d] = store<T>(memory.dquery[d * columns_ + j]);
-    }
+    const E* const panel_of_keys = as_panel(isa_, memory.of_results, dscores, padded, memory.packed);
+    memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + padded}, panel_of_keys, is_narrow, false, memory.dquery, columns_);
+    panel.hand_over(memory.dquery, columns_, shape_.dim, nullptr, results_[0].template as<T>());
   }
 
   void hand_over_nothing(const Panel& panel) const {
@@ -198,7 +193,7 @@ class AttentionGradient {
       std::copy_n(largest, kColumns, sinks);
       panel.template finish_scores<kColumns>(isa_, keys, memory.probabilities, memory.slopes, largest);
       for (int j = 0; j < kColumns; ++j) {
-        base[j] = largest[j] == -std::numeric_limits<W>::infinity() ? W(0) : largest[j];
+        base[j] = base_of(largest[j]);
         sinks[j] = exp_of(sinks[j] - base[j]);
         sums[j] = sinks[j];
       }
@@ -233,27 +228,6 @@ class AttentionGradient {
       }
       for (int j = 0; j < kColumns; ++j) means[j] = mean[j];
     });
-  }
-
-  const E* packable(const W* from, E* rounded, std::int64_t keys) const {
-    if constexpr (Memory<T, S, E>::kPacksProbabilities) {
-      vectorised(isa_, [&]() MOESH_LOOP {
-        for (std::int64_t i = 0; i < keys * columns_; ++i) rounded[i] = store<E>(from[i]);
-      });
-      return rounded;
-    } else {
-      return from;
-    }
-  }
-
-  const E* as_panel(const Memory<T, S, E>& memory, const E* from, std::int64_t keys) const {
-    if constexpr (Memory<T, S, E>::kPacksProbabilities) {
-      const OffsetList neighbours = steps(columns_, 1), rows = steps(keys, columns_);
-      Packer<E, E>(isa_, memory.of_results, keys).columns({from, neighbours, rows, true, false}, {0, columns_}, {0, keys}, memory.packed);
-      return memory.packed;
-    } else {
-      return from;
-    }
   }
 
   // to[key][dim] += those of the block's keys times the panel's columns.
@@ -291,19 +265,9 @@ class AttentionGradient {
 
 std::int64_t attention_grad_bytes(const Shape& query, const Shape& key, const Shape& value) {
   const AttentionShape shape = attention_shape(query, key, value);
-  const Isa isa = chosen_isa();
-  const std::int64_t wide = Memory<float, float, float>(Pieces(nullptr), isa, shape, true).bytes;
-  if (!packs_bfloat16(isa)) return wide;
-  return std::max({wide, Memory<bfloat16, bfloat16, bfloat16>(Pieces(nullptr), isa, shape, true).bytes,
-                   Memory<bfloat16, bfloat16, float>(Pieces(nullptr), isa, shape, true).bytes});
+  return most_bytes([&]<typename T, typename S, typename E>(Isa isa) { return Memory<T, S, E>(Pieces(nullptr), isa, shape, true).bytes; });
 }
 
-void attention_grad(const KernelCall& call) {
-  const Isa isa = chosen_isa();
-  for_floating(call.results[0].dtype, [&]<typename T>() {
-    with_packed_types<T>(isa, std::get<graph::AttentionOf>(call.attributes),
-                         [&]<typename S, typename E>() { AttentionGradient<T, S, E>(call, isa).run(call.workers); });
-  });
-}
+void attention_grad(const KernelCall& call) { run_in_types<AttentionGradient>(call); }
 
 }  // namespace moesh::backend::cpu

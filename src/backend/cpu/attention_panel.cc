@@ -112,6 +112,15 @@ void AttentionPanel<T>::begin_softmax(W* largest, W* sums) const {
 }
 
 template <typename T>
+void AttentionPanel<T>::hand_over(const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const {
+  for (std::int64_t j = 0; j < count_; ++j) {
+    const W share = shares == nullptr ? W(1) : shares[j];
+    T* const head = to + heads_[j] * dims;
+    for (std::int64_t d = 0; d < dims; ++d) head[d] = store<T>(results[d * columns + j] * share);
+  }
+}
+
+template <typename T>
 void AttentionPanel<T>::bend(W* scores, W* slopes, std::int64_t count) const {
   const W cap = static_cast<W>(of_.of.soft_cap), scale = static_cast<W>(of_.of.score_scale);
   const bool rounds = !of_.of.float32_scores;

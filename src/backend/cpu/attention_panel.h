@@ -3,11 +3,15 @@
 // Shape suffixes: B rows of the batch, S queries, T keys, H query heads, G key heads, D head dim, V value dim.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <type_traits>
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/packed_rows.h"
+#include "backend/cpu/simd.h"
 #include "backend/kernel.h"
 
 namespace moesh::backend::cpu {
@@ -34,7 +38,7 @@ template <typename T>
 struct AttentionInputs {
   AttentionInputs(const graph::AttentionOf& of, std::span<const View> operands);  // those of the forward op
 
-  // Offsets of a row's keys, or of what stands beside them with other widths.
+  // The key and value at a place of a row, and the steps from there to those that follow.
   const T* key_at(std::int64_t row, std::int64_t key_head, std::int64_t place) const { return key + at(row, key_head, place) * shape.dim; }
   const T* value_at(std::int64_t row, std::int64_t key_head, std::int64_t place) const {
     return value + at(row, key_head, place) * shape.value_dim;
@@ -82,6 +86,9 @@ class AttentionPanel {
   // Without keys: the largest is the sink's score, whose exponential is all of the sum.
   void begin_softmax(W* largest, W* sums) const;
 
+  // Results [dim][column] to the columns' heads of `to`, times the columns' shares where these are not null.
+  void hand_over(const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const;
+
  private:
   void find_keys();
   void bend(W* scores, W* slopes, std::int64_t count) const;
@@ -99,6 +106,37 @@ class AttentionPanel {
 template <int kColumns, typename T>
 void exponentiate(Isa isa, bool rounds, std::int64_t keys, const Wide<T>* base, Wide<T>* scores, Wide<T>* sums);
 
+// What a column's exponentials are taken above: its largest score, or 0 where it sees nothing.
+template <typename W>
+W base_of(W largest) {
+  return largest == -std::numeric_limits<W>::infinity() ? W(0) : largest;
+}
+
+// Numbers in the type that products take them in: where they are, or rounded at `to`.
+template <typename E, typename W>
+const E* in_type(Isa isa, const W* from, std::int64_t count, E* to) {
+  if constexpr (std::is_same_v<E, W>) {
+    return from;
+  } else {
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < count; ++i) to[i] = store<E>(from[i]);
+    });
+    return to;
+  }
+}
+
+// [key][column] as a panel: where it is, or packed at `to`.
+template <typename E>
+const E* as_panel(Isa isa, const MicroKernels<E>& kernels, const E* from, std::int64_t keys, E* to) {
+  if constexpr (MicroKernels<E>::kTogether == 1) {
+    return from;
+  } else {
+    const OffsetList neighbours = steps(kernels.columns, 1), rows = steps(keys, kernels.columns);
+    Packer<E, E>(isa, kernels, keys).columns({from, neighbours, rows, true, false}, {0, kernels.columns}, {0, keys}, to);
+    return to;
+  }
+}
+
 // Calls body.template operator()<columns>().
 template <typename Body>
 void with_columns(std::int64_t columns, const Body& body) {
@@ -107,17 +145,28 @@ void with_columns(std::int64_t columns, const Body& body) {
   body.template operator()<8>();
 }
 
-// Calls body.template operator()<S, E>(): scores are products of operands packed as S; those with exponentials take operands packed
-// as E.
-template <typename T, typename Body>
-void with_packed_types(Isa isa, const graph::AttentionOf& of, const Body& body) {
-  if constexpr (std::is_same_v<T, bfloat16>) {
-    if (packs_bfloat16(isa)) {
-      if (rounds_exponentials(of)) return body.template operator()<bfloat16, bfloat16>();
-      return body.template operator()<bfloat16, float>();
+// Runs Kernel<T, S, E>(call, isa): scores are products of operands packed as S; those with exponentials take operands packed as E.
+template <template <typename, typename, typename> typename Kernel>
+void run_in_types(const KernelCall& call) {
+  const Isa isa = chosen_isa();
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (packs_bfloat16(isa)) {
+        if (rounds_exponentials(std::get<graph::AttentionOf>(call.attributes))) return Kernel<T, bfloat16, bfloat16>(call, isa).run(call.workers);
+        return Kernel<T, bfloat16, float>(call, isa).run(call.workers);
+      }
     }
-  }
-  body.template operator()<Wide<T>, Wide<T>>();
+    Kernel<T, Wide<T>, Wide<T>>(call, isa).run(call.workers);
+  });
+}
+
+// What the greediest of these takes; float64 is for tests. `bytes`: called as bytes.template operator()<T, S, E>(isa).
+template <typename Bytes>
+std::int64_t most_bytes(const Bytes& bytes) {
+  const Isa isa = chosen_isa();
+  const std::int64_t wide = bytes.template operator()<float, float, float>(isa);
+  if (!packs_bfloat16(isa)) return wide;
+  return std::max({wide, bytes.template operator()<bfloat16, bfloat16, bfloat16>(isa), bytes.template operator()<bfloat16, bfloat16, float>(isa)});
 }
 
 }  // namespace moesh::backend::cpu

@@ -194,11 +194,10 @@ class Product {
   void run_panel(const Task& task, Range columns, Range chunk, const P* b, std::int64_t b_pitch) const {
     const bool is_narrow = columns.size() <= kernels_.columns / 2;
     const P* const rows = room<P>().rows;
-    const std::int64_t room_of_block = kernels_.row_room > 0 ? kernels_.row_room : kernels_.rows;
     Block<P> block{.steps = divide_up(chunk.size(), kernels_.depth_step), .a_room = depth_room_, .b = b, .b_pitch = b_pitch};
     for (std::int64_t row = 0; row < task.rows.size(); row += kernels_.rows) {
       const Task part{task.i, {task.rows.begin + row, std::min(task.rows.begin + row + kernels_.rows, task.rows.end)}, columns};
-      block.a = rows + row / kernels_.rows * room_of_block * depth_room_;
+      block.a = rows + row / kernels_.rows * kernels_.block_lines() * depth_room_;
       run_block(task, part, chunk, kernels_.find(is_narrow, part.rows.size()), block);
     }
   }

@@ -48,6 +48,9 @@ struct MicroKernels {
   MicroKernel<P> whole[kMostRows] = {};
   MicroKernel<P> narrow[kMostRows] = {};
 
+  // Lines that the rows of a block take, packed by step or in tiles.
+  std::int64_t block_lines() const { return row_room > 0 ? row_room : rows; }
+
   MicroKernel<P> find(bool is_narrow, std::int64_t count) const {
     return (is_narrow ? narrow : whole)[static_cast<std::size_t>((count - 1) / row_step)];
   }

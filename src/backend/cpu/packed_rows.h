@@ -56,30 +56,11 @@ class PackedRows {
   }
 
  private:
-  std::int64_t strip() const { return (kernels_.row_room > 0 ? kernels_.row_room : kernels_.rows) * room_; }
+  std::int64_t strip() const { return kernels_.block_lines() * room_; }
 
   MicroKernels<P> kernels_;
   std::int64_t room_;  // for the depth
   P* data_ = nullptr;
-};
-
-// What a thread works with, piece by piece: counted where it begins at null.
-class Pieces {
- public:
-  explicit Pieces(std::byte* begin) : begin_(begin) {}
-
-  template <typename T>
-  T* take(std::int64_t count) {
-    constexpr std::int64_t kLine = 64;
-    const std::int64_t at = bytes_;
-    bytes_ += round_up(count * static_cast<std::int64_t>(sizeof(T)), kLine);
-    return begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + at);
-  }
-  std::int64_t bytes() const { return bytes_; }
-
- private:
-  std::byte* begin_;
-  std::int64_t bytes_ = 0;
 };
 
 }  // namespace moesh::backend::cpu

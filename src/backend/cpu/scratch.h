@@ -33,4 +33,23 @@ class Scratch {
   std::int64_t bytes_ = 0;
 };
 
+// What a thread works with, piece by piece: counted where it begins at null.
+class Pieces {
+ public:
+  explicit Pieces(std::byte* begin) : begin_(begin) {}
+
+  template <typename T>
+  T* take(std::int64_t count) {
+    constexpr std::int64_t kLine = 64;
+    const std::int64_t at = bytes_;
+    bytes_ += (count * static_cast<std::int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
+    return begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + at);
+  }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* begin_;
+  std::int64_t bytes_ = 0;
+};
+
 }  // namespace moesh::backend::cpu
