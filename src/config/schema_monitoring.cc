@@ -31,7 +31,7 @@ constexpr Key kMetrics[] = {
 
 constexpr Key kProfiles[] = {
     {"profiler", choice, "", "|xplane|!nsys", used,
-     "traces some steps to the name of metrics_file with .trace.json for its ending, for chrome://tracing and ui.perfetto.dev"},
+     "traces some steps beside metrics_file (ending: .trace.json), for chrome://tracing and ui.perfetto.dev"},
     {"skip_first_n_steps_for_profiler", integer, "1", "0..1000000000", used, "steps of a run before those that profiler traces"},
     {"profiler_steps", integer, "5", "1..1000000000", used, "steps that profiler traces"},
     {"profile_periodically_period", integer, "-1", "-1..1000000000", accepted, kHelpTrace},
