@@ -38,4 +38,15 @@ void for_floating(DType dtype, Body body) {
   }
 }
 
+// Calls body.template operator()<T, R>() with the types of a product's operands and of its result: float32 for bfloat16 where that is
+// asked for, else the same.
+template <typename Body>
+void with_product_types(DType operands, DType result, const Body& body) {
+  for_floating(operands, [&]<typename T>() {
+    if (result == operands) return body.template operator()<T, T>();
+    assert(result == DType::float32);
+    if constexpr (std::is_same_v<T, bfloat16>) body.template operator()<T, float>();
+  });
+}
+
 }  // namespace moesh::backend

@@ -4,16 +4,13 @@
 #include <fstream>
 #include <istream>
 #include <map>
+#include <memory>
+#include <new>
 #include <set>
-#include <sstream>
-#include <streambuf>
 #include <sys/stat.h>
 
 #include <fmt/core.h>
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/mark.h>
-#include <yaml-cpp/parser.h>
+#include <yaml.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -42,66 +39,73 @@ struct Places {
   std::string name;
   bool lines = true;
 
-  std::string at(const YAML::Mark& mark) const { return lines ? fmt::format("{}:{}", name, mark.line + 1) : name; }
+  std::string at(const yaml_mark_t& mark) const { return lines ? name + ':' + std::to_string(mark.line + 1) : name; }
 };
+
+std::string text_of(const yaml_char_t* text) { return text == nullptr ? "" : reinterpret_cast<const char*>(text); }
+
+// As Python's reader has them.
+bool is_null_scalar(const std::string& text) {
+  return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
+}
 
 // Builds the tree from the parser's events. Aliases are copied as they are met, so a cycle (an alias to a node that
 // is still open) and an explosion of copies are both seen here, before they cost anything.
-class TreeBuilder : public YAML::EventHandler {
+class TreeBuilder {
  public:
   TreeBuilder(Places places, const YamlLimits& limits) : places_(std::move(places)), limits_(limits) {}
 
   YamlNode take() { return std::move(root_); }
 
-  void OnDocumentStart(const YAML::Mark&) override {}
-  void OnDocumentEnd() override {}
-
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    YamlNode node;
-    node.scalar = "null";
-    node.where = place(mark);
-    add(std::move(node), anchor);
+  void take_event(const yaml_event_t& event) {
+    switch (event.type) {
+      case YAML_DOCUMENT_START_EVENT:
+        if (++documents_ > 1) refuse("a second document, one was expected", places_.name, "keep one");
+        return;
+      case YAML_ALIAS_EVENT: return copy(text_of(event.data.alias.anchor), place(event));
+      case YAML_SCALAR_EVENT: return add(scalar_of(event), text_of(event.data.scalar.anchor));
+      case YAML_SEQUENCE_START_EVENT:
+        return open(YamlNode::Type::sequence, place(event), text_of(event.data.sequence_start.anchor));
+      case YAML_MAPPING_START_EVENT:
+        return open(YamlNode::Type::mapping, place(event), text_of(event.data.mapping_start.anchor));
+      case YAML_SEQUENCE_END_EVENT:
+      case YAML_MAPPING_END_EVENT: return close();
+      default: return;
+    }
   }
-
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    const auto target = anchored_.find(anchor);
-    if (target == anchored_.end()) refuse("an alias points into itself, a tree was expected", place(mark));
-    spend(target->second.second, place(mark));
-    add(target->second.first, 0);
-  }
-
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string& value) override {
-    YamlNode node;
-    node.type = YamlNode::Type::scalar;
-    node.quoted = tag == "!";
-    node.scalar = value;
-    node.where = place(mark);
-    add(std::move(node), anchor);
-  }
-
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    open(YamlNode::Type::sequence, mark, anchor);
-  }
-  void OnSequenceEnd() override { close(); }
-
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
-    open(YamlNode::Type::mapping, mark, anchor);
-  }
-  void OnMapEnd() override { close(); }
 
  private:
   struct Open {
     YamlNode node;
-    YAML::anchor_t anchor;
+    std::string anchor;
     std::set<std::string> keys;
     bool has_key = false;
     std::string key;
   };
 
-  std::string place(const YAML::Mark& mark) const { return places_.at(mark); }
+  std::string place(const yaml_event_t& event) const { return places_.at(event.start_mark); }
+
+  YamlNode scalar_of(const yaml_event_t& event) const {
+    const auto& scalar = event.data.scalar;
+    YamlNode node;
+    node.scalar.assign(reinterpret_cast<const char*>(scalar.value), scalar.length);
+    node.where = place(event);
+    node.quoted = scalar.style != YAML_PLAIN_SCALAR_STYLE || text_of(scalar.tag) == "!";
+    node.type = YamlNode::Type::scalar;
+    if (!node.quoted && scalar.tag == nullptr && is_null_scalar(node.scalar)) {
+      node.type = YamlNode::Type::null;
+      node.scalar = "null";
+    }
+    return node;
+  }
+
+  void copy(const std::string& anchor, const std::string& where) {
+    const auto target = anchored_.find(anchor);
+    if (target == anchored_.end()) refuse(fmt::format("no anchor '{}' stands before its alias", shorten(anchor, 80)), where);
+    if (target->second.is_open) refuse("an alias points into itself, a tree was expected", where);
+    spend(target->second.weight, where);
+    add(target->second.node, "");
+  }
 
   void spend(const Weight& weight, const std::string& where) {
     spent_.nodes += weight.nodes;
@@ -114,15 +118,16 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
-  void open(YamlNode::Type type, const YAML::Mark& mark, YAML::anchor_t anchor) {
+  void open(YamlNode::Type type, std::string where, std::string anchor) {
     if (open_.size() == limits_.depth) {
-      refuse(fmt::format("lists and mappings nested more than {} deep", limits_.depth), place(mark),
+      refuse(fmt::format("lists and mappings nested more than {} deep", limits_.depth), where,
              "a configuration file is flatter than that; check which file this is");
     }
     YamlNode node;
     node.type = type;
-    node.where = place(mark);
-    open_.push_back({std::move(node), anchor, {}, false, {}});
+    node.where = std::move(where);
+    if (!anchor.empty()) anchored_.insert_or_assign(anchor, Anchored{});
+    open_.push_back({std::move(node), std::move(anchor), {}, false, {}});
   }
 
   void close() {
@@ -131,12 +136,12 @@ class TreeBuilder : public YAML::EventHandler {
     add(std::move(done.node), done.anchor);
   }
 
-  void add(YamlNode node, YAML::anchor_t anchor) {
+  void add(YamlNode node, const std::string& anchor) {
     spend({1, 0}, node.where);
-    if (anchor != 0) {
+    if (!anchor.empty()) {
       const Weight weight = weight_of(node);
       spend(weight, node.where);
-      anchored_.insert_or_assign(anchor, std::pair(node, weight));
+      anchored_.insert_or_assign(anchor, Anchored{node, weight, false});
     }
     if (open_.empty()) {
       root_ = std::move(node);
@@ -163,21 +168,52 @@ class TreeBuilder : public YAML::EventHandler {
     mapping.key = std::move(node.scalar);
   }
 
+  struct Anchored {
+    YamlNode node;
+    Weight weight;
+    bool is_open = true;
+  };
+
   Places places_;
   YamlLimits limits_;
   YamlNode root_;
+  int documents_ = 0;
   std::vector<Open> open_;
-  std::map<YAML::anchor_t, std::pair<YamlNode, Weight>> anchored_;
+  std::map<std::string, Anchored> anchored_;
   Weight spent_;
 };
 
-// Lets the parser read the caller's bytes without a copy.
-class ViewBuffer : public std::streambuf {
+// The library's parser on a text.
+class Parser {
  public:
-  explicit ViewBuffer(std::string_view text) {
-    char* begin = const_cast<char*>(text.data());
-    setg(begin, begin, begin + text.size());
+  explicit Parser(std::string_view text) {
+    if (yaml_parser_initialize(&parser_) == 0) throw std::bad_alloc();
+    yaml_parser_set_encoding(&parser_, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()), text.size());
   }
+  ~Parser() { yaml_parser_delete(&parser_); }
+  Parser(const Parser&) = delete;
+  Parser& operator=(const Parser&) = delete;
+
+  void run(TreeBuilder& builder, const Places& places) {
+    for (bool ended = false; !ended;) {
+      yaml_event_t event;
+      if (yaml_parser_parse(&parser_, &event) == 0) refuse_problem(places);
+      const std::unique_ptr<yaml_event_t, decltype(&yaml_event_delete)> held(&event, yaml_event_delete);
+      builder.take_event(event);
+      ended = event.type == YAML_STREAM_END_EVENT;
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse_problem(const Places& places) const {
+    if (parser_.error == YAML_MEMORY_ERROR) throw std::bad_alloc();
+    const std::string problem = parser_.problem == nullptr ? "unknown" : parser_.problem;
+    const std::string context = parser_.context == nullptr ? "" : fmt::format(" {}", parser_.context);
+    refuse(fmt::format("not readable as YAML: {}{}", problem, context), places.at(parser_.problem_mark));
+  }
+
+  yaml_parser_t parser_;
 };
 
 YamlNode parse(std::string_view text, const Places& places, const YamlLimits& limits) {
@@ -189,16 +225,8 @@ YamlNode parse(std::string_view text, const Places& places, const YamlLimits& li
   }
   if (!is_valid_utf8(text)) refuse("not valid UTF-8", name, "save the file as UTF-8 text");
   if (text.find('\0') != std::string_view::npos) refuse("a zero byte, text was expected", name);
-  ViewBuffer buffer(text);
-  std::istream stream(&buffer);
   TreeBuilder builder(places, limits);
-  try {
-    YAML::Parser parser(stream);
-    parser.HandleNextDocument(builder);
-    if (parser.HandleNextDocument(builder)) refuse("a second document, one was expected", name, "keep one");
-  } catch (const YAML::Exception& e) {
-    refuse("not readable as YAML: " + e.msg, places.at(e.mark));
-  }
+  Parser(text).run(builder, places);
   return builder.take();
 }
 

@@ -32,6 +32,7 @@ const OpFacts& facts_of(Op op) {
     case Op::attention: return ops::kAttention;
     case Op::cache_write: return ops::kCacheWrite;
     case Op::embed: return ops::kEmbed;
+    case Op::positions: return ops::kPositions;
     case Op::cross_entropy: return ops::kCrossEntropy;
     case Op::random_scores: return ops::kRandomScores;
     case Op::top_k: return ops::kTopK;
@@ -69,6 +70,7 @@ const OpFacts& facts_of(Op op) {
     case Op::attention_grad: return ops::kAttentionGrad;
     case Op::embed_grad: return ops::kEmbedGrad;
     case Op::cross_entropy_grad: return ops::kCrossEntropyGrad;
+    case Op::vocab_loss: return ops::kVocabLoss;
     case Op::top_k_grad: return ops::kTopKGrad;
     case Op::spread_grad: return ops::kSpreadGrad;
     case Op::grouped_outer: return ops::kGroupedOuter;

@@ -90,6 +90,9 @@ constexpr auto fields_of(const AttentionOf*) {
                     Field{"float32_softmax", &AttentionOf::float32_softmax}};
 }
 constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }
+constexpr auto fields_of(const VocabLossOf*) {
+  return std::tuple{Field{"z_loss", &VocabLossOf::z_loss}, Field{"by_token", &VocabLossOf::by_token}};
+}
 constexpr auto fields_of(const TopKOf*) {
   return std::tuple{Field{"k", &TopKOf::k},
                     Field{"weights", &TopKOf::weights},

@@ -40,7 +40,8 @@ enum class Op : std::uint8_t {
   attention,       // query, key, value, order, segments [, those of the keys, where they are of other tokens] [, sinks]
   cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows in these of its T slots
   embed,           // table, tokens
-  cross_entropy,   // logits, targets, segments: loss summed over the positions that count, and their number
+  positions,       // segments[B, S]: how many positions count, those of a segment other than 0, float32
+  cross_entropy,   // logits, targets, segments: loss summed over the positions that count
   random_scores,   // key[2], numbers[B, S] of the tokens: scores whose largest are experts drawn at random, [B, S, E]; see DrawOf
   top_k,           // scores that choose [, scores that the weights come from]: weights and expert ids of each token
   spread,          // weights, ids: weights laid out over all experts
@@ -90,6 +91,7 @@ enum class Op : std::uint8_t {
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
   embed_grad,          // tokens, dy: dtable
   cross_entropy_grad,  // logits, targets, segments, dsum [, vocab_scores' logarithms]: dlogits
+  vocab_loss,          // x[B, S, M], table, targets, segments, dsum: cross_entropy of x table, dx, and dtable in x's wide type
   top_k_grad,          // scores that the weights came from, ids, dweights: dscores
   spread_grad,         // ids, dspread: dweights
   grouped_outer,       // rows[R, K], drows[R, N], sizes: dweights[E, K, N]
@@ -216,6 +218,10 @@ struct AttentionOf {
 struct CrossEntropyOf {
   double z_loss = 0;
 };
+struct VocabLossOf {
+  double z_loss = 0;
+  bool by_token = false;  // the table is [V, M], not [M, V]
+};
 struct TopKOf {
   enum class Weights : std::uint8_t { softmax_of_chosen, chosen };
   std::int64_t k = 1;
@@ -340,7 +346,7 @@ struct BalanceOf {
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
                  SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf,
-                 DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
+                 VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
                  GroupedMatmulOf, ReshardOf, GroupOf, SortSlotsOf>;
 
 // What a node is there for. A node of the forward pass that is run again for the backward pass stays one of the forward pass.

@@ -3,6 +3,8 @@
 #include <cctype>
 #include <charconv>
 
+#include <fmt/core.h>
+
 #include "base/error.h"
 #include "graph/facts.h"
 
@@ -114,7 +116,7 @@ mesh::Mesh read_mesh(Line& line) {
     axis.ici = size(sizes.size() - 1);
     if (sizes.size() == 2) axis.dcn = size(0);
     axes.push_back(axis);
-    if (axes.size() > 64) line.refuse_here("at most 64 axes");
+    if (axes.size() > mesh::kMostAxes) line.refuse_here(fmt::format("at most {} axes", mesh::kMostAxes));
     if (axis.size() > kMostDevices / devices) line.refuse_here("at most 2^30 devices before this");
     devices *= axis.size();
   }
@@ -163,7 +165,10 @@ void Reader::operator()(Labels& labels) {
 }
 
 void Reader::operator()(sharding::AxisList& axes) {
-  read_list(line_, "(", ")", [&] { axes.push_back(axis()); });
+  read_list(line_, "(", ")", [&] {
+    if (axes.size() == mesh::kMostAxes) line_.expect(")");
+    axes.push_back(axis());
+  });
 }
 
 void Reader::operator()(sharding::Spec& spec) {

@@ -117,26 +117,25 @@ Graph with_nodes_when_needed(const Graph& graph, std::size_t count) {
   return order.take();
 }
 
-Graph without_dead_nodes(const Graph& graph) {
+Graph without_dead_nodes(Graph graph) {
   const std::vector<bool> needed = needed_nodes(graph);
   Graph kept;
   std::vector<ValueId> moved(graph.values.size(), -1);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
+    Node& node = graph.nodes[i];
     if (!needed[i] && !is_root(node)) continue;
-    Node copy = node;
-    for (ValueId& operand : copy.operands) operand = moved[static_cast<std::size_t>(operand)];
-    for (ValueId& result : copy.results) {
-      Value value = graph.value(result);
+    for (ValueId& operand : node.operands) operand = moved[static_cast<std::size_t>(operand)];
+    for (ValueId& result : node.results) {
+      Value value = std::move(graph.values[static_cast<std::size_t>(result)]);
       value.producer = static_cast<NodeId>(kept.nodes.size());
       moved[static_cast<std::size_t>(result)] = static_cast<ValueId>(kept.values.size());
       result = static_cast<ValueId>(kept.values.size());
       kept.values.push_back(std::move(value));
     }
-    kept.nodes.push_back(std::move(copy));
+    kept.nodes.push_back(std::move(node));
   }
   for (const ValueId result : graph.results) kept.results.push_back(moved[static_cast<std::size_t>(result)]);
-  kept.result_names = graph.result_names;
+  kept.result_names = std::move(graph.result_names);
   return kept;
 }
 

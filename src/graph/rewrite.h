@@ -22,7 +22,7 @@ Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stan
 Graph without_constraints(const Graph& graph);
 
 // Without nodes whose results nobody needs. Inputs and parameters stay.
-Graph without_dead_nodes(const Graph& graph);
+Graph without_dead_nodes(Graph graph);
 
 // The nodes before number `count` moved to just before the first of the later ones that needs them, so that what they make is
 // held no longer than it has to be. Roots stay in front.

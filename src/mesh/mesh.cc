@@ -12,7 +12,6 @@
 namespace moesh::mesh {
 namespace {
 
-constexpr std::size_t kMostAxes = 64;
 constexpr std::int64_t kDevicesOfThisMachine = 8;
 
 struct Factor {

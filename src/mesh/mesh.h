@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "mesh/axis_list.h"
 #include "mesh/topology.h"
 
 namespace moesh::mesh {
-
-using AxisIndex = std::uint8_t;
 
 struct Axis {
   std::string name;

@@ -4,7 +4,7 @@
 
 namespace moesh::mesh {
 
-std::vector<std::int64_t> sum_steps(const Mesh& mesh, std::vector<AxisIndex> axes) {
+std::vector<std::int64_t> sum_steps(const Mesh& mesh, AxisList axes) {
   std::sort(axes.begin(), axes.end());
   std::vector<std::int64_t> steps;
   for (const AxisIndex axis : axes) {

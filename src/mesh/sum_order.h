@@ -14,6 +14,6 @@ namespace moesh::mesh {
 //
 // The sizes of these steps, the one that is made first last, without those of a single device. In this order they number the
 // devices that differ in these axes only: the first axis major.
-std::vector<std::int64_t> sum_steps(const Mesh& mesh, std::vector<AxisIndex> axes);
+std::vector<std::int64_t> sum_steps(const Mesh& mesh, AxisList axes);
 
 }  // namespace moesh::mesh

@@ -76,11 +76,10 @@ void add_draws(Builder& builder, const Context& context, const Labels& token_lab
                                    graph::InputOf::Kind::number);
 }
 
-// Summed over the positions that count, and their number.
-std::vector<Tensor> cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV, const Batch& batch) {
-  return builder.add(graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
-                     graph::CrossEntropyOf{context.settings.real("z_loss_multiplier")},
-                     {{{}, DType::float32}, {{}, DType::float32}});
+// Summed over the positions that count.
+Tensor cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV, const Batch& batch) {
+  return builder.add_one(graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
+                         graph::CrossEntropyOf{context.settings.real("z_loss_multiplier")}, {}, DType::float32);
 }
 
 std::int64_t moe_layers(const Context& context) { return context.model.layers - context.model.dense_layers; }
@@ -139,8 +138,9 @@ graph::Graph build_model(const ModelRequest& request) {
   Tokens tokens{batch.positions, batch.order, batch.segments, {}, {}};
   add_draws(builder, context, {labels::activation_embed_and_logits_batch, labels::activation_norm_length}, tokens);
   const Trunk trunk = build_trunk(builder, context, batch.tokens, tokens);
-  const std::vector<Tensor> entropy = cross_entropy(builder, context, trunk.logits_BSV, batch);
-  Tensor loss = binary(graph::Binary::divide, entropy[0], unary(graph::Unary::offset, entropy[1], 1e-8));
+  const Tensor entropy = cross_entropy(builder, context, trunk.logits_BSV, batch);
+  const Tensor positions = builder.add_one(graph::Op::positions, "positions", {batch.target_segments}, {}, {}, DType::float32);
+  Tensor loss = binary(graph::Binary::divide, entropy, unary(graph::Unary::offset, positions, 1e-8));
   Tensor balance_loss;
   for (const Tensor& part : trunk.balance_losses) balance_loss = balance_loss ? graph::add(balance_loss, part) : part;
   if (balance_loss) {
@@ -149,8 +149,8 @@ graph::Graph build_model(const ModelRequest& request) {
   }
   const std::vector<Tensor>& loads = trunk.loads;
   builder.mark_result(loss, results::loss);
-  builder.mark_result(entropy[0], results::entropy_sum);
-  builder.mark_result(entropy[1], results::positions);
+  builder.mark_result(entropy, results::entropy_sum);
+  builder.mark_result(positions, results::positions);
   mark_logits(builder, context, trunk.logits_BSV);
   if (balance_loss) builder.mark_result(balance_loss, results::balance_loss);
   if (!loads.empty()) builder.mark_result(loads.size() == 1 ? loads[0] : graph::concat(loads, 0), results::expert_load);

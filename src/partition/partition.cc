@@ -71,7 +71,7 @@ class Walk {
       out_.results.push_back(version(id, goal));
     }
     out_.result_names = in_.result_names;
-    return graph::without_dead_nodes(out_);
+    return graph::without_dead_nodes(std::move(out_));
   }
 
  private:

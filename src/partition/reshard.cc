@@ -81,7 +81,7 @@ class Way {
       if (axes.empty()) continue;
       for (const AxisIndex axis : axes) {
         now(dim).push_back(axis);
-        std::erase(now_.partial, axis);
+        erase(now_.partial, axis);
       }
       add(kind, std::move(axes), -1, static_cast<int>(dim));
       return true;
@@ -114,7 +114,7 @@ class Way {
       if (!holds(to_.partial, axis) && dim_of(to_, axis) < 0) axes.push_back(axis);
     }
     if (axes.empty()) return false;
-    for (const AxisIndex axis : axes) std::erase(now_.partial, axis);
+    for (const AxisIndex axis : axes) erase(now_.partial, axis);
     add(Kind::all_reduce, std::move(axes), -1, -1);
     return true;
   }

@@ -49,13 +49,15 @@ bool is_of_graphs(Op op) {
   }
 }
 
-bool are_distinct(AxisList axes) {
+using Axes = std::vector<sharding::AxisIndex>;  // of a file, so perhaps more than a mesh has
+
+bool are_distinct(Axes axes) {
   std::sort(axes.begin(), axes.end());
   return std::adjacent_find(axes.begin(), axes.end()) == axes.end();
 }
 
-AxisList all_axes(const sharding::Spec& spec) {
-  AxisList all = spec.partial;
+Axes all_axes(const sharding::Spec& spec) {
+  Axes all(spec.partial.begin(), spec.partial.end());
   for (const AxisList& axes : spec.dims) all.insert(all.end(), axes.begin(), axes.end());
   return all;
 }
@@ -93,7 +95,8 @@ class Verifier {
     return fmt::format("instruction {} ({} of {})", id, is_kernel(of) ? graph::name_of(of.op) : name_of(of.kind), of.path);
   }
 
-  void check_axes(const AxisList& axes, const std::string& where) const {
+  void check_axes(const AxisList& axes, const std::string& where) const { check_axes(Axes(axes.begin(), axes.end()), where); }
+  void check_axes(const Axes& axes, const std::string& where) const {
     for (const sharding::AxisIndex axis : axes) {
       if (axis >= plan_.mesh.axes().size())
         broken(where, fmt::format("axis {} of a mesh that has {}", axis, plan_.mesh.axes().size()));

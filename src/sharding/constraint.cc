@@ -20,7 +20,7 @@ void peel(const Constraint& constraint, const mesh::Mesh& mesh, Spec& spec) {
   for (std::size_t dim = 0; dim < spec.dims.size(); ++dim) {
     const auto& dims = constraint.peeled_dims;
     if (!dims.empty() && std::find(dims.begin(), dims.end(), static_cast<int>(dim)) == dims.end()) continue;
-    std::erase_if(spec.dims[dim], [&](AxisIndex axis) {
+    erase_if(spec.dims[dim], [&](AxisIndex axis) {
       const auto& names = constraint.peeled;
       return std::find(names.begin(), names.end(), mesh.axis(axis).name) != names.end();
     });

@@ -1,6 +1,7 @@
 #include "sharding/rules.h"
 
 #include <algorithm>
+#include <bitset>
 #include <optional>
 
 #include <fmt/core.h>
@@ -70,13 +71,20 @@ class Walk {
   std::vector<std::optional<std::size_t>> settled_by_;
 };
 
+constexpr std::size_t kLengths = 64;  // that are told apart
+std::size_t length_of(const std::string& label) { return std::min(label.size(), kLengths - 1); }
+
 }  // namespace
 
 Resolution resolve(const Labels& labels, const std::vector<config::AxisRule>& rules, const mesh::Mesh& mesh,
                    const std::string& path) {
   check_labels(labels, path);
   Walk walk(labels.size());
+  // Most rules are of no label here, which their lengths tell.
+  std::bitset<kLengths> lengths;
+  for (const std::string& label : labels) lengths.set(length_of(label));
   for (std::size_t r = 0; r < rules.size(); ++r) {
+    if (!lengths[length_of(rules[r].label)]) continue;
     const auto bearer = std::find(labels.begin(), labels.end(), rules[r].label);
     if (bearer == labels.end() || rules[r].label.empty()) continue;
     walk.meet(r, static_cast<std::size_t>(bearer - labels.begin()), axes_in_mesh(rules[r], mesh));

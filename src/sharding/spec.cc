@@ -1,6 +1,7 @@
 #include "sharding/spec.h"
 
 #include <algorithm>
+#include <bitset>
 
 #include "base/text.h"
 
@@ -31,10 +32,17 @@ Spec whole_spec(std::size_t rank) {
 }
 
 AxisList distinct_axes(const Spec& spec) {
-  AxisList axes = spec.partial;
-  axes.insert(axes.end(), spec.own.begin(), spec.own.end());
-  for (const AxisList& dim : spec.dims) axes.insert(axes.end(), dim.begin(), dim.end());
-  std::sort(axes.begin(), axes.end());
+  std::bitset<mesh::kMostAxes> is_there;
+  const auto add = [&](const AxisList& axes) {
+    for (const AxisIndex axis : axes) is_there.set(axis);
+  };
+  add(spec.partial);
+  add(spec.own);
+  for (const AxisList& dim : spec.dims) add(dim);
+  AxisList axes;
+  for (AxisIndex axis = 0; axis < mesh::kMostAxes; ++axis) {
+    if (is_there[axis]) axes.push_back(axis);
+  }
   return axes;
 }
 

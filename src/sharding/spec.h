@@ -12,7 +12,7 @@
 namespace moesh::sharding {
 
 using mesh::AxisIndex;
-using AxisList = std::vector<AxisIndex>;  // major first
+using mesh::AxisList;  // major first
 
 struct Spec {
   std::vector<AxisList> dims;

@@ -30,6 +30,7 @@ inline constexpr std::string_view step = "step";
 inline constexpr std::string_view expand = "expand";
 inline constexpr std::string_view partition = "partition";
 inline constexpr std::string_view stack = "stack";
+inline constexpr std::string_view fuse = "fuse";
 }  // namespace pass_names
 
 }  // namespace moesh::train

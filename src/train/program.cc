@@ -6,6 +6,8 @@
 #include "config/support.h"
 #include "graph/rewrite.h"
 #include "models/model.h"
+#include "partition/fold_casts.h"
+#include "partition/fuse_loss.h"
 #include "partition/stack_first.h"
 #include "plan/arena.h"
 #include "plan/lower.h"
@@ -78,6 +80,8 @@ StepProgram step_program(const Graph& model, const config::Settings& settings, c
   if (see) see(pass_names::partition, program.graph);
   program.graph = partition::stack_first(program.graph);
   if (see) see(pass_names::stack, program.graph);
+  program.graph = partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph)));
+  if (see) see(pass_names::fuse, program.graph);
   program.plan = plan::lower(program.graph, program.mesh);
   return program;
 }

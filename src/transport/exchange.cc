@@ -31,7 +31,7 @@ AxisList sorted(AxisList axes) {
 }
 
 AxisList without(AxisList axes, const AxisList& gone) {
-  std::erase_if(axes, [&](AxisIndex axis) { return holds(gone, axis); });
+  erase_if(axes, [&](AxisIndex axis) { return holds(gone, axis); });
   return axes;
 }
 

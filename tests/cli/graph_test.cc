@@ -55,6 +55,10 @@ TEST(GraphCommand, PrintsAGraphAfterEachPass) {
   const std::string partition = printed("--after partition");
   EXPECT_THAT(partition, HasSubstr("= reshard "));
   EXPECT_THAT(partition, Not(HasSubstr("= constraint ")));
+  EXPECT_THAT(partition, HasSubstr("= cross_entropy_grad "));
+  const std::string fuse = printed("--after fuse");
+  EXPECT_THAT(fuse, HasSubstr("= vocab_loss "));
+  EXPECT_THAT(fuse, Not(HasSubstr("= cross_entropy")));
 }
 
 TEST(GraphCommand, PrintsThePartitionedGraphWithItsChoices) {
@@ -120,7 +124,7 @@ TEST(GraphCommand, RefusesQuestionsThatDoNotGoTogether) {
   };
   EXPECT_THAT(
       refused("--after slotz"),
-      HasSubstr("--after: unknown pass 'slotz', one of model, slots, remat, autodiff, step, expand, partition, stack was expected\n"
+      HasSubstr("--after: unknown pass 'slotz', one of model, slots, remat, autodiff, step, expand, partition, stack, fuse was expected\n"
                 "  fix: --after slots"));
   EXPECT_THAT(refused("--after zzzzzzzz"), HasSubstr("`moesh graph --help` tells what each of them does"));
   EXPECT_THAT(refused("--plan --partitioned"), HasSubstr("--partitioned and --plan are different questions"));

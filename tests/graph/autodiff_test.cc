@@ -119,6 +119,7 @@ const std::set<Op>& without_gradient() {
       Op::slot_mask,
       // Made after the backward pass is.
       Op::reshard,         Op::vocab_scores,       Op::cross_entropy_of_scores, Op::list_tokens, Op::sum_rows, Op::scatter_rows,
+      Op::vocab_loss,
   };
   return ops;
 }

@@ -116,9 +116,9 @@ GradientCase cross_entropy_case(const std::string& variant, double z_loss, bool 
       variant,
       {random_numbers({2, 5, 7}, 1, -3, 3), draws({2, 5}, 2, 7), segments({2, 5})},
       [=](Builder& b, const Tensors& in) {
-        const Tensors made =
-            b.add(Op::cross_entropy, "loss", in, CrossEntropyOf{z_loss}, {{{}, DType::float64}, {{}, DType::float64}});
-        return mean ? Tensors{binary(Binary::divide, made[0], unary(Unary::offset, made[1], 1e-8))} : Tensors{made[0]};
+        const Tensor sum = b.add_one(Op::cross_entropy, "loss", in, CrossEntropyOf{z_loss}, {}, DType::float64);
+        const Tensor count = b.add_one(Op::positions, "positions", {in[2]}, {}, {}, DType::float64);
+        return Tensors{mean ? binary(Binary::divide, sum, unary(Unary::offset, count, 1e-8)) : sum};
       }};
 }
 

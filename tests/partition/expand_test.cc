@@ -53,15 +53,15 @@ TEST(Expand, WritesALossOverASpreadVocabularyAsThatOfShares) {
       "%2: int32[2, 4] = input labels=(batch, length)  # segments\n"
       "%3: float32[2, 4, 16] = constraint %0 labels=(batch, length, vocab)  # laid\n";
   const std::string loss = inputs +
-                           "%4: float32[], %5: float32[] = cross_entropy %3, %1, %2  # loss\n"
-                           "%6: float32[2, 4, 16] = cross_entropy_grad %3, %1, %2, %4  # gradient\n"
-                           "return %5 as count, %6 as dlogits\n";
+                           "%4: float32[] = cross_entropy %3, %1, %2  # loss\n"
+                           "%5: float32[2, 4, 16] = cross_entropy_grad %3, %1, %2, %4  # gradient\n"
+                           "return %4 as loss, %5 as dlogits\n";
   EXPECT_EQ(expanded(loss, "batch"), loss);
   EXPECT_EQ(expanded(loss, "vocab"), inputs +
                                          "%4: float32[2, 4], %5: float32[2, 4, 4] = vocab_scores %3, %1  # loss/scores\n"
-                                         "%6: float32[], %7: float32[] = cross_entropy_of_scores %4, %5, %2  # loss\n"
-                                         "%8: float32[2, 4, 16] = cross_entropy_grad %3, %1, %2, %6, %5  # gradient\n"
-                                         "return %7 as count, %8 as dlogits\n");
+                                         "%6: float32[] = cross_entropy_of_scores %4, %5, %2  # loss\n"
+                                         "%7: float32[2, 4, 16] = cross_entropy_grad %3, %1, %2, %6, %5  # gradient\n"
+                                         "return %6 as loss, %7 as dlogits\n");
 }
 
 }  // namespace

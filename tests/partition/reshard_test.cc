@@ -114,14 +114,14 @@ Spec applied(const Spec& from, const ReshardOf& how, const Spec& result) {
   Spec made = from;
   const auto drop_last = [&](int dim) {
     AxisList& list = made.dims[static_cast<std::size_t>(dim)];
-    list.resize(list.size() - how.axes.size());
+    list.erase(list.end() - static_cast<std::ptrdiff_t>(how.axes.size()), list.end());
   };
   const auto append = [&](int dim) {
     AxisList& list = made.dims[static_cast<std::size_t>(dim)];
     list.insert(list.end(), how.axes.begin(), how.axes.end());
   };
   const auto sum = [&] {
-    for (const AxisIndex axis : how.axes) std::erase(made.partial, axis);
+    for (const AxisIndex axis : how.axes) erase(made.partial, axis);
   };
   switch (how.kind) {
     case Kind::slice: append(how.to); break;

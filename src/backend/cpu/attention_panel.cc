@@ -29,11 +29,6 @@ std::int32_t farthest_of(std::int32_t place, std::int64_t window) {
   return window <= 0 || farthest < kAll ? kAll : static_cast<std::int32_t>(farthest);
 }
 
-template <typename T, bool rounds>
-[[gnu::always_inline]] inline Wide<T> rounded_if(std::bool_constant<rounds>, Wide<T> value) {
-  return rounds ? rounded<T>(value) : value;
-}
-
 }  // namespace
 
 AttentionShape attention_shape(const Shape& query, const Shape& key, const Shape& value) {
@@ -170,29 +165,8 @@ void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes,
   });
 }
 
-template <int kColumns, typename T>
-void exponentiate(Isa isa, bool rounds_them, std::int64_t keys, const Wide<T>* base, Wide<T>* scores, Wide<T>* sums) {
-  using W = Wide<T>;
-  vectorised(isa, [&]() MOESH_LOOP {
-    with_constant(rounds_them, [&](auto rounds) MOESH_LOOP {
-      W from[kColumns], sum[kColumns];
-      for (int j = 0; j < kColumns; ++j) from[j] = base[j];
-      for (int j = 0; j < kColumns; ++j) sum[j] = sums[j];
-      for (std::int64_t t = 0; t < keys; ++t) {
-        W* __restrict x = scores + t * kColumns;
-        for (int j = 0; j < kColumns; ++j) {
-          x[j] = rounded_if<T>(rounds, exp_of(x[j] - from[j]));
-          sum[j] += x[j];
-        }
-      }
-      for (int j = 0; j < kColumns; ++j) sums[j] = sum[j];
-    });
-  });
-}
-
 #define MOESH_PANEL(T, COLUMNS)                                                                                       \
-  template void AttentionPanel<T>::finish_scores<COLUMNS>(Isa, Range, Wide<T>*, Wide<T>*, Wide<T>*) const;          \
-  template void exponentiate<COLUMNS, T>(Isa, bool, std::int64_t, const Wide<T>*, Wide<T>*, Wide<T>*)
+  template void AttentionPanel<T>::finish_scores<COLUMNS>(Isa, Range, Wide<T>*, Wide<T>*, Wide<T>*) const
 #define MOESH_PANELS(T)               \
   template struct AttentionInputs<T>; \
   template class AttentionPanel<T>;   \

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/column_softmax.h"
 #include "backend/cpu/packed_rows.h"
 #include "backend/cpu/simd.h"
 #include "backend/kernel.h"
@@ -101,49 +102,6 @@ class AttentionPanel {
   std::int32_t segments_[kMostColumns], places_[kMostColumns], farthest_[kMostColumns];
   std::int32_t least_segment_, most_segment_, least_place_, most_place_, least_farthest_, most_farthest_;
 };
-
-// Scores become exponentials of what they are above `base`, rounded to T where `rounds`, and are added to the sums.
-template <int kColumns, typename T>
-void exponentiate(Isa isa, bool rounds, std::int64_t keys, const Wide<T>* base, Wide<T>* scores, Wide<T>* sums);
-
-// What a column's exponentials are taken above: its largest score, or 0 where it sees nothing.
-template <typename W>
-W base_of(W largest) {
-  return largest == -std::numeric_limits<W>::infinity() ? W(0) : largest;
-}
-
-// Numbers in the type that products take them in: where they are, or rounded at `to`.
-template <typename E, typename W>
-const E* in_type(Isa isa, const W* from, std::int64_t count, E* to) {
-  if constexpr (std::is_same_v<E, W>) {
-    return from;
-  } else {
-    vectorised(isa, [&]() MOESH_LOOP {
-      for (std::int64_t i = 0; i < count; ++i) to[i] = store<E>(from[i]);
-    });
-    return to;
-  }
-}
-
-// [key][column] as a panel: where it is, or packed at `to`.
-template <typename E>
-const E* as_panel(Isa isa, const MicroKernels<E>& kernels, const E* from, std::int64_t keys, E* to) {
-  if constexpr (MicroKernels<E>::kTogether == 1) {
-    return from;
-  } else {
-    const OffsetList neighbours = steps(kernels.columns, 1), rows = steps(keys, kernels.columns);
-    Packer<E, E>(isa, kernels, keys).columns({from, neighbours, rows, true, false}, {0, kernels.columns}, {0, keys}, to);
-    return to;
-  }
-}
-
-// Calls body.template operator()<columns>().
-template <typename Body>
-void with_columns(std::int64_t columns, const Body& body) {
-  if (columns == 32) return body.template operator()<32>();
-  if (columns == 16) return body.template operator()<16>();
-  body.template operator()<8>();
-}
 
 // Runs Kernel<T, S, E>(call, isa): scores are products of operands packed as S; those with exponentials take operands packed as E.
 template <template <typename, typename, typename> typename Kernel>

@@ -1,7 +1,6 @@
 // An einsum as a batch of matrix products: letters in both operands and the result number the batch, letters that the
 // result lacks are the depth, the others are rows or columns.
 #include <algorithm>
-#include <cassert>
 #include <string>
 #include <vector>
 
@@ -86,13 +85,7 @@ void multiply_terms(const KernelCall& call, const Terms& terms) {
 
 void einsum(const KernelCall& call) {
   const Terms terms = parse(std::get<graph::EinsumOf>(call.attributes).equation, call);
-  for_floating(call.operands[0].dtype, [&]<typename T>() {
-    if (call.results[0].dtype == call.operands[0].dtype) return multiply_terms<T, T>(call, terms);
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      assert(call.results[0].dtype == DType::float32);
-      multiply_terms<T, float>(call, terms);
-    }
-  });
+  with_product_types(call.operands[0].dtype, call.results[0].dtype, [&]<typename T, typename R>() { multiply_terms<T, R>(call, terms); });
 }
 
 }  // namespace moesh::backend::cpu

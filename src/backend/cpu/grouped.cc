@@ -34,7 +34,7 @@ void for_rows(const KernelCall& call, std::int64_t count, std::int64_t width, co
   });
 }
 
-template <typename T>
+template <typename T, typename R>
 void grouped_matmul_of(const KernelCall& call) {
   const View& rows_RK = call.operands[0];
   const View& out_RN = call.results[0];
@@ -48,13 +48,13 @@ void grouped_matmul_of(const KernelCall& call) {
   const OffsetList in_rows = steps(begins.back(), depth), out_rows = steps(begins.back(), width);
   const OffsetList depth_of_rows = steps(depth, 1), columns = steps(width, 1);
   const OffsetList b_rows = steps(depth, transpose ? 1 : width), b_columns = steps(width, transpose ? depth : 1);
-  multiply<T, T, T>(&call.workers, chosen_isa(), {rows_RK.as<const T>(), one_place, in_rows, depth_of_rows},
+  multiply<T, T, R>(&call.workers, chosen_isa(), {rows_RK.as<const T>(), one_place, in_rows, depth_of_rows},
                     {call.operands[1].as<const T>(), weights, b_rows, b_columns},
-                    {out_RN.as<T>(), one_place, out_rows, columns}, {.row_begins = begins});
-  std::fill(out_RN.as<T>() + begins.back() * width, out_RN.as<T>() + out_RN.count(), store<T>(0.0f));
+                    {out_RN.as<R>(), one_place, out_rows, columns}, {.row_begins = begins});
+  std::fill(out_RN.as<R>() + begins.back() * width, out_RN.as<R>() + out_RN.count(), store<R>(0.0f));
 }
 
-template <typename T>
+template <typename T, typename R>
 void grouped_outer_of(const KernelCall& call) {
   const View& out_EKN = call.results[0];
   const std::int64_t experts = out_EKN.size(0), height = out_EKN.size(1), width = out_EKN.size(2);
@@ -63,9 +63,9 @@ void grouped_outer_of(const KernelCall& call) {
   const OffsetList out = steps(experts, height * width);
   const OffsetList a_depth = steps(begins.back(), height), b_depth = steps(begins.back(), width);
   const OffsetList rows = steps(height, 1), out_rows = steps(height, width), columns = steps(width, 1);
-  multiply<T, T, T>(&call.workers, chosen_isa(), {call.operands[0].as<const T>(), one_place, rows, a_depth},
+  multiply<T, T, R>(&call.workers, chosen_isa(), {call.operands[0].as<const T>(), one_place, rows, a_depth},
                     {call.operands[1].as<const T>(), one_place, b_depth, columns},
-                    {out_EKN.as<T>(), out, out_rows, columns}, {.depth_begins = begins});
+                    {out_EKN.as<R>(), out, out_rows, columns}, {.depth_begins = begins});
 }
 
 template <typename T>
@@ -113,11 +113,11 @@ void grouped_sum_of(const KernelCall& call) {
 }  // namespace
 
 void grouped_matmul(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { grouped_matmul_of<T>(call); });
+  with_product_types(call.operands[0].dtype, call.results[0].dtype, [&]<typename T, typename R>() { grouped_matmul_of<T, R>(call); });
 }
 
 void grouped_outer(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { grouped_outer_of<T>(call); });
+  with_product_types(call.operands[0].dtype, call.results[0].dtype, [&]<typename T, typename R>() { grouped_outer_of<T, R>(call); });
 }
 
 void grouped_bias(const KernelCall& call) {

@@ -41,8 +41,10 @@ void attention_grad(const KernelCall& call);
 // vocabulary.cc
 void embed(const KernelCall& call);
 void embed_grad(const KernelCall& call);
+void positions(const KernelCall& call);
 void cross_entropy(const KernelCall& call);
 void cross_entropy_grad(const KernelCall& call);
+void vocab_loss(const KernelCall& call);
 void vocab_scores(const KernelCall& call);
 void cross_entropy_of_scores(const KernelCall& call);
 

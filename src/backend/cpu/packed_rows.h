@@ -30,17 +30,26 @@ class PackedRows {
   }
   void set(P* data) { data_ = data; }
 
+  // From this step of the depth on, where a step of the kernels begins.
   template <typename T>
-  void pack(Isa isa, const Lines<T>& of) const {
+  void pack(Isa isa, const Lines<T>& of, std::int64_t begin = 0) const {
     Packer<P, T>(isa, kernels_, room_).rows(of, {0, static_cast<std::int64_t>(of.lines.size())},
-                                            {0, static_cast<std::int64_t>(of.depth.size())}, data_);
+                                            {0, static_cast<std::int64_t>(of.depth.size())}, data_ + begin * lines_together());
+  }
+
+  P& at(std::int64_t row, std::int64_t depth) const {
+    constexpr std::int64_t kTogether = MicroKernels<P>::kTogether;
+    if (kernels_.row_room > 0) {
+      return data_[row / kernels_.rows * strip() + depth / kTogether * kTogether * kernels_.row_room + row % kernels_.rows * kTogether +
+                   depth % kTogether];
+    }
+    return data_[row / kTileRows * kTileRows * room_ + depth / kTileDepth * kTileDepth * kTileRows + row % kTileRows * kTileDepth + depth % kTileDepth];
   }
 
   // c = or += the rows times the panel `b`, whose first step is the depth's begin. Rows and depth begin where a block and a step do.
   // The last block may be of more rows than there are, up to a row step.
   void multiply(Range rows, Range depth, const P* b, bool is_narrow, bool add, Wide<P>* c, std::int64_t c_pitch) const {
     constexpr std::int64_t kTogether = MicroKernels<P>::kTogether;
-    const std::int64_t of_depth = kernels_.row_room > 0 ? kernels_.row_room : kTileRows;
     Block<P> block{.steps = divide_up(depth.size(), kernels_.depth_step),
                    .a_room = room_,
                    .b = b,
@@ -49,13 +58,15 @@ class PackedRows {
                    .c_pitch = c_pitch,
                    .add = add};
     for (std::int64_t row = rows.begin; row < rows.end; row += kernels_.rows) {
-      block.a = data_ + row / kernels_.rows * strip() + depth.begin * of_depth;
+      block.a = data_ + row / kernels_.rows * strip() + depth.begin * lines_together();
       kernels_.find(is_narrow, std::min(kernels_.rows, rows.end - row))(block);
       block.c += kernels_.rows * c_pitch;
     }
   }
 
  private:
+  // That lie side by side at a step.
+  std::int64_t lines_together() const { return kernels_.row_room > 0 ? kernels_.row_room : kTileRows; }
   std::int64_t strip() const { return kernels_.block_lines() * room_; }
 
   MicroKernels<P> kernels_;

@@ -23,6 +23,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::attention: return cpu::attention;
     case Op::cache_write: return cpu::cache_write;
     case Op::embed: return cpu::embed;
+    case Op::positions: return cpu::positions;
     case Op::cross_entropy: return cpu::cross_entropy;
     case Op::vocab_scores: return cpu::vocab_scores;
     case Op::cross_entropy_of_scores: return cpu::cross_entropy_of_scores;
@@ -40,6 +41,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::attention_grad: return cpu::attention_grad;
     case Op::embed_grad: return cpu::embed_grad;
     case Op::cross_entropy_grad: return cpu::cross_entropy_grad;
+    case Op::vocab_loss: return cpu::vocab_loss;
     case Op::top_k_grad: return cpu::top_k_grad;
     case Op::spread_grad: return cpu::spread_grad;
     case Op::grouped_outer: return cpu::grouped_outer;

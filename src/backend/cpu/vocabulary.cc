@@ -1,8 +1,11 @@
 // Between tokens and vectors: the embedding, and the loss on logits over the vocabulary.
 // Shape suffixes: B rows, S length, V vocabulary, M embedding.
+#include "backend/cpu/vocabulary.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include <fmt/core.h>
 
@@ -18,14 +21,6 @@ namespace {
 using graph::CrossEntropyOf;
 
 constexpr std::int64_t kGrain = 16384;
-
-// Row and position for people who look for a token in their data.
-[[noreturn]] void fail_token(const char* what, std::int32_t token, std::int64_t index, const View& tokens, std::int64_t vocabulary) {
-  const std::int64_t length = tokens.shape.empty() ? 1 : tokens.shape.back();
-  fail(fmt::format("{} {} lies outside the vocabulary of {}", what, token, vocabulary),
-       fmt::format("row {}, position {} of the batch", index / length, index % length),
-       "set vocab_size to the tokenizer's, or tokenize the data anew");
-}
 
 void check_tokens(const View& tokens, std::int64_t vocabulary) {
   const auto* token = tokens.as<std::int32_t>();
@@ -147,14 +142,7 @@ void cross_entropy_of(const KernelCall& call) {
   call.workers.parallel(of.count(), of.grain(), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) losses[static_cast<std::size_t>(i)] = of.counts(i) ? loss_at(of, i) : 0;
   });
-  double sum = 0;
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < of.count(); ++i) {
-    sum += losses[static_cast<std::size_t>(i)];
-    count += of.counts(i) ? 1 : 0;
-  }
-  store_scalar(call.results[0], sum);
-  store_scalar(call.results[1], static_cast<double>(count));
+  store_scalar(call.results[0], std::accumulate(losses.begin(), losses.end(), 0.0));
 }
 
 // The normaliser of all pieces of a row, from their logarithms.
@@ -192,15 +180,12 @@ void cross_entropy_of_scores_of(const KernelCall& call) {
   const double z_loss = std::get<CrossEntropyOf>(call.attributes).z_loss;
   const std::int64_t pieces = call.operands[1].shape.back();
   double sum = 0;
-  std::int64_t count = 0;
   for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
     if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
     const auto log = static_cast<double>(log_of_all(call.operands[1].as<W>() + i * pieces, pieces));
     sum += log - static_cast<double>(call.operands[0].as<W>()[i]) + z_loss * log * log;
-    ++count;
   }
   store_scalar(call.results[0], sum);
-  store_scalar(call.results[1], static_cast<double>(count));
 }
 
 // Of a piece of the vocabulary, given the logarithms of all of them.
@@ -263,6 +248,13 @@ void cross_entropy_grad_of(const KernelCall& call) {
 
 }  // namespace
 
+void fail_token(const char* what, std::int32_t token, std::int64_t index, const View& tokens, std::int64_t vocabulary) {
+  const std::int64_t length = tokens.shape.empty() ? 1 : tokens.shape.back();
+  fail(fmt::format("{} {} lies outside the vocabulary of {}", what, token, vocabulary),
+       fmt::format("row {}, position {} of the batch", index / length, index % length),
+       "set vocab_size to the tokenizer's, or tokenize the data anew");
+}
+
 // A piece of the table gives zeros for tokens of other pieces.
 void embed(const KernelCall& call) {
   const View& table = call.operands[0];
@@ -287,6 +279,12 @@ void embed(const KernelCall& call) {
 
 void embed_grad(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() { embed_grad_of<T>(call); });
+}
+
+void positions(const KernelCall& call) {
+  const auto* segments = call.operands[0].as<std::int32_t>();
+  const std::int64_t all = call.operands[0].count();
+  store_scalar(call.results[0], static_cast<double>(all - std::count(segments, segments + all, 0)));
 }
 
 void cross_entropy(const KernelCall& call) {

@@ -63,7 +63,7 @@ void einsum(const KernelCall& call) {
   const Loops loops = loops_of(call);
   const auto outer = offsets(loops.outer);
   const auto inner = offsets(loops.inner);
-  for_floating(call.results[0].dtype, [&]<typename T>() {
+  with_product_types(call.operands[0].dtype, call.results[0].dtype, [&]<typename T, typename R>() {
     const T* a = call.operands[0].as<T>();
     const T* b = call.operands[1].as<T>();
     call.workers.parallel(static_cast<std::int64_t>(outer.size()), 64, [&](std::int64_t begin, std::int64_t end) {
@@ -71,7 +71,7 @@ void einsum(const KernelCall& call) {
         const auto& [first, second] = outer[static_cast<std::size_t>(i)];
         Wide<T> sum = 0;
         for (const auto& [x, y] : inner) sum += load(a[first + x]) * load(b[second + y]);
-        call.results[0].as<T>()[i] = store<T>(sum);
+        call.results[0].as<R>()[i] = store<R>(sum);
       }
     });
   });
@@ -90,8 +90,8 @@ void grouped_matmul(const KernelCall& call) {
   const View& out = call.results[0];
   const std::int64_t depth = call.operands[0].size(1);
   const std::int64_t width = out.size(1);
-  for_floating(out.dtype, [&]<typename T>() {
-    std::fill_n(out.as<T>(), out.count(), store<T>(0.0f));
+  with_product_types(call.operands[0].dtype, out.dtype, [&]<typename T, typename R>() {
+    std::fill_n(out.as<R>(), out.count(), store<R>(0.0f));
     for (std::size_t e = 0; e + 1 < first.size(); ++e) {
       const T* weights = call.operands[1].as<T>() + static_cast<std::int64_t>(e) * depth * width;
       for (std::int64_t row = first[e]; row < first[e + 1]; ++row) {
@@ -100,7 +100,7 @@ void grouped_matmul(const KernelCall& call) {
           for (std::int64_t d = 0; d < depth; ++d) {
             sum += load(call.operands[0].as<T>()[row * depth + d]) * load(weights[transpose ? n * depth + d : d * width + n]);
           }
-          out.as<T>()[row * width + n] = store<T>(sum);
+          out.as<R>()[row * width + n] = store<R>(sum);
         }
       }
     }
@@ -112,7 +112,7 @@ void grouped_outer(const KernelCall& call) {
   const View& out = call.results[0];
   const std::int64_t depth = out.size(1);
   const std::int64_t width = out.size(2);
-  for_floating(out.dtype, [&]<typename T>() {
+  with_product_types(call.operands[0].dtype, out.dtype, [&]<typename T, typename R>() {
     for (std::size_t e = 0; e + 1 < first.size(); ++e) {
       for (std::int64_t d = 0; d < depth; ++d) {
         for (std::int64_t n = 0; n < width; ++n) {
@@ -120,7 +120,7 @@ void grouped_outer(const KernelCall& call) {
           for (std::int64_t row = first[e]; row < first[e + 1]; ++row) {
             sum += load(call.operands[0].as<T>()[row * depth + d]) * load(call.operands[1].as<T>()[row * width + n]);
           }
-          out.as<T>()[(static_cast<std::int64_t>(e) * depth + d) * width + n] = store<T>(sum);
+          out.as<R>()[(static_cast<std::int64_t>(e) * depth + d) * width + n] = store<R>(sum);
         }
       }
     }

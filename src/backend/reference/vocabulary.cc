@@ -60,23 +60,26 @@ double log_sum_exp(const T* logits, std::int64_t width) {
 
 std::int64_t first_of_piece(const KernelCall& call) { return call.origins.empty() ? 0 : call.origins[0].back(); }
 
+void positions(const KernelCall& call) {
+  double count = 0;
+  for (std::int64_t i = 0; i < call.operands[0].count(); ++i) count += call.operands[0].as<std::int32_t>()[i] != 0 ? 1 : 0;
+  store_scalar(call.results[0], count);
+}
+
 void cross_entropy(const KernelCall& call) {
   const double z_loss = std::get<graph::CrossEntropyOf>(call.attributes).z_loss;
   const View& logits = call.operands[0];
   const std::int64_t width = logits.shape.back();
   for_floating(logits.dtype, [&]<typename T>() {
     double sum = 0;
-    double count = 0;
     for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
       if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
       const T* row = logits.as<T>() + i * width;
       const double normaliser = log_sum_exp(row, width);
       const std::int64_t target = checked(call.operands[1].as<std::int32_t>()[i], width);
       sum += normaliser - static_cast<double>(load(row[target])) + z_loss * normaliser * normaliser;
-      count += 1;
     }
     store_scalar(call.results[0], sum);
-    store_scalar(call.results[1], count);
   });
 }
 
@@ -103,15 +106,12 @@ void cross_entropy_of_scores(const KernelCall& call) {
   const std::int64_t pieces = call.operands[1].shape.back();
   for_floating(call.operands[0].dtype, [&]<typename T>() {
     double sum = 0;
-    double count = 0;
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
       if (call.operands[2].as<std::int32_t>()[i] == 0) continue;
       const double normaliser = log_sum_exp(call.operands[1].as<T>() + i * pieces, pieces);
       sum += normaliser - static_cast<double>(load(call.operands[0].as<T>()[i])) + z_loss * normaliser * normaliser;
-      count += 1;
     }
     store_scalar(call.results[0], sum);
-    store_scalar(call.results[1], count);
   });
 }
 
@@ -143,16 +143,56 @@ void cross_entropy_grad(const KernelCall& call) {
   });
 }
 
+// The logits, their loss and its gradients, one token after the other.
+void vocab_loss(const KernelCall& call) {
+  const auto& of = std::get<graph::VocabLossOf>(call.attributes);
+  const View& x = call.operands[0];
+  const View& table = call.operands[1];
+  const std::int64_t width = x.size(2), vocabulary = table.size(of.by_token ? 0 : 1);
+  const double dsum = load_scalar(call.operands[4]);
+  for_floating(x.dtype, [&]<typename T>() {
+    const auto place = [&](std::int64_t v, std::int64_t m) { return of.by_token ? v * width + m : m * vocabulary + v; };
+    std::vector<double> dtable(static_cast<std::size_t>(table.count()), 0), logits(static_cast<std::size_t>(vocabulary)), dx;
+    double sum = 0;
+    for (std::int64_t i = 0; i < call.operands[2].count(); ++i) {
+      dx.assign(static_cast<std::size_t>(width), 0);
+      if (call.operands[3].as<std::int32_t>()[i] != 0) {
+        for (std::int64_t v = 0; v < vocabulary; ++v) {
+          double logit = 0;
+          for (std::int64_t m = 0; m < width; ++m) logit += double{load(x.as<T>()[i * width + m])} * double{load(table.as<T>()[place(v, m)])};
+          logits[static_cast<std::size_t>(v)] = logit;
+        }
+        const double log = log_sum_exp(logits.data(), vocabulary);
+        const std::int64_t target = checked(call.operands[2].as<std::int32_t>()[i], vocabulary);
+        sum += log - logits[static_cast<std::size_t>(target)] + of.z_loss * log * log;
+        for (std::int64_t v = 0; v < vocabulary; ++v) {
+          const double p = std::exp(logits[static_cast<std::size_t>(v)] - log);
+          const double slope = dsum * (p * (1 + 2 * of.z_loss * log) - (v == target ? 1 : 0));
+          for (std::int64_t m = 0; m < width; ++m) {
+            dx[static_cast<std::size_t>(m)] += slope * double{load(table.as<T>()[place(v, m)])};
+            dtable[static_cast<std::size_t>(place(v, m))] += slope * double{load(x.as<T>()[i * width + m])};
+          }
+        }
+      }
+      for (std::int64_t m = 0; m < width; ++m) call.results[1].as<T>()[i * width + m] = store<T>(dx[static_cast<std::size_t>(m)]);
+    }
+    store_scalar(call.results[0], sum);
+    for (std::size_t i = 0; i < dtable.size(); ++i) call.results[2].as<Wide<T>>()[i] = static_cast<Wide<T>>(dtable[i]);
+  });
+}
+
 }  // namespace
 
 Kernel find_vocabulary(graph::Op op) {
   switch (op) {
     case graph::Op::embed: return embed;
     case graph::Op::embed_grad: return embed_grad;
+    case graph::Op::positions: return positions;
     case graph::Op::cross_entropy: return cross_entropy;
     case graph::Op::vocab_scores: return vocab_scores;
     case graph::Op::cross_entropy_of_scores: return cross_entropy_of_scores;
     case graph::Op::cross_entropy_grad: return cross_entropy_grad;
+    case graph::Op::vocab_loss: return vocab_loss;
     default: return nullptr;
   }
 }

@@ -1,6 +1,5 @@
 // The loss over a vocabulary, whole or in pieces.
-// Shape suffixes: B rows, S length, V vocabulary, P pieces of it.
-#include <cassert>
+// Shape suffixes: B rows, S length, V vocabulary, P pieces of it, M embedding.
 #include <numeric>
 
 #include "graph/ops/ops.h"
@@ -11,7 +10,14 @@ namespace {
 
 bool are_tokens(const Value& tokens, const Shape& logits) { return tokens.shape == first_sizes(logits, 2); }
 
-bool are_scalars(const NodeView& v) { return v.result(0).shape.empty() && v.result(1).shape.empty(); }
+std::string positions_shapes(const NodeView& v) {
+  return v.operand(0).shape.size() == 2 && v.result(0).shape.empty() ? "" : "segments [B, S]";
+}
+
+void positions_factors(const NodeView& v, FactorTable& table) { table.takes(table.own(v.operand(0).shape)).gives({}); }
+
+// Which are whole numbers.
+std::vector<Tensor> positions_gradient(const Vjp&) { return {{}}; }
 
 bool logits_fit(const NodeView& v) {
   const Shape& logits = v.operand(0).shape;
@@ -19,17 +25,16 @@ bool logits_fit(const NodeView& v) {
 }
 
 std::string cross_entropy_shapes(const NodeView& v) {
-  return logits_fit(v) && are_scalars(v) ? "" : "logits [B, S, V] with targets and segments [B, S]";
+  return logits_fit(v) && v.result(0).shape.empty() ? "" : "logits [B, S, V] with targets and segments [B, S]";
 }
 
 void cross_entropy_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> logits = table.own_but(v.operand(0).shape, {2});
   const std::vector<int> tokens = first_dims(logits, 2);
-  table.takes(logits).takes(tokens).takes(tokens).gives({}).gives({});
+  table.takes(logits).takes(tokens).takes(tokens).gives({});
 }
 
 std::vector<Tensor> cross_entropy_gradient(const Vjp& v) {
-  assert(v.dy() && "the number of positions has no gradient");
   return {v.grad(Op::cross_entropy_grad, {v.operands[0], v.operands[1], v.operands[2], v.dy()}, {v.operands[0]})[0],
           {},
           {}};
@@ -67,21 +72,47 @@ void vocab_scores_factors(const NodeView& v, FactorTable& table) {
 
 std::string cross_entropy_of_scores_shapes(const NodeView& v) {
   const bool fits = v.operand(1).shape.size() == 3 && are_tokens(v.operand(0), v.operand(1).shape) &&
-                    are_tokens(v.operand(2), v.operand(1).shape) && are_scalars(v);
+                    are_tokens(v.operand(2), v.operand(1).shape) && v.result(0).shape.empty();
   return fits ? "" : "scores [B, S], logarithms [B, S, P] and segments [B, S]";
 }
 
 void cross_entropy_of_scores_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> tokens = table.own(v.operand(0).shape);
-  table.takes(tokens).takes({tokens[0], tokens[1], kWhole}).takes(tokens).gives({}).gives({});
+  table.takes(tokens).takes({tokens[0], tokens[1], kWhole}).takes(tokens).gives({});
+}
+
+std::string vocab_loss_shapes(const NodeView& v) {
+  const Shape& x = v.operand(0).shape;
+  const Shape& table = v.operand(1).shape;
+  const bool fits = x.size() == 3 && table.size() == 2 && table[v.of<VocabLossOf>().by_token ? 1 : 0] == x[2] &&
+                    v.operand(1).dtype == v.operand(0).dtype && are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) &&
+                    v.operand(4).shape.empty() && v.result(0).shape.empty() && is_like(v.operand(0), v.result(1)) &&
+                    v.result(2).shape == table && v.result(2).dtype == (v.operand(0).dtype == DType::float64 ? DType::float64 : DType::float32);
+  return fits ? "" : "x [B, S, M] and a table of one type, targets and segments [B, S], the loss' cotangent";
+}
+
+// Two products for the gradients beside that of the scores.
+void vocab_loss_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> x = table.own(v.operand(0).shape), tokens = first_dims(x, 2);
+  const bool by_token = v.of<VocabLossOf>().by_token;
+  const int vocabulary = table.factor(v.operand(1).shape[by_token ? 0 : 1]);
+  const std::vector<int> of_table = by_token ? std::vector<int>{vocabulary, x[2]} : std::vector<int>{x[2], vocabulary};
+  table.takes(x).takes(of_table).takes(tokens).takes(tokens).takes({}).gives({}).gives(x).gives(of_table).flops(6);
 }
 
 }  // namespace
 
+const OpFacts kPositions{.name = "positions",
+                         .attributes = blank<std::monostate>,
+                         .takes = {1},
+                         .gives = {1},
+                         .shapes = positions_shapes,
+                         .factors = positions_factors,
+                         .gradient = positions_gradient};
 const OpFacts kCrossEntropy{.name = "cross_entropy",
                             .attributes = blank<CrossEntropyOf>,
                             .takes = {3},
-                            .gives = {2},
+                            .gives = {1},
                             .shapes = cross_entropy_shapes,
                             .factors = cross_entropy_factors,
                             .gradient = cross_entropy_gradient,
@@ -105,9 +136,17 @@ const OpFacts kVocabScores{.name = "vocab_scores",
 const OpFacts kCrossEntropyOfScores{.name = "cross_entropy_of_scores",
                                     .attributes = blank<CrossEntropyOf>,
                                     .takes = {3},
-                                    .gives = {2},
+                                    .gives = {1},
                                     .shapes = cross_entropy_of_scores_shapes,
                                     .factors = cross_entropy_of_scores_factors,
                                     .gradient = kNoGradient};
+const OpFacts kVocabLoss{.name = "vocab_loss",
+                         .attributes = blank<VocabLossOf>,
+                         .takes = {5},
+                         .gives = {3},
+                         .shapes = vocab_loss_shapes,
+                         .factors = vocab_loss_factors,
+                         .gradient = kNoGradient,
+                         .kernel = KernelKind::product};
 
 }  // namespace moesh::graph::ops

@@ -18,7 +18,7 @@ extern const OpFacts kSoftmax, kSoftmaxGrad, kRmsNorm, kRmsNormGrad, kRope, kEmb
 // attention.cc
 extern const OpFacts kAttention, kAttentionGrad, kCacheWrite;
 // loss.cc
-extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores;
+extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntropyOfScores, kPositions, kVocabLoss;
 // routing.cc
 extern const OpFacts kRandomScores, kTopK, kTopKGrad, kSpread, kSpreadGrad, kExpertLoad;
 // slots.cc

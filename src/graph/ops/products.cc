@@ -18,6 +18,12 @@ bool bind_letters(const std::string& letters, const Shape& shape, std::map<char,
   return true;
 }
 
+// Operands of one type, and a result of the same, or of float32 where they are bfloat16.
+bool have_product_types(const NodeView& v) {
+  const DType operands = v.operand(0).dtype, result = v.result(0).dtype;
+  return v.operand(1).dtype == operands && (result == operands || (operands == DType::bfloat16 && result == DType::float32));
+}
+
 std::string einsum_shapes(const NodeView& v) {
   const std::string& text = v.of<EinsumOf>().equation;
   const std::string what = text.empty() ? "einsum" : text;
@@ -27,7 +33,7 @@ std::string einsum_shapes(const NodeView& v) {
   const bool fits = bind_letters(letters.a, v.operand(0).shape, sizes) &&
                     bind_letters(letters.b, v.operand(1).shape, sizes) &&
                     bind_letters(letters.result, v.result(0).shape, sizes) &&
-                    v.operand(0).dtype == v.operand(1).dtype && v.operand(0).dtype == v.result(0).dtype;
+                    have_product_types(v);
   return fits ? "" : what;
 }
 
@@ -69,7 +75,7 @@ std::string grouped_matmul_shapes(const NodeView& v) {
   const std::int64_t k = weights[transpose ? 2 : 1];
   const std::int64_t n = weights[transpose ? 1 : 2];
   const bool fits = are_rows_of(v.operand(0), k, v.operand(2), weights[0]) &&
-                    v.result(0).shape == Shape{v.operand(0).shape[0], n} && v.operand(0).dtype == v.operand(1).dtype;
+                    v.result(0).shape == Shape{v.operand(0).shape[0], n} && have_product_types(v);
   return fits ? "" : wanted;
 }
 
@@ -113,7 +119,7 @@ std::string grouped_outer_shapes(const NodeView& v) {
   const Shape& weights = v.result(0).shape;
   const bool fits = are_rows_of(v.operand(0), weights[1], v.operand(2), weights[0]) &&
                     are_rows_of(v.operand(1), weights[2], v.operand(2), weights[0]) &&
-                    v.operand(0).shape[0] == v.operand(1).shape[0];
+                    v.operand(0).shape[0] == v.operand(1).shape[0] && have_product_types(v);
   return fits ? "" : wanted;
 }
 

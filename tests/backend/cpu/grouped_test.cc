@@ -22,6 +22,18 @@ TEST(Grouped, ProductsAreThePlainOnes) {
   }
 }
 
+TEST(Grouped, ProductsOfBfloat16MayHaveFloat32Results) {
+  const DType low = DType::bfloat16, wide = DType::float32;
+  const Tensor rows = noise(low, {kRows + kSpare, 300}, 1), weights = noise(low, {7, 300, 37}, 2), drows = noise(low, {kRows + kSpare, 37}, 3);
+  for (const Call& call : {Call{Op::grouped_matmul, GroupedMatmulOf{}, {rows, weights, sizes()}, {Tensor(wide, {kRows + kSpare, 37})}},
+                           Call{Op::grouped_outer, GroupedMatmulOf{}, {rows, drows, sizes()}, {Tensor(wide, {7, 300, 37})}}}) {
+    hold_to_plain(call);
+    Call same = call;
+    for (const std::size_t i : {0, 1}) same.operands[i] = converted(call.operands[i], wide);
+    expect_near(run(call)[0], run(same)[0], 1e-6);  // instructions for bfloat16 add in another order
+  }
+}
+
 // Too deep, and too wide, for the packed weights of two experts to stand in one round.
 TEST(Grouped, ProductsAreThePlainOnesWhenTheyAreDeepOrTall) {
   const Tensor few = values(DType::int32, {3}, {4, 0, 5});

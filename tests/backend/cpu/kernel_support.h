@@ -163,7 +163,8 @@ inline std::vector<cpu::Isa> isas_here() {
 
 // Whether the kernel has matrix products in it: they add in another order on each kind of instructions.
 inline bool has_products(Op op) {
-  return op == Op::einsum || op == Op::attention || op == Op::attention_grad || op == Op::grouped_matmul || op == Op::grouped_outer;
+  return op == Op::einsum || op == Op::attention || op == Op::attention_grad || op == Op::grouped_matmul || op == Op::grouped_outer ||
+         op == Op::vocab_loss;
 }
 
 // Holds the fast kernel to the plain one on all instructions the machine has, and to its own bits: on 1, 2 and 3 threads, and on all

@@ -46,7 +46,7 @@ struct Loss {
     for (const std::int64_t padding : {7, 8, 17}) segments.set(padding, 0);
   }
   Call forward(double z_loss, DType of_sum = DType::float32) const {
-    return {Op::cross_entropy, CrossEntropyOf{z_loss}, {logits, targets, segments}, {Tensor(of_sum, {}), Tensor(of_sum, {})}};
+    return {Op::cross_entropy, CrossEntropyOf{z_loss}, {logits, targets, segments}, {Tensor(of_sum, {})}};
   }
   Call backward(double z_loss, double dsum) const {
     return {Op::cross_entropy_grad, CrossEntropyOf{z_loss}, {logits, targets, segments, scalar(dsum)}, {logits}};
@@ -71,7 +71,7 @@ TEST(CrossEntropy, InPiecesIsThePlainOne) {
     hold_to_plain({Op::vocab_scores, {}, {loss.logits, loss.targets}, {Tensor(wide, {2, 9}), Tensor(wide, {2, 9, 2})}}, 1e-6);
     const Tensor logs = noise(wide, {2, 9, 4}, 3, 5, 6);
     hold_to_plain({Op::cross_entropy_of_scores, CrossEntropyOf{1e-2}, {noise(wide, {2, 9}, 4), logs, loss.segments},
-                   {Tensor(DType::float32, {}), Tensor(DType::float32, {})}}, 1e-6);
+                   {Tensor(DType::float32, {})}}, 1e-6);
     hold_to_plain({Op::cross_entropy_grad, CrossEntropyOf{1e-2}, {loss.logits, loss.targets, loss.segments, scalar(1.5), logs}, {loss.logits}});
   }
 }
@@ -94,9 +94,10 @@ TEST(CrossEntropy, GivesTheNumbersOfMaxText) {
   expect_near(run(loss.backward(0.01, 1))[0], expected, 1e-6);
 }
 
-TEST(CrossEntropy, CountsThePositionsThatAreNoPadding) {
-  const Tensors made = run(Loss(DType::float32).forward(0));
-  EXPECT_EQ(made[1].at(0), 15);
+TEST(Positions, AreThoseThatAreNoPadding) {
+  const Call count{Op::positions, {}, {Loss(DType::float32).segments}, {Tensor(DType::float32, {})}};
+  hold_to_plain(count);
+  EXPECT_EQ(run(count)[0].at(0), 15);
 }
 
 TEST(CrossEntropy, OfEqualLogitsIsTheLogOfTheirNumber) {

@@ -1,0 +1,425 @@
+// The loss over a vocabulary with the gradients of its products, some tokens at a time. A panel of them meets the vocabulary unit by
+// unit: scores, exponentials above the token's base, and their product with the table, which becomes dx. A token's base is its largest
+// score in the first unit, so that exponentials need not be made again when a larger score comes: they are of one scale, and wait for
+// the product with x that becomes dtable. What their sum divides them by goes into x.
+// Shape suffixes: N tokens, V vocabulary, M embedding.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "backend/cpu/column_softmax.h"
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/packed_rows.h"
+#include "backend/cpu/scratch.h"
+#include "backend/cpu/vocabulary.h"
+#include "backend/cpu/workspace.h"
+#include "backend/scalar.h"
+#include "backend/scratch_list.h"
+
+namespace moesh::backend::cpu {
+namespace {
+
+constexpr std::int64_t kUnit = 224;                             // of the vocabulary: whole blocks of most micro kernels
+constexpr std::int64_t kMostColumns = 32;                       // of a panel
+constexpr std::int64_t kPanelsOfTask = 8;                       // that share a unit while it is in a core's cache
+constexpr std::int64_t kPackedElements = 2 * 1024 * 1024;       // of the table, each way, that are packed at a time
+constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024;   // of the tokens that go together
+constexpr std::int64_t kFewestTokens = 256;                     // that are worth going over dtable for
+
+// A score so far above its token's base makes a new one.
+constexpr double kMostAboveBase = 60;
+
+std::int64_t at_once(std::int64_t tokens, std::int64_t vocabulary, std::int64_t element) {
+  const std::int64_t most = std::max(kFewestTokens, round_down(kExponentialBytes / (element * vocabulary), kMostColumns));
+  return round_up(divide_up(tokens, divide_up(tokens, most)), kMostColumns);
+}
+
+// Of the tokens that go together.
+struct LossShape {
+  std::int64_t tokens, vocabulary, width;
+  std::int64_t units;  // packed at a time
+
+  LossShape(std::int64_t all, std::int64_t of_vocabulary, std::int64_t of_width, std::int64_t element)
+      : tokens(at_once(std::max<std::int64_t>(1, all), of_vocabulary, element)),
+        vocabulary(of_vocabulary),
+        width(of_width),
+        units(std::clamp<std::int64_t>(kPackedElements / (kUnit * of_width), 1, all_units())) {}
+  std::int64_t all_units() const { return divide_up(vocabulary, kUnit); }
+};
+
+// What all threads share.
+template <typename T, typename P>
+struct Shared {
+  using W = Wide<T>;
+
+  Shared(Pieces pieces, Isa isa, const LossShape& shape)
+      : kernels(micro_kernels<P>(isa)),
+        rows(kernels, shape.width),
+        turned(evened(kernels, shape.width), kUnit),
+        exponentials(kernels, shape.tokens),
+        columns(kernels.columns),
+        panels(divide_up(shape.tokens, columns)),
+        x_size(columns * round_up(shape.width, kernels.depth_step)),
+        dx_size(columns * round_up(shape.width, 2 * kTileRows)),
+        depth(round_up(shape.tokens, kernels.depth_step)) {
+    table = pieces.take<P>(shape.units * rows.size(kUnit));
+    turned_table = pieces.take<P>(shape.units * turned.size(shape.width));
+    x = pieces.take<P>(panels * x_size);
+    dx = pieces.take<W>(panels * dx_size);
+    base = pieces.take<W>(panels * columns);
+    sum = pieces.take<W>(panels * columns);
+    target_score = pieces.take<W>(panels * columns);
+    target_exponential = pieces.take<W>(panels * columns);
+    scaled_x = pieces.take<T>(shape.tokens * shape.width);
+    packed_x = pieces.take<P>(round_up(shape.width, columns) * depth);
+    all_exponentials = pieces.take<P>(shape.all_units() * exponentials.size(kUnit));
+    bytes = pieces.bytes();
+  }
+
+  PackedRows<P> rows_of(std::int64_t unit) const {
+    PackedRows<P> of = rows;
+    of.set(table + unit * rows.size(kUnit));
+    return of;
+  }
+  PackedRows<P> turned_of(std::int64_t unit, std::int64_t width) const {
+    PackedRows<P> of = turned;
+    of.set(turned_table + unit * turned.size(width));
+    return of;
+  }
+
+  PackedRows<P> exponentials_of(std::int64_t unit) const {
+    PackedRows<P> of = exponentials;
+    of.set(all_exponentials + unit * exponentials.size(kUnit));
+    return of;
+  }
+
+  const MicroKernels<P>& kernels;
+  PackedRows<P> rows;          // of a unit [V][M]
+  PackedRows<P> turned;        // of a unit [M][V]
+  PackedRows<P> exponentials;  // of a unit [V][N]
+  std::int64_t columns, panels, x_size, dx_size, depth;
+  P* table;
+  P* turned_table;
+  P* x;                   // panels [M][N]
+  W* dx;                  // panels [M][N], before the share
+  W* base;                // of each token: what its exponentials are taken above
+  W* sum;                 // of its exponentials
+  W* target_score;
+  W* target_exponential;
+  T* scaled_x;            // [N][M], times each token's share
+  P* packed_x;            // the same as panels [N][M]
+  P* all_exponentials;
+  std::int64_t bytes;
+};
+
+template <typename T, typename P>
+struct Own {
+  using W = Wide<T>;
+  static constexpr bool kPacks = !std::is_same_v<P, W>;
+
+  Own(Pieces pieces, Isa isa) {
+    const std::int64_t columns = micro_kernels<P>(isa).columns;
+    scores = pieces.take<W>(columns * (kUnit + kTileRows));
+    if constexpr (kPacks) {
+      rounded = pieces.take<P>(columns * (kUnit + kTileDepth));
+      packed = pieces.take<P>(columns * (kUnit + kTileDepth));
+    }
+    bytes = pieces.bytes();
+  }
+
+  W* scores;             // [V][N] of a unit and a panel, then their exponentials
+  P* rounded = nullptr;  // as products take them
+  P* packed = nullptr;
+  std::int64_t bytes;
+};
+
+template <typename T, typename P>
+class VocabLoss {
+  using W = Wide<T>;
+
+ public:
+  VocabLoss(const KernelCall& call, Isa isa)
+      : call_(call),
+        of_(std::get<graph::VocabLossOf>(call.attributes)),
+        isa_(isa),
+        x_(call.operands[0].as<T>()),
+        table_(call.operands[1].as<T>()),
+        targets_(call.operands[2].as<std::int32_t>()),
+        segments_(call.operands[3].as<std::int32_t>()),
+        dsum_(load_scalar(call.operands[4])),
+        all_(call.operands[2].count()),
+        shape_(all_, call.operands[1].size(of_.by_token ? 0 : 1), call.operands[0].size(2), sizeof(P)),
+        of_token_(of_.by_token ? shape_.width : 1),
+        of_width_(of_.by_token ? 1 : shape_.vocabulary),
+        shared_(memory(isa, shape_)),
+        losses_(static_cast<std::size_t>(all_)) {}
+
+  void run() {
+    for (std::int64_t i = 0; i < all_; ++i) {
+      const bool is_known = targets_[i] >= 0 && targets_[i] < shape_.vocabulary;
+      if (counts(i) && !is_known) fail_token("target", targets_[i], i, call_.operands[2], shape_.vocabulary);
+    }
+    if (all_ == 0) std::fill_n(call_.results[2].as<W>(), call_.results[2].count(), W(0));
+    for (first_ = 0; first_ < all_; first_ += shape_.tokens) {
+      tokens_ = std::min(shape_.tokens, all_ - first_);
+      for_panels([&](std::int64_t p) { begin_panel(p); });
+      const std::int64_t units = shape_.all_units();
+      for (std::int64_t unit = 0; unit < units; unit += shape_.units) meet_units(unit, std::min(unit + shape_.units, units));
+      for_panels([&](std::int64_t p) { end_panel(p); });
+      add_table_gradient();
+    }
+    store_scalar(call_.results[0], std::accumulate(losses_.begin(), losses_.end(), 0.0));
+  }
+
+ private:
+  static Shared<T, P> memory(Isa isa, const LossShape& shape) {
+    thread_local Scratch mine;
+    return {Pieces(mine.of<std::byte>(Shared<T, P>(Pieces(nullptr), isa, shape).bytes)), isa, shape};
+  }
+  static Own<T, P> own_memory(Isa isa) {
+    thread_local Scratch mine;
+    return {Pieces(mine.of<std::byte>(Own<T, P>(Pieces(nullptr), isa).bytes)), isa};
+  }
+
+  bool counts(std::int64_t token) const { return segments_[token] != 0; }
+  std::int64_t first_of(std::int64_t panel) const { return first_ + panel * shared_.columns; }
+  std::int64_t count_of(std::int64_t panel) const { return std::min(shared_.columns, tokens_ - panel * shared_.columns); }
+  const T* row_of(std::int64_t v) const { return table_ + v * of_token_; }
+
+  template <typename Body>
+  void for_panels(const Body& body) const {
+    call_.workers.parallel(divide_up(tokens_, shared_.columns), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t p = begin; p < end; ++p) body(p);
+    });
+  }
+
+  // Tokens that do not count have exponentials of 0.
+  void begin_panel(std::int64_t p) const {
+    const OffsetList tokens = steps(count_of(p), shape_.width), dims = steps(shape_.width, 1);
+    const std::int64_t room = round_up(shape_.width, shared_.kernels.depth_step);
+    Packer<P, T>(isa_, shared_.kernels, room)
+        .columns({x_ + first_of(p) * shape_.width, tokens, dims, false, true}, {0, count_of(p)}, {0, shape_.width}, shared_.x + p * shared_.x_size);
+    std::fill_n(shared_.dx + p * shared_.dx_size, shared_.dx_size, W(0));
+    for (std::int64_t j = 0; j < shared_.columns; ++j) {
+      const bool is_there = j < count_of(p) && counts(first_of(p) + j);
+      shared_.base[p * shared_.columns + j] = is_there ? -std::numeric_limits<W>::infinity() : std::numeric_limits<W>::infinity();
+      shared_.sum[p * shared_.columns + j] = 0;
+    }
+  }
+
+  void meet_units(std::int64_t begin, std::int64_t end) const {
+    call_.workers.parallel(end - begin, 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) pack_unit(begin + i, i);
+    });
+    const std::int64_t panels = divide_up(tokens_, shared_.columns);
+    const std::int64_t of_task = std::clamp<std::int64_t>(panels / (2 * call_.workers.threads()), 1, kPanelsOfTask);
+    call_.workers.parallel(divide_up(panels, of_task), 1, [&](std::int64_t first, std::int64_t last) {
+      const Own<T, P> own = own_memory(isa_);
+      if (shared_.kernels.begin != nullptr) shared_.kernels.begin();
+      for (std::int64_t task = first; task < last; ++task) {
+        for (std::int64_t unit = begin; unit < end; ++unit) {
+          for (std::int64_t p = task * of_task; p < std::min(panels, (task + 1) * of_task); ++p) meet(own, p, unit, unit - begin);
+        }
+      }
+      if (shared_.kernels.end != nullptr) shared_.kernels.end();
+    });
+  }
+
+  std::int64_t rows_of(std::int64_t unit) const { return std::min(kUnit, shape_.vocabulary - unit * kUnit); }
+
+  void pack_unit(std::int64_t unit, std::int64_t place) const {
+    const T* const from = row_of(unit * kUnit);
+    const OffsetList words = steps(rows_of(unit), of_token_), dims = steps(shape_.width, of_width_);
+    shared_.rows_of(place).pack(isa_, Lines<T>{from, words, dims, of_token_ == 1, of_width_ == 1});
+    shared_.turned_of(place, shape_.width).pack(isa_, Lines<T>{from, dims, words, of_width_ == 1, of_token_ == 1});
+  }
+
+  void meet(const Own<T, P>& own, std::int64_t p, std::int64_t unit, std::int64_t place) const {
+    const std::int64_t columns = shared_.columns, rows = rows_of(unit), depth = round_up(rows, shared_.kernels.depth_step);
+    const bool is_narrow = count_of(p) <= columns / 2;
+    shared_.rows_of(place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
+    with_columns(columns, [&]<int kColumns>() { soften<kColumns>(p, unit, own.scores); });
+    std::fill(own.scores + rows * columns, own.scores + depth * columns, W(0));
+    const P* const rounded = in_type<P>(isa_, own.scores, depth * columns, own.rounded);
+    keep(p, unit, rounded);
+    shared_.turned_of(place, shape_.width)
+        .multiply({0, shape_.width}, {0, depth}, as_panel<P>(isa_, shared_.kernels, rounded, depth, own.packed), is_narrow, true,
+                  shared_.dx + p * shared_.dx_size, columns);
+  }
+
+  // Scores become exponentials, but for the targets' own, which are set aside.
+  template <int kColumns>
+  void soften(std::int64_t p, std::int64_t unit, W* scores) const {
+    const std::int64_t rows = rows_of(unit);
+    W* const base = shared_.base + p * kColumns;
+    W largest[kColumns];
+    vectorised(isa_, [&]() MOESH_LOOP {
+      W most[kColumns];
+      for (int j = 0; j < kColumns; ++j) most[j] = scores[j];
+      for (std::int64_t v = 1; v < rows; ++v) {
+        for (int j = 0; j < kColumns; ++j) most[j] = scores[v * kColumns + j] > most[j] ? scores[v * kColumns + j] : most[j];
+      }
+      for (int j = 0; j < kColumns; ++j) largest[j] = most[j];
+    });
+    for (int j = 0; j < kColumns; ++j) {
+      if (unit == 0 && base[j] < 0) base[j] = base_of(largest[j]);
+      else if (largest[j] - base[j] > static_cast<W>(kMostAboveBase)) raise_base(p, j, unit, largest[j]);
+    }
+    const auto targets = [&](const auto& body) {
+      for (std::int64_t j = 0; j < count_of(p); ++j) {
+        const std::int64_t row = targets_[first_of(p) + j] - unit * kUnit;
+        if (row >= 0 && row < rows) body(p * kColumns + j, scores[row * kColumns + j]);
+      }
+    };
+    targets([&](std::int64_t column, W& score) { shared_.target_score[column] = score; });
+    exponentiate<kColumns, T>(isa_, false, rows, base, scores, shared_.sum + p * kColumns);
+    targets([&](std::int64_t column, W& exponential) {
+      shared_.target_exponential[column] = exponential;
+      exponential = 0;
+    });
+  }
+
+  // What was taken above a lower base shrinks.
+  void raise_base(std::int64_t p, std::int64_t j, std::int64_t unit, W to) const {
+    const std::int64_t column = p * shared_.columns + j;
+    const W shrink = exp_of(shared_.base[column] - to);
+    shared_.base[column] = to;
+    shared_.sum[column] *= shrink;
+    shared_.target_exponential[column] *= shrink;
+    W* const dx = shared_.dx + p * shared_.dx_size;
+    for (std::int64_t m = 0; m < shape_.width; ++m) dx[m * shared_.columns + j] *= shrink;
+    if (j >= count_of(p)) return;
+    for (std::int64_t before = 0; before < unit; ++before) {
+      const PackedRows<P> exponentials = shared_.exponentials_of(before);
+      for (std::int64_t v = 0; v < kUnit; ++v) exponentials.at(v, column) = store<P>(load(exponentials.at(v, column)) * shrink);
+    }
+  }
+
+  // For dtable.
+  void keep(std::int64_t p, std::int64_t unit, const P* rounded) const {
+    const OffsetList words = steps(rows_of(unit), shared_.columns), tokens = steps(count_of(p), 1);
+    shared_.exponentials_of(unit).pack(isa_, Lines<P>{rounded, words, tokens, false, true}, p * shared_.columns);
+  }
+
+  void end_panel(std::int64_t p) {
+    for (std::int64_t j = 0; j < count_of(p); ++j) end_token(p, j);
+  }
+
+  // The gradient of a logit is dsum (slope e / sum), and at the target dsum less. So dx and x are scaled by dsum slope / sum, and the
+  // target's exponential is sum / slope less: a difference that is taken before it is rounded.
+  void end_token(std::int64_t p, std::int64_t j) {
+    const std::int64_t token = first_of(p) + j, column = p * shared_.columns + j;
+    const W* const dx = shared_.dx + p * shared_.dx_size + j;
+    T* const to = call_.results[1].as<T>() + token * shape_.width;
+    T* const scaled = shared_.scaled_x + column * shape_.width;
+    if (!counts(token)) {
+      losses_[static_cast<std::size_t>(token)] = 0;
+      std::fill_n(to, shape_.width, store<T>(W(0)));
+      std::fill_n(scaled, shape_.width, store<T>(W(0)));
+      return;
+    }
+    const W sum = shared_.sum[column];
+    const double log_sum = std::log(static_cast<double>(sum)), base = shared_.base[column], log = base + log_sum;
+    losses_[static_cast<std::size_t>(token)] = (base - shared_.target_score[column]) + log_sum + of_.z_loss * log * log;
+    const double slope = slope_at(log);
+    const auto share = static_cast<W>(dsum_ * slope / sum);
+    const auto of_target = static_cast<W>(shared_.target_exponential[column] - sum / slope);
+    shared_.exponentials_of(targets_[token] / kUnit).at(targets_[token] % kUnit, column) = store<P>(of_target);
+    const T* const target = row_of(targets_[token]);
+    for (std::int64_t m = 0; m < shape_.width; ++m) {
+      to[m] = store<T>(share * (dx[m * shared_.columns] + of_target * load(target[m * of_width_])));
+      scaled[m] = store<T>(share * load(x_[token * shape_.width + m]));
+    }
+  }
+
+  // Of the loss by the logarithm of the sum; never 0, as it is divided by.
+  double slope_at(double log) const {
+    constexpr double kLeast = 1e-20;
+    const double slope = 1 + 2 * of_.z_loss * log;
+    return std::abs(slope) < kLeast ? kLeast : slope;
+  }
+
+  void add_table_gradient() const {
+    const std::int64_t panels = divide_up(shape_.width, shared_.columns);
+    call_.workers.parallel(panels, 1, [&](std::int64_t begin, std::int64_t end) {
+      const OffsetList tokens = steps(tokens_, shape_.width), dims = steps(shape_.width, 1);
+      for (std::int64_t panel = begin; panel < end; ++panel) {
+        const Range of_panel{panel * shared_.columns, std::min(shape_.width, (panel + 1) * shared_.columns)};
+        Packer<P, T>(isa_, shared_.kernels, shared_.depth)
+            .columns({shared_.scaled_x, dims, tokens, true, false}, of_panel, {0, tokens_}, shared_.packed_x + of_panel.begin * shared_.depth);
+      }
+    });
+    call_.workers.parallel(shape_.all_units(), 1, [&](std::int64_t begin, std::int64_t end) {
+      const Own<T, P> own = own_memory(isa_);
+      if (shared_.kernels.begin != nullptr) shared_.kernels.begin();
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        for (std::int64_t first = 0; first < shape_.width; first += shared_.columns) add_table_gradient(own, unit, first);
+      }
+      if (shared_.kernels.end != nullptr) shared_.kernels.end();
+    });
+  }
+
+  void add_table_gradient(const Own<T, P>& own, std::int64_t unit, std::int64_t first) const {
+    const std::int64_t columns = shared_.columns, rows = rows_of(unit), count = std::min(columns, shape_.width - first);
+    shared_.exponentials_of(unit).multiply({0, rows}, {0, tokens_}, shared_.packed_x + first * shared_.depth, count <= columns / 2, false,
+                                           own.scores, columns);
+    W* const to = call_.results[2].as<W>() + unit * kUnit * of_token_ + first * of_width_;
+    const auto hand_over = [&](std::int64_t lines, std::int64_t line_step, std::int64_t of_line, std::int64_t width, std::int64_t step) {
+      vectorised(isa_, [&]() MOESH_LOOP {
+        with_constant(first_ > 0, [&](auto adds) MOESH_LOOP {
+          for (std::int64_t i = 0; i < lines; ++i) {
+            W* __restrict line = to + i * of_line;
+            const W* __restrict from = own.scores + i * line_step;
+            for (std::int64_t j = 0; j < width; ++j) line[j] = adds ? line[j] + from[j * step] : from[j * step];
+          }
+        });
+      });
+    };
+    if (of_.by_token) hand_over(rows, columns, of_token_, count, 1);
+    else hand_over(count, 1, of_width_, rows, columns);
+  }
+
+  const KernelCall& call_;
+  const graph::VocabLossOf& of_;
+  Isa isa_;
+  const T* x_;
+  const T* table_;
+  const std::int32_t* targets_;
+  const std::int32_t* segments_;
+  double dsum_;
+  std::int64_t all_;  // tokens
+  LossShape shape_;
+  std::int64_t of_token_, of_width_;  // steps in the table
+  Shared<T, P> shared_;
+  ScratchList<double> losses_;
+  std::int64_t first_ = 0, tokens_ = 0;  // those that go together now
+};
+
+}  // namespace
+
+std::int64_t vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype) {
+  const Isa isa = chosen_isa();
+  std::int64_t bytes = 0;
+  const auto add = [&]<typename T, typename P>() {
+    const LossShape shape(tokens, vocabulary, width, sizeof(P));
+    bytes = bytes_of_pages(Shared<T, P>(Pieces(nullptr), isa, shape).bytes) + bytes_of_pages(Own<T, P>(Pieces(nullptr), isa).bytes);
+  };
+  if (dtype != DType::bfloat16) add.template operator()<float, float>();
+  else if (packs_bfloat16(isa)) add.template operator()<bfloat16, bfloat16>();
+  else add.template operator()<bfloat16, float>();
+  return bytes;
+}
+
+void vocab_loss(const KernelCall& call) {
+  const Isa isa = chosen_isa();
+  for_floating(call.operands[0].dtype, [&]<typename T>() {
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (packs_bfloat16(isa)) return VocabLoss<T, bfloat16>(call, isa).run();
+    }
+    VocabLoss<T, Wide<T>>(call, isa).run();
+  });
+}
+
+}  // namespace moesh::backend::cpu

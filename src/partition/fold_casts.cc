@@ -1,0 +1,62 @@
+#include "partition/fold_casts.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "graph/rewrite.h"
+
+namespace moesh::partition {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Op;
+using graph::ValueId;
+
+std::size_t at(std::int64_t id) { return static_cast<std::size_t>(id); }
+
+bool is_product(Op op) { return op == Op::einsum || op == Op::grouped_matmul || op == Op::grouped_outer; }
+
+std::int64_t readers_of(const Graph& graph, ValueId id) {
+  std::int64_t readers = std::count(graph.results.begin(), graph.results.end(), id);
+  for (const Node& node : graph.nodes) readers += std::count(node.operands.begin(), node.operands.end(), id);
+  return readers;
+}
+
+// A product, or the result of a region whose body has it from one, that nobody else reads. False where it is none.
+bool makes_wide(Graph& graph, ValueId id) {
+  graph::Value& value = graph.values[at(id)];
+  Node& producer = graph.nodes[at(value.producer)];
+  if (value.dtype != DType::bfloat16 || readers_of(graph, id) != 1) return false;
+  if (auto* region = std::get_if<graph::RegionOf>(&producer.attributes)) {
+    const auto place = std::find(producer.results.begin(), producer.results.end(), id) - producer.results.begin();
+    Graph body = *region->body;
+    if (!makes_wide(body, body.results[at(place)])) return false;
+    region->body = std::make_shared<const Graph>(std::move(body));
+  } else if (!is_product(producer.op)) {
+    return false;
+  }
+  value.dtype = DType::float32;
+  return true;
+}
+
+}  // namespace
+
+Graph with_casts_folded(Graph graph) {
+  std::map<ValueId, ValueId> stand_ins;
+  for (Node& node : graph.nodes) {
+    if (auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) {
+      Graph body = with_casts_folded(*repeat->body);
+      if (body.nodes.size() == repeat->body->nodes.size()) continue;
+      repeat->body = std::make_shared<const Graph>(std::move(body));
+      repeat->saved.clear();  // values have other numbers now, and the backward pass is there
+    }
+    const bool widens = node.op == Op::cast && graph.value(node.results[0]).dtype == DType::float32;
+    if (widens && makes_wide(graph, node.operands[0])) stand_ins[node.results[0]] = node.operands[0];
+  }
+  return stand_ins.empty() ? std::move(graph) : graph::without_dead_nodes(graph::with_operands_replaced(std::move(graph), stand_ins));
+}
+
+}  // namespace moesh::partition

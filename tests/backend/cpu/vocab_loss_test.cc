@@ -1,0 +1,118 @@
+// The loss over a vocabulary whose logits are never held, against what holds them.
+#include <cmath>
+
+#include "tests/backend/cpu/kernel_support.h"
+#include "tests/support.h"
+
+namespace moesh::backend::test {
+namespace {
+
+using graph::VocabLossOf;
+using moesh::test::message_of;
+
+struct VocabLoss {
+  VocabLossOf of;
+  Tensor x, table, targets, segments;
+
+  VocabLoss(DType dtype, Shape tokens, std::int64_t vocabulary, std::int64_t width, bool by_token)
+      : of{0, by_token},
+        x(noise(dtype, {tokens[0], tokens[1], width}, 1)),
+        table(noise(dtype, by_token ? Shape{vocabulary, width} : Shape{width, vocabulary}, 2)),
+        targets(draws(tokens, 3, static_cast<std::uint32_t>(vocabulary))),
+        segments(filled(DType::int32, tokens, 1)) {
+    for (std::int64_t i = 2; i < segments.count(); i += 5) segments.set(i, 0);
+  }
+  Call call(double dsum = 1.5) const {
+    const DType wide = x.dtype == DType::float64 ? DType::float64 : DType::float32;
+    return {Op::vocab_loss, of, {x, table, targets, segments, filled(wide, {}, dsum)}, {Tensor(wide, {}), x, Tensor(wide, table.shape)}};
+  }
+};
+
+TEST(VocabLoss, IsThePlainOne) {
+  for (const DType dtype : floating_types()) {
+    for (const bool by_token : {false, true}) {
+      for (const std::int64_t vocabulary : {1, 224, 700}) {
+        for (const std::int64_t width : {1, 37}) {
+          for (const Shape& tokens : {Shape{1, 1}, Shape{3, 33}}) {
+            VocabLoss loss(dtype, tokens, vocabulary, width, by_token);
+            hold_to_plain(loss.call(), 1e-6);
+            loss.of.z_loss = 1e-2;
+            hold_to_plain(loss.call(-0.3), 1e-6);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Part by part: too many logits to go together, and a table too wide to be packed at once.
+TEST(VocabLoss, OfManyTokensAndOfAWideTableIsThePlainOne) {
+  hold_to_plain(VocabLoss(DType::float32, {9, 30}, 140'000, 1, true).call());
+  hold_to_plain(VocabLoss(DType::float32, {1, 3}, 500, 9400, false).call(), 3e-5);
+}
+
+// Exponentials are taken above a token's first scores. Later ones that lie far above them take their place, more than once.
+TEST(VocabLoss, TakesScoresThatGrow) {
+  for (const DType dtype : floating_types()) {
+    for (const bool by_token : {false, true}) {
+      VocabLoss loss(dtype, {2, 20}, 1000, 1, by_token);
+      for (int v = 0; v < 1000; ++v) loss.table.set(v, v % 97 == 0 ? v / 2.0 : 1);
+      for (std::int64_t i = 0; i < loss.x.count(); ++i) loss.x.set(i, i % 3 == 0 ? -1 : 1);
+      hold_to_plain(loss.call(), 1e-6);
+    }
+  }
+}
+
+// A model that is certain of the target: its gradient is a difference of numbers that are nearly equal.
+TEST(VocabLoss, HasASmallGradientWhereTheTargetIsNearlyCertain) {
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    VocabLoss loss(dtype, {1, 4}, 300, 8, true);
+    for (std::int64_t v = 0; v < 300; ++v) {
+      for (std::int64_t m = 0; m < 8; ++m) loss.table.set(v * 8 + m, v == 250 ? 2 : m == 0 ? 1 : 0);
+    }
+    for (std::int64_t i = 0; i < loss.x.count(); ++i) loss.x.set(i, 1);
+    for (std::int64_t i = 0; i < 4; ++i) loss.targets.set(i, 250);
+    const Tensor dx = run(loss.call(1))[1], plain = run_plain(loss.call(1))[1];
+    for (std::int64_t i = 0; i < dx.count(); ++i) EXPECT_NEAR(dx.at(i), plain.at(i), 0.02 * std::abs(plain.at(i)) + 1e-9);
+    EXPECT_LT(std::abs(plain.at(1)), 1e-3);
+  }
+}
+
+TEST(VocabLoss, GradientsAreItsSlopes) {
+  for (const double z_loss : {0.0, 0.1}) {
+    for (const bool by_token : {false, true}) {
+      VocabLoss loss(DType::float64, {2, 6}, 11, 3, by_token);
+      loss.of.z_loss = z_loss;
+      const Tensors made = run(loss.call());
+      const Tensors cotangents{filled(DType::float64, {}, 1.5), filled(DType::float64, loss.x.shape, 0), filled(DType::float64, loss.table.shape, 0)};
+      for (const std::size_t operand : {0, 1}) expect_near(made[operand + 1], slope(loss.call(), operand, cotangents), 1e-6);
+    }
+  }
+}
+
+TEST(VocabLoss, OfNoTokensIsNothing) {
+  const Tensors made = run(VocabLoss(DType::float32, {0, 7}, 11, 3, false).call());
+  EXPECT_EQ(made[0].at(0), 0);
+  for (std::int64_t i = 0; i < made[2].count(); ++i) EXPECT_EQ(made[2].at(i), 0);
+}
+
+TEST(VocabLoss, IsNoNumberWhereALogitIsNone) {
+  VocabLoss loss(DType::float32, {1, 5}, 300, 3, false);
+  loss.table.set(290, std::nan(""));
+  EXPECT_TRUE(std::isnan(run(loss.call())[0].at(0)));
+  loss.table.set(290, INFINITY);
+  EXPECT_FALSE(std::isfinite(run(loss.call())[0].at(0)));
+}
+
+TEST(VocabLoss, NamesATargetOutsideTheVocabularyUnlessItIsPadding) {
+  VocabLoss loss(DType::float32, {2, 9}, 50, 3, false);
+  loss.targets.set(2, 50);  // padding
+  EXPECT_EQ(message_of([&] { run(loss.call()); }), "no error");
+  loss.targets.set(10, -3);
+  const std::string message = message_of([&] { run(loss.call()); });
+  EXPECT_NE(message.find("target -3 lies outside the vocabulary of 50"), std::string::npos) << message;
+  EXPECT_NE(message.find("row 1, position 1 of the batch"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace moesh::backend::test

@@ -1,0 +1,54 @@
+// Which casts go away.
+#include "partition/fold_casts.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/parse.h"
+#include "graph/print.h"
+#include "tests/support.h"
+#include "tests/train/trainer_support.h"
+
+namespace moesh::partition {
+namespace {
+
+std::string folded(const std::string& text) { return graph::to_text(with_casts_folded(graph::parse_graph(text).graph)); }
+
+const std::string kInputs =
+    "%0: bfloat16[2, 3] = input labels=(-, -)  # x\n"
+    "%1: bfloat16[3, 4] = input labels=(-, -)  # w\n";
+
+TEST(FoldCasts, MakesAProductAsWideAsItIsRead) {
+  EXPECT_EQ(folded(kInputs + "%2: bfloat16[2, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # product\n"
+                             "%3: float32[2, 4] = cast %2  # cast\n"
+                             "return %3 as y\n"),
+            kInputs + "%2: float32[2, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # product\n"
+                      "return %2 as y\n");
+}
+
+TEST(FoldCasts, LeavesWhatOthersReadOrWhatIsNoProduct) {
+  for (const std::string rest : {"%2: bfloat16[2, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # product\n"
+                                  "%3: float32[2, 4] = cast %2  # cast\n"
+                                  "return %3 as y, %2 as product\n",
+                                  "%2: bfloat16[2, 3] = unary %0 function=silu  # product\n"
+                                  "%3: float32[2, 3] = cast %2  # cast\n"
+                                  "return %3 as y\n",
+                                  "%2: bfloat16[2, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # product\n"
+                                  "%3: bfloat16[2, 4] = unary %2 function=silu  # silu\n"
+                                  "%4: float32[2, 4] = cast %3  # cast\n"
+                                  "return %4 as y\n"}) {
+    EXPECT_EQ(folded(kInputs + rest), kInputs + rest);
+  }
+}
+
+// Of experts too, whose products stand in a region of a layer.
+TEST(FoldCasts, LeavesNoGradientOfAMatrixThatIsRoundedOnItsWay) {
+  const test::Training training(test::kTinyMixtral + "dtype=bfloat16");
+  for (const plan::Instruction& of : training.trainer.plan().instructions) {
+    const bool widens = of.op == graph::Op::cast && training.trainer.plan().view(of.results[0]).dtype == DType::float32;
+    if (!widens || of.phase != graph::Phase::backward) continue;
+    EXPECT_TRUE(of.path.find("norm") != std::string::npos || of.path.starts_with("cast")) << of.path;
+  }
+}
+
+}  // namespace
+}  // namespace moesh::partition

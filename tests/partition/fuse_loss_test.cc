@@ -1,0 +1,102 @@
+// When a loss over a vocabulary becomes one op, and that a step with it is the step without.
+#include "partition/fuse_loss.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "graph/parse.h"
+#include "graph/print.h"
+#include "tests/support.h"
+#include "tests/train/trainer_support.h"
+
+namespace moesh::partition {
+namespace {
+
+std::string fused(const std::string& text) { return graph::to_text(with_loss_fused(graph::parse_graph(text).graph)); }
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+const std::string kInputs =
+    "%0: float32[2, 3, 4] = input labels=(-, -, -)  # x\n"
+    "%1: float32[4, 5] = input labels=(-, -)  # table\n"
+    "%2: int32[2, 3] = input labels=(-, -)  # targets\n"
+    "%3: int32[2, 3] = input labels=(-, -)  # segments\n"
+    "%4: float32[] = input  # dsum\n";
+const std::string kLoss = kInputs +
+    "%5: float32[2, 3, 5] = einsum %0, %1 equation=\"bsm,mv->bsv\"  # logits\n"
+    "%6: float32[] = cross_entropy %5, %2, %3 z_loss=0.5  # loss\n"
+    "%7: float32[] = unary %6 function=scale a=2  # twice\n"
+    "%8: float32[2, 3, 5] = cross_entropy_grad %5, %2, %3, %4 z_loss=0.5 phase backward  # loss'\n"
+    "%9: float32[2, 3, 4] = einsum %8, %1 equation=\"bsv,mv->bsm\" phase backward  # logits'\n"
+    "%10: float32[4, 5] = einsum %0, %8 equation=\"bsm,bsv->mv\" phase backward  # logits'\n"
+    "return %7 as loss, %9 as dx, %10 as dtable\n";
+
+TEST(FuseLoss, MakesOneOpOfALossAndItsGradients) {
+  EXPECT_EQ(fused(kLoss), kInputs +
+                              "%5: float32[], %6: float32[2, 3, 4], %7: float32[4, 5] = vocab_loss %0, %1, %2, %3, %4 z_loss=0.5 phase backward  # loss\n"
+                              "%8: float32[] = unary %5 function=scale a=2  # twice\n"
+                              "return %8 as loss, %6 as dx, %7 as dtable\n");
+}
+
+TEST(FuseLoss, TakesATableByToken) {
+  std::string text = replaced(kLoss, "%1: float32[4, 5]", "%1: float32[5, 4]");
+  text = replaced(text, "bsm,mv->bsv", "bsm,vm->bsv");
+  text = replaced(text, "bsv,mv->bsm", "bsv,vm->bsm");
+  text = replaced(text, "%10: float32[4, 5] = einsum %0, %8 equation=\"bsm,bsv->mv\"", "%10: float32[5, 4] = einsum %8, %0 equation=\"bsv,bsm->vm\"");
+  EXPECT_NE(fused(text).find("vocab_loss %0, %1, %2, %3, %4 z_loss=0.5 by_token=true"), std::string::npos) << fused(text);
+}
+
+// The table's gradient is made in float32: rounded for whom asks for it in bfloat16, and not on its way to float32.
+TEST(FuseLoss, RoundsTheTablesGradientWhereItIsAskedFor) {
+  std::string text = kLoss;
+  for (const char* wide : {"%0: float32", "%1: float32", "%5: float32", "%8: float32", "%9: float32", "%10: float32"}) {
+    text = replaced(text, wide, replaced(wide, "float32", "bfloat16"));
+  }
+  EXPECT_NE(fused(text).find("%7: float32[4, 5] = vocab_loss"), std::string::npos) << fused(text);
+  EXPECT_NE(fused(text).find("%8: bfloat16[4, 5] = cast %7 phase backward"), std::string::npos) << fused(text);
+  text = replaced(text, "return %7 as loss, %9 as dx, %10 as dtable", "%11: float32[4, 5] = cast %10  # cast\nreturn %7 as loss, %9 as dx, %11 as dtable");
+  EXPECT_EQ(fused(text).find("cast"), std::string::npos) << fused(text);
+}
+
+TEST(FuseLoss, IsDoneInBodiesOfRepeats) {
+  const test::Training training(test::kTinyModel + "gradient_accumulation_steps=2");
+  const auto& instructions = training.trainer.plan().instructions;
+  EXPECT_TRUE(std::any_of(instructions.begin(), instructions.end(), [](const plan::Instruction& of) { return of.op == graph::Op::vocab_loss; }));
+}
+
+TEST(FuseLoss, LeavesALossWhoseLogitsAreReadOrWhoseGradientNeedsIt) {
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"return %7 as loss", "return %5 as logits, %7 as loss"},
+           {"return %7 as loss", "%11: float32[2, 3, 5] = unary %5 function=scale a=2  # more\nreturn %11 as logits, %7 as loss"},
+           {"return %7 as loss", "%11: float32[2, 3, 5] = unary %8 function=scale a=2  # more\nreturn %11 as dlogits, %7 as loss"},
+           {"cross_entropy_grad %5, %2, %3, %4", "cross_entropy_grad %5, %2, %3, %7"}}) {
+    const std::string text = replaced(kLoss, from, to);
+    EXPECT_EQ(fused(text).find("vocab_loss"), std::string::npos) << fused(text);
+  }
+}
+
+// Losses and what is learnt, with the logits held and without.
+TEST(FuseLoss, TrainsAsTheLossOfLogits) {
+  for (const std::string more : {"", "z_loss_multiplier=0.01", "logits_via_embedding=true", "gradient_accumulation_steps=2",
+                                  "compile_topology=cpu-4 ici_fsdp_parallelism=4", "compile_topology=cpu-4 ici_tensor_parallelism=2 ici_fsdp_parallelism=2 vocab_size=24 base_num_kv_heads=2"}) {
+    for (const bool low : {false, true}) {
+      const std::string request = test::kTinyMixtral + more + (low ? " dtype=bfloat16" : "");
+      test::Training without(request), with(request, 2, {.logits = true});
+      for (std::int64_t step = 0; step < 3; ++step) {
+        const double loss = without.trainer.run_step(without.batch(step)).metrics.loss, expected = with.trainer.run_step(with.batch(step)).metrics.loss;
+        EXPECT_NEAR(loss, expected, (low ? 1e-3 : 1e-6) * expected) << request;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moesh::partition
