@@ -73,7 +73,7 @@ class Backward {
         given.push_back(cotangent(result));
         any = any || given.back();
       }
-      if (!any) continue;
+      if (!any || !has_floating_operand(node)) continue;
       builder_.set_path(node.path + "'");
       const std::vector<Tensor> made = cotangents_of(node, given);
       for (std::size_t k = 0; k < made.size(); ++k) {
@@ -93,6 +93,10 @@ class Backward {
   }
 
  private:
+  bool has_floating_operand(const Node& node) const {
+    return std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return is_floating(builder_.graph().value(id).dtype); });
+  }
+
   void add(ValueId id, Tensor cotangent) {
     Tensor& sum = cotangents_[id];
     if (sum && mesh_ != nullptr) {

@@ -150,7 +150,7 @@ class Fusion {
     std::map<ValueId, ValueId> stand_ins{{sum, like(sum, graph_.value(sum).dtype)}, {dx, like(dx, graph_.value(dx).dtype)}};
     const ValueId wide_dtable = like(dtable, wide);
     Node whole{Op::vocab_loss,
-               node(loss.entropy).path,
+               gradient.path,
                "",
                {scores.operands[0], scores.operands[1], gradient.operands[1], gradient.operands[2], gradient.operands[3]},
                {stand_ins[sum], stand_ins[dx], wide_dtable},

@@ -95,7 +95,7 @@ TEST(Hostile, RuleSetsThatAreNoneAreRefused) {
         for (int i = 1; i < 1000; ++i) axes += ", a" + std::to_string(i);
         return axes;
       }() + "]\n");
-  EXPECT_THAT(refusal("custom_mesh_and_rule=" + many), HasSubstr("1000 mesh axes, at most 64 are held"));
+  EXPECT_THAT(refusal("custom_mesh_and_rule=" + many), HasSubstr("1000 mesh axes, at most 31 are held"));
   const std::string empty = folder.write("empty.yml", "mesh_axes: []\nlogical_axis_rules: []\n");
   EXPECT_THAT(refusal("custom_mesh_and_rule=" + empty), HasSubstr("mesh_axes is empty"));
 }

@@ -41,7 +41,7 @@ const std::string kLoss = kInputs +
 
 TEST(FuseLoss, MakesOneOpOfALossAndItsGradients) {
   EXPECT_EQ(fused(kLoss), kInputs +
-                              "%5: float32[], %6: float32[2, 3, 4], %7: float32[4, 5] = vocab_loss %0, %1, %2, %3, %4 z_loss=0.5 phase backward  # loss\n"
+                              "%5: float32[], %6: float32[2, 3, 4], %7: float32[4, 5] = vocab_loss %0, %1, %2, %3, %4 z_loss=0.5 phase backward  # loss'\n"
                               "%8: float32[] = unary %5 function=scale a=2  # twice\n"
                               "return %8 as loss, %6 as dx, %7 as dtable\n");
 }
