@@ -41,11 +41,13 @@ inline RunTraits traits_of(const session::Session& session) {
           session.shape.moe.bias, settings.real("capacity_factor") > 0, balances, {labels.begin(), labels.end()}};
 }
 
-// How many draws there are, which and how loud; see layout_sweep_test.cc.
+// How many draws there are, which and how loud; see layout_sweep_test.cc. Sanitizers, which take up to a hundred times as long, see
+// fewer of them.
 inline std::uint64_t sweep_setting(const char* variable, std::uint64_t otherwise) {
   const char* text = std::getenv(variable);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
+inline std::uint64_t sweep_draws(std::uint64_t otherwise) { return sweep_setting("MOESH_SWEEP_DRAWS", kIsSanitized ? otherwise / 8 : otherwise); }
 
 class LayoutDraw {
  public:

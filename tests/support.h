@@ -17,6 +17,13 @@
 
 namespace moesh::test {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
+
 // What the act's error says, or "no error".
 template <typename Act>
 std::string message_of(Act act) {

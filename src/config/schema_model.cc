@@ -62,7 +62,7 @@ constexpr Key kFormats[] = {
     {"activations_in_float32", boolean, "false", "", used, "computes the MLP's nonlinearities in float32"},
     {"logits_dot_in_fp32", boolean, "false", "", used, "computes the output projection in float32"},
     {"cast_logits_to_fp32", boolean, "true", "", used, "gives logits in float32; the loss is made in float32 either way"},
-    {"float32_qk_product", boolean, "false", "", used, "does not round attention scores to dtype, nor the softmax"},
+    {"float32_qk_product", boolean, "false", "", used, "does not round attention's softmax to dtype; its scores never are"},
     {"float32_logits", boolean, "false", "", used, "does not round attention's softmax to dtype"},
 };
 

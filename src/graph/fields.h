@@ -86,7 +86,7 @@ constexpr auto fields_of(const RopeOf*) {
 }
 constexpr auto fields_of(const AttentionOf*) {
   return std::tuple{Field{"window", &AttentionOf::window}, Field{"score_scale", &AttentionOf::score_scale},
-                    Field{"soft_cap", &AttentionOf::soft_cap}, Field{"float32_scores", &AttentionOf::float32_scores},
+                    Field{"soft_cap", &AttentionOf::soft_cap},
                     Field{"float32_softmax", &AttentionOf::float32_softmax}};
 }
 constexpr auto fields_of(const CrossEntropyOf*) { return std::tuple{Field{"z_loss", &CrossEntropyOf::z_loss}}; }

@@ -212,8 +212,7 @@ struct AttentionOf {
   std::int64_t window = 0;    // 0: all that comes before
   double score_scale = 1;     // of query times key
   double soft_cap = 0;        // 0: none
-  bool float32_scores = false;   // else the scores are rounded to the operands' type
-  bool float32_softmax = false;  // else its exponentials are; float32 scores make them float32 too
+  bool float32_softmax = false;  // else products take its exponentials in the operands' type; scores and sums are of the wide one
 };
 struct CrossEntropyOf {
   double z_loss = 0;

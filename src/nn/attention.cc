@@ -70,8 +70,7 @@ Tensor maybe_norm(Builder& builder, const Context& context, const std::string& n
 
 graph::AttentionOf attention_of(const Context& context, std::int64_t window) {
   const config::Settings& settings = context.settings;
-  return {window, 1, settings.real("attn_logits_soft_cap"), settings.boolean("float32_qk_product"),
-          settings.boolean("float32_logits")};
+  return {window, 1, settings.real("attn_logits_soft_cap"), settings.boolean("float32_qk_product") || settings.boolean("float32_logits")};
 }
 
 Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,

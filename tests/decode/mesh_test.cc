@@ -133,7 +133,7 @@ TEST_P(DecodingOnMeshesSlow, WritesALoneRow) {
 }
 
 TEST_P(DecodingOnMeshesSlow, WritesTheSameOnDrawnLayouts) {
-  const std::uint64_t draws = test::sweep_setting("MOESH_SWEEP_DRAWS", 300);
+  const std::uint64_t draws = test::sweep_draws(300);
   expect_same_on_drawn_layouts(GetParam().family, 8, draws / 20);
   expect_same_on_drawn_layouts(GetParam().family, 1, draws / 40);
 }

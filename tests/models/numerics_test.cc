@@ -26,10 +26,9 @@ Of made(const std::string& request) {
 }
 
 TEST(Numerics, AttentionRoundsUnlessFloat32IsAsked) {
-  EXPECT_FALSE(made<AttentionOf>("").float32_scores);
   EXPECT_FALSE(made<AttentionOf>("").float32_softmax);
   for (const char* model : {"", "model_name=deepseek3-tiny "}) {
-    EXPECT_TRUE(made<AttentionOf>(std::string(model) + "float32_qk_product=true").float32_scores);
+    EXPECT_TRUE(made<AttentionOf>(std::string(model) + "float32_qk_product=true").float32_softmax);
     EXPECT_TRUE(made<AttentionOf>(std::string(model) + "float32_logits=true").float32_softmax);
   }
 }

@@ -67,7 +67,7 @@ TEST(PrintedSteps, AreReadBackOnOneDevice) {
 
 // Draws that cannot be laid out are refused by the partitioner as they are elsewhere; most can.
 TEST(PrintedStepsSlow, AreReadBackOnDrawnLayouts) {
-  const std::uint64_t draws = test::sweep_setting("MOESH_SWEEP_DRAWS", 200), seed = test::sweep_setting("MOESH_SWEEP_SEED", 1);
+  const std::uint64_t draws = test::sweep_draws(200), seed = test::sweep_setting("MOESH_SWEEP_SEED", 1);
   int sound = 0, refused = 0;
   for (std::uint64_t i = 0; i < draws; ++i) {
     test::LayoutDraw draw(seed, i);

@@ -164,7 +164,7 @@ class Attention {
           }
         });
       }
-      exponentiate<kColumns, T>(isa_, rounds_exponentials(in_.of), keys.size(), base, scores, sums);
+      exponentiate<kColumns>(isa_, keys.size(), base, scores, sums);
     });
   }
 
@@ -172,7 +172,7 @@ class Attention {
     W shares[Panel::kMostColumns];
     const W* const sums = memory.sums + p * kStats;
     for (std::int64_t j = 0; j < panel.count(); ++j) shares[j] = sums[j] > 0 ? 1 / sums[j] : W(0);
-    panel.hand_over(memory.results + p * memory.result_size, columns_, shape_.value_dim, shares, out_);
+    panel.hand_over(isa_, memory.results + p * memory.result_size, columns_, shape_.value_dim, shares, out_);
   }
 
   Isa isa_;

@@ -176,7 +176,7 @@ class AttentionGradient {
     }
     const E* const panel_of_keys = as_panel(isa_, memory.of_results, dscores, padded, memory.packed);
     memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + padded}, panel_of_keys, is_narrow, false, memory.dquery, columns_);
-    panel.hand_over(memory.dquery, columns_, shape_.dim, nullptr, results_[0].template as<T>());
+    panel.hand_over(isa_, memory.dquery, columns_, shape_.dim, nullptr, results_[0].template as<T>());
   }
 
   void hand_over_nothing(const Panel& panel) const {
@@ -197,7 +197,7 @@ class AttentionGradient {
         sinks[j] = exp_of(sinks[j] - base[j]);
         sums[j] = sinks[j];
       }
-      exponentiate<kColumns, T>(isa_, rounds_exponentials(in_.of), keys.size(), base, memory.probabilities, sums);
+      exponentiate<kColumns>(isa_, keys.size(), base, memory.probabilities, sums);
       for (int j = 0; j < kColumns; ++j) shares[j] = sums[j] > 0 ? 1 / sums[j] : W(0);
       differentiate<kColumns>(memory, keys.size(), shares, means);
       for (std::int64_t j = 0; j < panel.count(); ++j) dsinks[panel.head(j) % shape_.sharing] -= sinks[j] * shares[j] * means[j];

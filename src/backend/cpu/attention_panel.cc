@@ -107,27 +107,32 @@ void AttentionPanel<T>::begin_softmax(W* largest, W* sums) const {
 }
 
 template <typename T>
-void AttentionPanel<T>::hand_over(const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const {
+void AttentionPanel<T>::hand_over(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const {
+  W line[kLine];
   for (std::int64_t j = 0; j < count_; ++j) {
     const W share = shares == nullptr ? W(1) : shares[j];
-    T* const head = to + heads_[j] * dims;
-    for (std::int64_t d = 0; d < dims; ++d) head[d] = store<T>(results[d * columns + j] * share);
+    for (std::int64_t first = 0; first < dims; first += kLine) {
+      const std::int64_t count = std::min(kLine, dims - first);
+      T* __restrict head = to + heads_[j] * dims + first;
+      take_column(results, columns, j, first, count, line);
+      vectorised(isa, [&]() MOESH_LOOP {
+        for (std::int64_t i = 0; i < count; ++i) head[i] = store<T>(line[i] * share);
+      });
+    }
   }
 }
 
 template <typename T>
 void AttentionPanel<T>::bend(W* scores, W* slopes, std::int64_t count) const {
   const W cap = static_cast<W>(of_.of.soft_cap), scale = static_cast<W>(of_.of.score_scale);
-  const bool rounds = !of_.of.float32_scores;
   for (std::int64_t i = 0; i < count; ++i) {
-    const W score = rounds ? rounded<T>(scores[i] * scale) : scores[i] * scale;
+    const W score = scores[i] * scale;
     const W bent = std::tanh(score / cap);
-    scores[i] = rounds ? rounded<T>(bent * cap) : bent * cap;
+    scores[i] = bent * cap;
     if (slopes != nullptr) slopes[i] = 1 - bent * bent;
   }
 }
 
-// In bfloat16 the scores are rounded to it where they are asked to be, as the reference's are; the rest is float32.
 template <typename T>
 template <int kColumns>
 void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const {
@@ -139,29 +144,27 @@ void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes,
   const W nothing = -std::numeric_limits<W>::infinity();
   const bool one_segment = least_segment_ == most_segment_;
   vectorised(isa, [&]() MOESH_LOOP {
-    with_constant(!of_.of.float32_scores, [&](auto rounds) MOESH_LOOP {
-      W most[kColumns];
-      for (int j = 0; j < kColumns; ++j) most[j] = largest[j];
-      for (std::int64_t t = keys.begin; t < keys.end; ++t) {
-        W* __restrict x = scores + (t - keys.begin) * kColumns;
-        const std::int32_t segment = segments[t], place = places[t];
-        const bool all_see = one_segment && segment == least_segment_ && place <= least_place_ && place > most_farthest_;
-        if (all_see) {
-          for (int j = 0; j < kColumns; ++j) {
-            x[j] = rounded_if<T>(rounds, x[j] * scale);
-            most[j] = x[j] > most[j] ? x[j] : most[j];
-          }
-        } else {
-          for (int j = 0; j < kColumns; ++j) {
-            const bool sees = (segment == segments_[j]) & (place <= places_[j]) & (place > farthest_[j]);
-            const W score = rounded_if<T>(rounds, x[j] * scale);
-            x[j] = sees ? score : nothing;
-            most[j] = x[j] > most[j] ? x[j] : most[j];
-          }
+    W most[kColumns];
+    for (int j = 0; j < kColumns; ++j) most[j] = largest[j];
+    for (std::int64_t t = keys.begin; t < keys.end; ++t) {
+      W* __restrict x = scores + (t - keys.begin) * kColumns;
+      const std::int32_t segment = segments[t], place = places[t];
+      const bool all_see = one_segment && segment == least_segment_ && place <= least_place_ && place > most_farthest_;
+      if (all_see) {
+        for (int j = 0; j < kColumns; ++j) {
+          x[j] *= scale;
+          most[j] = x[j] > most[j] ? x[j] : most[j];
+        }
+      } else {
+        for (int j = 0; j < kColumns; ++j) {
+          const bool sees = (segment == segments_[j]) & (place <= places_[j]) & (place > farthest_[j]);
+          const W score = x[j] * scale;
+          x[j] = sees ? score : nothing;
+          most[j] = x[j] > most[j] ? x[j] : most[j];
         }
       }
-      for (int j = 0; j < kColumns; ++j) largest[j] = most[j];
-    });
+    }
+    for (int j = 0; j < kColumns; ++j) largest[j] = most[j];
   });
 }
 

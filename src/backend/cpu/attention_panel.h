@@ -62,9 +62,6 @@ struct AttentionInputs {
   const T* sinks = nullptr;
 };
 
-// Whether exponentials have no more bits than the operands' type: so products take them as such.
-inline bool rounds_exponentials(const graph::AttentionOf& of) { return !of.float32_scores && !of.float32_softmax; }
-
 template <typename T>
 class AttentionPanel {
  public:
@@ -88,7 +85,7 @@ class AttentionPanel {
   void begin_softmax(W* largest, W* sums) const;
 
   // Results [dim][column] to the columns' heads of `to`, times the columns' shares where these are not null.
-  void hand_over(const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const;
+  void hand_over(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const;
 
  private:
   void find_keys();
@@ -110,7 +107,7 @@ void run_in_types(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() {
     if constexpr (std::is_same_v<T, bfloat16>) {
       if (packs_bfloat16(isa)) {
-        if (rounds_exponentials(std::get<graph::AttentionOf>(call.attributes))) return Kernel<T, bfloat16, bfloat16>(call, isa).run(call.workers);
+        if (!std::get<graph::AttentionOf>(call.attributes).float32_softmax) return Kernel<T, bfloat16, bfloat16>(call, isa).run(call.workers);
         return Kernel<T, bfloat16, float>(call, isa).run(call.workers);
       }
     }

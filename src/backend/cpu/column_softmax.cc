@@ -2,32 +2,28 @@
 
 namespace moesh::backend::cpu {
 
-template <int kColumns, typename T>
-void exponentiate(Isa isa, bool rounds_them, std::int64_t rows, const Wide<T>* base, Wide<T>* scores, Wide<T>* sums) {
-  using W = Wide<T>;
+template <int kColumns, typename W>
+void exponentiate(Isa isa, std::int64_t rows, const W* base, W* scores, W* sums) {
   vectorised(isa, [&]() MOESH_LOOP {
-    with_constant(rounds_them, [&](auto rounds) MOESH_LOOP {
-      W from[kColumns], sum[kColumns];
-      for (int j = 0; j < kColumns; ++j) from[j] = base[j];
-      for (int j = 0; j < kColumns; ++j) sum[j] = sums[j];
-      for (std::int64_t t = 0; t < rows; ++t) {
-        W* __restrict x = scores + t * kColumns;
-        for (int j = 0; j < kColumns; ++j) {
-          x[j] = rounded_if<T>(rounds, exp_of(x[j] - from[j]));
-          sum[j] += x[j];
-        }
+    W from[kColumns], sum[kColumns];
+    for (int j = 0; j < kColumns; ++j) from[j] = base[j];
+    for (int j = 0; j < kColumns; ++j) sum[j] = sums[j];
+    for (std::int64_t row = 0; row < rows; ++row) {
+      W* __restrict x = scores + row * kColumns;
+      for (int j = 0; j < kColumns; ++j) {
+        x[j] = exp_of(x[j] - from[j]);
+        sum[j] += x[j];
       }
-      for (int j = 0; j < kColumns; ++j) sums[j] = sum[j];
-    });
+    }
+    for (int j = 0; j < kColumns; ++j) sums[j] = sum[j];
   });
 }
 
-#define MOESH_EXPONENTIATE(T)                                                                           \
-  template void exponentiate<8, T>(Isa, bool, std::int64_t, const Wide<T>*, Wide<T>*, Wide<T>*);  \
-  template void exponentiate<16, T>(Isa, bool, std::int64_t, const Wide<T>*, Wide<T>*, Wide<T>*); \
-  template void exponentiate<32, T>(Isa, bool, std::int64_t, const Wide<T>*, Wide<T>*, Wide<T>*)
+#define MOESH_EXPONENTIATE(W)                                                             \
+  template void exponentiate<8, W>(Isa, std::int64_t, const W*, W*, W*);  \
+  template void exponentiate<16, W>(Isa, std::int64_t, const W*, W*, W*); \
+  template void exponentiate<32, W>(Isa, std::int64_t, const W*, W*, W*)
 MOESH_EXPONENTIATE(float);
-MOESH_EXPONENTIATE(bfloat16);
 MOESH_EXPONENTIATE(double);
 #undef MOESH_EXPONENTIATE
 

@@ -26,9 +26,17 @@ W base_of(W largest) {
   return largest == -std::numeric_limits<W>::infinity() ? W(0) : largest;
 }
 
-// Scores become exponentials of what they are above `base`, rounded to T where `rounds`, and are added to the sums.
-template <int kColumns, typename T>
-void exponentiate(Isa isa, bool rounds, std::int64_t rows, const Wide<T>* base, Wide<T>* scores, Wide<T>* sums);
+// Scores become exponentials of what they are above `base`, and are added to the sums.
+template <int kColumns, typename W>
+void exponentiate(Isa isa, std::int64_t rows, const W* base, W* scores, W* sums);
+
+// Elements `first` to `first + count` of a column of results [dim][column] as line[0], line[1], ..., to be worked on as a run.
+template <typename W>
+void take_column(const W* results, std::int64_t columns, std::int64_t column, std::int64_t first, std::int64_t count, W* line) {
+  const W* from = results + first * columns + column;
+  for (std::int64_t i = 0; i < count; ++i, from += columns) line[i] = *from;
+}
+inline constexpr std::int64_t kLine = 256;  // that is taken at a time
 
 // Numbers in the type that products take them in: where they are, or rounded at `to`.
 template <typename E, typename W>

@@ -40,9 +40,9 @@ class Pieces {
 
   template <typename T>
   T* take(std::int64_t count) {
-    constexpr std::int64_t kLine = 64;
+    constexpr std::int64_t kCacheLine = 64;
     const std::int64_t at = bytes_;
-    bytes_ += (count * static_cast<std::int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
+    bytes_ += (count * static_cast<std::int64_t>(sizeof(T)) + kCacheLine - 1) / kCacheLine * kCacheLine;
     return begin_ == nullptr ? nullptr : reinterpret_cast<T*>(begin_ + at);
   }
   std::int64_t bytes() const { return bytes_; }

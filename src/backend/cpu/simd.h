@@ -85,11 +85,6 @@ template <typename T>
   return load(store<T>(value));
 }
 
-template <typename T, bool rounds>
-[[gnu::always_inline]] inline Wide<T> rounded_if(std::bool_constant<rounds>, Wide<T> value) {
-  return rounds ? rounded<T>(value) : value;
-}
-
 // Sums and largest values of a row go over fixed lanes, so that they vectorise and yet have one order.
 inline constexpr std::int64_t kLanes = 16;
 

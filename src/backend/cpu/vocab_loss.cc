@@ -274,7 +274,7 @@ class VocabLoss {
       }
     };
     targets([&](std::int64_t column, W& score) { shared_.target_score[column] = score; });
-    exponentiate<kColumns, T>(isa_, false, rows, base, scores, shared_.sum + p * kColumns);
+    exponentiate<kColumns>(isa_, rows, base, scores, shared_.sum + p * kColumns);
     targets([&](std::int64_t column, W& exponential) {
       shared_.target_exponential[column] = exponential;
       exponential = 0;
@@ -311,7 +311,7 @@ class VocabLoss {
   // target's exponential is sum / slope less: a difference that is taken before it is rounded.
   void end_token(std::int64_t p, std::int64_t j) {
     const std::int64_t token = first_of(p) + j, column = p * shared_.columns + j;
-    const W* const dx = shared_.dx + p * shared_.dx_size + j;
+    const W* const dx = shared_.dx + p * shared_.dx_size;
     T* const to = call_.results[1].as<T>() + token * shape_.width;
     T* const scaled = shared_.scaled_x + column * shape_.width;
     if (!counts(token)) {
@@ -328,9 +328,16 @@ class VocabLoss {
     const auto of_target = static_cast<W>(shared_.target_exponential[column] - sum / slope);
     shared_.exponentials_of(targets_[token] / kUnit).at(targets_[token] % kUnit, column) = store<P>(of_target);
     const T* const target = row_of(targets_[token]);
-    for (std::int64_t m = 0; m < shape_.width; ++m) {
-      to[m] = store<T>(share * (dx[m * shared_.columns] + of_target * load(target[m * of_width_])));
-      scaled[m] = store<T>(share * load(x_[token * shape_.width + m]));
+    const T* const x = x_ + token * shape_.width;
+    W line[kLine], words[kLine];
+    for (std::int64_t first = 0; first < shape_.width; first += kLine) {
+      const std::int64_t count = std::min(kLine, shape_.width - first);
+      take_column(dx, shared_.columns, j, first, count, line);
+      for (std::int64_t i = 0; i < count; ++i) words[i] = load(target[(first + i) * of_width_]);
+      vectorised(isa_, [&]() MOESH_LOOP {
+        for (std::int64_t i = 0; i < count; ++i) to[first + i] = store<T>(share * (line[i] + of_target * words[i]));
+        for (std::int64_t i = 0; i < count; ++i) scaled[first + i] = store<T>(share * load(x[first + i]));
+      });
     }
   }
 

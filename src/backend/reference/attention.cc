@@ -63,7 +63,7 @@ struct Row {
       const T* k = o.key.as<T>() + ((b * o.T + t) * o.G + g) * o.D;
       W dot = 0;
       for (std::int64_t d = 0; d < o.D; ++d) dot += load(q[d]) * load(k[d]);
-      dot = (o.of.float32_scores ? dot : load(store<T>(dot))) * static_cast<W>(o.of.score_scale);
+      dot *= static_cast<W>(o.of.score_scale);
       const auto cap = static_cast<W>(o.of.soft_cap);
       scores[static_cast<std::size_t>(t)] = cap > 0 ? cap * std::tanh(dot / cap) : dot;
       largest = std::max(largest, scores[static_cast<std::size_t>(t)]);
