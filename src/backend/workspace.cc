@@ -18,7 +18,11 @@ class Walk {
   void see(const Graph& graph) {
     for (const Node& node : graph.nodes) see(graph, node);
   }
-  std::int64_t bytes() const { return threads_ * (cpu::gemm_scratch_bytes() + attention_ + attention_grad_ + norm_ + loss_); }
+  // No more kernels run at once than there are devices.
+  std::int64_t bytes() const {
+    return threads_ * (cpu::gemm_scratch_bytes() + attention_ + attention_grad_ + norm_ + loss_.own) +
+           std::min(threads_, mesh_.devices()) * loss_.shared;
+  }
 
  private:
   void see(const Graph& graph, const Node& node) {
@@ -37,7 +41,8 @@ class Walk {
         const Shape x = of_operand(0), table = of_operand(1);
         const std::int64_t vocabulary = elements(table) / std::max<std::int64_t>(1, x[2]);
         const DType dtype = graph.value(node.operands[0]).dtype;
-        loss_ = std::max(loss_, cpu::vocab_loss_bytes(x[0] * x[1], vocabulary, x[2], dtype));
+        const cpu::SharedBytes bytes = cpu::vocab_loss_bytes(x[0] * x[1], vocabulary, x[2], dtype);
+        loss_ = {std::max(loss_.shared, bytes.shared), std::max(loss_.own, bytes.own)};
         break;
       }
       case Op::rms_norm_grad: norm_ = std::max(norm_, cpu::rms_norm_grad_bytes(of_operand(0))); break;
@@ -48,7 +53,8 @@ class Walk {
 
   const mesh::Mesh& mesh_;
   std::int64_t threads_;
-  std::int64_t attention_ = 0, attention_grad_ = 0, norm_ = 0, loss_ = 0;  // the most that one takes
+  std::int64_t attention_ = 0, attention_grad_ = 0, norm_ = 0;  // the most that one takes
+  cpu::SharedBytes loss_;
 };
 
 }  // namespace

@@ -406,12 +406,12 @@ class VocabLoss {
 
 }  // namespace
 
-std::int64_t vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype) {
+SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype) {
   const Isa isa = chosen_isa();
-  std::int64_t bytes = 0;
+  SharedBytes bytes;
   const auto add = [&]<typename T, typename P>() {
     const LossShape shape(tokens, vocabulary, width, sizeof(P));
-    bytes = bytes_of_pages(Shared<T, P>(Pieces(nullptr), isa, shape).bytes) + bytes_of_pages(Own<T, P>(Pieces(nullptr), isa).bytes);
+    bytes = {bytes_of_pages(Shared<T, P>(Pieces(nullptr), isa, shape).bytes), bytes_of_pages(Own<T, P>(Pieces(nullptr), isa).bytes)};
   };
   if (dtype != DType::bfloat16) add.template operator()<float, float>();
   else if (packs_bfloat16(isa)) add.template operator()<bfloat16, bfloat16>();

@@ -13,6 +13,12 @@ std::int64_t gemm_scratch_bytes();
 std::int64_t attention_bytes(const Shape& query, const Shape& key, const Shape& value);
 std::int64_t attention_grad_bytes(const Shape& query, const Shape& key, const Shape& value);
 std::int64_t rms_norm_grad_bytes(const Shape& x);
-std::int64_t vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype);
+
+// Of a kernel whose threads work on one piece of memory: that piece, kept by who calls it, and each thread's own.
+struct SharedBytes {
+  std::int64_t shared = 0;
+  std::int64_t own = 0;
+};
+SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype);
 
 }  // namespace moesh::backend::cpu
