@@ -23,7 +23,6 @@ inline constexpr bool kIsSanitized = true;
 inline constexpr bool kIsSanitized = false;
 #endif
 
-
 // What the act's error says, or "no error".
 template <typename Act>
 std::string message_of(Act act) {

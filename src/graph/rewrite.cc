@@ -66,14 +66,16 @@ Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stan
   return graph;
 }
 
+void replace_body(RepeatOf& repeat, Graph body) {
+  repeat.body = std::make_shared<const Graph>(std::move(body));
+  repeat.saved.clear();
+}
+
 Graph without_constraints(const Graph& graph) {
   std::map<ValueId, ValueId> stand_ins;
   Graph made = graph;
   for (Node& node : made.nodes) {
-    if (auto* repeat = std::get_if<RepeatOf>(&node.attributes)) {
-      repeat->body = std::make_shared<const Graph>(without_constraints(*repeat->body));
-      repeat->saved.clear();  // values have other numbers now, and the backward pass is there
-    }
+    if (auto* repeat = std::get_if<RepeatOf>(&node.attributes)) replace_body(*repeat, without_constraints(*repeat->body));
     if (node.op != Op::constraint) continue;
     const auto known = stand_ins.find(node.operands[0]);
     stand_ins[node.results[0]] = known == stand_ins.end() ? node.operands[0] : known->second;

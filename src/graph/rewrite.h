@@ -18,6 +18,9 @@ std::vector<ValueId> inputs_of(const Graph& graph);
 // Each use of a value replaced by one of what stands in for it.
 Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stand_ins);
 
+// Gives a repeat another body. Only once the backward pass is there: it is what a body's values are saved for, by their numbers.
+void replace_body(RepeatOf& repeat, Graph body);
+
 // Of a graph with its backward pass, for one device: values as they are wherever constraints ask for layouts.
 Graph without_constraints(const Graph& graph);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <vector>
 
 #include "graph/rewrite.h"
@@ -50,8 +49,7 @@ Graph with_casts_folded(Graph graph) {
     if (auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) {
       Graph body = with_casts_folded(*repeat->body);
       if (body.nodes.size() == repeat->body->nodes.size()) continue;
-      repeat->body = std::make_shared<const Graph>(std::move(body));
-      repeat->saved.clear();  // values have other numbers now, and the backward pass is there
+      graph::replace_body(*repeat, std::move(body));
     }
     const bool widens = node.op == Op::cast && graph.value(node.results[0]).dtype == DType::float32;
     if (widens && makes_wide(graph, node.operands[0])) stand_ins[node.results[0]] = node.operands[0];

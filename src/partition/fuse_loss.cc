@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -35,14 +34,10 @@ class Fusion {
     for (const ValueId result : graph.results) is_result_[at(result)] = true;
   }
 
-  // Of the graph itself, not of the bodies in it.
-  std::optional<Graph> run() const {
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (graph_.nodes[i].op != Op::cross_entropy) continue;
-      const std::optional<Loss> loss = loss_of(static_cast<NodeId>(i));
-      if (loss) return fused(*loss);
-    }
-    return std::nullopt;
+  // With this loss, if it can be.
+  std::optional<Graph> run(NodeId entropy) const {
+    const std::optional<Loss> loss = loss_of(entropy);
+    return loss ? std::optional(fused(*loss)) : std::nullopt;
   }
 
  private:
@@ -188,16 +183,16 @@ class Fusion {
   std::vector<bool> is_result_;
 };
 
+// Of the graph and the bodies in it, where there is one to fuse.
 std::optional<Graph> fused_anywhere(const Graph& graph) {
-  std::optional<Graph> made = Fusion(graph).run();
+  std::optional<Graph> made;
   for (std::size_t i = 0; !made && i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].op == Op::cross_entropy) made = Fusion(graph).run(static_cast<NodeId>(i));
     const auto* repeat = std::get_if<graph::RepeatOf>(&graph.nodes[i].attributes);
     std::optional<Graph> body = repeat == nullptr ? std::nullopt : fused_anywhere(*repeat->body);
     if (!body) continue;
     made = graph;
-    auto& of = std::get<graph::RepeatOf>(made->nodes[i].attributes);
-    of.body = std::make_shared<const Graph>(*std::move(body));
-    of.saved.clear();  // values have other numbers now, and the backward pass is there
+    graph::replace_body(std::get<graph::RepeatOf>(made->nodes[i].attributes), *std::move(body));
   }
   return made;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fmt/core.h>
@@ -95,13 +96,12 @@ class Verifier {
     return fmt::format("instruction {} ({} of {})", id, is_kernel(of) ? graph::name_of(of.op) : name_of(of.kind), of.path);
   }
 
-  void check_axes(const AxisList& axes, const std::string& where) const { check_axes(Axes(axes.begin(), axes.end()), where); }
-  void check_axes(const Axes& axes, const std::string& where) const {
+  void check_axes(std::span<const sharding::AxisIndex> axes, const std::string& where) const {
     for (const sharding::AxisIndex axis : axes) {
       if (axis >= plan_.mesh.axes().size())
         broken(where, fmt::format("axis {} of a mesh that has {}", axis, plan_.mesh.axes().size()));
     }
-    if (!are_distinct(axes)) broken(where, "an axis stands there twice");
+    if (!are_distinct({axes.begin(), axes.end()})) broken(where, "an axis stands there twice");
   }
 
   void check_buffers() const {

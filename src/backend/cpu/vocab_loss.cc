@@ -22,7 +22,6 @@ namespace moesh::backend::cpu {
 namespace {
 
 constexpr std::int64_t kUnit = 224;                             // of the vocabulary: whole blocks of most micro kernels
-constexpr std::int64_t kMostColumns = 32;                       // of a panel
 constexpr std::int64_t kPanelsOfTask = 8;                       // that share a unit while it is in a core's cache
 constexpr std::int64_t kPackedElements = 2 * 1024 * 1024;       // of the table, each way, that are packed at a time
 constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024;   // of the tokens that go together
@@ -32,8 +31,8 @@ constexpr std::int64_t kFewestTokens = 256;                     // that are wort
 constexpr double kMostAboveBase = 60;
 
 std::int64_t at_once(std::int64_t tokens, std::int64_t vocabulary, std::int64_t element) {
-  const std::int64_t most = std::max(kFewestTokens, round_down(kExponentialBytes / (element * vocabulary), kMostColumns));
-  return round_up(divide_up(tokens, divide_up(tokens, most)), kMostColumns);
+  const std::int64_t most = std::max(kFewestTokens, round_down(kExponentialBytes / (element * vocabulary), MicroKernels<float>::kMostColumns));
+  return round_up(divide_up(tokens, divide_up(tokens, most)), MicroKernels<float>::kMostColumns);
 }
 
 // Of the tokens that go together.
@@ -404,29 +403,32 @@ class VocabLoss {
   std::int64_t first_ = 0, tokens_ = 0;  // those that go together now
 };
 
+// The type of x and the table, and the one that products take.
+template <typename Body>
+void with_types(DType dtype, Isa isa, const Body& body) {
+  for_floating(dtype, [&]<typename T>() {
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (packs_bfloat16(isa)) return body.template operator()<T, bfloat16>();
+    }
+    body.template operator()<T, Wide<T>>();
+  });
+}
+
 }  // namespace
 
 SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype) {
   const Isa isa = chosen_isa();
   SharedBytes bytes;
-  const auto add = [&]<typename T, typename P>() {
+  with_types(dtype, isa, [&]<typename T, typename P>() {
     const LossShape shape(tokens, vocabulary, width, sizeof(P));
     bytes = {bytes_of_pages(Shared<T, P>(Pieces(nullptr), isa, shape).bytes), bytes_of_pages(Own<T, P>(Pieces(nullptr), isa).bytes)};
-  };
-  if (dtype != DType::bfloat16) add.template operator()<float, float>();
-  else if (packs_bfloat16(isa)) add.template operator()<bfloat16, bfloat16>();
-  else add.template operator()<bfloat16, float>();
+  });
   return bytes;
 }
 
 void vocab_loss(const KernelCall& call) {
   const Isa isa = chosen_isa();
-  for_floating(call.operands[0].dtype, [&]<typename T>() {
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      if (packs_bfloat16(isa)) return VocabLoss<T, bfloat16>(call, isa).run();
-    }
-    VocabLoss<T, Wide<T>>(call, isa).run();
-  });
+  with_types(call.operands[0].dtype, isa, [&]<typename T, typename P>() { VocabLoss<T, P>(call, isa).run(); });
 }
 
 }  // namespace moesh::backend::cpu
