@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/machine_cores.h"
+
 namespace moesh::backend {
 namespace {
 
@@ -172,9 +174,7 @@ class Workers::State {
   std::vector<std::thread> threads_;
 };
 
-Workers::Workers(int threads)
-    : state_(std::make_unique<State>(
-          threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())))) {}
+Workers::Workers(int threads) : state_(std::make_unique<State>(threads > 0 ? threads : usable_cores())) {}
 
 Workers::~Workers() = default;
 

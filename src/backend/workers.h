@@ -1,4 +1,4 @@
-// One thread per core, shared by everything that runs in this process.
+// Threads that everything shares that runs in this process.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Task {
 
 class Workers {
  public:
-  explicit Workers(int threads);  // 0: one per core
+  explicit Workers(int threads);  // 0: one for each core that this process may keep busy
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;

@@ -11,8 +11,8 @@ struct FreeMemory {
   std::string where;  // whose limit is the nearest: "the machine", or the file that sets a container's
 };
 
-// What may be taken before the kernel kills: of the machine's memory, and under the limits of the control groups (v1 and v2)
-// that this process belongs to. Nothing known is no bytes and no name. `root`: where /proc and /sys lie.
+// What may be taken before the kernel kills: of the machine's memory, and under the limits of the control groups that this process
+// belongs to. Nothing known is no bytes and no name. `root`: where /proc and /sys lie.
 FreeMemory free_memory(const std::string& root = "");
 
 std::int64_t resident_memory();  // of this process, in bytes

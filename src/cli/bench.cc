@@ -9,7 +9,9 @@
 #include "base/table.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "cli/bench_kernels.h"
 #include "cli/command.h"
+#include "cli/rates_words.h"
 #include "measure/profile.h"
 #include "measure/rates.h"
 #include "session/session.h"
@@ -21,12 +23,15 @@ namespace moesh::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--all", "", "every instruction, not kinds of them"},
+    {"--all", "", "every instruction of the step, not kinds of them"},
+    {"--only", "TEXT", "of `bench kernels`: those that have this text in their name"},
     {"--json", "", "the same as JSON"},
+    kThreads,
 };
 
 constexpr std::string_view kExamples[] = {
     "bench configs/first.yml steps=3",
+    "bench kernels --only silu",
     "bench model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 vocab_size=256 "
     "dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 max_target_length=64 steps=3 --all",
 };
@@ -63,9 +68,9 @@ std::vector<run::Span> typical_step(train::Trainer& trainer, const session::Sess
   return *middle;
 }
 
-Measured measure_step(const session::Session& session, bool by_instruction) {
+Measured measure_step(const session::Session& session, int threads, bool by_instruction) {
   const config::Settings& settings = session.loaded.settings;
-  backend::Workers workers(0);
+  backend::Workers workers(threads);
   train::Trainer trainer(train::step_program(session.graph, settings, {session.layout, session.target}), settings, workers);
   initialize(trainer, session.graph, settings.integer("init_weights_seed"), workers);
   const std::vector<run::Span> spans = typical_step(trainer, session);
@@ -78,18 +83,12 @@ Measured measure_step(const session::Session& session, bool by_instruction) {
           measure::measure_rates(workers)};
 }
 
-std::string giga(double rate) { return rate >= 5e7 ? fmt::format("{:.1f}", rate / 1e9) : ""; }
-
 std::string summary_of(const Measured& of) {
-  const auto rates = [](std::string_view name, const measure::ProductRates& rate) {
-    return fmt::format("{} {:.0f} from registers, {:.0f} of a product of 2048 cubed", name, rate.registers / 1e9, rate.large / 1e9);
-  };
   const double flops = of.model_flops / of.seconds;
   return fmt::format("{:.1f} ms a step, {:.0f} tokens/s, {:.1f} GFLOP/s of the model, {:.0f}% of the large product in float32, {:.0f}% in bfloat16\n",
                      of.seconds * 1e3, of.tokens / of.seconds, flops / 1e9, 100 * flops / of.rates.float32.large,
                      100 * flops / of.rates.bfloat16.large) +
-         fmt::format("This machine in GFLOP/s: {}; {}. A copy moves {:.1f} GB/s.\n", rates("float32", of.rates.float32),
-                     rates("bfloat16", of.rates.bfloat16), of.rates.stream / 1e9);
+         rates_words(of.rates);
 }
 
 std::string words_of(const Measured& of, int width) {
@@ -116,10 +115,8 @@ std::string json_of(const Measured& of) {
   JsonWriter json;
   json.begin_object().key("seconds_per_step").value(of.seconds);
   json.key("tokens_per_second").value(of.tokens / of.seconds).key("model_flops").value(of.model_flops);
-  json.line().key("machine").begin_object();
-  json.key("float32_registers").value(of.rates.float32.registers).key("float32_large_product").value(of.rates.float32.large);
-  json.key("bfloat16_registers").value(of.rates.bfloat16.registers).key("bfloat16_large_product").value(of.rates.bfloat16.large);
-  json.key("bytes_per_second").value(of.rates.stream).end_object();
+  json.line().key("machine");
+  add(json, of.rates);
   json.line().key("instructions").begin_array();
   for (const measure::KindTime& time : of.times) {
     json.line().begin_object().key("kind").value(time.kind).key("runs").value(time.runs).key("seconds").value(time.seconds);
@@ -130,10 +127,12 @@ std::string json_of(const Measured& of) {
 }
 
 int run(const Arguments& arguments) {
+  if (arguments.words() == std::vector<std::string>{"kernels"}) return bench_kernels(arguments);
+  if (arguments.has("--only")) refuse("--only without `kernels`", "the command line", "moesh bench kernels --only TEXT");
   const std::vector<std::string>& request = request_alone(arguments, "`moesh bench --help` shows examples");
   const session::Session session = session::open_to_run(request, config::Run::training);
   sharding::check_tolerance(session.layout, session.loaded.settings);
-  const Measured measured = measure_step(session, arguments.has("--all"));
+  const Measured measured = measure_step(session, threads_of(arguments), arguments.has("--all"));
   if (arguments.has("--json")) {
     fmt::print("{}\n", json_of(measured));
     return 0;
@@ -147,12 +146,14 @@ int run(const Arguments& arguments) {
 
 const Command kBench{
     "bench",
-    "[FILE.yml] [key=value ...] [--all] [--json]",
-    "where the time of a training step goes on this machine",
+    "kernels | [FILE.yml] [key=value ...] [--all] [--json] [--threads N]",
+    "where the time of a training step goes on this machine, or how fast its kernels are",
     "Trains some steps, `steps` of them after a first one, and shows the one that took the middle of the times: what its\n"
     "instructions took by kind, at what rates, and what the plan says that they take on the hardware it is made for. Below stand\n"
     "the rates that this machine reaches at most, measured at once: of multiplications whose operands stay in the first cache, of a\n"
-    "large product, and of a copy.",
+    "large product, and of a copy.\n"
+    "`bench kernels` times kernels one by one, in both types, and says what part that is of what they could reach at most: the time that\n"
+    "their operations take at the rate of the large product, or their bytes at that of the copy.",
     kOptions,
     kExamples,
     run};

@@ -143,6 +143,18 @@ std::vector<std::string> Arguments::values(std::string_view option) const {
   return all;
 }
 
+int threads_of(const Arguments& arguments) {
+  constexpr std::int64_t kMost = 4096;
+  const std::optional<std::string> given = arguments.value(kThreads.name);
+  if (!given) return 0;
+  const std::optional<std::int64_t> threads = parse_integer(*given);
+  if (!threads || *threads < 1 || *threads > kMost) {
+    refuse(fmt::format("--threads {}: not a number from 1 to {}", shorten(*given, 40), kMost), "the command line",
+           "--threads 2, or nothing for one a core");
+  }
+  return static_cast<int>(*threads);
+}
+
 const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix) {
   if (!arguments.words().empty()) {
     refuse(fmt::format("'{}' is neither a FILE.yml nor key=value", shorten(arguments.words().front(), 80)),

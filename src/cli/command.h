@@ -39,6 +39,10 @@ class Arguments {
 // The request of a command that takes nothing else: other words are refused, with `fix` as what to do.
 const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix = {});
 
+// How many threads compute; 0: one for each core that this process may keep busy.
+inline constexpr Option kThreads{"--threads", "N", "computes with N threads, not with one for each core that this process may keep busy"};
+int threads_of(const Arguments& arguments);
+
 struct Command {
   std::string_view name;
   std::string_view usage;

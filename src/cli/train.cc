@@ -12,6 +12,7 @@ namespace {
 constexpr Option kOptions[] = {
     {"--audit", "", "prints at the end what the run exchanged and held beside what its plan said"},
     {"--skew", "S", "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"},
+    kThreads,
 };
 
 constexpr std::string_view kExamples[] = {
@@ -58,7 +59,7 @@ int run(const Arguments& arguments) {
   const session::Session session = session::open_to_run(request.words, config::Run::training);
   const config::Settings& settings = session.loaded.settings;
   sharding::check_tolerance(session.layout, settings);
-  backend::Workers workers(0);
+  backend::Workers workers(threads_of(arguments));
   return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target},
                        session.mesh.devices(), request.about + session::headline(session), request.is_first ? kNext : "", arguments.has("--audit")},
                       workers);

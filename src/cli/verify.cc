@@ -19,6 +19,7 @@ namespace {
 constexpr Option kOptions[] = {
     {"--against-one-device", "", "holds the layout that FILE.yml and key=value ask for against the same model on one device"},
     {"--json", "", "the verdicts as JSON"},
+    kThreads,
 };
 
 constexpr std::string_view kExamples[] = {
@@ -115,7 +116,7 @@ class Verdicts {
 };
 
 int run(const Arguments& arguments) {
-  backend::Workers workers(0);
+  backend::Workers workers(threads_of(arguments));
   Verdicts verdicts;
   if (arguments.has("--against-one-device")) {
     if (!arguments.words().empty()) {

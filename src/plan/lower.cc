@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 
 #include <fmt/core.h>
 
@@ -295,19 +296,38 @@ class Lowering {
     return add_view(std::move(made));
   }
 
+  // Which of the stacked results before the i-th is the same memory of each iteration, by another name or shape. Both are layers first.
+  std::optional<std::size_t> stacked_before(const Scope& scope, const Scope& inner, const Node& node, std::size_t i) const {
+    const auto& of = std::get<graph::RepeatOf>(node.attributes);
+    const auto carried = static_cast<std::size_t>(of.carried);
+    const auto is_free = [&](std::size_t result) {
+      return of.stacks[result - carried] == 0 && scope.wanted[at(node.results[result])] < 0;
+    };
+    const auto memory_of = [&](std::size_t result) { return inner.memory.first(inner.graph.results[result]); };
+    const auto distinct_of = [&](std::size_t result) { return sharding::distinct_axes(scope.value(node.results[result]).spec); };
+    for (std::size_t j = carried; is_free(i) && j < i; ++j) {
+      if (is_free(j) && memory_of(j) == memory_of(i) && distinct_of(j) == distinct_of(i)) return j;
+    }
+    return std::nullopt;
+  }
+
   void lower_repeat(Scope& scope, const Node& node) {
     const auto& of = std::get<graph::RepeatOf>(node.attributes);
     const auto carried = static_cast<std::size_t>(of.carried), shared_end = carried + static_cast<std::size_t>(of.shared);
     const Graph& body = *of.body;
     const std::vector<ValueId> inputs = graph::inputs_of(body);
+    Scope inner(body);
     std::vector<ViewId> results;
+    std::vector<bool> is_kept_already(node.results.size());
     for (std::size_t i = 0; i < node.results.size(); ++i) {
-      results.push_back(i < carried ? carried_place(scope, node, i) : place_for(scope, node, i));
+      const std::optional<std::size_t> same = i < carried ? std::nullopt : stacked_before(scope, inner, node, i);
+      is_kept_already[i] = same.has_value();
+      results.push_back(same ? seen_as(results[*same], scope.value(node.results[i]))
+                             : i < carried ? carried_place(scope, node, i) : place_for(scope, node, i));
     }
     const InstructionId loop = next();
     emit(Instruction::Kind::loop, node, {}, {}).count = of.count();
     plan_.instructions.back().reverse = of.reverse;
-    Scope inner(body);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const ViewId operand = i < carried ? results[i] : scope.view(node.operands[i]);
       const graph::Value& inside = body.value(inputs[i]);
@@ -317,9 +337,10 @@ class Lowering {
     std::vector<ViewId> places;
     for (std::size_t i = 0; i < results.size(); ++i) {
       const graph::Value& inside = body.value(body.results[i]);
-      places.push_back(i < carried ? seen_as(results[i], inside)
-                                   : slice_of(results[i], inside, of.stacks[i - carried], of.count(), loop));
-      want(inner, body.results[i], places.back());
+      places.push_back(is_kept_already[i] ? -1
+                       : i < carried      ? seen_as(results[i], inside)
+                                          : slice_of(results[i], inside, of.stacks[i - carried], of.count(), loop));
+      if (places.back() >= 0) want(inner, body.results[i], places.back());
     }
     lower_nodes(inner);
     put_results(inner, body.results, places);

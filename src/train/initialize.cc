@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "backend/cpu/draws.h"
 #include "backend/element.h"
 #include "base/random.h"
 
@@ -20,13 +21,26 @@ std::uint32_t number_of(std::string_view path) {
 // The spread of a normal cut at two standard deviations, by which the draw is widened again.
 constexpr float kTruncatedSpread = 0.87962566103423978f;
 
-template <typename Draw>
-void fill(const run::Array& array, backend::Workers& workers, const Draw& draw) {
+void fill(const run::Array& array, backend::Workers& workers, float value) {
   constexpr std::int64_t kGrain = 1 << 15;
   backend::for_floating(array.view.dtype, [&]<typename T>() {
-    T* values = array.as<T>();
     workers.parallel(array.view.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) values[i] = backend::store<T>(draw(static_cast<std::uint64_t>(i)));
+      std::fill(array.as<T>() + begin, array.as<T>() + end, backend::store<T>(value));
+    });
+  });
+}
+
+void draw(const run::Array& array, backend::Workers& workers, RandomKey key, const backend::cpu::NormalDraws& normal, float spread) {
+  constexpr std::int64_t kPiece = 4096;
+  backend::for_floating(array.view.dtype, [&]<typename T>() {
+    workers.parallel(array.view.count(), kPiece, [&](std::int64_t begin, std::int64_t end) {
+      for (; begin < end; begin += kPiece) {
+        float drawn[kPiece];
+        const std::int64_t count = std::min(kPiece, end - begin);
+        normal.draw(key, static_cast<std::uint64_t>(begin), {drawn, static_cast<std::size_t>(count)});
+        T* const values = array.as<T>() + begin;
+        for (std::int64_t i = 0; i < count; ++i) values[i] = backend::store<T>(drawn[i] * spread);
+      }
     });
   });
 }
@@ -40,13 +54,12 @@ run::Array initial_value(const std::string& path, const Shape& shape, DType dtyp
   const RandomKey key = fold_in(random_key(seed), number_of(path));
   using Kind = graph::Initializer::Kind;
   switch (initializer.kind) {
-    case Kind::zeros: fill(array, workers, [](std::uint64_t) { return 0.0f; }); break;
-    case Kind::ones: fill(array, workers, [](std::uint64_t) { return 1.0f; }); break;
-    case Kind::normal: fill(array, workers, [&](std::uint64_t index) { return random_normal(key, index); }); break;
+    case Kind::zeros: fill(array, workers, 0); break;
+    case Kind::ones: fill(array, workers, 1); break;
+    case Kind::normal: draw(array, workers, key, backend::cpu::NormalDraws(), 1); break;
     case Kind::fan_in: {
       const auto spread = static_cast<float>(1 / (std::sqrt(static_cast<double>(initializer.fan_in)) * initializer.divisor));
-      const TruncatedNormal normal(-2, 2);
-      fill(array, workers, [&](std::uint64_t index) { return normal.draw(key, index) * spread / kTruncatedSpread; });
+      draw(array, workers, key, backend::cpu::NormalDraws(2), spread / kTruncatedSpread);
       break;
     }
   }

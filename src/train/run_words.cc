@@ -88,7 +88,7 @@ std::string header_words(const TrainRequest& request, const ModelSize& size, con
                      "and moments\n",
                      request.headline, human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
                      counted(request.batch.rows_to_train, "row"), counted(request.settings.integer("max_target_length"), "token"), data,
-                     counted(workers.threads(), "core"), kernels_of(request.settings), workers.threads() == 1 ? "s" : "",
+                     counted(workers.threads(), "thread"), kernels_of(request.settings), workers.threads() == 1 ? "s" : "",
                      devices_words(request), bytes_words(state_of_device(request.where.layout)));
 }
 

@@ -44,9 +44,47 @@ TEST(Bench, WritesTheSameAsJson) {
   }
 }
 
+TEST(Bench, ComputesWithAsManyThreadsAsAreAskedFor) {
+  EXPECT_EQ(outcome("bench --threads 1" + std::string(kSmall)).code, 0);
+  for (const std::string threads : {"0", "-1", "4097", "two", "1.5"}) {
+    const Outcome made = outcome("bench --threads=" + threads + kSmall);
+    EXPECT_EQ(made.code, 2);
+    EXPECT_THAT(made.err, HasSubstr("--threads " + threads + ": not a number from 1 to 4096"));
+  }
+}
+
 TEST(Bench, RefusesWhatATrainingRunDoes) {
   EXPECT_EQ(outcome("bench model_name=no-such-model").code, 2);
-  EXPECT_THAT(outcome(std::string("bench kernels") + kSmall).err, HasSubstr("kernels"));
+  EXPECT_THAT(outcome(std::string("bench kernel") + kSmall).err, HasSubstr("kernel"));
+}
+
+TEST(BenchKernels, TimesThoseThatAreAskedFor) {
+  const Outcome made = outcome("bench kernels --only norm --threads 1");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("rms_norm: norm float32 "), HasSubstr("rms_norm: norm bfloat16 "), HasSubstr("2048x1024, 1024"),
+                              HasSubstr("sum_squares: norm of a gradient"), HasSubstr("This machine in GFLOP/s: float32 ")));
+  EXPECT_EQ(made.out.find("einsum"), std::string::npos);
+}
+
+// Every kernel that is listed runs on its operands; with a sanitizer some do.
+TEST(BenchKernels, WritesAllOfThemAsJson) {
+  const Outcome made = outcome(std::string("bench kernels --json") + (test::kIsSanitized ? " --only ro" : ""));
+  ASSERT_EQ(made.code, 0) << made.err;
+  const auto json = nlohmann::json::parse(made.out);
+  EXPECT_GE(json["kernels"].size(), test::kIsSanitized ? 4 : 45);
+  for (const auto& of : json["kernels"]) {
+    EXPECT_GT(of["seconds"].get<double>(), 0) << of;
+    EXPECT_GT(of["bytes"].get<double>(), 0) << of;
+    EXPECT_GT(of["share"].get<double>(), 0) << of;
+  }
+}
+
+TEST(BenchKernels, RefusesWhatItDoesNotTake) {
+  EXPECT_THAT(outcome("bench kernels --only no-such").err, HasSubstr("no kernel has 'no-such' in its name"));
+  EXPECT_THAT(outcome(std::string("bench kernels") + kSmall).err, HasSubstr("`bench kernels` with model_name=mixtral-8x7b"));
+  EXPECT_THAT(outcome("bench kernels --all").err, HasSubstr("`bench kernels` with --all"));
+  EXPECT_THAT(outcome("bench --only norm" + std::string(kSmall)).err, HasSubstr("--only without `kernels`"));
+  EXPECT_EQ(outcome("bench kernels --all").code, 2);
 }
 
 }  // namespace

@@ -124,6 +124,36 @@ TEST(Lower, RunsALoopOnSlices) {
                           "3 b2 float32[4] = unary function=silu b3 float32[4] @1"));
 }
 
+// What is stacked in two shapes is there once; what has a place of its own is copied there.
+TEST(Lower, KeepsOnceWhatIsStackedTwice) {
+  const std::string loop =
+      "%0: float32[4] = input labels=(-)  # x\n"
+      "%1: float32[4], %2: float32[3, 4], %3: float32[3, 2, 2], %4: float32[3, 4] = repeat %0 sizes=[3] labels=(layers) carried=1 "
+      "stacks=[0, 0, 0]  # layers\n"
+      "  %0: float32[4] = input labels=(-)  # x\n"
+      "  %1: float32[4] = unary %0 function=silu  # y\n"
+      "  %2: float32[2, 2] = reshape %1  # y\n"
+      "  %3: float32[4] = unary %1 function=scale a=2  # z\n"
+      "  return %3, %1, %2, %1\n"
+      "%5: float32[3, 4] = unary %2 function=scale a=2  # a\n"
+      "%6: float32[3, 2, 2] = unary %3 function=scale a=3  # b\n";
+  EXPECT_THAT(lowered(loop + "%7: float32[3, 4] = binary %4, %5 function=add  # c\n"
+                             "return %1 as y, %6 as b, %7 as c\n"),
+              ElementsAre("0 b1 float32[4] = copy b0 float32[4]", "1 loop 3 times",
+                          "2 b4 float32[4] @1 = unary function=silu b1 float32[4]",
+                          "3 b1 float32[4] = unary function=scale a=2 b4 float32[4] @1",
+                          "5 b5 float32[3, 4] = unary function=scale a=2 b4 float32[3, 4]",
+                          "6 b2 float32[3, 2, 2] = unary function=scale a=3 b4 float32[3, 2, 2]",
+                          "7 b3 float32[3, 4] = binary function=add b4 float32[3, 4], b5 float32[3, 4]"));
+  EXPECT_THAT(lowered(loop + "return %1 as y, %4 as same, %5 as a, %6 as b\n"),
+              ElementsAre("0 b1 float32[4] = copy b0 float32[4]", "1 loop 3 times",
+                          "2 b5 float32[4] @1 = unary function=silu b1 float32[4]",
+                          "3 b1 float32[4] = unary function=scale a=2 b5 float32[4] @1",
+                          "4 b2 float32[4] @1 = copy b5 float32[4] @1",
+                          "6 b3 float32[3, 4] = unary function=scale a=2 b5 float32[3, 4]",
+                          "7 b4 float32[3, 2, 2] = unary function=scale a=3 b5 float32[3, 2, 2]"));
+}
+
 // A parameter's slice stands among its dims, and its update goes where it was.
 TEST(Lower, CopiesSlicesThatAreNotDense) {
   EXPECT_THAT(lowered("%0: float32[4, 3, 2] = parameter labels=(-, layers, -)  # w\n"

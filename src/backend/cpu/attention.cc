@@ -21,7 +21,6 @@ constexpr std::int64_t kTasksPerThread = 4;  // so that threads end together
 template <typename T, typename S, typename E>
 struct Memory {
   using W = Wide<T>;
-  static constexpr bool kPacksExponentials = !std::is_same_v<E, W>;
 
   Memory(Pieces pieces, Isa isa, const AttentionShape& shape)
       : of_scores(micro_kernels<S>(isa)),
@@ -35,7 +34,9 @@ struct Memory {
     values.set(pieces.take<E>(values.size(shape.value_dim)));
     queries = pieces.take<S>(kPanelsOfTask * query_size);
     scores = pieces.take<W>(columns * (kKeyBlock + kTileRows));
-    if constexpr (kPacksExponentials) {
+    if constexpr (std::is_same_v<E, W>) {
+      exponentials = scores;
+    } else {
       exponentials = pieces.take<E>(columns * (kKeyBlock + kTileDepth));
       packed = pieces.take<E>(columns * (kKeyBlock + kTileDepth));
     }
@@ -51,9 +52,9 @@ struct Memory {
   PackedRows<E> values;  // [value dim][key]
   std::int64_t columns, query_size, result_size;
   S* queries;                 // panels [D][column]
-  W* scores;                  // [key][column]
-  E* exponentials = nullptr;  // the same, rounded
-  E* packed = nullptr;        // the same as a panel
+  W* scores;            // [key][column]
+  E* exponentials;      // the same
+  E* packed = nullptr;  // the same as a panel
   W* results;                 // [value dim][column] of each panel
   W* largest;                 // of each panel's columns
   W* sums;
@@ -136,20 +137,22 @@ class Attention {
     const Range rows{round_down(seen.begin - block.begin, memory.of_scores.rows), seen.end - block.begin};
     memory.keys.multiply(rows, {0, shape_.dim}, memory.queries + p * memory.query_size, is_narrow, false, memory.scores, columns_);
     W* const result = memory.results + p * memory.result_size;
-    soften(panel, {block.begin + rows.begin, seen.end}, memory.scores, result, memory.largest + p * kStats, memory.sums + p * kStats);
+    soften(memory, panel, p, {block.begin + rows.begin, seen.end});
     const std::int64_t padded = round_up(rows.size(), memory.of_results.depth_step);
-    std::fill(memory.scores + rows.size() * columns_, memory.scores + padded * columns_, W(0));
-    const E* const exponentials = in_type(isa_, memory.scores, padded * columns_, memory.exponentials);
-    const E* const panel_of_keys = as_panel(isa_, memory.of_results, exponentials, padded, memory.packed);
+    std::fill(memory.exponentials + rows.size() * columns_, memory.exponentials + padded * columns_, E());
+    const E* const panel_of_keys = as_panel(isa_, memory.of_results, memory.exponentials, padded, memory.packed);
     memory.values.multiply({0, shape_.value_dim}, {rows.begin, rows.begin + padded}, panel_of_keys, is_narrow, true, result, columns_);
   }
 
   // Scores become exponentials above the largest so far; what was summed above a smaller one shrinks.
-  void soften(const Panel& panel, Range keys, W* scores, W* result, W* largest, W* sums) const {
+  void soften(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p, Range keys) const {
+    W* const result = memory.results + p * memory.result_size;
+    W* const largest = memory.largest + p * kStats;
+    W* const sums = memory.sums + p * kStats;
     with_columns(columns_, [&]<int kColumns>() {
       W before[kColumns], base[kColumns], shrink[kColumns];
       std::copy_n(largest, kColumns, before);
-      panel.template finish_scores<kColumns>(isa_, keys, scores, nullptr, largest);
+      panel.template finish_scores<kColumns>(isa_, keys, memory.scores, nullptr, largest);
       bool shrinks = false;
       for (int j = 0; j < kColumns; ++j) {
         base[j] = base_of(largest[j]);
@@ -164,7 +167,7 @@ class Attention {
           }
         });
       }
-      exponentiate<kColumns>(isa_, keys.size(), base, scores, sums);
+      exponentiate<kColumns>(isa_, keys.size(), base, memory.scores, memory.exponentials, sums);
     });
   }
 

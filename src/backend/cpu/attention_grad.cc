@@ -197,7 +197,7 @@ class AttentionGradient {
         sinks[j] = exp_of(sinks[j] - base[j]);
         sums[j] = sinks[j];
       }
-      exponentiate<kColumns>(isa_, keys.size(), base, memory.probabilities, sums);
+      exponentiate<kColumns>(isa_, keys.size(), base, memory.probabilities, memory.probabilities, sums);
       for (int j = 0; j < kColumns; ++j) shares[j] = sums[j] > 0 ? 1 / sums[j] : W(0);
       differentiate<kColumns>(memory, keys.size(), shares, means);
       for (std::int64_t j = 0; j < panel.count(); ++j) dsinks[panel.head(j) % shape_.sharing] -= sinks[j] * shares[j] * means[j];

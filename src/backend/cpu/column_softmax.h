@@ -26,9 +26,9 @@ W base_of(W largest) {
   return largest == -std::numeric_limits<W>::infinity() ? W(0) : largest;
 }
 
-// Scores become exponentials of what they are above `base`, and are added to the sums.
-template <int kColumns, typename W>
-void exponentiate(Isa isa, std::int64_t rows, const W* base, W* scores, W* sums);
+// to = the exponentials of what scores are above `base`, which are added to the sums before they are rounded. `to` may be the scores.
+template <int kColumns, typename W, typename E>
+void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E* to, W* sums);
 
 // Elements `first` to `first + count` of a column of results [dim][column] as line[0], line[1], ..., to be worked on as a run.
 template <typename W>

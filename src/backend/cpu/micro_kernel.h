@@ -52,7 +52,8 @@ struct MicroKernels {
   std::int64_t block_lines() const { return row_room > 0 ? row_room : rows; }
 
   MicroKernel<P> find(bool is_narrow, std::int64_t count) const {
-    return (is_narrow ? narrow : whole)[static_cast<std::size_t>((count - 1) / row_step)];
+    const auto i = static_cast<std::size_t>((count - 1) / row_step);
+    return is_narrow ? narrow[i] : whole[i];
   }
 };
 

@@ -32,6 +32,7 @@ MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
   const Element* __restrict b = block.b;
   typename Words::Sum* __restrict c = block.c;
   const std::int64_t b_pitch = block.b_pitch, c_pitch = block.c_pitch;
+  const bool add = block.add;
   typename Words::Vector sum[rows][vectors];
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
@@ -55,7 +56,7 @@ MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j) Words::write(c + i * c_pitch + j * Words::kWidth, sum[i][j], block.add);
+    for (int j = 0; j < vectors; ++j) Words::write(c + i * c_pitch + j * Words::kWidth, sum[i][j], add);
   }
 }
 

@@ -55,19 +55,16 @@ struct Places {
   std::int64_t in_step, in_gap, out_step, out_gap;
 };
 
-template <typename T, bool steps_of_one>
-[[gnu::always_inline]] inline void turn(const T* __restrict x, T* __restrict y, const Wide<T>* __restrict cosines,
-                                        const Wide<T>* __restrict sines, std::int64_t half, const Places& places,
-                                        Wide<T> sign, Wide<T> scale) {
-  using W = Wide<T>;
+template <typename W, bool steps_of_one>
+[[gnu::always_inline]] inline void turn(const W* __restrict x, W* __restrict y, const W* __restrict cosines, const W* __restrict sines,
+                                        std::int64_t half, const Places& places, W sign, W scale) {
   const std::int64_t in_step = steps_of_one ? 1 : places.in_step;
   const std::int64_t out_step = steps_of_one ? 1 : places.out_step;
   for (std::int64_t i = 0; i < half; ++i) {
-    const W re = load(x[i * in_step]);
-    const W im = load(x[i * in_step + places.in_gap]);
+    const W re = x[i * in_step], im = x[i * in_step + places.in_gap];
     const W sine = sign * sines[i];
-    y[i * out_step] = store<T>((re * cosines[i] - im * sine) * scale);
-    y[i * out_step + places.out_gap] = store<T>((im * cosines[i] + re * sine) * scale);
+    y[i * out_step] = (re * cosines[i] - im * sine) * scale;
+    y[i * out_step + places.out_gap] = (im * cosines[i] + re * sine) * scale;
   }
 }
 
@@ -82,26 +79,39 @@ void rope_of(const KernelCall& call) {
   if (tokens == 0 || x.count() == 0) return;
   const std::int64_t heads = x.count() / (tokens * width);
   const auto scale = static_cast<W>(rope_scale(of));
+  T* const result = call.results[0].as<T>();
   // The reference forms cosines and sines in the type only for the standard kind.
   const Angles<W> angles(call, rope_frequencies(of, width), std::is_same_v<T, bfloat16> && of.kind == RopeOf::Kind::standard);
   // Pairs come as neighbours or as halves, and leave as halves; the inverse takes halves and gives back what came.
   const Places halves{1, half, 1, half};
   const Places neighbours = of.inverse ? Places{1, half, 2, 1} : Places{2, 1, 1, half};
   const W sign = of.inverse ? W(-1) : W(1);
+  const auto turn_token = [&](std::int64_t token, const W* from, W* to) MOESH_LOOP {
+    for (std::int64_t head = 0; head < heads; ++head, from += width, to += width) {
+      if (of.interleave) turn<W, false>(from, to, angles.cosines(token), angles.sines(token), half, neighbours, sign, scale);
+      else turn<W, true>(from, to, angles.cosines(token), angles.sines(token), half, halves, sign, scale);
+    }
+  };
   const Isa isa = chosen_isa();
-  call.workers.parallel(tokens, 1 + 8192 / (heads * width), [&](std::int64_t begin, std::int64_t end) {
-    vectorised(isa, [&]() MOESH_LOOP {
-      for (std::int64_t row = begin * heads; row < end * heads; ++row) {
-        const std::int64_t token = row / heads;
-        const T* from = x.as<T>() + row * width;
-        T* to = call.results[0].as<T>() + row * width;
-        if (of.interleave) {
-          turn<T, false>(from, to, angles.cosines(token), angles.sines(token), half, neighbours, sign, scale);
-        } else {
-          turn<T, true>(from, to, angles.cosines(token), angles.sines(token), half, halves, sign, scale);
+  const std::int64_t of_token = heads * width;
+  call.workers.parallel(tokens, 1 + 8192 / of_token, [&](std::int64_t begin, std::int64_t end) {
+    if constexpr (std::is_same_v<T, W>) {
+      vectorised(isa, [&]() MOESH_LOOP {
+        for (std::int64_t token = begin; token < end; ++token) turn_token(token, x.as<T>() + token * of_token, result + token * of_token);
+      });
+    } else {
+      // Half a head is short for vectors of 16 bits, a token's heads are not.
+      ScratchList<W> wide(static_cast<std::size_t>(of_token)), turned(wide.size());
+      vectorised(isa, [&]() MOESH_LOOP {
+        for (std::int64_t token = begin; token < end; ++token) {
+          const T* __restrict from = x.as<T>() + token * of_token;
+          T* __restrict to = result + token * of_token;
+          for (std::int64_t i = 0; i < of_token; ++i) wide.data()[i] = load(from[i]);
+          turn_token(token, wide.data(), turned.data());
+          for (std::int64_t i = 0; i < of_token; ++i) to[i] = store<T>(turned.data()[i]);
         }
-      }
-    });
+      });
+    }
   });
 }
 

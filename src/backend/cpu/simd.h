@@ -65,12 +65,10 @@ template <typename Body>
   series = series * r + 1.6666665459e-1f;
   series = series * r + 5.0000001201e-1f;
   series = series * r * r + r + 1.0f;
-  // 2^n in two factors, as 2^128 is none of the numbers.
-  const auto power = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(kShift));
-  const std::int32_t half = power >> 1;
-  const float scaled = series * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((power - half + 127) << 23);
-  const float low = x < -87.3365447f ? 0.0f : scaled;
-  return x > 88.7228317f ? std::numeric_limits<float>::infinity() : low;
+  // Times 2^n, by adding n to the exponent: the bits of kShift are shifted out.
+  const float scaled = std::bit_cast<float>(std::bit_cast<std::uint32_t>(series) + (std::bit_cast<std::uint32_t>(shifted) << 23));
+  const float high = x <= 88.7228317f ? scaled : x + std::numeric_limits<float>::infinity();
+  return x < -87.3365447f ? 0.0f : high;
 }
 [[gnu::always_inline]] inline double exp_of(double x) { return std::exp(x); }
 
@@ -86,7 +84,7 @@ template <typename T>
 }
 
 // Sums and largest values of a row go over fixed lanes, so that they vectorise and yet have one order.
-inline constexpr std::int64_t kLanes = 16;
+inline constexpr std::int64_t kLanes = 32;  // so many that their loops are not unrolled before they are vectorised
 
 // term(i) summed over [0, count).
 template <typename W, typename Term>

@@ -116,21 +116,21 @@ struct Shared {
 template <typename T, typename P>
 struct Own {
   using W = Wide<T>;
-  static constexpr bool kPacks = !std::is_same_v<P, W>;
-
   Own(Pieces pieces, Isa isa) {
     const std::int64_t columns = micro_kernels<P>(isa).columns;
     scores = pieces.take<W>(columns * (kUnit + kTileRows));
-    if constexpr (kPacks) {
-      rounded = pieces.take<P>(columns * (kUnit + kTileDepth));
+    if constexpr (std::is_same_v<P, W>) {
+      exponentials = scores;
+    } else {
+      exponentials = pieces.take<P>(columns * (kUnit + kTileDepth));
       packed = pieces.take<P>(columns * (kUnit + kTileDepth));
     }
     bytes = pieces.bytes();
   }
 
-  W* scores;             // [V][N] of a unit and a panel, then their exponentials
-  P* rounded = nullptr;  // as products take them
-  P* packed = nullptr;
+  W* scores;            // [V][N] of a unit and a panel
+  P* exponentials;      // the same
+  P* packed = nullptr;  // the same as a panel
   std::int64_t bytes;
 };
 
@@ -239,19 +239,19 @@ class VocabLoss {
     const std::int64_t columns = shared_.columns, rows = rows_of(unit), depth = round_up(rows, shared_.kernels.depth_step);
     const bool is_narrow = count_of(p) <= columns / 2;
     shared_.rows_of(place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
-    with_columns(columns, [&]<int kColumns>() { soften<kColumns>(p, unit, own.scores); });
-    std::fill(own.scores + rows * columns, own.scores + depth * columns, W(0));
-    const P* const rounded = in_type<P>(isa_, own.scores, depth * columns, own.rounded);
-    keep(p, unit, rounded);
+    with_columns(columns, [&]<int kColumns>() { soften<kColumns>(own, p, unit); });
+    std::fill(own.exponentials + rows * columns, own.exponentials + depth * columns, P());
+    keep(p, unit, own.exponentials);
     shared_.turned_of(place, shape_.width)
-        .multiply({0, shape_.width}, {0, depth}, as_panel<P>(isa_, shared_.kernels, rounded, depth, own.packed), is_narrow, true,
+        .multiply({0, shape_.width}, {0, depth}, as_panel<P>(isa_, shared_.kernels, own.exponentials, depth, own.packed), is_narrow, true,
                   shared_.dx + p * shared_.dx_size, columns);
   }
 
   // Scores become exponentials, but for the targets' own, which are set aside.
   template <int kColumns>
-  void soften(std::int64_t p, std::int64_t unit, W* scores) const {
+  void soften(const Own<T, P>& own, std::int64_t p, std::int64_t unit) const {
     const std::int64_t rows = rows_of(unit);
+    const W* const scores = own.scores;
     W* const base = shared_.base + p * kColumns;
     W largest[kColumns];
     vectorised(isa_, [&]() MOESH_LOOP {
@@ -266,18 +266,18 @@ class VocabLoss {
       if (unit == 0 && base[j] < 0) base[j] = base_of(largest[j]);
       else if (largest[j] - base[j] > static_cast<W>(kMostAboveBase)) raise_base(p, j, unit, largest[j]);
     }
-    const auto targets = [&](const auto& body) {
+    const auto for_targets = [&](const auto& body) {
       for (std::int64_t j = 0; j < count_of(p); ++j) {
         const std::int64_t row = targets_[first_of(p) + j] - unit * kUnit;
-        if (row >= 0 && row < rows) body(p * kColumns + j, scores[row * kColumns + j]);
+        if (row >= 0 && row < rows) body(j, row * kColumns + j);
       }
     };
-    targets([&](std::int64_t column, W& score) { shared_.target_score[column] = score; });
-    exponentiate<kColumns>(isa_, rows, base, scores, shared_.sum + p * kColumns);
-    targets([&](std::int64_t column, W& exponential) {
-      shared_.target_exponential[column] = exponential;
-      exponential = 0;
+    for_targets([&](std::int64_t j, std::int64_t at) {
+      shared_.target_score[p * kColumns + j] = scores[at];
+      shared_.target_exponential[p * kColumns + j] = exp_of(scores[at] - base[j]);
     });
+    exponentiate<kColumns>(isa_, rows, base, scores, own.exponentials, shared_.sum + p * kColumns);
+    for_targets([&](std::int64_t, std::int64_t at) { own.exponentials[at] = P(); });
   }
 
   // What was taken above a lower base shrinks.
@@ -297,9 +297,9 @@ class VocabLoss {
   }
 
   // For dtable.
-  void keep(std::int64_t p, std::int64_t unit, const P* rounded) const {
+  void keep(std::int64_t p, std::int64_t unit, const P* exponentials) const {
     const OffsetList words = steps(rows_of(unit), shared_.columns), tokens = steps(count_of(p), 1);
-    shared_.exponentials_of(unit).pack(isa_, Lines<P>{rounded, words, tokens, false, true}, p * shared_.columns);
+    shared_.exponentials_of(unit).pack(isa_, Lines<P>{exponentials, words, tokens, false, true}, p * shared_.columns);
   }
 
   void end_panel(std::int64_t p) {

@@ -1,0 +1,51 @@
+#include "base/machine_cores.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <thread>
+
+#include <sched.h>
+
+#include "base/control_groups.h"
+
+namespace moesh {
+namespace {
+
+int cores_to_run_on() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  // More cores than a set has room for are not told.
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+// The time on all cores that a group may take in a period, and the period: "200000 100000", or "max 100000".
+struct Share {
+  std::int64_t time = -1;  // -1: no limit
+  std::int64_t period = 0;
+};
+
+Share share_of(const ControlGroup& group) {
+  if (group.is_first_version) {
+    return {number_in(group.folder + "/cpu.cfs_quota_us").value_or(-1), number_in(group.folder + "/cpu.cfs_period_us").value_or(0)};
+  }
+  Share share;
+  std::ifstream file(group.folder + "/cpu.max");
+  if (!(file >> share.time >> share.period)) return {};
+  return share;
+}
+
+}  // namespace
+
+int usable_cores(const std::string& root) {
+  std::int64_t cores = cores_to_run_on();
+  for_control_groups(root, "cpu", [&](const ControlGroup& group) {
+    const Share share = share_of(group);
+    if (share.time <= 0 || share.period <= 0) return;
+    cores = std::min(cores, std::max<std::int64_t>(1, share.time / share.period + (share.time % share.period != 0 ? 1 : 0)));
+  });
+  return static_cast<int>(cores);
+}
+
+}  // namespace moesh

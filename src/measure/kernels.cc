@@ -1,0 +1,218 @@
+#include "measure/kernels.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "backend/backend.h"
+#include "backend/cpu/draws.h"
+#include "backend/element.h"
+#include "base/text.h"
+#include "graph/builder.h"
+#include "graph/work.h"
+#include "run/array.h"
+
+namespace moesh::measure {
+namespace {
+
+using graph::Op;
+using run::Array;
+
+// What an operand's elements are.
+enum class Of {
+  numbers,    // of the type that is measured
+  wide,       // float32
+  positions,  // 0, 1, ... in each row
+  ones,
+  below,      // whole numbers below `limit`
+  even,       // so many that they add up to `limit`
+  update,     // graph::UpdateNumber
+};
+
+struct Operand {
+  Shape shape;
+  Of of = Of::numbers;
+  std::int64_t limit = 0;
+};
+
+struct Result {
+  Shape shape;
+  Of of = Of::numbers;
+};
+
+struct Case {
+  const char* name;
+  Op op;
+  graph::Attributes attributes;
+  std::vector<Operand> operands;
+  std::vector<Result> results;
+};
+
+constexpr std::int64_t kRows = 4, kLength = 512, kTokens = kRows * kLength, kDims = 1024, kHeads = 8, kKeyHeads = 4, kHeadDim = 64;
+constexpr std::int64_t kExperts = 8, kChoices = 2, kRouted = kTokens * kChoices, kExpertDims = 512, kWidth = 1024;
+constexpr std::int64_t kWords = 32000, kParameters = 1 << 24;
+
+std::vector<Case> all_cases() {
+  using graph::EinsumOf;
+  const Operand x{{kTokens, kDims}}, weights{{kDims, kDims}}, rows{{kRouted, kExpertDims}}, wide_rows{{kRouted, kWidth}};
+  const Operand sizes{{kExperts}, Of::even, kRouted}, of_experts{{kExperts, kExpertDims, kWidth}};
+  const Operand tokens{{kRows, kLength}, Of::below, kWords}, places{{kRows, kLength}, Of::positions}, segments{{kRows, kLength}, Of::ones};
+  const Operand query{{kRows, kLength, kHeads, kHeadDim}}, key{{kRows, kLength, kKeyHeads, kHeadDim}};
+  const Operand wide_parameters{{kParameters}, Of::wide};
+  const graph::AttentionOf attention{.score_scale = 0.125};
+  const graph::GroupOf choices{.axes = {}, .choices = kChoices};
+  return {
+      {"projection", Op::einsum, EinsumOf{"tm,mh->th"}, {x, weights}, {{{kTokens, kDims}}}},
+      {"projection's input's gradient", Op::einsum, EinsumOf{"th,mh->tm"}, {x, weights}, {{{kTokens, kDims}}}},
+      {"projection's weights' gradient", Op::einsum, EinsumOf{"tm,th->mh"}, {x, x}, {{{kDims, kDims}}}},
+      {"projection of a token", Op::einsum, EinsumOf{"tm,mh->th"}, {{{1, kDims}}, weights}, {{{1, kDims}}}},
+      {"projection of 8 tokens", Op::einsum, EinsumOf{"tm,mh->th"}, {{{8, kDims}}, weights}, {{{8, kDims}}}},
+      {"experts", Op::grouped_matmul, graph::GroupedMatmulOf{}, {rows, of_experts, sizes}, {{{kRouted, kWidth}}}},
+      {"experts' input's gradient", Op::grouped_matmul, graph::GroupedMatmulOf{true}, {wide_rows, of_experts, sizes}, {{{kRouted, kExpertDims}}}},
+      {"experts' weights' gradient", Op::grouped_outer, {}, {rows, wide_rows, sizes}, {{{kExperts, kExpertDims, kWidth}}}},
+      {"causal attention", Op::attention, attention, {query, key, key, places, segments}, {{query.shape}}},
+      {"causal attention's gradient", Op::attention_grad, attention, {query, key, key, places, segments, query}, {{query.shape}, {key.shape}, {key.shape}}},
+      {"loss over a vocabulary", Op::vocab_loss, graph::VocabLossOf{},
+       {{{1, kLength, kExpertDims}}, {{kExpertDims, kWords}}, {{1, kLength}, Of::below, kWords}, {{1, kLength}, Of::ones}, {{}, Of::wide}},
+       {{{}, Of::wide}, {{1, kLength, kExpertDims}}, {{kExpertDims, kWords}, Of::wide}}},
+      {"sort by expert", Op::sort_slots, graph::SortSlotsOf{}, {{{kTokens, kChoices}, Of::below, kExperts}},
+       {{{kRouted}, Of::below}, {{kExperts}, Of::below}, {{}, Of::wide}}},
+      {"rows of experts", Op::fetch_rows, choices, {x, {{kRouted}, Of::below, kRouted}, sizes}, {{{kRouted, kDims}}}},
+      {"choice of experts", Op::top_k, graph::TopKOf{.k = kChoices}, {{{kRows, kLength, kExperts}}},
+       {{{kRows, kLength, kChoices}}, {{kRows, kLength, kChoices}, Of::below}}},
+      {"norm", Op::rms_norm, graph::RmsNormOf{}, {x, {{kDims}}}, {{x.shape}}},
+      {"norm's gradient", Op::rms_norm_grad, graph::RmsNormOf{}, {x, {{kDims}}, x}, {{x.shape}, {{kDims}}}},
+      {"rotation", Op::rope, graph::RopeOf{}, {query, places}, {{query.shape}}},
+      {"softmax", Op::softmax, {}, {wide_rows}, {{wide_rows.shape}}},
+      {"silu", Op::unary, graph::UnaryOf{graph::Unary::silu}, {wide_rows}, {{wide_rows.shape}}},
+      {"silu's gradient", Op::unary_grad, graph::UnaryOf{graph::Unary::silu}, {wide_rows, wide_rows}, {{wide_rows.shape}}},
+      {"product", Op::binary, graph::BinaryOf{graph::Binary::multiply}, {wide_rows, wide_rows}, {{wide_rows.shape}}},
+      {"cast of parameters", Op::cast, {}, {wide_parameters}, {{{kParameters}}}},
+      {"embedding", Op::embed, {}, {{{kWords, kExpertDims}}, tokens}, {{{kRows, kLength, kExpertDims}}}},
+      {"Adam", Op::adam_update, graph::AdamOf{}, {wide_parameters, wide_parameters, wide_parameters, wide_parameters, {{graph::kUpdateNumbers}, Of::update}},
+       {{{kParameters}, Of::wide}, {{kParameters}, Of::wide}, {{kParameters}, Of::wide}}},
+      {"norm of a gradient", Op::sum_squares, {}, {wide_parameters}, {{{}, Of::wide}}},
+  };
+}
+
+DType type_of(Of of, DType dtype) {
+  switch (of) {
+    case Of::numbers: return dtype;
+    case Of::wide:
+    case Of::update: return DType::float32;
+    default: return DType::int32;
+  }
+}
+
+void draw(const Array& to, float from_zero) {
+  std::vector<float> numbers(static_cast<std::size_t>(to.view.count()));
+  backend::cpu::NormalDraws(2).draw(random_key(1), 0, numbers);
+  backend::for_floating(to.view.dtype, [&]<typename T>() {
+    std::transform(numbers.begin(), numbers.end(), to.as<T>(), [&](float number) { return backend::store<T>(from_zero + number); });
+  });
+}
+
+// Second moments are not negative: Adam's operands are all drawn above zero.
+Array operand_of(const Case& of, const Operand& operand, DType dtype, run::Pool& pool) {
+  const Array made = pool.allocate(operand.shape, type_of(operand.of, dtype));
+  const std::int64_t count = made.view.count();
+  switch (operand.of) {
+    case Of::numbers:
+    case Of::wide: draw(made, of.op == Op::adam_update ? 3.0f : 0.0f); break;
+    case Of::positions:
+      for (std::int64_t i = 0; i < count; ++i) made.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % operand.shape.back());
+      break;
+    case Of::ones: std::fill_n(made.as<std::int32_t>(), count, 1); break;
+    case Of::below:
+      for (std::int64_t i = 0; i < count; ++i) {
+        made.as<std::int32_t>()[i] = random_integer(random_key(2), static_cast<std::uint64_t>(i), 0, static_cast<std::int32_t>(operand.limit));
+      }
+      break;
+    case Of::even: std::fill_n(made.as<std::int32_t>(), count, static_cast<std::int32_t>(operand.limit / count)); break;
+    case Of::update: std::fill_n(made.as<float>(), count, 1.0f); break;
+  }
+  return made;
+}
+
+std::string sizes_of(const std::vector<Operand>& operands) {
+  std::vector<std::string> words;
+  for (const Operand& operand : operands) {
+    if (operand.shape.empty() || (operand.of != Of::numbers && operand.of != Of::wide)) continue;
+    std::vector<std::string> dims;
+    for (const std::int64_t size : operand.shape) dims.push_back(std::to_string(size));
+    const std::string shape = join(dims, "x");
+    if (std::find(words.begin(), words.end(), shape) == words.end()) words.push_back(shape);
+  }
+  return join(words, ", ");
+}
+
+graph::Work work_of(const Case& of, const std::vector<Array>& operands, const std::vector<Array>& results) {
+  graph::Builder builder;
+  std::vector<graph::Tensor> inputs;
+  for (const Array& operand : operands) {
+    inputs.push_back(builder.input("operand", operand.view.shape, operand.view.dtype, Labels(operand.view.shape.size())));
+  }
+  std::vector<std::pair<Shape, DType>> made;
+  for (const Array& result : results) made.emplace_back(result.view.shape, result.view.dtype);
+  builder.add(of.op, of.name, inputs, of.attributes, made);
+  return graph::work_of({builder.graph(), builder.graph().nodes.back()}, mesh::Mesh({}));
+}
+
+double median_seconds(const std::function<void()>& run) {
+  constexpr double kLongEnough = 0.3;
+  constexpr std::size_t kFewest = 3, kMost = 200;
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> seconds;
+  run();
+  for (double all = 0; seconds.size() < kFewest || (all < kLongEnough && seconds.size() < kMost); all += seconds.back()) {
+    const auto begin = Clock::now();
+    run();
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+std::string name_of(const Case& of) { return fmt::format("{}: {}", graph::name_of(of.op), of.name); }
+
+std::vector<DType> types_of(const Case& of) {
+  const auto is_open = [](const auto& value) { return value.of == Of::numbers; };
+  const bool has_own = std::none_of(of.operands.begin(), of.operands.end(), is_open) && std::none_of(of.results.begin(), of.results.end(), is_open);
+  if (has_own) return {type_of(of.operands.front().of, DType::float32)};
+  return {DType::float32, DType::bfloat16};
+}
+
+}  // namespace
+
+std::vector<TypedKernel> kernels_with(std::string_view text) {
+  std::vector<TypedKernel> kernels;
+  for (const Case& of : all_cases()) {
+    const std::string name = name_of(of);
+    if (name.find(text) == std::string::npos) continue;
+    for (const DType dtype : types_of(of)) kernels.push_back({name, dtype});
+  }
+  return kernels;
+}
+
+KernelTime time_of(const TypedKernel& kernel, backend::Workers& workers) {
+  const std::vector<Case> cases = all_cases();
+  const auto found = std::find_if(cases.begin(), cases.end(), [&](const Case& of) { return name_of(of) == kernel.name; });
+  assert(found != cases.end());
+  const Case& of = *found;
+  const auto pool = run::Pool::create();
+  std::vector<Array> operands, results;
+  for (const Operand& operand : of.operands) operands.push_back(operand_of(of, operand, kernel.dtype, *pool));
+  for (const Result& result : of.results) results.push_back(pool->allocate(result.shape, type_of(result.of, kernel.dtype)));
+  std::vector<backend::View> operand_views, result_views;
+  for (const Array& operand : operands) operand_views.push_back(operand.view);
+  for (const Array& result : results) result_views.push_back(result.view);
+  const backend::Kernel run = backend::cpu_backend().find_kernel(of.op);
+  const backend::KernelCall call{of.attributes, operand_views, result_views, workers};
+  return {kernel, sizes_of(of.operands), median_seconds([&] { run(call); }), work_of(of, operands, results)};
+}
+
+}  // namespace moesh::measure
