@@ -18,7 +18,8 @@ std::vector<View> views_of(const std::vector<Array>& shards) {
 
 // [outer][inner][...] as [inner][outer][...].
 void swap_dims(const View& from, std::int64_t outer, std::int64_t inner, std::byte* to) {
-  const auto bytes = static_cast<std::size_t>(outer * inner == 0 ? 0 : from.count() / (outer * inner) * size_of(from.dtype));
+  if (from.count() == 0) return;
+  const auto bytes = static_cast<std::size_t>(from.count() / (outer * inner) * size_of(from.dtype));
   const std::byte* at = from.raw();
   for (std::int64_t o = 0; o < outer; ++o) {
     for (std::int64_t i = 0; i < inner; ++i, at += bytes) {

@@ -25,6 +25,7 @@ using test::RunTraits;
 using test::sweep_setting;
 
 constexpr std::uint64_t kShares = 10;
+constexpr std::uint64_t kEnough = 20;  // draws of a share that say how many are refused
 
 struct KnownRun {
   ReferenceRun run;
@@ -124,7 +125,9 @@ TEST_P(LayoutSweepSlow, IsAsRecordedOrRefused) {
     EXPECT_TRUE(end.kind != End::Kind::wrong) << line << "\n" << end.what;
   }
   if (is_verbose) print(counts);
-  EXPECT_GE(counts.equal, counts.refused) << "draws that are refused show little";
+  if (draws / kShares >= kEnough) {
+    EXPECT_GE(counts.equal, counts.refused) << "draws that are refused show little";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Share, LayoutSweepSlow, ::testing::Range<std::uint64_t>(0, kShares));
