@@ -85,6 +85,19 @@ TEST(Structure, AFolderIncludesOnlyWhatTheDesignAllows) {
   }
 }
 
+// An empty value may lie nowhere, and memcpy takes no null: what has as many bytes as a value has is copied by base/bytes.h.
+TEST(Structure, BytesOfValuesThatMayBeEmptyAreCopiedByOneFunction) {
+  const std::regex call(R"(std::memcpy\(([^;]*);)");
+  for (const std::filesystem::path& path : source_files()) {
+    const std::string folder = std::filesystem::relative(path, kSources).begin()->string();
+    if (folder != "run" && folder != "transport" && folder != "train") continue;
+    const std::string text = test::read_text(path);
+    for (std::sregex_iterator found(text.begin(), text.end(), call), end; found != end; ++found) {
+      EXPECT_NE(found->str().find("sizeof"), std::string::npos) << path << ": " << found->str();
+    }
+  }
+}
+
 TEST(Structure, NoFileIsLongerThan500Lines) {
   for (const std::filesystem::path& file : source_files()) EXPECT_LE(lines_of(file).size(), 500u) << name_of(file);
 }

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 
 #include <sys/mman.h>
 
 #include <fmt/core.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace moesh::run {
@@ -116,7 +116,7 @@ Array reshaped(const Array& array, Shape shape) {
 
 Array copy_of(const Array& array, Pool& pool) {
   Array copy = pool.allocate(array.view.shape, array.view.dtype);
-  std::memcpy(copy.view.data, array.view.data, static_cast<std::size_t>(array.bytes()));
+  copy_bytes(copy.view.data, array.view.data, array.bytes());
   return copy;
 }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <numeric>
 
 #include <fmt/core.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "run/huge_pages.h"
 
@@ -461,7 +461,7 @@ void Owner::run_copy(const Instruction& of, const Launch& launch) const {
   const std::int64_t from_pitch = bytes * (of_from.is_dense() ? 1 : of_from.stacked);
   const std::int64_t to_pitch = bytes * (of_to.is_dense() ? 1 : of_to.stacked);
   for (std::int64_t row = 0; row < rows; ++row) {
-    std::memcpy(to.raw() + row * to_pitch, from.raw() + row * from_pitch, static_cast<std::size_t>(bytes));
+    copy_bytes(to.raw() + row * to_pitch, from.raw() + row * from_pitch, bytes);
   }
 }
 

@@ -1,8 +1,8 @@
 #include "run/placed.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/bytes.h"
 #include "transport/exchange.h"
 
 namespace moesh::run {
@@ -19,11 +19,11 @@ std::vector<View> views_of(const std::vector<Array>& shards) {
 // [outer][inner][...] as [inner][outer][...].
 void swap_dims(const View& from, std::int64_t outer, std::int64_t inner, std::byte* to) {
   if (from.count() == 0) return;
-  const auto bytes = static_cast<std::size_t>(from.count() / (outer * inner) * size_of(from.dtype));
+  const std::int64_t bytes = from.count() / (outer * inner) * size_of(from.dtype);
   const std::byte* at = from.raw();
   for (std::int64_t o = 0; o < outer; ++o) {
     for (std::int64_t i = 0; i < inner; ++i, at += bytes) {
-      std::memcpy(to + static_cast<std::size_t>(i * outer + o) * bytes, at, bytes);
+      copy_bytes(to + (i * outer + o) * bytes, at, bytes);
     }
   }
 }

@@ -1,11 +1,11 @@
 #include "run/program.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include <fmt/core.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "plan/arena.h"
 #include "plan/lower.h"
@@ -184,7 +184,7 @@ void feed(const Placed& port, const Placed& value, const std::string& name) {
          name);
   }
   for (std::size_t i = 0; i < port.shards.size(); ++i) {
-    std::memcpy(port.shards[i].raw(), value.shards[i].raw(), static_cast<std::size_t>(port.shards[i].bytes()));
+    copy_bytes(port.shards[i].raw(), value.shards[i].raw(), port.shards[i].bytes());
   }
 }
 

@@ -1,9 +1,9 @@
 #include "run/state.h"
 
-#include <cstring>
 
 #include <fmt/core.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/pages.h"
 #include "plan/arena.h"
@@ -81,7 +81,7 @@ void State::put(const std::string& name, const Array& whole) const {
 }
 
 void State::clear(const std::string& name) const {
-  for (const Place& place : slots_.at(name).places) std::memset(place.begin(), 0, static_cast<std::size_t>(place.bytes));
+  for (const Place& place : slots_.at(name).places) zero_bytes(place.begin(), place.bytes);
 }
 
 std::int64_t State::bytes() const {

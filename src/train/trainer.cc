@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -11,6 +10,7 @@
 
 #include "backend/element.h"
 #include "backend/scalar.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "models/draws.h"
@@ -55,12 +55,11 @@ Array checked(Array rows, const Placed& expected, const std::string& name) {
 Array in_groups(const Array& rows, std::int64_t count, run::Pool& pool) {
   if (count == 1 || count == rows.view.size(0)) return rows;
   const std::int64_t each = rows.view.size(0) / count;
-  const auto row_bytes = static_cast<std::size_t>(rows.bytes() / rows.view.size(0));
+  const std::int64_t row_bytes = rows.bytes() / rows.view.size(0);
   Array made = pool.allocate(rows.view.shape, rows.view.dtype);
   for (std::int64_t group = 0; group < count; ++group) {
     for (std::int64_t i = 0; i < each; ++i) {
-      std::memcpy(made.raw() + static_cast<std::size_t>(group * each + i) * row_bytes,
-                  rows.raw() + static_cast<std::size_t>(group + i * count) * row_bytes, row_bytes);
+      copy_bytes(made.raw() + (group * each + i) * row_bytes, rows.raw() + (group + i * count) * row_bytes, row_bytes);
     }
   }
   return made;
@@ -84,9 +83,8 @@ Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::
   const std::int64_t bytes = rows.bytes() / rows.view.size(0) / length;
   for (std::int64_t row = 0; row < rows.view.size(0); ++row) {
     for (std::int64_t place = 0; place < length; ++place) {
-      std::memcpy(made.raw() + (row * length + place) * bytes,
-                  rows.raw() + (row * length + order[static_cast<std::size_t>(place)]) * bytes,
-                  static_cast<std::size_t>(bytes));
+      copy_bytes(made.raw() + (row * length + place) * bytes,
+                 rows.raw() + (row * length + order[static_cast<std::size_t>(place)]) * bytes, bytes);
     }
   }
   return made;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 
 #include <fmt/core.h>
 
 #include "base/bfloat16.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/text.h"
@@ -35,7 +35,7 @@ Tolerances tolerances_of(const config::Settings& settings) {
 
 Array array_of(const StoredTensor& stored, run::Pool& pool) {
   Array array = pool.allocate(stored.shape, stored.dtype);
-  std::memcpy(array.view.data, stored.data, static_cast<std::size_t>(stored.bytes));
+  copy_bytes(array.view.data, stored.data, stored.bytes);
   return array;
 }
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cstring>
 #include <numeric>
 
 #include "backend/element.h"
 #include "backend/scratch_list.h"
+#include "base/bytes.h"
 #include "mesh/sum_order.h"
 #include "transport/device_sum.h"
 
@@ -269,15 +269,15 @@ void Exchange::make(const Work& work, std::span<const View> from, const View& to
   }
   const std::int64_t size = size_of(to.dtype);
   const Source& source = work.sources.front();
-  const auto bytes = static_cast<std::size_t>(work.part.run * size);
+  const std::int64_t bytes = work.part.run * size;
   if (source.owner < 0) {
     const std::byte* data = from[static_cast<std::size_t>(source.index)].raw();
-    for_each_run(work.part, [&](std::int64_t f, std::int64_t t) { std::memcpy(to.raw() + t * size, data + f * size, bytes); });
+    for_each_run(work.part, [&](std::int64_t f, std::int64_t t) { copy_bytes(to.raw() + t * size, data + f * size, bytes); });
     return;
   }
   const std::byte* data = messages[static_cast<std::size_t>(source.owner)] + source.index * size;
   for_each_run(work.part, [&](std::int64_t, std::int64_t t) {
-    std::memcpy(to.raw() + t * size, data, bytes);
+    copy_bytes(to.raw() + t * size, data, bytes);
     data += bytes;
   });
 }
@@ -290,9 +290,9 @@ void Exchange::send(std::span<const View> from, Endpoint& wire) const {
                                                [](std::int64_t n, const Outgoing& out) { return n + out.part.elements(); });
     std::byte* to = wire.room(static_cast<int>(owner), count * size).data();
     for (const Outgoing& out : outgoing_[owner]) {
-      const auto bytes = static_cast<std::size_t>(out.part.run * size);
+      const std::int64_t bytes = out.part.run * size;
       for_each_run(out.part, [&](std::int64_t f, std::int64_t) {
-        std::memcpy(to, from[out.view].raw() + f * size, bytes);
+        copy_bytes(to, from[out.view].raw() + f * size, bytes);
         to += bytes;
       });
     }

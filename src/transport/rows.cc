@@ -9,6 +9,7 @@
 #include "backend/cpu/simd.h"
 #include "backend/element.h"
 #include "backend/scratch_list.h"
+#include "base/bytes.h"
 
 namespace moesh::transport {
 namespace {
@@ -27,7 +28,7 @@ void gather(const KernelCall& call, std::span<const char>) {
   call.workers.parallel(call.members * each, kBytes, [&](std::int64_t begin, std::int64_t end) {
     while (begin < end) {
       const std::int64_t at = begin % each, bytes = std::min(end - begin, each - at);
-      std::memcpy(call.results[0].raw() + begin, call.operand(0, begin / each).raw() + at, static_cast<std::size_t>(bytes));
+      copy_bytes(call.results[0].raw() + begin, call.operand(0, begin / each).raw() + at, bytes);
       begin += bytes;
     }
   });
@@ -140,8 +141,8 @@ void exchange_rows(const KernelCall& call, std::span<const char> is_packed) {
       for_handed(call, other, [&](std::int64_t there, std::int64_t here, std::int64_t count, std::int64_t lost) {
         std::byte* to = out.raw() + here * bytes;
         const std::byte* from = packed != nullptr ? packed : call.operand(0, other).raw() + there * bytes;
-        if (count > 0) std::memcpy(to, from, static_cast<std::size_t>(count * bytes));
-        std::memset(to + count * bytes, 0, static_cast<std::size_t>(lost * bytes));
+        copy_bytes(to, from, count * bytes);
+        zero_bytes(to + count * bytes, lost * bytes);
         if (packed != nullptr) packed += count * bytes;
       });
     }
@@ -220,17 +221,17 @@ void pack(const Handed& handed, std::byte* to) {
   const View& from = handed.operands[0];
   const std::int64_t bytes = row_bytes(from);
   if (handed.op == graph::Op::gather) {
-    std::memcpy(to, from.raw(), static_cast<std::size_t>(handed_bytes(handed)));
+    copy_bytes(to, from.raw(), handed_bytes(handed));
   } else if (handed.op == graph::Op::scatter_rows) {
     const RowsOfDevice rows(handed);
     const auto count = static_cast<std::int32_t>(rows.count);
     std::memcpy(to, &count, sizeof count);
-    std::memcpy(to + kHeader, from.raw() + rows.first * bytes, static_cast<std::size_t>(rows.count * bytes));
-    std::memcpy(to + kHeader + aligned(rows.count * bytes), handed.operands[1].as<std::int32_t>() + rows.first,
-                static_cast<std::size_t>(rows.count) * sizeof(std::int32_t));
+    copy_bytes(to + kHeader, from.raw() + rows.first * bytes, rows.count * bytes);
+    copy_bytes(to + kHeader + aligned(rows.count * bytes), handed.operands[1].as<std::int32_t>() + rows.first,
+               rows.count * size_of(DType::int32));
   } else {
     for_sent(handed, [&](std::int64_t row, std::int64_t count) {
-      std::memcpy(to, from.raw() + row * bytes, static_cast<std::size_t>(count * bytes));
+      copy_bytes(to, from.raw() + row * bytes, count * bytes);
       to += count * bytes;
     });
   }
