@@ -25,6 +25,7 @@
 #include "plan/lower.h"
 #include "run/program.h"
 #include "sharding/labels.h"
+#include "words.h"
 
 namespace moesh::bench {
 namespace {
@@ -57,30 +58,18 @@ struct Options {
                                            {"rounds", "7"}};
   bool json = false;
 
-  std::int64_t number(const std::string& word) const {
-    const auto value = parse_integer(words.at(word));
-    if (!value || *value < 1) refuse(fmt::format("--{}={}, a number from 1 on was expected", word, words.at(word)), "bench_routed");
-    return *value;
-  }
+  std::int64_t number(const std::string& word) const { return count_in("--" + word, words.at(word)); }
 };
 
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const std::size_t equals = word.find('=');
-    if (word == "--help") {
-      fmt::print("{}", kHelp);
-      std::exit(0);
-    }
-    if (word == "--json") {
-      options.json = true;
-    } else if (word.starts_with("--") && equals != std::string::npos && options.words.contains(word.substr(2, equals - 2))) {
-      options.words[word.substr(2, equals - 2)] = word.substr(equals + 1);
-    } else {
-      refuse(fmt::format("'{}' is none of its words", word), "bench_routed", "see --help");
-    }
-  }
+  for_words(argc, argv, kHelp, [&](const std::string& name, const std::string& value) {
+    const auto known = options.words.find(name.substr(std::min<std::size_t>(name.size(), 2)));
+    if (name == "--json") options.json = true;
+    else if (known != options.words.end()) known->second = value;
+    else return false;
+    return true;
+  });
   return options;
 }
 
@@ -160,7 +149,7 @@ class Trial {
       // A gradient lies as what it belongs to; numbers and keys have none.
       if (is_floating(whole.value(node.results[0]).dtype)) results.emplace_back(roots.back());
     }
-    graph_ = partition::partition(whole, roots, results, {mesh_, target_, rules}).graph;
+    graph_ = mesh_.devices() == 1 ? graph::without_constraints(whole) : partition::partition(whole, roots, results, {mesh_, target_, rules}).graph;
     program_ = std::make_unique<run::Program>(plan::lower(graph_, mesh_), std::make_shared<run::State>(), workers);
     std::size_t next = 0;
     for (const graph::Node& node : whole.nodes) {
@@ -203,9 +192,7 @@ int measure(const Options& options) {
   backend::Workers workers(0);
   std::vector<std::unique_ptr<Trial>> trials;
   for (const std::string& word : split(options.words.at("axes"), ',')) {
-    const auto axis = parse_integer(word);
-    if (!axis || *axis < 1) refuse("--axes=" + options.words.at("axes") + ", numbers were expected", "bench_routed");
-    trials.push_back(std::make_unique<Trial>(options, *axis, workers));
+    trials.push_back(std::make_unique<Trial>(options, count_in("--axes", word), workers));
   }
   std::vector<std::vector<double>> work(trials.size()), rest(trials.size()), ratios(trials.size());
   for (auto& trial : trials) trial->run();
