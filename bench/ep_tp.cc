@@ -19,6 +19,7 @@
 #include "partition/collectives.h"
 #include "session/session.h"
 #include "train/initialize.h"
+#include "words.h"
 
 namespace moesh::bench {
 namespace {
@@ -52,38 +53,17 @@ struct Options {
   bool json = false;
 };
 
-std::int64_t number(const std::string& value, std::string_view word) {
-  char* end = nullptr;
-  const long parsed = std::strtol(value.c_str(), &end, 10);
-  if (!value.empty() && *end == '\0' && parsed >= 1 && parsed <= 4096) return parsed;
-  fmt::print(stderr, "bench_ep_tp: '{}' takes a number from 1 to 4096\n", word);
-  std::exit(2);
-}
-
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    const std::string value(word.substr(std::min(word.size(), word.find('=') + 1)));
-    if (word == "--help") {
-      fmt::print("{}", kHelp);
-      std::exit(0);
-    }
-    if (word == "--json")
-      options.json = true;
-    else if (word.starts_with("--rounds="))
-      options.rounds = static_cast<int>(number(value, word));
-    else if (word.starts_with("--seconds="))
-      options.seconds = static_cast<double>(number(value, word));
-    else if (word.starts_with("--prompt="))
-      options.prompt = number(value, word);
-    else if (word.starts_with("--only="))
-      options.only = value;
-    else {
-      fmt::print(stderr, "bench_ep_tp: '{}' is none of its words; see --help\n", word);
-      std::exit(2);
-    }
-  }
+  for_words(argc, argv, kHelp, [&](std::string_view name, const std::string& value) {
+    if (name == "--json") options.json = true;
+    else if (name == "--rounds") options.rounds = static_cast<int>(count_in(name, value));
+    else if (name == "--seconds") options.seconds = static_cast<double>(count_in(name, value));
+    else if (name == "--prompt") options.prompt = count_in(name, value, 4096);
+    else if (name == "--only") options.only = value;
+    else return false;
+    return true;
+  });
   return options;
 }
 

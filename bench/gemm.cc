@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "backend/cpu/isa.h"
+#include "errors.h"
 #include "gemm_cases.h"
+#include "words.h"
 
 namespace moesh::bench {
 namespace {
@@ -45,33 +47,17 @@ struct Options {
   bool json = false;
 };
 
-[[noreturn]] void refuse_word(std::string_view word) {
-  fmt::print(stderr, "bench_gemm: '{}' is none of its words; see --help\n", word);
-  std::exit(2);
-}
-
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    const std::string value(word.substr(std::min(word.size(), word.find('=') + 1)));
-    if (word == "--help") {
-      fmt::print("{}", kHelp);
-      std::exit(0);
-    }
-    if (word == "--json")
-      options.json = true;
-    else if (word.starts_with("--rounds="))
-      options.rounds = std::max(1, std::atoi(value.c_str()));
-    else if (word.starts_with("--threads="))
-      options.threads = std::max(1, std::atoi(value.c_str()));
-    else if (word.starts_with("--only="))
-      options.only = value;
-    else if (word.starts_with("--type="))
-      options.type = value;
-    else
-      refuse_word(word);
-  }
+  for_words(argc, argv, kHelp, [&](std::string_view name, const std::string& value) {
+    if (name == "--json") options.json = true;
+    else if (name == "--rounds") options.rounds = static_cast<int>(count_in(name, value));
+    else if (name == "--threads") options.threads = static_cast<int>(count_in(name, value, 4096));
+    else if (name == "--only") options.only = value;
+    else if (name == "--type") options.type = value;
+    else return false;
+    return true;
+  });
   return options;
 }
 
@@ -233,4 +219,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace moesh::bench
 
-int main(int argc, char** argv) { return moesh::bench::run(argc, argv); }
+int main(int argc, char** argv) { return moesh::bench::with_errors_told([&] { return moesh::bench::run(argc, argv); }); }

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,12 +15,14 @@
 #include "base/progress.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "base/whole_file.h"
 #include "errors.h"
 #include "plot.h"
 #include "session/session.h"
 #include "sharding/tolerance.h"
 #include "train/data.h"
 #include "train/loop.h"
+#include "words.h"
 
 namespace moesh {
 namespace {
@@ -43,17 +44,12 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    const std::string value(word.substr(std::min(word.size(), word.find('=') + 1)));
-    if (word == "--help") {
-      fmt::print("{}", kHelp);
-      std::exit(0);
-    }
-    if (word.starts_with("--rounds=")) options.rounds = std::max(1, std::atoi(value.c_str()));
-    else if (word.starts_with("--plot=")) options.plot = value;
-    else refuse(fmt::format("'{}' is none of its words", word), "bench_growth", "bench_growth --help");
-  }
+  bench::for_words(argc, argv, kHelp, [&](std::string_view name, const std::string& value) {
+    if (name == "--rounds") options.rounds = static_cast<int>(bench::count_in(name, value));
+    else if (name == "--plot") options.plot = value;
+    else return false;
+    return true;
+  });
   return options;
 }
 
@@ -164,8 +160,7 @@ int measure_all(const Options& options) {
        {curve("fsdp", devices, "num_experts=8 max_target_length=64 compile_topology=cpu-{0} ici_fsdp_parallelism={0} per_device_batch_size={2}")}}};
   for (const bench::Panel& panel : panels) print(panel);
   if (options.plot.empty()) return 0;
-  std::ofstream file(options.plot);
-  if (!(file << bench::svg_of(panels)) || !file.flush()) fail("the picture cannot be written", options.plot);
+  replace_file(options.plot, bench::svg_of(panels), "--plot=F.svg");
   return 0;
 }
 

@@ -130,6 +130,14 @@ TEST(Structure, ASourceIncludesItsOwnHeaderFirst) {
   }
 }
 
+// With UBSan, GCC 12 evaluates i of `(a ? x : y)[i]` in one of the two only.
+TEST(Structure, NoArrayIsChosenWhereItIsIndexed) {
+  const std::regex chosen(R"(\([^()]*\?[^()?]*:[^()]*\)\[)");
+  for (const std::filesystem::path& file : source_files()) {
+    for (const std::string& line : lines_of(file)) EXPECT_FALSE(std::regex_search(line, chosen)) << name_of(file) << ": " << line;
+  }
+}
+
 // "1 row", not "1 rows": what can be one is counted by counted(). Text of a graph and help of keys are none of that kind.
 TEST(Structure, CountsThingsByOneHelper) {
   const std::regex plural(R"(\{[^}"]*\} (rows|tokens|steps|layers|experts)\b(?!/))");

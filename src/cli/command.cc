@@ -143,16 +143,18 @@ std::vector<std::string> Arguments::values(std::string_view option) const {
   return all;
 }
 
-int threads_of(const Arguments& arguments) {
-  constexpr std::int64_t kMost = 4096;
-  const std::optional<std::string> given = arguments.value(kThreads.name);
-  if (!given) return 0;
-  const std::optional<std::int64_t> threads = parse_integer(*given);
-  if (!threads || *threads < 1 || *threads > kMost) {
-    refuse(fmt::format("--threads {}: not a number from 1 to {}", shorten(*given, 40), kMost), "the command line",
-           "--threads 2, or nothing for one a core");
+std::optional<std::int64_t> count_of(const Arguments& arguments, std::string_view option, std::int64_t most, const std::string& fix) {
+  const std::optional<std::string> given = arguments.value(option);
+  if (!given) return std::nullopt;
+  const std::optional<std::int64_t> count = parse_integer(*given);
+  if (!count || *count < 1 || *count > most) {
+    refuse(fmt::format("{} {}: not a number from 1 to {}", option, shorten(*given, 40), most), "the command line", fix);
   }
-  return static_cast<int>(*threads);
+  return count;
+}
+
+int threads_of(const Arguments& arguments) {
+  return static_cast<int>(count_of(arguments, kThreads.name, 4096, "--threads 2, or nothing for one a core").value_or(0));
 }
 
 const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix) {

@@ -1,6 +1,7 @@
 // One table of commands, and how a command line is split for them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +39,9 @@ class Arguments {
 
 // The request of a command that takes nothing else: other words are refused, with `fix` as what to do.
 const std::vector<std::string>& request_alone(const Arguments& arguments, const std::string& fix = {});
+
+// The number from 1 to `most` that an option was given; `fix` is what to write instead of another one.
+std::optional<std::int64_t> count_of(const Arguments& arguments, std::string_view option, std::int64_t most, const std::string& fix);
 
 // How many threads compute; 0: one for each core that this process may keep busy.
 inline constexpr Option kThreads{"--threads", "N", "computes with N threads, not with one for each core that this process may keep busy"};

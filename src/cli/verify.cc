@@ -18,6 +18,7 @@ namespace {
 
 constexpr Option kOptions[] = {
     {"--against-one-device", "", "holds the layout that FILE.yml and key=value ask for against the same model on one device"},
+    {"--first", "N", "follows the first N steps only"},
     {"--json", "", "the verdicts as JSON"},
     kThreads,
 };
@@ -25,7 +26,7 @@ constexpr Option kOptions[] = {
 constexpr std::string_view kExamples[] = {
     "verify tests/golden/models/llama",
     "verify tests/golden/models/mixtral ici_fsdp_parallelism=2 ici_expert_parallelism=4",
-    "verify tests/golden/layouts/mixtral-cap1.25-dispatch-noexpert.json",
+    "verify tests/golden/layouts/mixtral-cap1.25-dispatch-noexpert.json --first 3",
     "verify --against-one-device configs/first.yml custom_mesh_and_rule=ep-tp steps=2 max_target_length=32",
 };
 
@@ -68,11 +69,17 @@ session::Session one_device(const session::Session& session, std::vector<std::st
 
 train::Subject subject(const session::Session& s) { return {s.graph, s.loaded.settings, s.batch, {s.layout, s.target}}; }
 
-std::vector<train::Verdict> against_one_device(const std::vector<std::string>& request, backend::Workers& workers) {
-  const session::Session session = session::open_to_run(request, config::Run::steps);
-  const session::Session one = one_device(session, request);
-  const std::int64_t steps = session.loaded.settings.integer("steps");
-  return train::verify_against(subject(one), subject(session), steps < 0 ? kMostSteps : std::min(steps, kMostSteps), workers);
+// How many steps the user wants to see, of `most`.
+std::int64_t steps_of(const Arguments& arguments, std::int64_t most) {
+  return count_of(arguments, "--first", most, fmt::format("at most the {} that there are", counted(most, "step"))).value_or(most);
+}
+
+std::vector<train::Verdict> against_one_device(const Arguments& arguments, backend::Workers& workers) {
+  const session::Session session = session::open_to_run(arguments.request(), config::Run::steps);
+  const session::Session one = one_device(session, arguments.request());
+  const std::int64_t asked = session.loaded.settings.integer("steps");
+  const std::int64_t steps = steps_of(arguments, asked < 0 ? kMostSteps : std::min(asked, kMostSteps));
+  return train::verify_against(subject(one), subject(session), steps, workers);
 }
 
 class Verdicts {
@@ -123,14 +130,15 @@ int run(const Arguments& arguments) {
       refuse(fmt::format("a recorded run, '{}', beside --against-one-device", arguments.words().front()), "the command line",
              "name FILE.yml and key=value only");
     }
-    verdicts.add("layout", "layout", against_one_device(arguments.request(), workers));
+    verdicts.add("layout", "layout", against_one_device(arguments, workers));
     return verdicts.print(arguments.has("--json"), "as on one device");
   }
   if (arguments.words().empty()) {
     refuse("no run is named", "the command line", "moesh verify PATH... [key=value ...]");
   }
   for (const std::string& path : arguments.words()) {
-    const train::ReferenceRun recorded = train::read_reference_run(path);
+    train::ReferenceRun recorded = train::read_reference_run(path);
+    recorded.curve.resize(static_cast<std::size_t>(steps_of(arguments, static_cast<std::int64_t>(recorded.curve.size()))));
     const session::Session session = session_of(recorded, arguments.request());
     const train::Findings findings = train::verify(recorded, subject(session), workers);
     verdicts.add(recorded.name, path, findings.verdicts);
@@ -143,7 +151,7 @@ int run(const Arguments& arguments) {
 
 const Command kVerify{
     "verify",
-    "PATH... | --against-one-device [FILE.yml] [key=value ...] [--json]",
+    "PATH... | --against-one-device [FILE.yml] [key=value ...] [--first N] [--json]",
     "holds this engine, on any mesh, against a recorded run or against one device",
     "Runs the steps of a recorded run (a folder with config.json, batch.safetensors, curve.json and the parameters it\n"
     "started from; or a layout's .json, which names its run and a mesh) and prints for each quantity the largest error,\n"

@@ -169,7 +169,8 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
   std::map<ValueId, Tensor> saved;
   for (std::size_t i = 0; i < parts.saved; ++i) {
     const ValueId id = parts.of.saved[i];
-    (i < parts.carried ? known : saved)[id] = input_like("saved", id);
+    auto& kept = i < parts.carried ? known : saved;
+    kept[id] = input_like("saved", id);
   }
   std::vector<Tensor> stacked_cotangents;
   for (std::size_t i = 0; i < parts.stacked; ++i) {

@@ -144,6 +144,12 @@ Findings not_kept(const ReferenceRun& run) {
   add(std::any_of(run.kept.begin(), run.kept.end(), [](const std::string& kind) { return kind.starts_with("step"); }), "parameters");
   Findings findings;
   if (!missing.empty()) findings.unheld.push_back({missing, run.why_none});
+  for (const std::string& kind : run.kept) {
+    const auto steps = kind.starts_with("step") ? parse_integer(kind.substr(4)) : std::nullopt;
+    if (steps && *steps > static_cast<std::int64_t>(run.curve.size())) {
+      findings.unheld.push_back({"parameters after " + counted(*steps, "step"), "it is not followed so far"});
+    }
+  }
   if (run.kept.contains("router")) findings.unheld.push_back({"routers' scores and choices", "a step does not hand them out"});
   return findings;
 }

@@ -1,26 +1,15 @@
 // How many cores there are to use, by the files in which a kernel tells it.
 #include "base/machine_cores.h"
 
-#include <filesystem>
-
 #include <gtest/gtest.h>
 
-#include "tests/support.h"
+#include "tests/base/machine_files.h"
 
 namespace moesh {
 namespace {
 
-class Machine {
- public:
-  void put(const std::string& path, const std::string& text) {
-    const auto at = std::filesystem::path(folder_.path() + path);
-    std::filesystem::create_directories(at.parent_path());
-    std::ofstream(at) << text;
-  }
-  int cores() const { return usable_cores(folder_.path()); }
-
- private:
-  test::TemporaryFolder folder_;
+struct Machine : test::MachineFiles {
+  int cores() const { return usable_cores(root()); }
 };
 
 TEST(UsableCores, AreThoseToRunOnWithoutALimit) {

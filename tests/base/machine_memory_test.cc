@@ -1,27 +1,16 @@
 // How much memory is free, by the files in which a kernel tells it.
 #include "base/machine_memory.h"
 
-#include <filesystem>
-
 #include <gtest/gtest.h>
 
-#include "tests/support.h"
+#include "tests/base/machine_files.h"
 
 namespace moesh {
 namespace {
 
-class Machine {
- public:
-  void put(const std::string& path, const std::string& text) {
-    const auto at = std::filesystem::path(folder_.path() + path);
-    std::filesystem::create_directories(at.parent_path());
-    std::ofstream(at) << text;
-  }
-  FreeMemory free() const { return free_memory(folder_.path()); }
-  std::string path(const std::string& of) const { return folder_.path() + of; }
-
- private:
-  test::TemporaryFolder folder_;
+struct Machine : test::MachineFiles {
+  FreeMemory free() const { return free_memory(root()); }
+  std::string path(const std::string& of) const { return root() + of; }
 };
 
 constexpr const char* kMeminfo = "MemTotal:       32000 kB\nMemFree:         4000 kB\nMemAvailable:    8000 kB\n";

@@ -51,7 +51,8 @@ TEST_P(OwnersSlow, HaveTheBitsOfOne) {
   const std::string request = request_of(GetParam());
   const Trace alone = trace(request);
   EXPECT_TRUE(std::isfinite(alone.metrics.front()));
-  for (const std::string owners : {"2", "4", "8"}) EXPECT_TRUE(trace(request + "owners=" + owners) == alone) << owners;
+  const std::vector<std::string> counts = test::kIsSanitized ? std::vector<std::string>{"4"} : std::vector<std::string>{"2", "4", "8"};
+  for (const std::string& owners : counts) EXPECT_TRUE(trace(request + "owners=" + owners) == alone) << owners;
 }
 
 // Every op and collective that layouts ask for runs by the plain kernels alone, to the same numbers.

@@ -15,6 +15,7 @@ using test::Outcome;
 using test::outcome_of;
 using test::RunCopy;
 using test::SafetensorsParts;
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -54,6 +55,23 @@ TEST(VerifyRuns, SayWhatTheyWereNotHeldTo) {
   EXPECT_TRUE(unheld["passes"].is_null());
   EXPECT_THAT(outcome_of({"verify", llama, "per_device_batch_size=0.5", "compile_topology=cpu-8", "ici_fsdp_parallelism=8"}).out,
               HasSubstr("not compared: logits ([8, 32, 256] were recorded, [4, 32, 256] are made): llama\n"));
+}
+
+TEST(VerifyRuns, AreFollowedForTheFirstStepsOnly) {
+  const std::string tied = (test::kRecordedRuns / "llama-tied").string();
+  const Outcome outcome = outcome_of({"verify", tied, "--first", "3"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("not compared: parameters after 10 steps (it is not followed so far): llama-tied\n"));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("gradients"), HasSubstr("all that was compared is as recorded.\n")));
+  EXPECT_EQ(outcome_of({"verify", tied, "--first", "20"}).out, outcome_of({"verify", tied}).out);
+  const RunCopy copy("llama-tied");
+  copy.change_json("curve.json", [](json& curve) { curve[3]["loss"] = 0.5; });
+  EXPECT_EQ(outcome_of({"verify", copy.path(), "--first", "3"}).code, 0);
+  EXPECT_EQ(outcome_of({"verify", copy.path(), "--first", "4"}).code, 1);
+  EXPECT_THAT(outcome_of({"verify", tied, "--first", "21"}).err,
+              HasSubstr("--first 21: not a number from 1 to 20\n  fix: at most the 20 steps that there are"));
+  EXPECT_THAT(outcome_of({"verify", "--against-one-device", (test::source_folder() / "configs/first.yml").string(), "steps=2", "--first=3"}).err,
+              HasSubstr("--first 3: not a number from 1 to 2"));
 }
 
 // What was found off: the quantity and where.
