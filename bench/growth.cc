@@ -64,7 +64,7 @@ class Runner {
   Runner(const std::string& request, backend::Workers& workers) : session_(session::open(split(kModel + request, ' '))), workers_(workers) {
     const config::Settings& settings = session_.loaded.settings;
     sharding::check_tolerance(session_.layout, settings);
-    source_ = train::open_source(settings, session_.batch.rows_to_load);
+    batches_ = std::make_unique<train::Batches>(settings, session_.batch, session_.shape.vocab_size);
     trainer_ = std::make_unique<train::Trainer>(train::step_program(session_.graph, settings, {session_.layout, session_.target}), settings, workers_);
     initialize(*trainer_, session_.graph, settings.integer("init_weights_seed"), workers_);
     step();
@@ -72,9 +72,7 @@ class Runner {
   }
 
   void step() {
-    const std::int64_t length = session_.loaded.settings.integer("max_target_length");
-    const train::Batch batch = make_batch(*source_, steps_++, session_.batch.rows_to_load, session_.batch.rows_to_train, length,
-                                          session_.shape.vocab_size, trainer_->pool());
+    const train::Batch batch = batches_->at(steps_++, trainer_->pool());
     const auto begin = std::chrono::steady_clock::now();
     trainer_->run_step(batch, {});
     seconds_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
@@ -89,7 +87,7 @@ class Runner {
  private:
   session::Session session_;
   backend::Workers& workers_;
-  std::unique_ptr<train::TokenSource> source_;
+  std::unique_ptr<train::Batches> batches_;
   std::unique_ptr<train::Trainer> trainer_;
   std::int64_t steps_ = 0;
   std::vector<double> seconds_;

@@ -86,15 +86,14 @@ Told run_layout(const Layout& layout) {
   const session::Session session = session_of(layout);
   const config::Settings& settings = session.loaded.settings;
   backend::Workers workers(0);
-  const auto source = train::open_source(settings, session.batch.rows_to_load);
+  const train::Batches batches(settings, session.batch, session.shape.vocab_size);
   train::StepProgram program = train::step_program(session.graph, settings, {session.layout, session.target});
   const train::MemoryPlan plan = memory_plan(program, footprint_of(program), workers.threads());
   train::Trainer trainer(std::move(program), settings, workers);
   initialize(trainer, session.graph, settings.integer("init_weights_seed"), workers);
   Pages pages;
   for (std::int64_t step = 0; step < kSteps; ++step) {
-    const train::Batch batch = make_batch(*source, step, session.batch.rows_to_load, session.batch.rows_to_train,
-                                          settings.integer("max_target_length"), session.shape.vocab_size, trainer.pool());
+    const train::Batch batch = batches.at(step, trainer.pool());
     const auto see = [&](const plan::Instruction&, const std::vector<run::Placed>& made) {
       for (const run::Placed& value : made) pages.see(value);
     };

@@ -26,7 +26,8 @@
 #include "sharding/lint.h"
 #include "sharding/report.h"
 #include "sharding/why.h"
-#include "train/safetensors.h"
+#include "store/index.h"
+#include "store/safetensors.h"
 
 namespace moesh::fuzz {
 
@@ -196,7 +197,7 @@ inline void fuzz_safetensors(std::string_view input) {
   static const ScratchFile scratch(".safetensors");
   const auto* data = reinterpret_cast<const std::byte*>(input.data());
   accept_errors([&] {
-    const auto tensors = train::parse_safetensors(data, input.size(), "fuzz");
+    const auto tensors = store::parse_safetensors(data, input.size(), "fuzz");
     for (const auto& [name, tensor] : tensors) {
       require(tensor.bytes >= 0 && elements(tensor.shape) * size_of(tensor.dtype) == tensor.bytes);
       require(tensor.data >= data && tensor.bytes <= data + input.size() - tensor.data);
@@ -205,9 +206,34 @@ inline void fuzz_safetensors(std::string_view input) {
   });
   accept_errors([&] {
     scratch.write(input);
-    const train::TensorFile file = train::read_safetensors(scratch.path());
+    const store::TensorFile file = store::read_safetensors(scratch.path());
     for (const auto& [name, tensor] : file.tensors) require(file.at(name).data == tensor.data);
     file.at("a");
+  });
+}
+
+// The index of a checkpoint, with the hash that it should have, so that the fuzzer gets behind it. What is taken keeps all rules that
+// readers go by, and is written as it was read.
+inline void fuzz_index(std::string_view input) {
+  accept_errors([&] { store::parse_index(input, "fuzz"); });
+  accept_errors([&] {
+    const store::Index index = store::parse_index(store::sealed(input), "fuzz");
+    for (const auto& [name, tensor] : index.tensors) {
+      std::int64_t held = 0;
+      for (const store::Piece& piece : tensor.pieces) {
+        require(piece.file < index.files.size());
+        const store::Chunks chunks(piece.block, tensor.dtype);
+        require(chunks.count() == static_cast<std::int64_t>(piece.hashes.size()));
+        if (chunks.count() > 0) {
+          const std::int64_t last = chunks.count() - 1;
+          require(piece.offset + chunks.offset(last) + chunks.bytes(last) <= index.files[piece.file].bytes);
+        }
+        held += store::elements_of(piece.block);
+      }
+      require(held == elements(tensor.shape));
+    }
+    const std::string text = store::to_json(index);
+    require(store::to_json(store::parse_index(text, "fuzz")) == text);
   });
 }
 

@@ -25,10 +25,10 @@ std::set<std::string> lines_of(const std::string& name) {
 // Debian's packages for what CMakeLists.txt asks for, and the tools that build it.
 std::set<std::string> packages_asked_for() {
   const std::map<std::string, std::string> package_of{
-      {"fmt", "libfmt-dev"}, {"YAML_LIBRARY", "libyaml-dev"}, {"nlohmann_json", "nlohmann-json3-dev"}};
+      {"fmt", "libfmt-dev"}, {"YAML_LIBRARY", "libyaml-dev"}, {"XXHASH_INCLUDE", "libxxhash-dev"}, {"nlohmann_json", "nlohmann-json3-dev"}};
   std::set<std::string> packages{"cmake", "g++", "ninja-build"};
   const std::string text = test::read_text(test::source_folder() / "CMakeLists.txt");
-  const std::regex required("find_(?:package|library)\\((\\S+)[^)]* REQUIRED\\)");
+  const std::regex required("find_(?:package|library|path)\\((\\S+)[^)]* REQUIRED\\)");
   for (std::sregex_iterator found(text.begin(), text.end(), required), end; found != end; ++found) packages.insert(package_of.at((*found)[1]));
   return packages;
 }

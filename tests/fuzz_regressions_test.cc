@@ -45,6 +45,7 @@ TEST(FuzzRegressions, CommandLinesEndInALayoutOrAnError) { run_cases("overrides"
 TEST(FuzzRegressions, RuleFilesEndInALayoutOrAnError) { run_cases("rules", fuzz_rules); }
 TEST(FuzzRegressions, HardwareFilesEndInAMachineOrAnError) { run_cases("hardware", fuzz_hardware); }
 TEST(FuzzRegressions, SafetensorsFilesEndInTensorsOrAnError) { run_cases("safetensors", fuzz_safetensors); }
+TEST(FuzzRegressions, IndicesOfCheckpointsKeepTheirRulesOrEndInAnError) { run_cases("index", fuzz_index); }
 TEST(FuzzRegressions, PrintedGraphsEndInAGraphOrAnError) { run_cases("graph", fuzz_graph); }
 TEST(FuzzRegressions, SavedPlansEndInAPlanOrAnError) { run_cases("plan", fuzz_plan); }
 

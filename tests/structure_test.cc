@@ -35,16 +35,17 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"forecast", {"base", "mesh", "sharding", "graph", "cost", "partition", "plan"}},
       {"backend", {"base", "config", "mesh", "sharding", "graph"}},
       {"transport", {"base", "config", "mesh", "sharding", "graph", "backend"}},
-      {"run", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "backend", "transport"}},
+      {"store", {"base", "mesh", "sharding", "backend"}},
+      {"run", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "backend", "transport", "store"}},
       {"measure", {"base", "mesh", "sharding", "graph", "cost", "partition", "plan", "forecast", "backend", "run"}},
       {"session", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan"}},
       {"train",
-       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session"}},
+       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "store", "session"}},
       {"decode",
        {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "run", "session"}},
       {"cli",
        {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
-        "train", "decode"}},
+        "store", "train", "decode"}},
   };
   return folders;
 }

@@ -51,14 +51,13 @@ double seconds_of(const std::vector<run::Span>& spans) { return spans.empty() ? 
 // The step in the middle of those that are timed.
 std::vector<run::Span> typical_step(train::Trainer& trainer, const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
-  const auto source = train::open_source(settings, session.batch.rows_to_load);
+  const train::Batches batches(settings, session.batch, session.shape.vocab_size);
   const std::int64_t timed = std::max<std::int64_t>(1, settings.integer("steps"));
   std::vector<std::vector<run::Span>> steps;
   Progress progress("step", kUntimed + timed);
   for (std::int64_t step = 0; step < kUntimed + timed; ++step) {
     progress.advance(step);
-    const train::Batch batch = make_batch(*source, step, session.batch.rows_to_load, session.batch.rows_to_train,
-                                          settings.integer("max_target_length"), session.shape.vocab_size, trainer.pool());
+    const train::Batch batch = batches.at(step, trainer.pool());
     std::vector<run::Span> spans;
     trainer.run_step(batch, {.spans = &spans});
     if (step >= kUntimed) steps.push_back(std::move(spans));

@@ -18,7 +18,8 @@
 namespace moesh::cli {
 namespace {
 
-const std::array<const Command*, 9> kCommands{&kShardings, &kWhy, &kLint, &kCompile, &kGraph, &kTrain, &kBench, &kVerify, &kHelp};
+const std::array<const Command*, 10> kCommands{&kShardings, &kWhy,   &kLint,   &kCompile, &kGraph,
+                                                  &kTrain,     &kCheckpoint, &kBench, &kVerify, &kHelp};
 
 constexpr std::string_view kIntroduction =
     "moesh: a layout is data. Tells where every tensor of a model lies over a device mesh, why, and what it costs.\n";

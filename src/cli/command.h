@@ -66,6 +66,7 @@ extern const Command kLint;
 extern const Command kGraph;
 extern const Command kCompile;
 extern const Command kTrain;
+extern const Command kCheckpoint;
 extern const Command kBench;
 extern const Command kVerify;
 extern const Command kHelp;

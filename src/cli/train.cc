@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "session/session.h"
 #include "sharding/tolerance.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr Option kOptions[] = {
     {"--audit", "", "prints at the end what the run exchanged and held beside what its plan said"},
+    {"--from", "STEP", "goes on from the run's checkpoint of that step, not from its newest; later ones are set aside"},
     {"--skew", "S", "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"},
     kThreads,
 };
@@ -22,6 +24,7 @@ constexpr std::string_view kExamples[] = {
     "max_target_length=64",
     "train configs/first.yml steps=5 use_ring_of_experts=true --skew 1.5",
     "train configs/first.yml steps=2 owners=4 --audit",
+    "train configs/first.yml run_name=kept enable_checkpointing=true checkpoint_period=2 steps=4",
 };
 
 constexpr const char* kFirst = "configs/first.yml";
@@ -52,8 +55,17 @@ Request based(const std::vector<std::string>& words) {
   return {words, naming.by == By::sizes ? fmt::format("the built-in base.yml, as {} is given\n", naming.words) : "", false};
 }
 
+std::optional<std::int64_t> step_to_go_on_from(const Arguments& arguments) {
+  const std::optional<std::string> given = arguments.value("--from");
+  if (!given) return std::nullopt;
+  const std::optional<std::int64_t> step = parse_integer(*given);
+  if (!step || *step < 0) refuse(fmt::format("--from {}: not a step", shorten(*given, 40)), "the command line", "`moesh checkpoint ls RUN` tells those there are");
+  return step;
+}
+
 int run(const Arguments& arguments) {
   std::vector<std::string> words = request_alone(arguments);
+  const std::optional<std::int64_t> from = step_to_go_on_from(arguments);
   if (const auto skew = arguments.value("--skew")) words.push_back("router_skew=" + *skew);
   const Request request = based(words);
   const session::Session session = session::open_to_run(request.words, config::Run::training);
@@ -61,7 +73,7 @@ int run(const Arguments& arguments) {
   sharding::check_tolerance(session.layout, settings);
   backend::Workers workers(threads_of(arguments));
   return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target},
-                       session.mesh.devices(), request.about + session::headline(session), request.is_first ? kNext : "", arguments.has("--audit")},
+                       session.mesh.devices(), request.about + session::headline(session), request.is_first ? kNext : "", arguments.has("--audit"), from},
                       workers);
 }
 
@@ -73,8 +85,11 @@ const Command kTrain{
     "trains, on the devices of a mesh that this machine plays",
     "Trains a model on this machine: prints the reference's `completed step:` line for each step and writes the same as\n"
     "JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl, below what earlier runs of that name wrote; a line {\"run\": ...}\n"
-    "with what was set stands before the steps of each. Ctrl-C, or SIGTERM or SIGHUP, ends the run after the step, with\n"
-    "its summary and exit code 130, 143 or 129; a second one ends it at once.\n"
+    "with what was set stands before the steps of each. Ctrl-C, or SIGTERM, SIGHUP or SIGUSR1, ends the run after the step,\n"
+    "with its checkpoint, its summary and exit code 130, 143, 129 or 138; a second one ends it at once.\n"
+    "With enable_checkpointing, steps that checkpoint_period divides, and the last, are saved to RUN_NAME/checkpoints/STEP\n"
+    "beside the steps that follow. The same command with the same run_name goes on from the newest that is whole, on any\n"
+    "mesh, rules and kind of stacks. load_parameters_path and load_full_state_path begin with those of another run.\n"
     "Where neither FILE.yml nor a model is named it goes on from configs/first.yml: a small mixture of experts on a text\n"
     "that Debian ships, over eight devices. A model is named by model_name, decoder_block, head_dim,\n"
     "global_parameter_scale and base_... sizes; other keys change the one of configs/first.yml. The first line says so.\n"

@@ -112,6 +112,9 @@ constexpr std::string_view kOfTexts[] = {"tokenizer_path", "tokenize_train_data"
 constexpr std::string_view kOfDocuments[] = {"train_data_columns", "add_eos", "use_truncation"};
 constexpr std::string_view kOfUnpacked[] = {"use_truncation"};
 
+constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkpoint_on_start", "save_checkpoint_on_completion",
+                                               "async_checkpointing", "max_num_checkpoints_to_keep"};
+
 constexpr Need kNeeds[] = {
     {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
     {"models named deepseek3...", [](S s) { return has_experts(s) && routes_as_deepseek3(s); }, kOfDeepseek3},
@@ -167,6 +170,7 @@ constexpr Need kNeeds[] = {
      [](S s) { return is_data(s, "jsonl") || s.integer("max_segments_per_seq") > 1; }, kOfSegments},
     {"dataset_type=synthetic", [](S s) { return is_data(s, "synthetic"); }, kOfSynthetic},
     {"packing=false", [](S s) { return !s.boolean("packing"); }, kOfUnpacked},
+    {"enable_checkpointing=true", [](S s) { return s.boolean("enable_checkpointing"); }, kOfCheckpoints},
 };
 
 }  // namespace

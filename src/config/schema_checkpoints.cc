@@ -7,22 +7,20 @@ namespace {
 using enum Kind;
 using enum Status;
 
-constexpr std::string_view kHelpCheckpointsAbsent =
-    "when checkpoints are written and how many are kept; moesh writes none yet";
 constexpr std::string_view kHelpCheckpointLibrary = "setting of another engine's checkpoint library";
 constexpr std::string_view kHelpPathways = "one controller for a whole cloud of machines";
 constexpr std::string_view kHelpCheckpointTiers = "checkpoints on several tiers of a cloud";
 
 constexpr Key kCheckpoints[] = {
     {"enable_checkpointing", boolean, "true", "", used,
-     "writes checkpoints; moesh writes none yet, and a run that asks for them says so"},
-    {"checkpoint_period", integer, "10000", "1..1000000000", accepted, kHelpCheckpointsAbsent},
-    {"save_checkpoint_on_start", boolean, "true", "", accepted, kHelpCheckpointsAbsent},
-    {"save_checkpoint_on_completion", boolean, "true", "", accepted, kHelpCheckpointsAbsent},
-    {"async_checkpointing", boolean, "true", "", accepted, kHelpCheckpointsAbsent},
-    {"max_num_checkpoints_to_keep", integer, "null", kCount, accepted, kHelpCheckpointsAbsent},
-    {"load_parameters_path", text, "", "", refused, "checkpoint to take the parameters from"},
-    {"load_full_state_path", text, "", "", refused, "checkpoint to take parameters, optimizer state and step from"},
+     "saves checkpoints to the run's folder, and goes on from the newest that is there"},
+    {"checkpoint_period", integer, "10000", "1..1000000000", used, "steps from one checkpoint to the next"},
+    {"save_checkpoint_on_start", boolean, "true", "", used, "saves the first step's too"},
+    {"save_checkpoint_on_completion", boolean, "true", "", used, "saves the last step's too, also of a run that is interrupted"},
+    {"async_checkpointing", boolean, "true", "", used, "saves beside the steps that follow; else they wait"},
+    {"max_num_checkpoints_to_keep", integer, "null", "1..1000000000", used, "removes the oldest when there are more; null keeps all"},
+    {"load_parameters_path", text, "", "", used, "checkpoint, or run, whose parameters a run begins with that has no checkpoint of its own"},
+    {"load_full_state_path", text, "", "", used, "the same with optimizer, step and place in the data: it goes on from there"},
 };
 
 constexpr Key kStorage[] = {

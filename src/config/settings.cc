@@ -71,4 +71,14 @@ void Settings::set(std::string_view key, Value value, Origin origin) {
   found->second = {std::move(value), std::move(origin)};
 }
 
+std::vector<std::pair<std::string, std::string>> given_settings(const Settings& settings) {
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const Topic& topic : topics()) {
+    for (const Key& key : topic.keys) {
+      if (key.status == Status::used && settings.is_given(key.name)) given.emplace_back(key.name, to_string(settings.value(key.name)));
+    }
+  }
+  return given;
+}
+
 }  // namespace moesh::config

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -68,5 +69,8 @@ Value read_value(const Key& key, const YamlNode& node);
 Value read_value(const Key& key, std::string_view text, const std::string& where);
 
 std::string to_string(const Value& value);
+
+// The keys that are used and were given, with their values as text.
+std::vector<std::pair<std::string, std::string>> given_settings(const Settings& settings);
 
 }  // namespace moesh::config

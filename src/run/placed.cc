@@ -39,12 +39,6 @@ Placed unfilled(const Shape& shape, DType dtype, const Spec& spec, const mesh::M
   return made;
 }
 
-Shape Placed::seen_shape() const {
-  Shape seen = shape;
-  if (first > 0) std::rotate(seen.begin(), seen.begin() + 1, seen.begin() + first + 1);
-  return seen;
-}
-
 std::int64_t Placed::bytes() const {
   std::int64_t sum = 0;
   for (const Array& shard : shards) sum += shard.bytes();

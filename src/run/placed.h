@@ -1,6 +1,7 @@
 // A value as the devices of a mesh hold it, equal shards once.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "backend/workers.h"
@@ -13,6 +14,13 @@ namespace moesh::run {
 using sharding::Coordinates;
 using sharding::ShardAxes;
 
+// What belongs to each dim, the one that stands in front in memory back at its place.
+template <typename T>
+std::vector<T> in_seen_order(std::vector<T> of_dims, int first) {
+  if (first > 0) std::rotate(of_dims.begin(), of_dims.begin() + 1, of_dims.begin() + first + 1);
+  return of_dims;
+}
+
 struct Placed {
   Shape shape;  // of the whole
   sharding::Spec spec;
@@ -20,7 +28,7 @@ struct Placed {
   int first = 0;              // the dim of the value as others see it that stands in front here
 
   explicit operator bool() const { return !shards.empty(); }
-  Shape seen_shape() const;    // as others see it
+  Shape seen_shape() const { return in_seen_order(shape, first); }
   std::int64_t bytes() const;  // as stored in this process
 };
 

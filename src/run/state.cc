@@ -75,6 +75,22 @@ Placed State::value(const std::string& name) const {
   return merged(parts, *owners_);
 }
 
+std::vector<store::Part> State::parts(const std::string& name) const {
+  const Slot& slot = slots_.at(name);
+  std::vector<store::Part> parts;
+  for (int owner = 0; owner < owners_->count(); ++owner) {
+    const sharding::OwnedShards shards(sharding::distinct_axes(slot.spec), owners_->mesh(), owners_->devices(owner));
+    std::byte* at = slot.places[static_cast<std::size_t>(owner)].begin();
+    for (std::size_t i = 0; i < shards.count(); ++i, at += slot.pitch) {
+      store::Part part = store::dense_part(sharding::block_of(slot.shape, slot.spec, owners_->mesh(), shards.device(i)), slot.dtype, at);
+      part.block = in_seen_order(std::move(part.block), slot.first);
+      part.strides = in_seen_order(std::move(part.strides), slot.first);
+      parts.push_back(std::move(part));
+    }
+  }
+  return parts;
+}
+
 void State::put(const std::string& name, const Array& whole) const {
   const Slot& slot = slots_.at(name);
   for (int owner = 0; owner < owners_->count(); ++owner) place_into(whole, of_owner(slot, owner), *owners_, owner);

@@ -10,6 +10,7 @@
 #include "plan/plan.h"
 #include "run/memory.h"
 #include "run/placed.h"
+#include "store/parts.h"
 
 namespace moesh::run {
 
@@ -32,6 +33,8 @@ class State {
   bool has(const std::string& name) const { return slots_.contains(name); }
   // The value of that name, where it lies; none when there is none.
   Placed value(const std::string& name) const;
+  // The shards of all owners where they lie, as parts of the value that others see.
+  std::vector<store::Part> parts(const std::string& name) const;
   void put(const std::string& name, const Array& whole) const;  // to every owner
   void clear(const std::string& name) const;
 

@@ -122,14 +122,14 @@ run::Array places_in_rows(std::int64_t rows, std::int64_t length, run::Pool& poo
   return places;
 }
 
-Batch make_batch(const TokenSource& source, std::int64_t step, std::int64_t rows_to_load, std::int64_t rows,
-                 std::int64_t length, std::int64_t vocab_size, run::Pool& pool) {
+Batch make_batch(const TokenSource& source, std::int64_t first_row, std::int64_t rows, std::int64_t length, std::int64_t vocab_size,
+                 run::Pool& pool) {
   Batch batch;
   for (const char* name : {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"}) {
     batch[name] = pool.allocate({rows, length}, DType::int32);
   }
   for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t number = step * rows_to_load + r;
+    const std::int64_t number = first_row + r;
     const Example made = source.example(number, length);
     for (std::size_t s = 0; s < made.inputs.size(); ++s) {
       check_token(made.inputs[s], vocab_size, number);
@@ -146,6 +146,21 @@ Batch make_batch(const TokenSource& source, std::int64_t step, std::int64_t rows
   }
   batch[models::inputs::order] = places_in_rows(rows, length, pool);
   return batch;
+}
+
+Batches::Batches(const config::Settings& settings, const config::BatchSizes& sizes, std::int64_t vocab_size)
+    : source_(open_source(settings, sizes.rows_to_load)),
+      sizes_(sizes),
+      length_(settings.integer("max_target_length")),
+      vocab_size_(vocab_size) {}
+
+Batch Batches::at(std::int64_t step, run::Pool& pool) const {
+  return make_batch(*source_, first_row(step), sizes_.rows_to_train, length_, vocab_size_, pool);
+}
+
+void Batches::begin(std::int64_t step, std::int64_t row) {
+  begin_step_ = step;
+  begin_row_ = row;
 }
 
 }  // namespace moesh::train

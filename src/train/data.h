@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/model_shape.h"
 #include "config/settings.h"
 #include "train/trainer.h"
 
@@ -34,8 +35,26 @@ std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::
 // Each token's place in its row: the order that attention goes by.
 run::Array places_in_rows(std::int64_t rows, std::int64_t length, run::Pool& pool);
 
-// The batch of a step; of the rows loaded the first `rows` are trained.
-Batch make_batch(const TokenSource& source, std::int64_t step, std::int64_t rows_to_load, std::int64_t rows,
-                 std::int64_t length, std::int64_t vocab_size, run::Pool& pool);
+// Rows of the stream from one on, of tokens below `vocab_size`.
+Batch make_batch(const TokenSource& source, std::int64_t first_row, std::int64_t rows, std::int64_t length, std::int64_t vocab_size,
+                 run::Pool& pool);
+
+// The batches of a run. Each step loads rows that follow those of the step before, and trains the first of them.
+class Batches {
+ public:
+  Batches(const config::Settings& settings, const config::BatchSizes& sizes, std::int64_t vocab_size);
+
+  std::string describe() const { return source_->describe(); }
+  Batch at(std::int64_t step, run::Pool& pool) const;
+  std::int64_t first_row(std::int64_t step) const { return begin_row_ + (step - begin_step_) * sizes_.rows_to_load; }
+  // That step's rows begin at `row`, and the others' follow.
+  void begin(std::int64_t step, std::int64_t row);
+
+ private:
+  std::unique_ptr<TokenSource> source_;
+  config::BatchSizes sizes_;
+  std::int64_t length_, vocab_size_;
+  std::int64_t begin_step_ = 0, begin_row_ = 0;
+};
 
 }  // namespace moesh::train

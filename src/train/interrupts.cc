@@ -12,7 +12,7 @@
 namespace moesh::train {
 namespace {
 
-constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 constexpr std::string_view kAnswerOnATerminal = "\r\033[Kmoesh: ending after this step; once more ends it at once\n";
 constexpr std::string_view kAnswer = kAnswerOnATerminal.substr(4);

@@ -7,7 +7,7 @@
 
 namespace moesh::train {
 
-// While it lives, the first of SIGINT (Ctrl-C), SIGTERM and SIGHUP is answered at once and asks the loop to end after
+// While it lives, the first of SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1, by which queues warn, is answered at once and asks the loop to end after
 // its step; the second ends the process. Before and afterwards they end the process as the system has it. A SIGHUP that
 // the caller ignores, as nohup does, stays ignored.
 class Interrupts {
@@ -21,7 +21,7 @@ class Interrupts {
   int exit_code() const;  // 128 and the signal's number, as a shell says it
 
  private:
-  std::array<struct sigaction, 3> before_;
+  std::array<struct sigaction, 4> before_;
 };
 
 }  // namespace moesh::train

@@ -14,12 +14,14 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "partition/collectives.h"
+#include "train/checkpoints.h"
 #include "train/data.h"
 #include "train/initialize.h"
 #include "train/interrupts.h"
 #include "train/memory.h"
 #include "train/metrics_file.h"
 #include "train/notes.h"
+#include "train/run_folder.h"
 #include "train/run_words.h"
 #include "train/saved_plan.h"
 #include "train/trace_file.h"
@@ -104,9 +106,9 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   const std::int64_t tokens = request.batch.rows_to_train * length;
   const ModelSize size = model_size(request.model, request.shape, tokens, length);
   const std::int64_t steps = steps_to_train(settings);
-  const auto source = open_source(settings, request.batch.rows_to_load);
+  Batches batches(settings, request.batch, request.shape.vocab_size);
   say_what_is_asked(settings);
-  show(header_words(request, size, source->describe(), workers));
+  show(header_words(request, size, batches.describe(), workers));
   StepProgram program = step_program(request.model, settings, request.where);
   check_saved_plan(program, settings, request.where.target);
   const Footprint footprint = footprint_of(program);
@@ -115,42 +117,56 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   show(peak_words(footprint, memory.total()) + "\n");
   RunSummary run;
   run.planned_in_regions = planned_in_regions(program);
-  MetricsFile metrics_file(settings);
+  const bool keeps = settings.boolean("enable_checkpointing");
+  const std::string& own_metrics = settings.text("metrics_file");
+  const std::string folder = keeps || own_metrics.empty() ? make_run_folder(settings) : "";
+  Checkpoints checkpoints(settings, keeps ? folder : "", request.from);
+  MetricsFile metrics_file(own_metrics.empty() ? folder + "/metrics.jsonl" : own_metrics, settings);
   Trainer trainer(std::move(program), settings, workers);
-  initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
+  const Start start = checkpoints.start(trainer, batches, workers);
+  if (!start.has_parameters) initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
+  show(start.words);
+  if (start.has_parameters && start.step >= steps) {
+    show(fmt::format("Nothing is left to do: steps={}. More steps go on from here.\n", steps));
+    return 0;
+  }
   std::optional<TraceFile> trace;
   if (!settings.text("profiler").empty()) trace.emplace(settings, metrics_file.path(), trainer.plan(), request.where.target);
   const Interrupts interrupts;
   const auto devices = static_cast<double>(request.devices);
   std::optional<Progress> progress(std::in_place, "step", steps);
   const auto begin = Clock::now();
-  for (; run.steps < steps && !interrupts.asked(); ++run.steps) {
-    const auto start = Clock::now();
-    const Batch batch = make_batch(*source, run.steps, request.batch.rows_to_load, request.batch.rows_to_train, length,
-                                   request.shape.vocab_size, trainer.pool());
-    const StepMetrics metrics = trainer.run_step(batch, {.spans = trace ? trace->begin_step(run.steps) : nullptr}).metrics;
-    if (trace) trace->end_step(run.steps);
+  for (std::int64_t step = start.step; step < steps && !interrupts.asked(); ++step) {
+    const auto step_begin = Clock::now();
+    const double waited = checkpoints.waited();
+    const Batch batch = batches.at(step, trainer.pool());
+    const StepMetrics metrics =
+        trainer.run_step(batch, {.ends_before = checkpoints.guard(trainer), .spans = trace ? trace->begin_step(step) : nullptr}).metrics;
+    if (trace) trace->end_step(step);
     if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.raw_grad_norm)) report_not_finite(trainer, metrics, batch, settings);
-    const StepSpeed speed{seconds_since(start), size.step_flops / devices, static_cast<double>(tokens) / devices};
-    metrics_file.write(metrics, speed.seconds);
-    progress->advance(run.steps + 1, fmt::format("loss {:.3f}", metrics.loss),
-                      step_line(metrics, speed, request.shape.is_moe(), columns_of(Stream::out)));
-    if (run.steps == 0) run.first_loss = metrics.loss;
+    const std::string saved = checkpoints.after_step(trainer, batches);
+    const StepSpeed speed{seconds_since(step_begin), size.step_flops / devices, static_cast<double>(tokens) / devices};
+    metrics_file.write(metrics, speed.seconds, checkpoints.waited() - waited);
+    progress->advance(step + 1, fmt::format("loss {:.3f}", metrics.loss),
+                      step_line(metrics, speed, request.shape.is_moe(), columns_of(Stream::out)) + (saved.empty() ? "" : "\n" + saved));
+    if (run.steps++ == 0) run.first_loss = metrics.loss;
     run.last_loss = metrics.loss;
     run.load = metrics.load;
   }
   progress.reset();
-  run.interrupted = run.steps < steps;
+  const std::string saved = checkpoints.finish(trainer, batches);
+  run.interrupted = trainer.steps_done() < steps;
   run.seconds = seconds_since(begin);
   run.tokens = static_cast<double>(tokens * run.steps);
   run.peak_bytes = footprint.process;
-  show(fmt::format("\n{}Metrics: {}\n", summary_words(run), metrics_file.path()));
+  show(fmt::format("{}\n{}Metrics: {}\n", saved, summary_words(run), metrics_file.path()));
   if (trace) show(trace->finish());
   const run::Audit audit = trainer.audit();
   if (request.shows_audit) show("\n" + audit_words(audit, columns_of(Stream::out)));
   if (const std::string difference = audit.difference(); !difference.empty()) {
     fail("the run did something else than its plan: " + difference, "audit", "this is a fault of moesh: report it with the command");
   }
+  if (checkpoints.has_failed()) fail("the last checkpoint of the run is not saved", folder, "see above for what stood in its way");
   if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
   return run.interrupted ? interrupts.exit_code() : 0;
 }

@@ -1,6 +1,7 @@
 // The training loop: batches, steps, the lines that are printed and the files that are written.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "backend/workers.h"
@@ -20,6 +21,7 @@ struct TrainRequest {
   std::string headline;
   std::string next = {};  // what to try afterwards
   bool shows_audit = false;
+  std::optional<std::int64_t> from = std::nullopt;  // the step of the checkpoint to go on from, where it is not the newest
 };
 
 struct ModelSize {

@@ -13,9 +13,10 @@ namespace moesh::train {
 // run with the same file goes on below.
 class MetricsFile {
  public:
-  explicit MetricsFile(const config::Settings& settings);
+  MetricsFile(const std::string& path, const config::Settings& settings);
 
-  void write(const StepMetrics& metrics, double seconds);
+  // `waited_for_disk`: seconds of the step's that went to saving a checkpoint.
+  void write(const StepMetrics& metrics, double seconds, double waited_for_disk = 0);
   const std::string& path() const { return file_.path(); }
 
  private:

@@ -37,10 +37,6 @@ void say_what_is_asked(const config::Settings& settings) {
   if (const std::vector<std::string> all = offloaded(settings); !all.empty()) {
     log_notice(fmt::format("{}: kept in memory, where all values are; nothing is moved elsewhere", join(all, ", ")));
   }
-  if (settings.boolean("enable_checkpointing")) {
-    log_notice(
-        "no checkpoint is written, which moesh does not do yet; enable_checkpointing=false leaves this note out");
-  }
 }
 
 }  // namespace moesh::train

@@ -7,19 +7,15 @@
 #include <sys/stat.h>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json_reader.h"
 #include "base/text.h"
 
 namespace moesh::train {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::streamoff kMostJson = 64 << 20;
-constexpr int kMostDepth = 64;
 
 bool is_file(const std::string& path) {
   struct stat status {};
@@ -33,10 +29,7 @@ Json read_json(const std::string& path) {
   file.seekg(0);
   std::ostringstream text;
   text << file.rdbuf();
-  if (nests_deeper(text.view(), kMostDepth)) refuse(fmt::format("values nested more than {} deep", kMostDepth), path);
-  Json json = Json::parse(text.view(), nullptr, false);
-  if (json.is_discarded()) refuse("not readable as JSON", path);
-  return json;
+  return parse_json(text.view(), path);
 }
 
 // JSON values as the command line spells them.
@@ -44,17 +37,6 @@ std::string word_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_null()) return "null";
   return value.dump();
-}
-
-template <typename T>
-T member(const Json& object, const char* key, const std::string& where) {
-  if (!object.is_object() || !object.contains(key)) refuse(fmt::format("'{}' is missing", key), where);
-  try {
-    return object[key].get<T>();
-  } catch (const Json::exception&) {
-    refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(object[key].dump(), 60)),
-           where);
-  }
 }
 
 std::vector<RecordedStep> curve_of(const Json& json, const std::string& path) {
@@ -91,7 +73,7 @@ void add_words(const Json& set, std::vector<std::string>& request) {
 const std::set<std::string> kNumbers{"loss", "raw_grad_norm"};
 
 // The kinds of tensors in a file of what came out; a file that holds anything else holds something that nobody would compare.
-std::set<std::string> kinds_in(const TensorFile& expect, std::int64_t steps) {
+std::set<std::string> kinds_in(const store::TensorFile& expect, std::int64_t steps) {
   std::set<std::string> kinds;
   for (const auto& [name, tensor] : expect.tensors) {
     const std::string kind = name.substr(0, name.find('.'));
@@ -134,11 +116,11 @@ ReferenceRun read_folder(const std::string& folder) {
   run.devices = member<std::int64_t>(config, "devices", config_path);
   const bool own = is_file(folder + "/params.safetensors");
   const std::string from = own ? folder : parent_of(folder) + "/" + member<std::string>(config, "params_from", config_path);
-  run.parameters = read_safetensors(from + "/params.safetensors");
-  run.batch = read_safetensors(folder + "/batch.safetensors");
+  run.parameters = store::read_safetensors(from + "/params.safetensors");
+  run.batch = store::read_safetensors(folder + "/batch.safetensors");
   run.curve = curve_of(read_json(folder + "/curve.json"), folder + "/curve.json");
   if (is_file(folder + "/expect.safetensors")) {
-    run.expect = read_safetensors(folder + "/expect.safetensors");
+    run.expect = store::read_safetensors(folder + "/expect.safetensors");
     run.kept = kinds_in(run.expect, static_cast<std::int64_t>(run.curve.size()));
     if (run.kept.empty()) refuse("no tensor is in it", run.expect.path, "take the file away, or record the run again");
   }
@@ -177,7 +159,7 @@ ReferenceRun read_layout(const std::string& path) {
   run.name = name_of(path.substr(0, path.size() - std::string(".json").size()));
   add_words(member<Json>(layout, "set", path), run.request);
   run.devices = member<std::int64_t>(layout, "devices", path);
-  if (layout.contains("batch")) run.batch = read_safetensors(parent_of(path) + "/" + member<std::string>(layout, "batch", path));
+  if (layout.contains("batch")) run.batch = store::read_safetensors(parent_of(path) + "/" + member<std::string>(layout, "batch", path));
   std::vector<RecordedStep> curve = expected_curve(layout, path, models);
   // Where the layout is to change nothing, the model's tensors hold too.
   if (layout.contains("batch") || !follow_each_other(curve, run.curve)) {

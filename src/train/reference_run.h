@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 namespace moesh::train {
 
@@ -22,9 +22,9 @@ struct ReferenceRun {
   std::string name;
   std::vector<std::string> request;  // key=value, as `moesh` takes them
   std::int64_t devices = 1;
-  TensorFile parameters;
-  TensorFile batch;
-  TensorFile expect;                  // "logits", "loss", "raw_grad_norm", "grad.PATH", "stepN.PATH", "router.N.WHAT", as far as kept
+  store::TensorFile parameters;
+  store::TensorFile batch;
+  store::TensorFile expect;                  // "logits", "loss", "raw_grad_norm", "grad.PATH", "stepN.PATH", "router.N.WHAT", as far as kept
   std::set<std::string> kept;         // what `expect` holds of them: "logits", "grad", "step10"
   std::string why_none;               // why nothing else is compared than what is kept
   std::vector<RecordedStep> curve;

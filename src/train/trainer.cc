@@ -133,7 +133,33 @@ Trainer::Trainer(StepProgram program, const config::Settings& settings, backend:
       program_(std::move(program.plan), state_, workers,
                {.backend = backend::find_backend(settings.text("backend")),
                 .owners = mesh::Owners::in_a_row(program.mesh, program.owners)}),
-      order_(context_order(settings, program_.mesh())) {}
+      order_(context_order(settings, program_.mesh())) {
+  for (const plan::Port& port : plan().ports) {
+    if (port.kind == plan::Port::Kind::state) state_buffers_.emplace(plan().view(port.view).buffer, port.name);
+  }
+  for (const plan::Instruction& instruction : plan().instructions) {
+    for (const std::string_view name : changed_by(instruction)) {
+      if (std::find(state_names_.begin(), state_names_.end(), name) == state_names_.end()) state_names_.emplace_back(name);
+    }
+  }
+  for (const auto& [buffer, name] : state_buffers_) {
+    if (std::find(state_names_.begin(), state_names_.end(), name) == state_names_.end()) state_names_.push_back(name);
+  }
+}
+
+std::vector<std::string_view> Trainer::changed_by(const plan::Instruction& instruction) const {
+  std::vector<std::string_view> names;
+  for (const plan::ViewId result : instruction.results) {
+    const auto found = state_buffers_.find(plan().view(result).buffer);
+    if (found != state_buffers_.end()) names.push_back(found->second);
+  }
+  return names;
+}
+
+void Trainer::go_on_after(std::int64_t step) {
+  lost_.clear();
+  steps_done_ = step + 1;
+}
 
 Placed Trainer::state(const std::string& name) const {
   Placed value = program_.state(name);
@@ -194,9 +220,7 @@ StepResults Trainer::run_step(const Batch& batch, run::Observers observers) {
   if (!lost_.empty()) state(*lost_.begin());
   feed(batch, steps_done_);
   std::vector<double> sent;
-  for (const plan::Port& port : program_.plan().ports) {
-    if (port.kind == plan::Port::Kind::state) lost_.insert(port.name);
-  }
+  lost_.insert(state_names_.begin(), state_names_.end());
   observers.sent = &sent;
   program_.run(observers);
   lost_.clear();
@@ -258,11 +282,7 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
     }
   };
   // Parameters and moments stay as they are.
-  const auto is_enough = [&](const plan::Instruction& next) {
-    return !found.empty() || std::any_of(next.results.begin(), next.results.end(), [&](plan::ViewId result) {
-      return program_.plan().buffer_of(result).lasts == plan::Lasts::from_run_to_run;
-    });
-  };
+  const auto is_enough = [&](const plan::Instruction& next) { return !found.empty() || !changed_by(next).empty(); };
   feed(batch, step);
   program_.run({.watch = watch, .ends_before = is_enough});
   return found.empty() ? "not found when the step is run again" : found;

@@ -66,6 +66,15 @@ class Trainer {
   run::Array moment(const std::string& name) const { return whole(state(name)); }
   void set_parameter(const std::string& path, run::Array value);  // refuses another shape; clears its moments
 
+  // Parameters and moments by name, in the order in which a step changes them.
+  const std::vector<std::string>& state_names() const { return state_names_; }
+  run::Placed state(const std::string& name) const;
+  std::vector<store::Part> state_parts(const std::string& name) const { return state_->parts(name); }  // where they lie
+  // What of them an instruction changes.
+  std::vector<std::string_view> changed_by(const plan::Instruction& instruction) const;
+  // All of them were written into their parts: the next step is the one after `step`.
+  void go_on_after(std::int64_t step);
+
   // Values that are laid out are there until the next step. A step that fails on the way takes parameters and moments with it:
   // nothing that is half updated is used. Of the observers `sent` is the step's own.
   StepResults run_step(const Batch& batch, run::Observers observers = {});
@@ -82,7 +91,6 @@ class Trainer {
   run::Array whole(const run::Placed& value) const { return run::gathered(value, program_.mesh(), *pool_, workers_); }
 
  private:
-  run::Placed state(const std::string& name) const;
   run::Array number(const std::string& name, const Shape& shape, std::int64_t step);
   run::Array rows(const Batch& batch, const std::string& name, const run::Placed& place);
   void feed(const Batch& batch, std::int64_t step);
@@ -96,6 +104,8 @@ class Trainer {
   std::shared_ptr<run::State> state_ = std::make_shared<run::State>();
   run::Program program_;
   std::vector<std::int64_t> order_;  // of the positions of a row; empty: as they come
+  std::vector<std::string> state_names_;
+  std::map<plan::BufferId, std::string> state_buffers_;
   std::set<std::string> lost_;       // parameters and moments that a step which failed left half updated
   std::int64_t steps_done_ = 0;
 };

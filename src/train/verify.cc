@@ -33,14 +33,14 @@ Tolerances tolerances_of(const config::Settings& settings) {
   return {1e-5, 1e-4, 1e-4, 1e-4, 1e-4};
 }
 
-Array array_of(const StoredTensor& stored, run::Pool& pool) {
+Array array_of(const store::StoredTensor& stored, run::Pool& pool) {
   Array array = pool.allocate(stored.shape, stored.dtype);
   copy_bytes(array.view.data, stored.data, stored.bytes);
   return array;
 }
 
 // A run may have started from the parameters of its float32 twin.
-Array array_of(const StoredTensor& stored, DType dtype, run::Pool& pool) {
+Array array_of(const store::StoredTensor& stored, DType dtype, run::Pool& pool) {
   if (stored.dtype == dtype || dtype != DType::bfloat16) return array_of(stored, pool);
   const std::vector<double> values = stored.values();
   Array array = pool.allocate(stored.shape, dtype);
@@ -118,12 +118,12 @@ Batch batch_of(const ReferenceRun& run, const config::BatchSizes& sizes, run::Po
 }
 
 // Every tensor whose name in the file is `prefix` and a parameter's path.
-Verdict compare_all(const std::string& quantity, double tolerance, const Trainer& trainer, const TensorFile& expect,
+Verdict compare_all(const std::string& quantity, double tolerance, const Trainer& trainer, const store::TensorFile& expect,
                     const std::string& prefix, const std::function<Array(std::size_t)>& ours) {
   Worst worst(quantity, tolerance);
   for (std::size_t i = 0; i < trainer.parameters().size(); ++i) {
     const std::string& path = trainer.parameters()[i].path;
-    const StoredTensor& stored = expect.at(prefix + dotted(path));
+    const store::StoredTensor& stored = expect.at(prefix + dotted(path));
     const Array mine = ours(i);
     if (mine.view.shape != stored.shape) {
       refuse(fmt::format("shape {}, the run recorded {}", to_string(mine.view.shape), to_string(stored.shape)), path);
@@ -155,7 +155,7 @@ Findings not_kept(const ReferenceRun& run) {
 }
 
 void compare_logits(const ReferenceRun& run, const Array& made, double tolerance, Findings& findings) {
-  const StoredTensor& recorded = run.expect.at("logits");
+  const store::StoredTensor& recorded = run.expect.at("logits");
   if (made.view.shape != recorded.shape) {
     findings.unheld.push_back({"logits", fmt::format("{} were recorded, {} are made", to_string(recorded.shape), to_string(made.view.shape))});
     return;
@@ -237,8 +237,8 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   const std::int64_t seed = layout.settings.integer("init_weights_seed");
   initialize(expected, one_device.model, seed, workers);
   initialize(made, layout.model, seed, workers);
-  const config::BatchSizes& sizes = layout.batch;
-  const auto source = open_source(layout.settings, sizes.rows_to_load);
+  // Rows are loaded as the layout loads them.
+  const Batches batches(layout.settings, layout.batch, layout.settings.integer("vocab_size"));
   Worst loss("loss", tolerances.loss);
   Worst balance("balance loss", tolerances.norms);
   Worst logits("logits", tolerances.logits);
@@ -247,10 +247,7 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   Progress progress("step", steps);
   for (std::int64_t step = 0; step < steps; ++step) {
     const std::string where = fmt::format("step {}", step);
-    // Rows are loaded as the layout loads them.
-    const Batch batch = make_batch(*source, step, sizes.rows_to_load, sizes.rows_to_train,
-                                   layout.settings.integer("max_target_length"), layout.settings.integer("vocab_size"),
-                                   made.pool());
+    const Batch batch = batches.at(step, made.pool());
     const StepResults a = expected.run_step(batch);
     const StepResults b = made.run_step(batch);
     loss.see(relative(b.metrics.loss, a.metrics.loss), where);

@@ -20,7 +20,7 @@ const std::string kTiny =
 TEST(Requests, ThatOnlyARunCannotDoStopNoPlan) {
   const test::TemporaryFolder folder;
   for (const std::string key :
-       {"dataset_type=grain", "dataset_type=hf", "load_parameters_path=gs://a/b", "load_full_state_path=a",
+       {"dataset_type=grain", "dataset_type=hf",
         "profiler=nsys", "eval_interval=10", "use_chat_template=true", "num_epoch=3"}) {
     const std::string name = key.substr(0, key.find('='));
     for (const char* command : {"shardings", "lint", "graph", "why token_embedder/embedding"}) {

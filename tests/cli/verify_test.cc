@@ -8,7 +8,7 @@
 
 #include "tests/cli/outcome.h"
 #include "tests/paths.h"
-#include "tests/train/safetensors_support.h"
+#include "tests/store/safetensors_support.h"
 
 namespace moesh::cli {
 namespace {

@@ -51,6 +51,8 @@ const std::string kExploding =
     "dtype=float32 base_num_decoder_layers=1 opt_type=sgd gradient_clipping_threshold=0 learning_rate=0.1 "
     "warmup_steps_fraction=0 z_loss_multiplier=1000000 mlp_activations=[sigmoid,sigmoid] steps=2 ";
 
+const std::string kKept = kLlama + "enable_checkpointing=true steps=4 ";
+
 // Requests of data that need files: each is given the path of its own.
 const std::string kText = kLlama + "vocab_size=256 dataset_type=text dataset_path=text.txt ";
 const std::string kJsonl = kLlama + "vocab_size=256 dataset_type=jsonl dataset_path=docs.jsonl ";
@@ -91,7 +93,14 @@ const std::vector<Effect> kEffects{
     {"rope_interleave=false", kYarn},
     {"rope_truncate=false", kYarn},
     {"rope_attention_scaling=true", kYarn},
-    {"enable_checkpointing=false", kLlama},
+    {"enable_checkpointing=true", kLlama},
+    {"checkpoint_period=2", kKept},
+    {"save_checkpoint_on_start=false", kKept},
+    {"save_checkpoint_on_completion=false", kKept},
+    {"async_checkpointing=false", kKept},
+    {"max_num_checkpoints_to_keep=1", kKept},
+    {"load_parameters_path=nowhere", kKept},
+    {"load_full_state_path=nowhere", kKept},
     {"dataset_type=text", kText + "dataset_type=synthetic "},
     {"dataset_path=other.txt", kText},
     {"train_data_columns=[title]", kJsonl},

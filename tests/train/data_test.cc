@@ -255,7 +255,7 @@ Tokens values_of(const run::Array& array) {
 
 TEST(Batch, HasTargetsOneTokenAheadOfInputs) {
   const auto pool = run::Pool::create();
-  const Batch batch = make_batch(Counting(), 0, 2, 2, 3, 1000, *pool);
+  const Batch batch = make_batch(Counting(), 0, 2, 3, 1000, *pool);
   EXPECT_THAT(values_of(batch.at("inputs")), ElementsAre(0, 1, 2, 100, 101, 102));
   EXPECT_THAT(values_of(batch.at("targets")), ElementsAre(1, 2, 3, 101, 102, 103));
   EXPECT_THAT(values_of(batch.at("inputs_position")), ElementsAre(0, 1, 2, 0, 1, 2));
@@ -268,17 +268,23 @@ TEST(Batch, HasTargetsOneTokenAheadOfInputs) {
 // Of four rows that are loaded a step the first two are trained.
 TEST(Batch, GoesOnWhereTheLastStepsLoadingEnded) {
   const auto pool = run::Pool::create();
-  EXPECT_THAT(values_of(make_batch(Counting(), 3, 4, 2, 2, 10000, *pool).at("inputs")),
+  const config::Settings settings = config::load(test::words_of("max_target_length=2 dataset_type=synthetic vocab_size=10000")).settings;
+  Batches batches(settings, {4, 2, 2}, 10000);
+  EXPECT_EQ(batches.first_row(3), 12);
+  batches.begin(3, 100);
+  EXPECT_EQ(batches.first_row(5), 108);
+  EXPECT_EQ(batches.at(5, *pool).at("inputs").view.shape, (Shape{2, 2}));
+  EXPECT_THAT(values_of(make_batch(Counting(), 12, 2, 2, 10000, *pool).at("inputs")),
               ElementsAre(1200, 1201, 1300, 1301));
 }
 
 TEST(Batch, RefusesTokensThatTheVocabularyLacks) {
   const auto pool = run::Pool::create();
-  EXPECT_EQ(message_of([&] { make_batch(Counting(), 0, 2, 2, 3, 103, *pool); }),
+  EXPECT_EQ(message_of([&] { make_batch(Counting(), 0, 2, 3, 103, *pool); }),
             "the data: token 103 in row 1, the vocabulary has 103\n"
             "  fix: raise vocab_size, or use the data that belongs to this model");
-  EXPECT_EQ(message_of([&] { make_batch(Counting(), 0, 2, 2, 3, 104, *pool); }), "no error");
-  EXPECT_THAT(message_of([&] { make_batch(Counting(), -1, 2, 2, 3, 100, *pool); }), HasSubstr("token -200 in row -2"));
+  EXPECT_EQ(message_of([&] { make_batch(Counting(), 0, 2, 3, 104, *pool); }), "no error");
+  EXPECT_THAT(message_of([&] { make_batch(Counting(), -2, 2, 3, 100, *pool); }), HasSubstr("token -200 in row -2"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 
 #include "tests/cli/outcome.h"
 #include "tests/recorded.h"
-#include "tests/train/safetensors_support.h"
+#include "tests/store/safetensors_support.h"
 
 namespace moesh::test {
 

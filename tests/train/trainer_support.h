@@ -17,7 +17,7 @@ namespace moesh::test {
 inline const std::string kTinyModel =
     "compile_topology=cpu-1 dtype=float32 base_num_decoder_layers=2 base_emb_dim=12 base_num_query_heads=2 "
     "base_num_kv_heads=1 head_dim=6 base_mlp_dim=20 vocab_size=23 per_device_batch_size=2 max_target_length=7 "
-    "dataset_type=synthetic steps=20 ";
+    "dataset_type=synthetic steps=20 enable_checkpointing=false ";
 
 // The same with experts; every layer has them.
 inline const std::string kTinyMixtral =
@@ -53,10 +53,7 @@ class Training {
   const config::Settings& settings() const { return session.loaded.settings; }
 
   train::Batch batch(std::int64_t step = 0) {
-    const config::BatchSizes& sizes = session.batch;
-    return train::make_batch(*train::open_source(settings(), sizes.rows_to_load), step, sizes.rows_to_load,
-                             sizes.rows_to_train, settings().integer("max_target_length"), session.shape.vocab_size,
-                             trainer.pool());
+    return train::Batches(settings(), session.batch, session.shape.vocab_size).at(step, trainer.pool());
   }
 
   std::vector<std::string> paths() const {

@@ -6,11 +6,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "store/safetensors.h"
+#include "tests/store/safetensors_support.h"
 #include "tests/support.h"
-#include "tests/train/safetensors_support.h"
-#include "train/safetensors.h"
 
-namespace moesh::train {
+namespace moesh::store {
 namespace {
 
 using test::message_of;
@@ -153,4 +153,4 @@ TEST(SafetensorsFile, IsRefusedWhenItIsNone) {
 }
 
 }  // namespace
-}  // namespace moesh::train
+}  // namespace moesh::store

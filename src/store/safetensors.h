@@ -5,12 +5,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
 #include "base/shape.h"
 
-namespace moesh::train {
+namespace moesh::store {
 
 struct StoredTensor {
   DType dtype = DType::float32;
@@ -33,9 +34,12 @@ struct TensorFile {
   std::string path;
 };
 
+// "F32" for float32.
+std::string_view safetensors_name(DType dtype);
+
 TensorFile read_safetensors(const std::string& path);
 
 // The tensors of a file that is in memory; `data` must outlive them.
 std::map<std::string, StoredTensor> parse_safetensors(const std::byte* data, std::size_t size, const std::string& name);
 
-}  // namespace moesh::train
+}  // namespace moesh::store

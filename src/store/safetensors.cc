@@ -1,5 +1,6 @@
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
-namespace moesh::train {
+namespace moesh::store {
 namespace {
 
 using Json = nlohmann::json;
@@ -26,12 +27,13 @@ constexpr std::uint64_t kMostHeader = 32u << 20;  // a tensor takes about a hund
 constexpr int kMostDepth = 4;  // a level costs many times its two bytes
 constexpr std::size_t kMostDims = 32;
 
+constexpr std::array<std::pair<std::string_view, DType>, 5> kTypes{{{"F32", DType::float32},
+                                                                    {"BF16", DType::bfloat16},
+                                                                    {"F64", DType::float64},
+                                                                    {"I32", DType::int32},
+                                                                    {"BOOL", DType::boolean}}};
+
 std::optional<DType> dtype_of(const std::string& name) {
-  constexpr std::array<std::pair<std::string_view, DType>, 5> kTypes{{{"F32", DType::float32},
-                                                                      {"BF16", DType::bfloat16},
-                                                                      {"F64", DType::float64},
-                                                                      {"I32", DType::int32},
-                                                                      {"BOOL", DType::boolean}}};
   for (const auto& [word, dtype] : kTypes) {
     if (word == name) return dtype;
   }
@@ -112,6 +114,11 @@ T element(const std::byte* data, std::size_t i) {
 
 }  // namespace
 
+std::string_view safetensors_name(DType dtype) {
+  const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& type) { return type.second == dtype; });
+  return found->first;
+}
+
 std::vector<double> StoredTensor::values() const {
   std::vector<double> all(static_cast<std::size_t>(elements(shape)));
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -166,4 +173,4 @@ TensorFile read_safetensors(const std::string& path) {
   return result;
 }
 
-}  // namespace moesh::train
+}  // namespace moesh::store

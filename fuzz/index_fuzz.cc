@@ -1,0 +1,7 @@
+// Fuzzes the index of a checkpoint: any bytes end in one that keeps its rules, or in an error.
+#include "fuzz/targets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  moesh::fuzz::fuzz_index(moesh::fuzz::as_text(data, size));
+  return 0;
+}

@@ -1,0 +1,291 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include "backend/workers.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "base/table.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "store/checkpoint.h"
+#include "store/folder.h"
+#include "store/hash.h"
+
+namespace moesh::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"--filter", "TEXT", "show: only tensors whose name has this text"},
+    {"--keep", "N", "rm: how many of the newest stay"},
+    {"--json", "", "the same as JSON"},
+    kThreads,
+};
+
+constexpr std::string_view kExamples[] = {
+    "checkpoint ls moesh_output/kept",
+    "checkpoint show moesh_output/kept --filter embed",
+    "checkpoint check moesh_output/kept",
+    "checkpoint diff moesh_output/kept/checkpoints/0 moesh_output/kept/checkpoints/3",
+    "checkpoint rm moesh_output/kept --keep 2",
+};
+
+constexpr const char* kActs = "ls, show, check, diff or rm was expected";
+
+std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+std::string mesh_words(const store::About& about) {
+  std::vector<std::string> axes;
+  for (const auto& [axis, size] : about.mesh) axes.push_back(fmt::format("{}={}", axis, size));
+  return axes.empty() ? "one device" : join(axes, " ");
+}
+
+std::int64_t bytes_of(const store::Tensor& tensor) { return elements(tensor.shape) * size_of(tensor.dtype); }
+
+// Of its chunks' hashes: equal ones are equal tensors where they were cut alike.
+std::string hash_words(const store::Tensor& tensor) {
+  std::string all;
+  for (const store::Piece& piece : tensor.pieces) {
+    for (const std::uint64_t hash : piece.hashes) all += store::hash_text(hash);
+  }
+  return store::hash_text(store::hash_of(all));
+}
+
+// The paths that a command line names behind its first word.
+std::vector<std::string> paths(const Arguments& arguments, std::size_t least, std::size_t most) {
+  if (!arguments.request().empty()) {
+    refuse(fmt::format("'{}' is no path", shorten(arguments.request().front(), 80)), "the command line", "moesh checkpoint --help");
+  }
+  const std::vector<std::string>& words = arguments.words();
+  const std::size_t given = words.size() - 1;
+  if (given < least || given > most) {
+    refuse(fmt::format("{} for '{}', {} expected", counted(static_cast<std::int64_t>(given), "path"), words.front(),
+                       most == 1 ? "one was" : least == 2 ? "two were" : "one or more were"),
+           "the command line", "moesh checkpoint --help");
+  }
+  return {words.begin() + 1, words.end()};
+}
+
+int list(const Arguments& arguments) {
+  Table table({{"checkpoint", false, Room::cut_start}, {"date"}, {"bytes", true}, {"parameters", true}, {"optimizer"}, {"mesh"}, {""}});
+  JsonWriter json;
+  json.begin_array();
+  for (const std::string& path : store::checkpoints_at(paths(arguments, 1, 1).front())) {
+    json.line().begin_object().key("path").value(path);
+    try {
+      const store::Checkpoint checkpoint(path);
+      const store::About& about = checkpoint.index().about;
+      table.add({path, about.date, bytes_words(checkpoint.index().bytes()), with_commas(about.parameters), about.optimizer, mesh_words(about), ""});
+      json.key("step").value(about.step).key("date").value(about.date).key("bytes").value(checkpoint.index().bytes());
+      json.key("parameters").value(about.parameters).key("optimizer").value(about.optimizer).key("error").null();
+    } catch (const Error& error) {
+      const std::string what = split(error.what(), '\n').front();
+      table.add({path, "", "", "", "", "", what});
+      json.key("error").value(what);
+    }
+    json.end_object();
+  }
+  json.line().end_array();
+  fmt::print("{}", arguments.has("--json") ? json.text() + "\n" : table.text(terminal_width()));
+  return 0;
+}
+
+void show_json(const store::Index& index, const std::string& path, const std::string& filter) {
+  JsonWriter json;
+  const store::About& about = index.about;
+  json.begin_object().key("path").value(path).key("moesh").value(about.moesh).key("date").value(about.date).key("step").value(about.step);
+  json.key("rows").value(about.rows).key("optimizer").value(about.optimizer).key("parameters").value(about.parameters);
+  json.key("bytes").value(index.bytes()).line().key("mesh").begin_object();
+  for (const auto& [axis, size] : about.mesh) json.key(axis).value(size);
+  json.end_object().line().key("settings").begin_object();
+  for (const auto& [key, value] : about.settings) json.key(key).value(value);
+  json.end_object().line().key("tensors").begin_array();
+  for (const auto& [name, tensor] : index.tensors) {
+    if (name.find(filter) == std::string::npos) continue;
+    json.line().begin_object().key("name").value(name).key("dtype").value(name_of(tensor.dtype)).key("shape").values(tensor.shape);
+    json.key("bytes").value(bytes_of(tensor)).key("spec").value(tensor.spec).key("hash").value(hash_words(tensor)).end_object();
+  }
+  fmt::print("{}\n", json.line().end_array().end_object().text());
+}
+
+int show(const Arguments& arguments) {
+  const std::string path = store::checkpoints_at(paths(arguments, 1, 1).front()).front();
+  const store::Checkpoint checkpoint(path);
+  const store::Index& index = checkpoint.index();
+  const std::string filter = arguments.value("--filter").value_or("");
+  if (arguments.has("--json")) {
+    show_json(index, path, filter);
+    return 0;
+  }
+  const store::About& about = index.about;
+  fmt::print("{}: after step {}, {} by moesh {}\n", path, about.step, about.date, about.moesh);
+  fmt::print("{} parameters, optimizer {}, {} in {}; saved from {}; the next row of the data is {}\n", with_commas(about.parameters), about.optimizer,
+             bytes_words(index.bytes()), counted(static_cast<std::int64_t>(index.files.size()), "file"), mesh_words(about), with_commas(about.rows));
+  for (const auto& [key, value] : about.settings) fmt::print("  {}: {}\n", key, value);
+  Table table({{"tensor", false, Room::cut_start}, {"type"}, {"shape"}, {"lay as"}, {"bytes", true}, {"hash"}});
+  for (const auto& [name, tensor] : index.tensors) {
+    if (name.find(filter) != std::string::npos) {
+      table.add({name, std::string(name_of(tensor.dtype)), to_string(tensor.shape), tensor.spec, bytes_words(bytes_of(tensor)), hash_words(tensor)});
+    }
+  }
+  fmt::print("{}", table.text(terminal_width()));
+  return 0;
+}
+
+int check(const Arguments& arguments) {
+  backend::Workers workers(threads_of(arguments));
+  bool is_whole = true;
+  for (const std::string& named : paths(arguments, 1, std::numeric_limits<std::size_t>::max())) {
+    for (const std::string& path : store::checkpoints_at(named)) {
+      std::vector<std::string> damage;
+      std::string whole;
+      try {
+        const auto begin = std::chrono::steady_clock::now();
+        store::Checkpoint checkpoint(path);
+        damage = checkpoint.damage(workers);
+        whole = fmt::format("{}: whole, {} and {} held to their hashes in {:.2f} s", path,
+                            counted(static_cast<std::int64_t>(checkpoint.index().tensors.size()), "tensor"), bytes_words(checkpoint.bytes_read()),
+                            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      } catch (const Error& error) {
+        damage.emplace_back(error.what());
+      }
+      fmt::print("{}\n", damage.empty() ? whole : fmt::format("{}: DAMAGED", path));
+      for (const std::string& what : damage) fmt::print("  {}\n", split(what, '\n').front());
+      is_whole = is_whole && damage.empty();
+    }
+  }
+  return is_whole ? 0 : 1;
+}
+
+struct Distance {
+  double most = 0;       // of an element
+  double difference = 0, size = 0;  // sums of squares
+
+  double relative() const { return size > 0 ? std::sqrt(difference / size) : std::sqrt(difference); }
+};
+
+// The same tensor of two checkpoints, a chunk at a time.
+Distance distance(store::Checkpoint& a, store::Checkpoint& b, const std::string& name, backend::Workers& workers) {
+  const store::Tensor& of = a.index().tensors.at(name);
+  Distance distance;
+  const store::Chunks chunks(store::whole_block(of.shape), of.dtype);
+  std::vector<float> of_a, of_b;
+  for (std::int64_t i = 0; i < chunks.count(); ++i) {
+    const store::Block block = chunks.block(i);
+    const auto fill = [&](store::Checkpoint& from, std::vector<float>& to) {
+      to.resize(static_cast<std::size_t>(store::elements_of(block)));
+      from.read(name, {store::dense_part(block, DType::float32, reinterpret_cast<std::byte*>(to.data()))}, workers);
+    };
+    fill(a, of_a);
+    fill(b, of_b);
+    for (std::size_t k = 0; k < of_a.size(); ++k) {
+      const double difference = static_cast<double>(of_b[k]) - static_cast<double>(of_a[k]);
+      distance.most = std::max(distance.most, std::abs(difference));
+      distance.difference += difference * difference;
+      distance.size += static_cast<double>(of_a[k]) * static_cast<double>(of_a[k]);
+    }
+  }
+  return distance;
+}
+
+class Difference {
+ public:
+  void add(const std::string& kind, const std::string& name, const std::string& a, const std::string& b) {
+    table_.add({kind, name, a, b});
+    json_.line().begin_object().key("kind").value(kind).key("name").value(name).key("a").value(a).key("b").value(b).end_object();
+    ++count_;
+  }
+  Difference() { json_.begin_array(); }
+  int print(bool as_json) {
+    json_.line().end_array();
+    if (as_json) fmt::print("{}\n", json_.text());
+    else if (count_ == 0) fmt::print("the same\n");
+    else fmt::print("{}", table_.text(terminal_width()));
+    return count_ == 0 ? 0 : 1;
+  }
+
+ private:
+  Table table_{{{"what"}, {"name", false, Room::cut_start}, {"A"}, {"B"}}};
+  JsonWriter json_;
+  int count_ = 0;
+};
+
+std::string shape_words(const store::Tensor& of) { return fmt::format("{}{}", name_of(of.dtype), to_string(of.shape)); }
+
+int diff(const Arguments& arguments) {
+  const std::vector<std::string> named = paths(arguments, 2, 2);
+  backend::Workers workers(threads_of(arguments));
+  store::Checkpoint a(store::checkpoints_at(named[0]).front()), b(store::checkpoints_at(named[1]).front());
+  Difference found;
+  const auto settings = [](const store::Checkpoint& of) {
+    std::map<std::string, std::string> all(of.index().about.settings.begin(), of.index().about.settings.end());
+    all.emplace("(step)", std::to_string(of.index().about.step));
+    return all;
+  };
+  const auto of_a = settings(a), of_b = settings(b);
+  for (const auto& [key, value] : of_a) {
+    if (!of_b.contains(key)) found.add("setting", key, value, "-");
+    else if (of_b.at(key) != value) found.add("setting", key, value, of_b.at(key));
+  }
+  for (const auto& [key, value] : of_b) {
+    if (!of_a.contains(key)) found.add("setting", key, "-", value);
+  }
+  Progress progress("tensor", static_cast<std::int64_t>(a.index().tensors.size()));
+  std::int64_t done = 0;
+  for (const auto& [name, tensor] : a.index().tensors) {
+    progress.advance(done++);
+    const auto other = b.index().tensors.find(name);
+    if (other == b.index().tensors.end()) found.add("tensor", name, shape_words(tensor), "-");
+    else if (other->second.shape != tensor.shape) found.add("tensor", name, shape_words(tensor), shape_words(other->second));
+    else if (const Distance d = distance(a, b, name, workers); d.most > 0 || std::isnan(d.difference)) {
+      found.add("values", name, shape_words(tensor), fmt::format("{:.2e} relative, {:.2e} at most", d.relative(), d.most));
+    }
+  }
+  for (const auto& [name, tensor] : b.index().tensors) {
+    if (!a.index().tensors.contains(name)) found.add("tensor", name, "-", shape_words(tensor));
+  }
+  return found.print(arguments.has("--json"));
+}
+
+int remove(const Arguments& arguments) {
+  const std::string path = paths(arguments, 1, 1).front();
+  const auto keep = count_of(arguments, "--keep", std::numeric_limits<std::int32_t>::max(), "--keep 2");
+  if (!keep) refuse("how many are to stay?", "the command line", "moesh checkpoint rm RUN --keep N");
+  const std::string folder = store::steps_in(path).empty() ? path + "/checkpoints" : path;
+  if (store::steps_in(folder).empty()) refuse("no checkpoint is there", path, "name the folder of a run that has some");
+  const store::FolderLock lock(folder);
+  const std::vector<std::int64_t> gone = store::keep_newest(folder, *keep);
+  fmt::print("{} removed, {} left\n", counted(static_cast<std::int64_t>(gone.size()), "checkpoint"), store::steps_in(folder).size());
+  return 0;
+}
+
+int run(const Arguments& arguments) {
+  const std::string act = arguments.words().empty() ? "" : arguments.words().front();
+  if (act == "ls") return list(arguments);
+  if (act == "show") return show(arguments);
+  if (act == "check") return check(arguments);
+  if (act == "diff") return diff(arguments);
+  if (act == "rm") return remove(arguments);
+  refuse(fmt::format("'{}': {}", shorten(act, 40), kActs), "the command line", "moesh checkpoint ls RUN");
+}
+
+}  // namespace
+
+const Command kCheckpoint{
+    "checkpoint",
+    "ls RUN | show PATH | check PATH... | diff A B | rm RUN --keep N",
+    "lists, shows, checks, compares and removes checkpoints",
+    "PATH is a checkpoint (RUN/checkpoints/STEP), or a run's folder, which stands for its newest; `check` takes all of a run's.\n"
+    "show tells the settings a checkpoint was saved with, and each tensor's type, shape, layout and hash. check reads all of it\n"
+    "and holds every byte to its hash: exit code 1 when something is damaged. diff tells other settings, tensors that one of\n"
+    "them lacks, and how far values are apart: exit code 1 when something differs. rm removes all but the newest N.",
+    kOptions,
+    kExamples,
+    run};
+
+}  // namespace moesh::cli

@@ -1,0 +1,45 @@
+// A checkpoint that is read: only those bytes that are asked for, each of them held to its hash.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/workers.h"
+#include "base/descriptor.h"
+#include "store/index.h"
+#include "store/parts.h"
+
+namespace moesh::store {
+
+class Checkpoint {
+ public:
+  // Opens all files, so that they stay while they are read, whoever removes them. Refuses what is missing, cut short or damaged.
+  explicit Checkpoint(std::string folder);
+
+  const Index& index() const { return index_; }
+  const std::string& folder() const { return folder_; }
+
+  // Fills parts of a tensor.
+  void read(const std::string& tensor, const std::vector<Part>& to, backend::Workers& workers);
+  std::int64_t bytes_read() const { return bytes_read_; }
+
+  // Reads all of it. What is damaged, a line each.
+  std::vector<std::string> damage(backend::Workers& workers);
+
+ private:
+  struct Wanted {
+    const Piece* piece;
+    std::int64_t chunk;
+  };
+  const Tensor& tensor(const std::string& name) const;
+  void read_chunk(const std::string& name, DType dtype, const Wanted& wanted, const std::vector<Part>& to);
+
+  std::string folder_;
+  Index index_;
+  std::vector<Descriptor> files_;
+  std::atomic<std::int64_t> bytes_read_ = 0;
+};
+
+}  // namespace moesh::store

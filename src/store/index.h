@@ -1,0 +1,65 @@
+// What a checkpoint says of itself: index.json, which is written last. A folder without it is no checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/parts.h"
+
+namespace moesh::store {
+
+// A block of a tensor in a file.
+struct Piece {
+  std::size_t file = 0;      // of Index::files
+  std::int64_t offset = 0;   // of its first byte there
+  Block block;
+  std::vector<std::uint64_t> hashes;  // of each of its Chunks
+};
+
+struct Tensor {
+  DType dtype = DType::float32;
+  Shape shape;
+  int layers_dim = -1;  // where the layers of a stack stand; none where it is of one layer
+  std::string spec;     // how it lay when it was saved, in words
+  std::vector<Piece> pieces;
+};
+
+// A safetensors file: a header, then pieces one after the other.
+struct File {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::int64_t header_bytes = 0;
+  std::uint64_t header_hash = 0;
+};
+
+// What a run has to know to go on, and what a person asks.
+struct About {
+  std::string moesh;       // the version that wrote it
+  std::string date;
+  std::int64_t step = 0;   // the last that was done
+  std::int64_t rows = 0;   // of the data that were used until then
+  std::string optimizer;   // opt_type
+  std::int64_t parameters = 0;
+  std::vector<std::pair<std::string, std::int64_t>> mesh;
+  std::vector<std::pair<std::string, std::string>> settings;  // that were given
+};
+
+struct Index {
+  About about;
+  std::vector<File> files;
+  std::map<std::string, Tensor> tensors;
+
+  std::int64_t bytes() const;  // of all files
+};
+
+std::string to_json(const Index& index);
+// Text of an index with the hash by which it is known to be as it was written.
+std::string sealed(std::string_view body);
+// Refuses what is damaged, contradicts itself or was written by a later version. `where`: the file, for messages.
+Index parse_index(std::string_view text, const std::string& where);
+
+}  // namespace moesh::store

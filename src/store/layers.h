@@ -1,0 +1,45 @@
+// Layers that are stacked in one tensor, and the same layers one by one: "decoder/layers/mlp/wi_0/kernel" with its layers in dim 1 holds
+// "decoder/layers_0/mlp/wi_0/kernel", "decoder/layers_1/mlp/wi_0/kernel" and so on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "store/parts.h"
+
+namespace moesh::store {
+
+// A layer's tensor within one that may be a stack.
+struct Layer {
+  std::string tensor;
+  int dim = -1;             // of the stack; none where the layer stands alone
+  std::int64_t index = 0;
+};
+
+class LayerNames {
+ public:
+  struct Stack {
+    int dim = -1;  // none: no stack
+    std::int64_t layers = 1;
+  };
+  explicit LayerNames(std::map<std::string, Stack> tensors);
+
+  // What a tensor's layers are called where each stands alone, in the stack's order; its own name where it is no stack.
+  std::vector<std::string> alone(const std::string& tensor) const;
+  const Layer* find(const std::string& alone) const;  // null where there is none
+  const std::map<std::string, Layer>& all() const { return layers_; }  // by what they are called alone
+
+ private:
+  std::map<std::string, Stack> tensors_;
+  std::map<std::string, std::int64_t> cycles_;  // of "decoder/layers": how many kinds of layers take turns in it
+  std::map<std::string, Layer> layers_;
+};
+
+// One index of a dim of parts, without that dim; parts that do not have it are left out.
+std::vector<Part> at_index(const std::vector<Part>& parts, int dim, std::int64_t index);
+// The same parts, seen as one index of a further dim.
+std::vector<Part> as_index(const std::vector<Part>& parts, int dim, std::int64_t index);
+
+}  // namespace moesh::store

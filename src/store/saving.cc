@@ -1,0 +1,195 @@
+#include "store/saving.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <filesystem>
+
+#include <fmt/core.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/system.h"
+#include "store/disk.h"
+#include "store/hash.h"
+#include "store/safetensors.h"
+
+namespace moesh::store {
+namespace {
+
+constexpr std::int64_t kHeaderAlignment = 64;  // of where the data begin
+
+bool holds(const Block& outer, const Block& inner) {
+  for (std::size_t dim = 0; dim < outer.size(); ++dim) {
+    if (inner[dim].begin < outer[dim].begin || inner[dim].end > outer[dim].end) return false;
+  }
+  return true;
+}
+
+// Where the block's bytes lie one after the other in a part; null where they do not.
+const std::byte* in_place(const Part& part, const Block& block) {
+  if (!holds(part.block, block)) return nullptr;
+  const Part dense = dense_part(block, part.dtype, nullptr);
+  const std::byte* begin = part.data;
+  for (std::size_t dim = 0; dim < block.size(); ++dim) {
+    if (block[dim].size() > 1 && part.strides[dim] != dense.strides[dim]) return nullptr;
+    begin += (block[dim].begin - part.block[dim].begin) * part.strides[dim];
+  }
+  return begin;
+}
+
+// A piece's name in a file: the tensor's own for all of it, else with the part of each dim, "w[0:8,4:8]".
+std::string piece_name(const Held& held, const Block& block) {
+  if (elements_of(block) == elements(held.tensor.shape)) return held.name;
+  std::string parts;
+  for (const sharding::Range& range : block) parts += fmt::format("{}{}:{}", parts.empty() ? "" : ",", range.begin, range.end);
+  return fmt::format("{}[{}]", held.name, parts);
+}
+
+}  // namespace
+
+Saving::Saving(std::string folder, About about, std::vector<Held> tensors)
+    : folder_(std::move(folder)), index_{std::move(about), {}, {}}, tensors_(std::move(tensors)) {
+  for (const Held& held : tensors_) is_read_.emplace(held.name, false);
+  thread_ = std::thread([this] { run(); });
+}
+
+Saving::~Saving() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Saving::wait_for(std::string_view tensor) {
+  std::unique_lock lock(mutex_);
+  const auto found = is_read_.find(tensor);
+  if (found == is_read_.end()) return;
+  changed_.wait(lock, [&] { return found->second || is_done_; });
+}
+
+void Saving::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return is_done_; });
+}
+
+bool Saving::is_done() const {
+  const std::lock_guard lock(mutex_);
+  return is_done_;
+}
+
+void Saving::mark_read(const std::string& tensor) {
+  const std::lock_guard lock(mutex_);
+  is_read_.find(tensor)->second = true;
+  changed_.notify_all();
+}
+
+void Saving::run() {
+  const auto begin = std::chrono::steady_clock::now();
+  std::string error;
+  try {
+    write_all();
+  } catch (const std::exception& caught) {
+    error = caught.what();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_ + ".part", ignored);
+  }
+  const std::lock_guard lock(mutex_);
+  error_ = error;
+  bytes_ = index_.bytes();
+  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  is_done_ = true;
+  changed_.notify_all();
+}
+
+// Where each piece will lie in the file, and the file's header.
+std::string Saving::lay_out() {
+  JsonWriter header;
+  header.begin_object();
+  std::int64_t end = 0;
+  for (const Held& held : tensors_) {
+    for (const Block& block : held.pieces) {
+      const std::int64_t bytes = elements_of(block) * size_of(held.tensor.dtype);
+      header.key(piece_name(held, block)).begin_object().key("dtype").value(safetensors_name(held.tensor.dtype));
+      header.key("shape").values(sharding::shape_of(block)).key("data_offsets").begin_array().value(end).value(end + bytes).end_array().end_object();
+      end += bytes;
+    }
+  }
+  header.end_object();
+  std::string text = header.text();
+  const std::int64_t used = static_cast<std::int64_t>(sizeof(std::uint64_t) + text.size());
+  text.append(static_cast<std::size_t>((kHeaderAlignment - used % kHeaderAlignment) % kHeaderAlignment), ' ');
+  const std::uint64_t length = text.size();
+  text.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
+  File& file = index_.files.emplace_back();
+  file = {"data-00000.safetensors", static_cast<std::int64_t>(text.size()) + end, static_cast<std::int64_t>(text.size()), hash_of(text)};
+  return text;
+}
+
+std::uint64_t Saving::write_chunk(const Held& held, const Block& block, int file, std::int64_t offset) {
+  const std::int64_t bytes = elements_of(block) * size_of(held.tensor.dtype);
+  const std::byte* from = nullptr;
+  for (const Part& part : held.parts) {
+    if (from == nullptr) from = in_place(part, block);
+  }
+  if (from == nullptr) {
+    chunk_.resize(static_cast<std::size_t>(std::max<std::int64_t>(Chunks::kMost, bytes)));
+    const Part made = dense_part(block, held.tensor.dtype, chunk_.data());
+    for (const Part& part : held.parts) copy_shared(part, made);
+    from = chunk_.data();
+  }
+  write_at(file, from, bytes, offset, index_.files.back().name);
+  return hash_of(from, static_cast<std::size_t>(bytes));
+}
+
+void Saving::write_tensor(const Held& held, int file, std::int64_t& offset) {
+  Tensor tensor = held.tensor;
+  for (const Block& block : held.pieces) {
+    const Chunks chunks(block, tensor.dtype);
+    Piece piece{index_.files.size() - 1, offset, block, {}};
+    for (std::int64_t i = 0; i < chunks.count(); ++i) {
+      piece.hashes.push_back(write_chunk(held, chunks.block(i), file, offset));
+      offset += chunks.bytes(i);
+    }
+    tensor.pieces.push_back(std::move(piece));
+  }
+  index_.tensors.emplace(held.name, std::move(tensor));
+}
+
+// A folder of the same name makes way.
+void Saving::give_name() const {
+  const std::string part = folder_ + ".part", old = folder_ + ".old";
+  sync_folder(part);
+  struct stat status {};
+  const bool is_there = ::stat(folder_.c_str(), &status) == 0;
+  if (is_there) rename_path(folder_, old);
+  rename_path(part, folder_);
+  sync_folder(std::filesystem::path(folder_).parent_path());
+  if (is_there) remove_folder(old);
+}
+
+void Saving::write_all() {
+  const std::string part = folder_ + ".part";
+  for (const std::string& left : {part, folder_ + ".old"}) {
+    if (std::filesystem::exists(left)) remove_folder(left);
+  }
+  make_folder(part, "choose base_output_directory elsewhere");
+  const std::string header = lay_out();
+  {
+    const std::string path = part + "/" + index_.files.back().name;
+    const Descriptor file = create_file(path);
+    ask_for_room(file.number(), index_.files.back().bytes, path);
+    write_at(file.number(), header.data(), static_cast<std::int64_t>(header.size()), 0, path);
+    auto offset = static_cast<std::int64_t>(header.size());
+    for (const Held& held : tensors_) {
+      write_tensor(held, file.number(), offset);
+      mark_read(held.name);
+    }
+    sync(file.number(), path);
+  }
+  const std::string path = part + "/index.json", text = to_json(index_);
+  const Descriptor file = create_file(path);
+  write_at(file.number(), text.data(), static_cast<std::int64_t>(text.size()), 0, path);
+  sync(file.number(), path);
+  give_name();
+}
+
+}  // namespace moesh::store

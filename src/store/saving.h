@@ -1,0 +1,69 @@
+// A checkpoint on its way to the disk. A thread of its own reads what it holds and writes it, while others go on to read the same.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "store/index.h"
+#include "store/parts.h"
+
+namespace moesh::store {
+
+// A tensor in memory that a checkpoint is to have.
+struct Held {
+  std::string name;
+  Tensor tensor;             // without pieces
+  std::vector<Part> parts;   // where it lies
+  std::vector<Block> pieces; // what this process writes of it; `parts` have all of that
+};
+
+class Saving {
+ public:
+  // Writes into FOLDER.part, which takes the name FOLDER when all of it is on the disk; one that was there before is gone then.
+  Saving(std::string folder, About about, std::vector<Held> tensors);
+  ~Saving();  // waits for the end
+  Saving(const Saving&) = delete;
+  Saving& operator=(const Saving&) = delete;
+
+  // Until the thread has read the tensor, and for good when it has failed: then it may be changed.
+  void wait_for(std::string_view tensor);
+  void wait();
+  bool is_done() const;
+
+  // When it is done.
+  const std::string& error() const { return error_; }  // none: the checkpoint is there
+  std::int64_t bytes() const { return bytes_; }
+  double seconds() const { return seconds_; }
+  const std::string& folder() const { return folder_; }
+  std::int64_t step() const { return index_.about.step; }
+
+ private:
+  void run();
+  void write_all();
+  void write_tensor(const Held& held, int file, std::int64_t& offset);
+  std::uint64_t write_chunk(const Held& held, const Block& block, int file, std::int64_t offset);
+  std::string lay_out();
+  void give_name() const;
+  void mark_read(const std::string& tensor);
+
+  std::string folder_;
+  Index index_;
+  std::vector<Held> tensors_;
+  std::vector<std::byte> chunk_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, bool, std::less<>> is_read_;
+  bool is_done_ = false;
+  std::string error_;
+  std::int64_t bytes_ = 0;
+  double seconds_ = 0;
+  std::thread thread_;  // the last: it starts when all others are there
+};
+
+}  // namespace moesh::store

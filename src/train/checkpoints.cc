@@ -1,0 +1,260 @@
+#include "train/checkpoints.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "sharding/spec.h"
+#include "store/checkpoint.h"
+#include "store/disk.h"
+#include "train/restore.h"
+
+namespace moesh::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+std::int64_t parameters_in(const Trainer& trainer) {
+  std::int64_t count = 0;
+  for (const Trained& trained : trainer.parameters()) count += elements(trained.shape);
+  return count;
+}
+
+store::About about(const config::Settings& settings, const Trainer& trainer, const Batches& batches, std::int64_t step) {
+  store::About made{MOESH_VERSION, local_time("%Y-%m-%dT%H:%M:%S%z"), step, batches.first_row(step + 1), settings.text("opt_type"),
+                    parameters_in(trainer), {}, given_settings(settings)};
+  for (const mesh::Axis& axis : trainer.plan().mesh.axes()) {
+    if (axis.size() > 1) made.mesh.emplace_back(axis.name, axis.size());
+  }
+  return made;
+}
+
+int layers_dim_of(const std::string& name, const Trainer& trainer) {
+  for (const Trained& trained : trainer.parameters()) {
+    if (name == trained.path || name == trained.mu() || name == trained.nu()) return trained.layers_dim;
+  }
+  return -1;
+}
+
+std::vector<store::Held> state_of(const Trainer& trainer) {
+  const mesh::Mesh& mesh = trainer.plan().mesh;
+  std::vector<store::Held> all;
+  for (const std::string& name : trainer.state_names()) {
+    const run::Placed value = trainer.state(name);
+    const Shape shape = value.seen_shape();
+    sharding::Spec spec = sharding::whole_spec(shape.size());  // on one device
+    if (!value.spec.dims.empty()) spec = sharding::without_size_one(value.spec, mesh);
+    spec.dims = run::in_seen_order(std::move(spec.dims), value.first);
+    const DType dtype = value.shards.front().view.dtype;
+    all.push_back({name, {dtype, shape, layers_dim_of(name, trainer), sharding::to_string(spec, mesh), {}}, trainer.state_parts(name),
+                   {store::whole_block(shape)}});
+  }
+  return all;
+}
+
+// What was set otherwise when the checkpoint was saved, and matters to what a step computes.
+std::vector<std::string> changed_settings(const config::Settings& settings, const store::About& then) {
+  const auto now = given_settings(settings);
+  std::vector<std::string> changed;
+  const auto says_same = [](const auto& all, const auto& one) { return std::find(all.begin(), all.end(), one) != all.end(); };
+  for (const auto& one : now) {
+    if (!says_same(then.settings, one)) changed.push_back(one.first);
+  }
+  for (const auto& one : then.settings) {
+    const bool is_listed = std::any_of(now.begin(), now.end(), [&](const auto& other) { return other.first == one.first; });
+    if (!is_listed) changed.push_back(one.first);
+  }
+  return changed;
+}
+
+// The moments of another optimizer are none of this one's.
+Restored what_fits(const store::Index& index, const config::Settings& settings, Restored asked) {
+  const std::string& ours = settings.text("opt_type");
+  if (asked == Restored::parameters || index.about.optimizer == ours) return asked;
+  log_notice(fmt::format("the checkpoint's optimizer is {}, this run's {}: the parameters are taken, moments begin at zero",
+                         index.about.optimizer, ours));
+  return Restored::parameters;
+}
+
+// A checkpoint that a run may begin with, once it is whole.
+class Candidate {
+ public:
+  Candidate(std::string path, const config::Settings& settings, Restored asked) : path_(std::move(path)), settings_(settings), asked_(asked) {}
+
+  // False where it is damaged, which is said if there is another one to take. A whole one that does not fit is refused.
+  bool take(Trainer& trainer, backend::Workers& workers, bool has_next) {
+    const auto begin = Clock::now();
+    try {
+      checkpoint_ = std::make_unique<store::Checkpoint>(path_);
+    } catch (const Error& error) {
+      return damaged(error, has_next);
+    }
+    const Restored what = what_fits(checkpoint_->index(), settings_, asked_);
+    check_fit(trainer, *checkpoint_, what);
+    try {
+      restore(trainer, *checkpoint_, what, workers);
+    } catch (const Error& error) {
+      return damaged(error, has_next);
+    }
+    seconds_ = seconds_since(begin);
+    return true;
+  }
+
+  const store::About& about() const { return checkpoint_->index().about; }
+  std::string words() const {
+    return fmt::format("{} {}: {} read in {:.2f} s, and held to their hashes\n",
+                       asked_ == Restored::all ? fmt::format("Goes on after step {}, from", about().step) : "Starts with the parameters of", path_,
+                       human_bytes(static_cast<double>(checkpoint_->bytes_read())), seconds_);
+  }
+
+ private:
+  static bool damaged(const Error& error, bool has_next) {
+    if (!has_next) throw;
+    log_notice(fmt::format("{}\n  the checkpoint before it is taken", error.what()));
+    return false;
+  }
+
+  std::string path_;
+  const config::Settings& settings_;
+  Restored asked_;
+  std::unique_ptr<store::Checkpoint> checkpoint_;
+  double seconds_ = 0;
+};
+
+}  // namespace
+
+Checkpoints::Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from)
+    : settings_(settings), folder_(run_folder.empty() ? "" : run_folder + "/checkpoints"), from_(from) {
+  if (!folder_.empty()) lock_.emplace(folder_);
+  if (from_ && folder_.empty()) {
+    refuse(fmt::format("--from {}, with enable_checkpointing=false", *from_), "the command line", "enable_checkpointing=true, or load_full_state_path=PATH");
+  }
+}
+
+std::vector<std::string> Checkpoints::own() const {
+  if (folder_.empty()) return {};
+  std::vector<std::int64_t> steps = store::steps_in(folder_);
+  if (from_) {
+    if (std::find(steps.begin(), steps.end(), *from_) == steps.end()) {
+      std::vector<std::string> there;
+      for (const std::int64_t step : steps) there.push_back(std::to_string(step));
+      refuse(fmt::format("no checkpoint of step {} is there", *from_), folder_,
+             there.empty() ? "leave out --from: there is none at all" : "--from " + join(there, " or "));
+    }
+    steps = {*from_};
+  }
+  std::vector<std::string> paths;
+  for (const std::int64_t step : steps) paths.insert(paths.begin(), store::checkpoint_path(folder_, step));
+  return paths;
+}
+
+// Those of later steps belong to another course of the run: they keep their files under other names.
+void Checkpoints::set_aside_after(std::int64_t step) const {
+  for (const std::int64_t later : store::steps_in(folder_)) {
+    if (later <= step) continue;
+    const std::string path = store::checkpoint_path(folder_, later);
+    std::string aside = path + local_time(".aside-%Y%m%d-%H%M%S");
+    while (std::filesystem::exists(aside)) aside += "+";
+    store::rename_path(path, aside);
+    log_notice(fmt::format("{} is of a later step than this run goes on from: it is {} now", path, aside));
+  }
+}
+
+Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& workers) {
+  std::vector<std::string> paths = own();
+  const bool is_own = !paths.empty();
+  Restored asked = Restored::all;
+  if (paths.empty() && !settings_.text("load_full_state_path").empty()) paths = store::checkpoints_at(settings_.text("load_full_state_path"));
+  if (paths.empty() && !settings_.text("load_parameters_path").empty()) {
+    paths = store::checkpoints_at(settings_.text("load_parameters_path"));
+    asked = Restored::parameters;
+  }
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    Candidate candidate(paths[i], settings_, asked);
+    if (!candidate.take(trainer, workers, i + 1 < paths.size())) continue;
+    const store::About& about = candidate.about();
+    const std::int64_t next = asked == Restored::all ? about.step + 1 : 0;
+    trainer.go_on_after(next - 1);
+    if (asked == Restored::all) batches.begin(next, about.rows);
+    if (is_own) {
+      newest_ = asked_for_ = about.step;
+      set_aside_after(about.step);
+      const auto changed = changed_settings(settings_, about);
+      if (!changed.empty()) log_notice("other than when the checkpoint was saved: " + join(changed, ", "));
+    }
+    return {next, true, candidate.words()};
+  }
+  return {};
+}
+
+template <typename Wait>
+void Checkpoints::wait(const Wait& wait) {
+  const auto begin = Clock::now();
+  wait();
+  waited_ += seconds_since(begin);
+}
+
+std::function<bool(const plan::Instruction&)> Checkpoints::guard(const Trainer& trainer) {
+  if (saving_ == nullptr) return nullptr;
+  return [this, &trainer](const plan::Instruction& next) {
+    for (const std::string_view name : trainer.changed_by(next)) wait([&] { saving_->wait_for(name); });
+    return false;
+  };
+}
+
+bool Checkpoints::is_due(std::int64_t step, bool is_last) const {
+  if (folder_.empty() || asked_for_ == step) return false;
+  if (is_last && settings_.boolean("save_checkpoint_on_completion")) return true;
+  if (step == 0 && !settings_.boolean("save_checkpoint_on_start")) return false;
+  return step % settings_.integer("checkpoint_period") == 0;
+}
+
+std::string Checkpoints::collect() {
+  if (saving_ == nullptr || !saving_->is_done()) return "";
+  const std::unique_ptr<store::Saving> done = std::move(saving_);
+  has_failed_ = !done->error().empty();
+  if (has_failed_) {
+    log_notice(fmt::format("the checkpoint of step {} is not saved: {}\n  {}", done->step(), done->error(),
+                           newest_ ? fmt::format("the one of step {} is there", *newest_) : "none is there yet"));
+    return "";
+  }
+  newest_ = done->step();
+  if (!settings_.is_null("max_num_checkpoints_to_keep")) store::keep_newest(folder_, settings_.integer("max_num_checkpoints_to_keep"));
+  return fmt::format("saved checkpoint: {}, {} in {:.2f} s; the run has waited {:.2f} s for its checkpoints\n", done->folder(),
+                     human_bytes(static_cast<double>(done->bytes())), done->seconds(), waited_);
+}
+
+std::string Checkpoints::save_if_due(const Trainer& trainer, const Batches& batches, bool is_last) {
+  const std::int64_t step = trainer.steps_done() - 1;
+  if (step < 0 || !is_due(step, is_last)) return "";
+  if (saving_ != nullptr) wait([&] { saving_->wait(); });
+  std::string words = collect();
+  asked_for_ = step;
+  saving_ = std::make_unique<store::Saving>(store::checkpoint_path(folder_, step), about(settings_, trainer, batches, step), state_of(trainer));
+  // Owners that are kept apart close their memory while others work.
+  if (settings_.boolean("async_checkpointing") && settings_.integer("owners") == 1) return words;
+  wait([&] { saving_->wait(); });
+  return words + collect();
+}
+
+std::string Checkpoints::after_step(const Trainer& trainer, const Batches& batches) {
+  std::string words = collect() + save_if_due(trainer, batches, false);
+  if (words.ends_with('\n')) words.pop_back();
+  return words;
+}
+
+std::string Checkpoints::finish(const Trainer& trainer, const Batches& batches) {
+  const std::string words = save_if_due(trainer, batches, true);
+  if (saving_ != nullptr) wait([&] { saving_->wait(); });
+  return words + collect();
+}
+
+}  // namespace moesh::train

@@ -1,0 +1,152 @@
+#include "train/restore.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "store/layers.h"
+
+namespace moesh::train {
+namespace {
+
+using store::Block;
+using store::Layer;
+using store::LayerNames;
+using store::Part;
+
+constexpr std::size_t kMostNamed = 4;
+
+// What a tensor of the trainer is, as others see it.
+struct Wanted {
+  std::string name;
+  Shape shape;
+  int layers_dim = -1;
+};
+
+std::vector<Wanted> wanted_of(const Trainer& trainer, Restored what) {
+  std::vector<Wanted> all;
+  for (const Trained& trained : trainer.parameters()) {
+    std::vector<std::string> names{trained.path};
+    if (what == Restored::all && trained.moments > 0) names.push_back(trained.mu());
+    if (what == Restored::all && trained.moments > 1) names.push_back(trained.nu());
+    for (const std::string& name : names) all.push_back({name, trainer.state(name).seen_shape(), trained.layers_dim});
+  }
+  return all;
+}
+
+LayerNames::Stack stack_of(const Shape& shape, int dim) {
+  return {dim, dim < 0 ? 1 : shape[static_cast<std::size_t>(dim)]};
+}
+
+Shape without_dim(Shape shape, int dim) {
+  if (dim >= 0) shape.erase(shape.begin() + dim);
+  return shape;
+}
+
+bool is_moment(const std::string& name) { return name.starts_with("mu/") || name.starts_with("nu/"); }
+
+// How the tensors of a run are found in a checkpoint, layer by layer where one of them stacks its layers and the other does not.
+class Names {
+ public:
+  Names(const std::vector<Wanted>& wanted, const store::Index& index) : index_(index), ours_(stacks(wanted)), theirs_(stacks(index)) {}
+
+  // Where each layer of ours is; null entries for those that are nowhere.
+  std::vector<const Layer*> layers(const Wanted& of) const {
+    std::vector<const Layer*> found;
+    for (const std::string& alone : ours_.alone(of.name)) found.push_back(theirs_.find(alone));
+    return found;
+  }
+  const LayerNames& theirs() const { return theirs_; }
+  std::vector<std::string> ours(const Wanted& of) const { return ours_.alone(of.name); }
+  bool is_same(const Wanted& of) const {
+    const auto found = index_.tensors.find(of.name);
+    return found != index_.tensors.end() && found->second.shape == of.shape && found->second.layers_dim == of.layers_dim;
+  }
+
+ private:
+  static LayerNames stacks(const std::vector<Wanted>& wanted) {
+    std::map<std::string, LayerNames::Stack> all;
+    for (const Wanted& of : wanted) all.emplace(of.name, stack_of(of.shape, of.layers_dim));
+    return LayerNames(std::move(all));
+  }
+  static LayerNames stacks(const store::Index& index) {
+    std::map<std::string, LayerNames::Stack> all;
+    for (const auto& [name, tensor] : index.tensors) all.emplace(name, stack_of(tensor.shape, tensor.layers_dim));
+    return LayerNames(std::move(all));
+  }
+
+  const store::Index& index_;
+  LayerNames ours_, theirs_;
+};
+
+// Parts of one of our layers as parts of the tensor that holds it.
+void read_layer(store::Checkpoint& checkpoint, const Layer& layer, const std::vector<Part>& parts, backend::Workers& workers) {
+  checkpoint.read(layer.tensor, layer.dim < 0 ? parts : store::as_index(parts, layer.dim, layer.index), workers);
+}
+
+std::string first_of(const std::vector<std::string>& all) {
+  std::vector<std::string> named(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostNamed)));
+  return join(named, ", ") + (all.size() > kMostNamed ? fmt::format(" and {} more", all.size() - kMostNamed) : "");
+}
+
+}  // namespace
+
+void check_fit(const Trainer& trainer, const store::Checkpoint& checkpoint, Restored what) {
+  const Fit fit = fit_of(trainer, checkpoint.index(), what);
+  const std::string& where = checkpoint.folder();
+  constexpr const char* kFix = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
+  if (!fit.other.empty()) refuse("the checkpoint is of another model: " + first_of(fit.other), where, kFix);
+  if (!fit.unused.empty()) refuse("the checkpoint has parameters that this model has not: " + first_of(fit.unused), where, kFix);
+  if (!fit.missing.empty()) refuse("the checkpoint lacks " + first_of(fit.missing), where, kFix);
+}
+
+Fit fit_of(const Trainer& trainer, const store::Index& index, Restored what) {
+  const std::vector<Wanted> wanted = wanted_of(trainer, what);
+  const Names names(wanted, index);
+  Fit fit;
+  std::set<std::string> used;  // layers
+  for (const Wanted& of : wanted) {
+    const Shape layer_shape = without_dim(of.shape, of.layers_dim);
+    for (const std::string& alone : names.ours(of)) used.insert(alone);
+    for (const Layer* layer : names.layers(of)) {
+      if (layer == nullptr) {
+        fit.missing.push_back(of.name);
+        break;
+      }
+      const store::Tensor& there = index.tensors.at(layer->tensor);
+      if (without_dim(there.shape, there.layers_dim) != layer_shape) {
+        fit.other.push_back(fmt::format("{} is {} there and {} here", of.name, to_string(there.shape), to_string(of.shape)));
+        break;
+      }
+    }
+  }
+  for (const auto& [alone, layer] : names.theirs().all()) {
+    if (!is_moment(alone) && !used.contains(alone)) fit.unused.push_back(alone);
+  }
+  return fit;
+}
+
+void restore(Trainer& trainer, store::Checkpoint& checkpoint, Restored what, backend::Workers& workers) {
+  const std::vector<Wanted> wanted = wanted_of(trainer, what);
+  const Names names(wanted, checkpoint.index());
+  Progress progress("restoring, tensor", static_cast<std::int64_t>(wanted.size()));
+  std::int64_t done = 0;
+  for (const Wanted& of : wanted) {
+    progress.advance(done++);
+    const std::vector<Part> parts = trainer.state_parts(of.name);
+    if (names.is_same(of)) {
+      checkpoint.read(of.name, parts, workers);
+      continue;
+    }
+    const std::vector<const Layer*> layers = names.layers(of);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      read_layer(checkpoint, *layers[i], of.layers_dim < 0 ? parts : store::at_index(parts, of.layers_dim, static_cast<std::int64_t>(i)), workers);
+    }
+  }
+}
+
+}  // namespace moesh::train

@@ -1,0 +1,250 @@
+// Checkpoints: what is saved is read back, whole or in parts, and nothing that was damaged is.
+#include "store/checkpoint.h"
+
+#include <filesystem>
+#include <numeric>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "store/disk.h"
+#include "store/folder.h"
+#include "store/safetensors.h"
+#include "store/saving.h"
+#include "tests/support.h"
+
+namespace moesh::store {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using test::message_of;
+
+About about() { return {"1.0", "today", 7, 96, "adamw", 12, {{"fsdp", 2}}, {{"steps", "9"}, {"model_name", "a \"b\""}}}; }
+
+// A matrix of which two devices have half of the columns each, and a vector.
+struct State {
+  std::vector<float> left = std::vector<float>(12), right = std::vector<float>(12), vector = std::vector<float>(5);
+
+  State() {
+    std::iota(left.begin(), left.end(), 0.0f);
+    std::iota(right.begin(), right.end(), 100.0f);
+    std::iota(vector.begin(), vector.end(), 1000.0f);
+  }
+  static std::byte* bytes(std::vector<float>& values) { return reinterpret_cast<std::byte*>(values.data()); }
+  std::vector<Held> held() {
+    return {{"decoder/w", {DType::float32, {6, 4}, 1, "[-, fsdp]", {}},
+             {dense_part({{0, 6}, {0, 2}}, DType::float32, bytes(left)), dense_part({{0, 6}, {2, 4}}, DType::float32, bytes(right))},
+             {whole_block({6, 4})}},
+            {"v", {DType::float32, {5}, -1, "[-]", {}}, {dense_part({{0, 5}}, DType::float32, bytes(vector))}, {{{0, 2}}, {{2, 5}}}}};
+  }
+};
+
+class Checkpoints : public ::testing::Test {
+ protected:
+  std::string save(const std::string& name = "7") {
+    Saving saving(folder_.path() + "/" + name, about(), state_.held());
+    saving.wait();
+    EXPECT_EQ(saving.error(), "");
+    EXPECT_GT(saving.bytes(), 0);
+    return saving.folder();
+  }
+  std::vector<float> read(Checkpoint& checkpoint, const std::string& name, const Block& block) {
+    std::vector<float> made(static_cast<std::size_t>(elements_of(block)), -1);
+    checkpoint.read(name, {dense_part(block, DType::float32, State::bytes(made))}, workers_);
+    return made;
+  }
+
+  test::TemporaryFolder folder_;
+  State state_;
+  backend::Workers workers_{2};
+};
+
+TEST_F(Checkpoints, GiveBackWhatWasSaved) {
+  Checkpoint checkpoint(save());
+  const About& about = checkpoint.index().about;
+  EXPECT_EQ(about.step, 7);
+  EXPECT_EQ(about.rows, 96);
+  EXPECT_EQ(about.settings.size(), 2u);
+  EXPECT_THAT(read(checkpoint, "v", {{0, 5}}), ElementsAre(1000, 1001, 1002, 1003, 1004));
+  EXPECT_THAT(read(checkpoint, "decoder/w", {{1, 3}, {1, 3}}), ElementsAre(3, 102, 5, 104));
+  EXPECT_THAT(checkpoint.damage(workers_), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/7.part"));
+}
+
+TEST_F(Checkpoints, AreReadableByAnyReaderOfSafetensors) {
+  const TensorFile file = read_safetensors(save() + "/data-00000.safetensors");
+  EXPECT_EQ(file.at("decoder/w").shape, (Shape{6, 4}));
+  EXPECT_THAT(file.at("v[0:2]").values(), ElementsAre(1000, 1001));
+  EXPECT_THAT(file.at("v[2:5]").values(), ElementsAre(1002, 1003, 1004));
+}
+
+TEST_F(Checkpoints, ReadOnlyTheChunksThatAreAskedFor) {
+  std::vector<float> large(3 << 20);
+  std::iota(large.begin(), large.end(), 0.0f);
+  const Block block{{0, 3 << 10}, {0, 1 << 10}};
+  {
+    Saving saving(folder_.path() + "/1", about(),
+                  {{"w", {DType::float32, {3 << 10, 1 << 10}, -1, "", {}}, {dense_part(block, DType::float32, State::bytes(large))}, {block}}});
+    saving.wait();
+    ASSERT_EQ(saving.error(), "");
+  }
+  Checkpoint checkpoint(folder_.path() + "/1");
+  EXPECT_EQ(checkpoint.index().tensors.at("w").pieces.front().hashes.size(), 3u);
+  EXPECT_THAT(read(checkpoint, "w", {{2000, 2001}, {5, 7}}), ElementsAre(2000 * 1024 + 5, 2000 * 1024 + 6));
+  EXPECT_EQ(checkpoint.bytes_read(), 4 << 20);
+}
+
+TEST_F(Checkpoints, TakeThePlaceOfOneOfTheSameName) {
+  save();
+  state_.vector[0] = 5;
+  Checkpoint checkpoint(save());
+  EXPECT_THAT(read(checkpoint, "v", {{0, 1}}), ElementsAre(5));
+  EXPECT_THAT(steps_in(folder_.path()), ElementsAre(7));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/7.old"));
+}
+
+// What is left of a run that was killed is no checkpoint, and does not stand in the way.
+TEST_F(Checkpoints, ThatWereNotFinishedAreNone) {
+  std::filesystem::create_directories(folder_.path() + "/7.part");
+  folder_.write("7.part/data-00000.safetensors", "half");
+  std::filesystem::create_directories(folder_.path() + "/8");
+  EXPECT_THAT(steps_in(folder_.path()), IsEmpty());
+  save();
+  EXPECT_THAT(steps_in(folder_.path()), ElementsAre(7));
+}
+
+// One bit, anywhere in any file.
+TEST_F(Checkpoints, AreRefusedWhereABitIsAnotherOne) {
+  const std::string path = save();
+  std::mt19937 engine(3);
+  for (const std::string name : {"/index.json", "/data-00000.safetensors"}) {
+    const std::string whole = test::read_text(path + name);
+    for (int trial = 0; trial < 400; ++trial) {
+      std::string changed = whole;
+      const std::size_t at = engine() % changed.size();
+      changed[at] = static_cast<char>(changed[at] ^ (1 << engine() % 8));
+      std::ofstream(path + name, std::ios::binary) << changed;
+      std::vector<std::string> damage;
+      const std::string error = message_of([&] { damage = Checkpoint(path).damage(workers_); });
+      EXPECT_TRUE(error != "no error" || !damage.empty()) << name << ", byte " << at;
+    }
+    std::ofstream(path + name, std::ios::binary) << whole;
+  }
+  EXPECT_THAT(Checkpoint(path).damage(workers_), IsEmpty());
+}
+
+TEST_F(Checkpoints, AreRefusedWhereTheyAreCutShort) {
+  const std::string path = save();
+  for (const std::string name : {"/index.json", "/data-00000.safetensors"}) {
+    const std::string whole = test::read_text(path + name);
+    for (std::size_t length = 0; length < whole.size(); length += 1 + whole.size() / 50) {
+      std::ofstream(path + name, std::ios::binary) << whole.substr(0, length);
+      EXPECT_NE(message_of([&] { Checkpoint{path}; }), "no error") << name << ", " << length << " bytes";
+    }
+    std::ofstream(path + name, std::ios::binary) << whole;
+  }
+}
+
+TEST_F(Checkpoints, SayWhatIsDamagedAndWhatToDo) {
+  const std::string path = save(), data = path + "/data-00000.safetensors";
+  std::string bytes = test::read_text(data);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  std::ofstream(data, std::ios::binary) << bytes;
+  Checkpoint checkpoint(path);
+  EXPECT_THAT(message_of([&] { read(checkpoint, "v", {{0, 5}}); }),
+              AllOf(HasSubstr("v is damaged: the hash of bytes "), HasSubstr(data), HasSubstr("take another checkpoint of the run")));
+  EXPECT_THAT(read(checkpoint, "v", {{0, 2}}), ElementsAre(1000, 1001)) << "another piece is whole";
+  bytes.pop_back();
+  std::ofstream(data, std::ios::binary) << bytes;
+  EXPECT_THAT(message_of([&] { Checkpoint{path}; }), AllOf(HasSubstr(" bytes, index.json says "), HasSubstr(data)));
+  EXPECT_THAT(message_of([&] { read(checkpoint, "v", {{2, 5}}); }), HasSubstr("cut short: it cannot be read up to byte "));
+  bytes[30] = static_cast<char>(bytes[30] ^ 1);
+  std::ofstream(data, std::ios::binary) << bytes << "x";
+  EXPECT_THAT(message_of([&] { Checkpoint{path}; }), HasSubstr("its header is damaged: the hash is another one"));
+  std::filesystem::remove(data);
+  EXPECT_THAT(message_of([&] { Checkpoint{path}; }), HasSubstr("it cannot be opened: No such file or directory"));
+  EXPECT_THAT(message_of([&] { read(checkpoint, "x", {{0, 2}}); }), HasSubstr("the checkpoint has no such tensor"));
+  EXPECT_THAT(message_of([] { Checkpoint{"/nowhere"}; }), HasSubstr("the index of a checkpoint cannot be read"));
+}
+
+TEST(CheckpointIndex, IsRefusedWhereItIsDamaged) {
+  std::string text = to_json({about(), {}, {}});
+  text[20] = static_cast<char>(text[20] ^ 1);
+  EXPECT_THAT(message_of([&] { parse_index(text, "i"); }), HasSubstr("damaged: its hash is another one"));
+  EXPECT_THAT(message_of([&] { parse_index("{}", "i"); }), HasSubstr("cut short, damaged, or no index of a checkpoint"));
+}
+
+TEST(CheckpointFolders, ThatCannotBeRemovedAreSaid) {
+  EXPECT_THAT(message_of([] { remove_folder(std::string(300, 'x')); }), HasSubstr("the folder cannot be removed: "));
+}
+
+TEST_F(Checkpoints, StayReadableWhileTheyAreRemoved) {
+  const std::string path = save();
+  Checkpoint checkpoint(path);
+  std::filesystem::remove_all(path);
+  EXPECT_THAT(read(checkpoint, "v", {{0, 1}}), ElementsAre(1000));
+}
+
+TEST_F(Checkpoints, AreNotWrittenWhereNobodyMay) {
+  folder_.write("file", "");
+  Saving saving(folder_.path() + "/file/7", about(), state_.held());
+  saving.wait();
+  EXPECT_THAT(saving.error(), HasSubstr("/file/7"));
+  saving.wait_for("v");  // nobody waits for what failed
+}
+
+TEST_F(Checkpoints, OfLaterStepsReplaceTheOldest) {
+  for (const char* step : {"1", "3", "20"}) save(step);
+  EXPECT_THAT(steps_in(folder_.path()), ElementsAre(1, 3, 20));
+  EXPECT_THAT(keep_newest(folder_.path(), 2), ElementsAre(1));
+  EXPECT_THAT(keep_newest(folder_.path(), 2), IsEmpty());
+  EXPECT_THAT(steps_in(folder_.path()), ElementsAre(3, 20));
+  EXPECT_THAT(checkpoints_at(folder_.path()), ElementsAre(folder_.path() + "/20", folder_.path() + "/3"));
+  EXPECT_THAT(checkpoints_at(folder_.path() + "/3"), ElementsAre(folder_.path() + "/3"));
+  EXPECT_THAT(message_of([] { checkpoints_at("/nowhere"); }), HasSubstr("no checkpoint is there"));
+}
+
+TEST_F(Checkpoints, HaveOneWriterAtATime) {
+  const FolderLock lock(folder_.path());
+  EXPECT_THAT(message_of([&] { FolderLock{folder_.path()}; }), HasSubstr("another run writes its checkpoints there"));
+}
+
+// An index that contradicts itself, with the right hash.
+std::string refusal(const std::string& changed_from, const std::string& to) {
+  Index index{about(), {{"d", 200, 100, 1}}, {}};
+  index.tensors["w"] = {DType::float32, {2, 3}, 1, "", {{0, 100, whole_block({2, 3}), {1}}}};
+  std::string text = to_json(index);
+  std::string body = text.substr(0, text.rfind(",\n\"hash\""));
+  const std::size_t at = body.find(changed_from);
+  EXPECT_NE(at, std::string::npos) << body;
+  body.replace(at, changed_from.size(), to);
+  return message_of([&] { parse_index(sealed(body), "i"); });
+}
+
+TEST(CheckpointIndex, IsHeldToItsRules) {
+  EXPECT_EQ(refusal("\"w\"", "\"w\""), "no error");
+  EXPECT_THAT(refusal("moesh checkpoint", "moesh plan"), HasSubstr("no index of a checkpoint"));
+  EXPECT_THAT(refusal("\"version\": 1", "\"version\": 2"), HasSubstr("version 2 of the format, this moesh reads version 1"));
+  EXPECT_THAT(refusal("\"step\": 7", "\"step\": -7"), HasSubstr("'step' is -7"));
+  EXPECT_THAT(refusal("\"step\": 7", "\"stop\": 7"), HasSubstr("'step' is missing"));
+  EXPECT_THAT(refusal("\"name\": \"d\"", "\"name\": \"../d\""), HasSubstr("is no name of a file"));
+  EXPECT_THAT(refusal("\"header_bytes\": 100", "\"header_bytes\": 300"), HasSubstr("sizes or hashes that are none"));
+  EXPECT_THAT(refusal("float32", "float31"), HasSubstr("an unknown type"));
+  EXPECT_THAT(refusal("\"layers_dim\": 1", "\"layers_dim\": 2"), HasSubstr("layers in a dim that it has not"));
+  EXPECT_THAT(refusal("\"shape\": [2, 3], \"layers", "\"shape\": [2, 4], \"layers"), HasSubstr("6 of its 8 elements are there"));
+  EXPECT_THAT(refusal("\"shape\": [2, 3], \"layers", "\"shape\": [9223372036854775807, 3], \"layers"), HasSubstr("'shape' is"));
+  EXPECT_THAT(refusal("\"file\": 0", "\"file\": 1"), HasSubstr("a piece that lies outside of it, or of its file"));
+  EXPECT_THAT(refusal("\"offset\": 100", "\"offset\": 190"), HasSubstr("a piece that lies outside of it, or of its file"));
+  EXPECT_THAT(refusal("\"hashes\": \"00", "\"hashes\": \""), HasSubstr("not a hash for each of its chunks"));
+  EXPECT_THAT(refusal("\"hashes\": \"00", "\"hashes\": \"xx"), HasSubstr("hashes that are none"));
+  EXPECT_THAT(refusal("\"tensors\": {", "\"tensors\": {\"x\": 1, "), HasSubstr("is missing"));
+  EXPECT_THAT(refusal("\"files\": [", "\"files\": 7, \"x\": ["), HasSubstr("'files' is no list"));
+  EXPECT_THAT(refusal("\"mesh\": {", "\"mesh\": 7, \"x\": {"), HasSubstr("'mesh' is no object"));
+}
+
+}  // namespace
+}  // namespace moesh::store

@@ -1,0 +1,52 @@
+// The same layers, stacked and alone.
+#include "store/layers.h"
+
+#include <gmock/gmock.h>
+
+namespace moesh::store {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(LayerNames, TellWhatTheLayersOfAStackAreCalledAlone) {
+  const LayerNames names({{"decoder/layers/mlp/wi/kernel", {1, 3}}, {"mu/decoder/moe_layers/x", {0, 2}}, {"token_embedder/embedding", {}}});
+  EXPECT_THAT(names.alone("decoder/layers/mlp/wi/kernel"),
+              ElementsAre("decoder/layers_0/mlp/wi/kernel", "decoder/layers_1/mlp/wi/kernel", "decoder/layers_2/mlp/wi/kernel"));
+  EXPECT_THAT(names.alone("mu/decoder/moe_layers/x"), ElementsAre("mu/decoder/moe_layers_0/x", "mu/decoder/moe_layers_1/x"));
+  EXPECT_THAT(names.alone("token_embedder/embedding"), ElementsAre("token_embedder/embedding"));
+  ASSERT_NE(names.find("decoder/layers_2/mlp/wi/kernel"), nullptr);
+  EXPECT_EQ(names.find("decoder/layers_2/mlp/wi/kernel")->index, 2);
+  EXPECT_EQ(names.find("decoder/layers_2/mlp/wi/kernel")->dim, 1);
+  EXPECT_EQ(names.find("decoder/layers_3/mlp/wi/kernel"), nullptr);
+}
+
+// Two kinds of layers take turns: those of the first kind are the even ones.
+TEST(LayerNames, KnowThatKindsOfLayersTakeTurns) {
+  const LayerNames names({{"decoder/layers/layers_0/x", {0, 2}}, {"decoder/layers/layers_1/x", {0, 2}}});
+  EXPECT_THAT(names.alone("decoder/layers/layers_0/x"), ElementsAre("decoder/layers_0/x", "decoder/layers_2/x"));
+  EXPECT_THAT(names.alone("decoder/layers/layers_1/x"), ElementsAre("decoder/layers_1/x", "decoder/layers_3/x"));
+}
+
+TEST(LayerNames, LeaveALayerThatStandsAloneItsName) {
+  const LayerNames names(std::map<std::string, LayerNames::Stack>{{"decoder/layers_4/x", {}}});
+  EXPECT_THAT(names.alone("decoder/layers_4/x"), ElementsAre("decoder/layers_4/x"));
+  EXPECT_EQ(names.find("decoder/layers_4/x")->dim, -1);
+}
+
+TEST(LayerParts, AreFoundInStacksAndMadeSuch) {
+  std::vector<float> stack{0, 1, 2, 3, 4, 5};
+  const Part whole = dense_part({{0, 2}, {0, 3}}, DType::float32, reinterpret_cast<std::byte*>(stack.data()));
+  const auto layer = at_index({whole}, 1, 2);
+  ASSERT_EQ(layer.size(), 1u);
+  float made[2] = {};
+  copy_shared(layer.front(), dense_part({{0, 2}}, DType::float32, reinterpret_cast<std::byte*>(made)));
+  EXPECT_EQ(made[0], 2);
+  EXPECT_EQ(made[1], 5);
+  const auto seen = as_index({dense_part({{0, 2}}, DType::float32, reinterpret_cast<std::byte*>(made))}, 1, 0);
+  EXPECT_EQ(copy_shared(whole, seen.front()), 2);
+  EXPECT_EQ(made[1], 3);
+  EXPECT_TRUE(at_index({whole}, 1, 3).empty());
+}
+
+}  // namespace
+}  // namespace moesh::store

@@ -1,0 +1,325 @@
+// Runs that stop and go on: to the same bits, on any layout, whatever stood in the way.
+#include "train/checkpoints.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+
+#include "store/checkpoint.h"
+#include "store/layers.h"
+#include "tests/train/train_support.h"
+#include "tests/train/trainer_support.h"
+#include "train/restore.h"
+
+namespace moesh::train {
+namespace {
+
+using test::kTinyMixtral;
+using test::kTinyModel;
+using test::metrics_in;
+using test::Outcome;
+using test::TemporaryFolder;
+using test::Training;
+using test::train_with;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A run that keeps checkpoints in a folder of its own.
+class Kept {
+ public:
+  explicit Kept(std::string request) : request_(std::move(request)) {}
+
+  Outcome run(const std::string& changes = "") const {
+    return train_with(request_ + "enable_checkpointing=true log_config=false learning_rate_schedule_steps=8 checkpoint_period=2 run_name=r base_output_directory=" +
+                      folder_.path() + " " + changes);
+  }
+  std::string folder() const { return folder_.path() + "/r/checkpoints"; }
+  std::string at(std::int64_t step) const { return store::checkpoint_path(folder(), step); }
+  std::string metrics() const { return folder_.path() + "/r/metrics.jsonl"; }
+  void remove(std::int64_t step) const { std::filesystem::remove_all(at(step)); }
+
+ private:
+  std::string request_;
+  TemporaryFolder folder_;
+};
+
+// Every number of a checkpoint, by tensor.
+std::map<std::string, std::vector<float>> numbers_in(const std::string& path) {
+  store::Checkpoint checkpoint(path);
+  backend::Workers workers(1);
+  std::map<std::string, std::vector<float>> all;
+  for (const auto& [name, tensor] : checkpoint.index().tensors) {
+    std::vector<float>& numbers = all[name];
+    numbers.resize(static_cast<std::size_t>(elements(tensor.shape)));
+    checkpoint.read(name, {store::dense_part(store::whole_block(tensor.shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()))},
+                    workers);
+  }
+  return all;
+}
+
+std::vector<double> losses_in(const std::string& metrics) {
+  std::map<std::int64_t, double> by_step;  // the last that was written
+  for (const auto& line : metrics_in(metrics)) by_step[line["step"]] = line["loss"];
+  std::vector<double> losses;
+  for (const auto& [step, loss] : by_step) losses.push_back(loss);
+  return losses;
+}
+
+TEST(KeptRuns, SaveTheStepsThatArePeriodDividesAndTheLast) {
+  const Kept kept(kTinyModel);
+  const Outcome outcome = kept.run("steps=6");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(0, 2, 4, 5));
+  EXPECT_THAT(outcome.out, HasSubstr("saved checkpoint: " + kept.at(4)));
+  EXPECT_EQ(outcome.err, "");
+  const Kept fewer(kTinyModel);
+  EXPECT_EQ(fewer.run("steps=6 save_checkpoint_on_start=false save_checkpoint_on_completion=false async_checkpointing=false").code, 0);
+  EXPECT_THAT(store::steps_in(fewer.folder()), ElementsAre(2, 4));
+  const Kept newest(kTinyModel);
+  EXPECT_EQ(newest.run("steps=6 max_num_checkpoints_to_keep=2").code, 0);
+  EXPECT_THAT(store::steps_in(newest.folder()), ElementsAre(4, 5));
+}
+
+// Each kind of optimizer, of stacks and of what steps are made of.
+TEST(KeptRuns, GoOnToTheSameBits) {
+  for (const std::string& request :
+       {kTinyModel, kTinyMixtral + "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=4 per_device_batch_size=1 ",
+        kTinyModel + "scan_layers=false gradient_accumulation_steps=2 ", kTinyModel + "opt_type=muon ", kTinyModel + "opt_type=sgd ",
+        kTinyModel + "weight_dtype=bfloat16 mu_dtype=bfloat16 dtype=bfloat16 ",
+        kTinyModel + "compile_topology=cpu-2 ici_fsdp_parallelism=2 owners=2 ",
+        kTinyMixtral + "router_skew=1.0 dataset_type=text dataset_path=" + (test::source_folder() / "README.md").string() + " vocab_size=256 "}) {
+    const Kept whole(request), stopped(request);
+    ASSERT_EQ(whole.run("steps=6").code, 0) << request;
+    ASSERT_EQ(stopped.run("steps=3").code, 0) << request;
+    const Outcome outcome = stopped.run("steps=6");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("Goes on after step 2, from " + stopped.at(2))) << request;
+    EXPECT_EQ(losses_in(whole.metrics()), losses_in(stopped.metrics())) << request;
+    EXPECT_EQ(numbers_in(whole.at(5)), numbers_in(stopped.at(5))) << request;
+    EXPECT_EQ(metrics_in(stopped.metrics()).size(), 6u);
+  }
+}
+
+TEST(KeptRuns, HaveNothingToDoWhereTheyAreAtTheirEnd) {
+  const Kept kept(kTinyModel);
+  kept.run("steps=3");
+  const Outcome again = kept.run("steps=3");
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.out, AllOf(HasSubstr("Nothing is left to do: steps=3"), Not(HasSubstr("completed step"))));
+}
+
+TEST(KeptRuns, SayWhatIsSetOtherwiseThanBefore) {
+  const Kept kept(kTinyModel);
+  kept.run("steps=3");
+  EXPECT_THAT(kept.run("steps=4 learning_rate=0.5").err, HasSubstr("other than when the checkpoint was saved: steps, learning_rate"));
+}
+
+TEST(KeptRuns, GoOnFromAnEarlierStepAndSetTheLaterOnesAside) {
+  const Kept kept(kTinyModel);
+  kept.run("steps=6");
+  const auto last = numbers_in(kept.at(5));
+  const Outcome outcome = kept.run("steps=6 --from 2");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("Goes on after step 2, from "));
+  EXPECT_THAT(outcome.err, HasSubstr(kept.at(4) + " is of a later step than this run goes on from: it is "));
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(0, 2, 4, 5));
+  EXPECT_EQ(numbers_in(kept.at(5)), last);
+  EXPECT_THAT(kept.run("--from 3").err, AllOf(HasSubstr("no checkpoint of step 3 is there"), HasSubstr("--from 0 or 2 or 4 or 5")));
+  EXPECT_THAT(kept.run("--from x").err, HasSubstr("--from x: not a step"));
+  EXPECT_THAT(kept.run("--from 2 enable_checkpointing=false").err, HasSubstr("--from 2, with enable_checkpointing=false"));
+}
+
+TEST(KeptRuns, BeginWithThoseOfAnother) {
+  const Kept first(kTinyModel);
+  first.run("steps=4");
+  const Kept whole(kTinyModel), parameters(kTinyModel);
+  EXPECT_THAT(whole.run("steps=6 load_full_state_path=" + first.at(2)).out, HasSubstr("Goes on after step 2, from " + first.at(2)));
+  EXPECT_THAT(store::steps_in(whole.folder()), ElementsAre(4, 5));
+  const Outcome outcome = parameters.run("steps=1 learning_rate=0 load_parameters_path=" + first.folder());
+  EXPECT_THAT(outcome.out, HasSubstr("Starts with the parameters of " + first.at(3)));
+  const auto theirs = numbers_in(first.at(3)), ours = numbers_in(parameters.at(0));
+  for (const auto& [name, numbers] : theirs) {
+    if (!name.starts_with("mu/") && !name.starts_with("nu/")) EXPECT_EQ(ours.at(name), numbers) << name;
+    else EXPECT_NE(ours.at(name), numbers) << name;
+  }
+  EXPECT_THAT(parameters.run("run_name=other steps=1 load_parameters_path=/nowhere").err, HasSubstr("no checkpoint is there"));
+}
+
+TEST(KeptRuns, TakeTheParametersAloneUnderAnotherOptimizer) {
+  const Kept kept(kTinyModel);
+  kept.run("steps=3");
+  const Outcome outcome = kept.run("steps=4 opt_type=sgd");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("the checkpoint's optimizer is adamw, this run's sgd: the parameters are taken, moments begin at zero"));
+  EXPECT_THAT(outcome.out, HasSubstr("completed step: 3"));
+}
+
+TEST(KeptRuns, AreRefusedTheCheckpointsOfAnotherModel) {
+  const Kept kept(kTinyModel);
+  kept.run("steps=1");
+  EXPECT_THAT(kept.run("steps=2 base_mlp_dim=24").err, AllOf(HasSubstr("the checkpoint is of another model: "), HasSubstr("is [12, 2, 20] there and [12, 2, 24] here")));
+  EXPECT_THAT(kept.run("steps=2 base_num_decoder_layers=3").err, HasSubstr("the checkpoint lacks "));
+  EXPECT_THAT(kept.run("steps=2 base_num_decoder_layers=1").err, HasSubstr("the checkpoint has parameters that this model has not: "));
+}
+
+// The newest that is whole is found by itself.
+TEST(KeptRuns, GoOnFromTheOneBeforeWhereTheNewestIsDamaged) {
+  const Kept kept(kTinyModel);
+  kept.run("steps=6");
+  const auto last = numbers_in(kept.at(5));
+  for (const char* file : {"/data-00000.safetensors", "/index.json"}) {
+    const std::string path = kept.at(5) + file;
+    std::string bytes = test::read_text(path);
+    bytes[bytes.size() - 10] = static_cast<char>(bytes[bytes.size() - 10] ^ 4);
+    test::write_file(path, bytes);
+    const Outcome outcome = kept.run("steps=6");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("damaged"), HasSubstr("the checkpoint before it is taken")));
+    EXPECT_THAT(outcome.out, HasSubstr("Goes on after step 4, from "));
+    EXPECT_EQ(numbers_in(kept.at(5)), last);
+  }
+  for (const std::int64_t step : store::steps_in(kept.folder())) test::write_file(kept.at(step) + "/index.json", "{}");
+  const Outcome none = kept.run("steps=6");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("cut short, damaged, or no index of a checkpoint"));
+}
+
+// A full disk, or a folder that is gone: the run goes on, says so, and ends with an error when its last checkpoint is missing.
+TEST(KeptRuns, GoOnWhereACheckpointCannotBeSaved) {
+  const Kept kept(kTinyModel);
+  ASSERT_EQ(kept.run("steps=2").code, 0);
+  const std::string in_the_way = kept.at(3) + ".part";
+  std::filesystem::create_directories(kept.folder());
+  // A name that no folder can be made of, also for root: a link that leads nowhere.
+  std::filesystem::create_symlink("/nowhere/at/all", in_the_way);
+  const Outcome outcome = kept.run("steps=4");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the checkpoint of step 3 is not saved: "), HasSubstr("the one of step 2 is there"),
+                                 HasSubstr("the last checkpoint of the run is not saved")));
+  EXPECT_THAT(outcome.out, HasSubstr("completed step: 3"));
+  EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(0, 1, 2));
+}
+
+TEST(KeptRuns, HaveTheirFolderToThemselves) {
+  const Kept kept(kTinyModel);
+  const store::FolderLock lock(kept.folder());
+  const Outcome outcome = kept.run("steps=1");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("another run writes its checkpoints there"));
+}
+
+// What is saved of a step is that step's, however far the next one has come.
+TEST(KeptRuns, SaveOneStepWhileTheNextIsMade) {
+  const std::string request = kTinyMixtral + "compile_topology=cpu-2 ici_fsdp_parallelism=2 base_emb_dim=64 base_mlp_dim=512 base_moe_mlp_dim=512 ";
+  const Kept beside(request), alone(request);
+  beside.run("steps=5 checkpoint_period=1");
+  alone.run("steps=5 checkpoint_period=1 async_checkpointing=false");
+  for (std::int64_t step = 0; step < 5; ++step) EXPECT_EQ(numbers_in(beside.at(step)), numbers_in(alone.at(step))) << step;
+}
+
+TEST(KeptRuns, CountWhatSavingCostsAStep) {
+  const Kept kept(kTinyModel);
+  kept.run("steps=3 async_checkpointing=false");
+  EXPECT_GT(metrics_in(kept.metrics())[0].value("checkpoint_seconds", 0.0), 0);
+  EXPECT_FALSE(metrics_in(kept.metrics())[1].contains("checkpoint_seconds"));
+}
+
+// Layouts whose parameters and moments lie in all kinds of ways.
+const std::vector<std::string> kLayouts{
+    "compile_topology=cpu-8 ici_fsdp_parallelism=8",
+    "compile_topology=cpu-8 ici_fsdp_parallelism=1 ici_expert_parallelism=8 use_ring_of_experts=true",
+    "compile_topology=cpu-8 ici_fsdp_parallelism=1 ici_expert_parallelism=8",
+    "compile_topology=cpu-8 ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=ep-tp",
+    "compile_topology=cpu-8 ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=ep-as-cp",
+    "compile_topology=cpu-8 ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=shard-exp-on-fsdp",
+    "compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_tensor_parallelism=2 ici_context_parallelism=2",
+    "compile_topology=cpu-1 ici_fsdp_parallelism=1 per_device_batch_size=8",
+    "compile_topology=cpu-1 ici_fsdp_parallelism=1 per_device_batch_size=8 scan_layers=false",
+    "compile_topology=cpu-4 ici_fsdp_parallelism=4 per_device_batch_size=2 scan_layers=false owners=2",
+};
+const std::string kSpread =
+    "decoder_block=mixtral dtype=float32 base_num_decoder_layers=4 base_emb_dim=16 base_num_query_heads=8 base_num_kv_heads=8 head_dim=8 "
+    "base_mlp_dim=16 base_moe_mlp_dim=16 num_experts=8 num_experts_per_tok=2 vocab_size=64 per_device_batch_size=1 max_target_length=16 "
+    "dataset_type=synthetic steps=20 sharding_tolerance=1.0 ";
+
+// A tensor layer by layer, as it is called where layers stand alone.
+std::map<std::string, std::vector<float>> layers_in(const std::string& path) {
+  store::Checkpoint checkpoint(path);
+  backend::Workers workers(1);
+  std::map<std::string, std::vector<float>> all;
+  std::map<std::string, store::LayerNames::Stack> stacks;
+  for (const auto& [name, tensor] : checkpoint.index().tensors) {
+    const int dim = tensor.layers_dim;
+    stacks[name] = {dim, dim < 0 ? 1 : tensor.shape[static_cast<std::size_t>(dim)]};
+  }
+  const store::LayerNames names(stacks);
+  for (const auto& [alone, layer] : names.all()) {
+    Shape shape = checkpoint.index().tensors.at(layer.tensor).shape;
+    if (layer.dim >= 0) shape.erase(shape.begin() + layer.dim);
+    std::vector<float>& numbers = all[alone];
+    numbers.resize(static_cast<std::size_t>(elements(shape)));
+    const std::vector<store::Part> part{store::dense_part(store::whole_block(shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()))};
+    checkpoint.read(layer.tensor, layer.dim < 0 ? part : store::as_index(part, layer.dim, layer.index), workers);
+  }
+  return all;
+}
+
+std::vector<float> dense(const std::vector<store::Part>& parts, const Shape& shape) {
+  std::vector<float> numbers(static_cast<std::size_t>(elements(shape)));
+  const store::Part to = store::dense_part(store::whole_block(shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()));
+  for (const store::Part& part : parts) store::copy_shared(part, to);
+  return numbers;
+}
+
+// The same of what a trainer holds.
+std::map<std::string, std::vector<float>> layers_of(Trainer& trainer) {
+  std::map<std::string, store::LayerNames::Stack> stacks;
+  for (const Trained& trained : trainer.parameters()) {
+    const int dim = trained.layers_dim;
+    for (const std::string& name : {trained.path, trained.mu(), trained.nu()}) {
+      if (name == trained.nu() && trained.moments < 2) continue;
+      stacks[name] = {dim, dim < 0 ? 1 : trained.shape[static_cast<std::size_t>(dim)]};
+    }
+  }
+  const store::LayerNames names(stacks);
+  std::map<std::string, std::vector<float>> all;
+  for (const auto& [alone, layer] : names.all()) {
+    const std::vector<store::Part> parts = trainer.state_parts(layer.tensor);
+    Shape shape = trainer.state(layer.tensor).seen_shape();
+    if (layer.dim >= 0) shape.erase(shape.begin() + layer.dim);
+    all[alone] = dense(layer.dim < 0 ? parts : store::at_index(parts, layer.dim, layer.index), shape);
+  }
+  return all;
+}
+
+class AnyToAnySlow : public ::testing::TestWithParam<std::tuple<std::size_t, std::string>> {};
+
+// To the same numbers, and with the losses that the layout has on its own.
+TEST_P(AnyToAnySlow, CheckpointsAreTakenToTheSameNumbers) {
+  const auto& [index, optimizer] = GetParam();
+  const std::string model = kSpread + "opt_type=" + optimizer + " ";
+  const Kept source(model + kLayouts[index] + " ");
+  ASSERT_EQ(source.run("steps=2").code, 0);
+  const auto expected = layers_in(source.at(1));
+  ASSERT_EQ(source.run("steps=7").code, 0);
+  const std::vector<double> losses = losses_in(source.metrics());
+  for (const std::string& layout : kLayouts) {
+    const Kept target(model + layout + " ");
+    ASSERT_EQ(target.run("steps=7 load_full_state_path=" + source.at(1)).code, 0) << layout;
+    const std::vector<double> made = losses_in(target.metrics());
+    ASSERT_EQ(made.size(), 5u);
+    for (std::size_t i = 0; i < made.size(); ++i) EXPECT_NEAR(made[i], losses[i + 2], 2e-5 * losses[i + 2]) << layout << ", step " << i + 2;
+    Training restored(model + layout);
+    store::Checkpoint checkpoint(source.at(1));
+    check_fit(restored.trainer, checkpoint, Restored::all);
+    restore(restored.trainer, checkpoint, Restored::all, restored.workers);
+    EXPECT_EQ(layers_of(restored.trainer), expected) << layout;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layout, AnyToAnySlow, ::testing::Combine(::testing::Range<std::size_t>(0, kLayouts.size()), ::testing::Values("adamw", "muon")));
+
+}  // namespace
+}  // namespace moesh::train
