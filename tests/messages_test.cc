@@ -149,9 +149,9 @@ bool is_under_construction(const std::filesystem::path& file) {
                      [&](const std::string& start) { return name.starts_with(start); });
 }
 
-// Said only by a binary that was built wrongly, without a file or a kernel; by a machine that does not let a process protect its memory; and by
-// a run that is at fault itself.
-const std::set<std::string> kUnreachable{"a built-in file is missing: ", "memory cannot be closed or opened: ",
+// Said only by a binary that was built wrongly, without a file or a kernel; by a machine that does not let a process protect its memory, or start
+// another one; and by a run that is at fault itself.
+const std::set<std::string> kUnreachable{"a built-in file is missing: ", "memory cannot be closed or opened: ", "no process can be started: ",
                                          "the run did something else than its plan: "};
 
 std::vector<Message> all_messages() {

@@ -40,12 +40,12 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"measure", {"base", "mesh", "sharding", "graph", "cost", "partition", "plan", "forecast", "backend", "run"}},
       {"session", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan"}},
       {"train",
-       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "store", "session"}},
+       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session"}},
       {"decode",
        {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "run", "session"}},
       {"cli",
        {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
-        "store", "train", "decode"}},
+        "store", "transport", "train", "decode"}},
   };
   return folders;
 }

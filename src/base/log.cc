@@ -13,10 +13,18 @@ void tell(std::string_view kind, Colour colour, std::string_view text) {
   say(fmt::format("{}moesh: {}: {}\n", erase_line(Stream::error), painted(kind, colour, Stream::error), text));
 }
 
+bool tells_notices = true;
+
 }  // namespace
 
-void log_notice(std::string_view text) { tell("note", Colour::blue, text); }
-void log_warning(std::string_view text) { tell("warning", Colour::yellow, text); }
+void hear_notices(bool hears) { tells_notices = hears; }
+
+void log_notice(std::string_view text) {
+  if (tells_notices) tell("note", Colour::blue, text);
+}
+void log_warning(std::string_view text) {
+  if (tells_notices) tell("warning", Colour::yellow, text);
+}
 void log_error(std::string_view text) { tell("error", Colour::red, text); }
 
 }  // namespace moesh

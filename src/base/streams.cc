@@ -7,6 +7,8 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+
 namespace moesh {
 namespace {
 
@@ -28,6 +30,12 @@ bool occupy_streams() {
     if (!is_open(stream)) occupy(stream);
   }
   return has_output;
+}
+
+void silence_output() {
+  std::fflush(stdout);
+  const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (nowhere.is_open()) ::dup2(nowhere.number(), STDOUT_FILENO);
 }
 
 void flush_output() {

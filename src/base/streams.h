@@ -9,6 +9,9 @@ namespace moesh {
 // numbers and with them what is printed. Returns whether standard output was open. Once, before anything is opened.
 bool occupy_streams();
 
+// What is printed from now on goes nowhere.
+void silence_output();
+
 // Writes out what was printed so far. Throws std::system_error where that cannot be done.
 void flush_output();
 

@@ -1,17 +1,25 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/streams.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/failure.h"
+#include "cli/launch.h"
 #include "session/session.h"
 #include "sharding/tolerance.h"
 #include "train/loop.h"
+#include "transport/processes.h"
 
 namespace moesh::cli {
 namespace {
 
 constexpr Option kOptions[] = {
     {"--audit", "", "prints at the end what the run exchanged and held beside what its plan said"},
+    {"--processes", "N", "spreads the mesh's devices over N processes, which mpirun starts here; under mpirun or srun it is left out"},
+    {"--restarts", "K", "starts the run again, from its newest checkpoint, up to K times when it ends badly"},
+    {"--check-collectives", "", "of several processes: asks before each collective whether all are about to do the same"},
     {"--from", "STEP", "goes on from the run's checkpoint of that step, not from its newest; later ones are set aside"},
     {"--skew", "S", "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"},
     kThreads,
@@ -63,25 +71,76 @@ std::optional<std::int64_t> step_to_go_on_from(const Arguments& arguments) {
   return step;
 }
 
-int run(const Arguments& arguments) {
+int train_here(const Arguments& arguments, const train::Company& company) {
   std::vector<std::string> words = request_alone(arguments);
   const std::optional<std::int64_t> from = step_to_go_on_from(arguments);
   if (const auto skew = arguments.value("--skew")) words.push_back("router_skew=" + *skew);
   const Request request = based(words);
   const session::Session session = session::open_to_run(request.words, config::Run::training);
   const config::Settings& settings = session.loaded.settings;
+  if (company.processes != nullptr) company.processes->set_timeout(settings.real("collective_timeout"));
   sharding::check_tolerance(session.layout, settings);
   backend::Workers workers(threads_of(arguments));
   return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target},
-                       session.mesh.devices(), request.about + session::headline(session), request.is_first ? kNext : "", arguments.has("--audit"), from},
+                       session.mesh.devices(), request.about + session::headline(session), request.is_first ? kNext : "", arguments.has("--audit"), company, from},
                       workers);
+}
+
+constexpr double kJoinTimeout = 120;  // seconds, until settings say otherwise
+
+// One of several processes: the first one prints, and an error of any of them is told once.
+int train_with_others(const Arguments& arguments, transport::Processes& processes) {
+  Failure failure;
+  try {
+    if (!processes.is_first()) {
+      silence_output();
+      hear_notices(false);
+    }
+    const int code = train_here(arguments, {&processes, arguments.has("--check-collectives")});
+    flush_output();
+    processes.all_say("", "at the end");
+    processes.leave();
+    return code;
+  } catch (const transport::EndedByOther& ended) {
+    failure = {ended.code, ended.what()};
+  } catch (...) {
+    failure = failure_of(std::current_exception());
+  }
+  if (processes.is_first() && !failure.message.empty()) log_error(failure.message);
+  processes.end_all(failure.code, failure.message);
+  return failure.code;
+}
+
+// The same command without what asks for processes.
+Launch launch_of(const Arguments& arguments, std::int64_t processes, std::int64_t restarts) {
+  Launch launch{static_cast<int>(processes), static_cast<int>(restarts), !arguments.has(kThreads.name), {"train"}};
+  launch.words.insert(launch.words.end(), arguments.request().begin(), arguments.request().end());
+  for (const Option& option : kOptions) {
+    if (option.name == "--processes" || option.name == "--restarts" || !arguments.has(option.name)) continue;
+    launch.words.emplace_back(option.name);
+    if (!option.value.empty()) launch.words.push_back(*arguments.value(option.name));
+  }
+  return launch;
+}
+
+int run(const Arguments& arguments) {
+  const auto processes = count_of(arguments, "--processes", 4096, "--processes 2");
+  const auto restarts = count_of(arguments, "--restarts", 1'000'000, "--restarts 3");
+  const bool is_launched = transport::launched().count > 1;
+  if (is_launched && processes) refuse("--processes, in a process that mpirun or srun has started", "the command line", "leave it out");
+  if (!is_launched && (processes.value_or(1) > 1 || restarts)) {
+    request_alone(arguments);
+    return launch(launch_of(arguments, processes.value_or(1), restarts.value_or(0)));
+  }
+  const std::unique_ptr<transport::Processes> others = transport::join_launched(kJoinTimeout);
+  return others == nullptr ? train_here(arguments, {}) : train_with_others(arguments, *others);
 }
 
 }  // namespace
 
 const Command kTrain{
     "train",
-    "[FILE.yml] [key=value ...]",
+    "[FILE.yml] [key=value ...] [--processes N]",
     "trains, on the devices of a mesh that this machine plays",
     "Trains a model on this machine: prints the reference's `completed step:` line for each step and writes the same as\n"
     "JSON to BASE_OUTPUT_DIRECTORY/RUN_NAME/metrics.jsonl, below what earlier runs of that name wrote; a line {\"run\": ...}\n"

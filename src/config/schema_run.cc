@@ -35,6 +35,8 @@ constexpr Key kRun[] = {
      "slices of compile_topology to plan for; -1 for one"},
     {"backend", choice, "cpu", "cpu|reference", used,
      "moesh's own: who runs the kernels: cpu, or reference, which runs every op in its plainest form, slowly"},
+    {"collective_timeout", real, "600", "1..1000000", used,
+     "moesh's own: seconds after which a process that does not answer the others is given up, and the run ended"},
     {"owners", integer, "1", kCount, used,
      "moesh's own: keeps the devices' memory apart in so many parts, as processes would, to try how a layout travels"},
 };

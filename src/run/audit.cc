@@ -79,6 +79,7 @@ Audit audit(const Program& program) {
   const Plan& plan = program.plan();
   Audit made;
   std::vector<std::int64_t> runs{program.runs()};  // of the loops that are open
+  const std::vector<std::int64_t> bytes = program.all_bytes();
   for (std::size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& of = plan.instructions[i];
     if (of.kind == Instruction::Kind::loop) runs.push_back(runs.back() * of.count);
@@ -92,7 +93,7 @@ Audit audit(const Program& program) {
     line.planned_runs = runs.back();
     line.planned_bytes = runs.back() * moved_bytes(of, plan);
     line.runs = program.count(line.instruction).runs;
-    line.bytes = program.count(line.instruction).bytes;
+    line.bytes = bytes[i];
     line.is_bound = is_for_the_router(of.op);
     made.collectives.push_back(std::move(line));
   }

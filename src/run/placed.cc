@@ -71,15 +71,13 @@ void place_into(const Array& whole, const Placed& shards, const mesh::Owners& ow
   transport::Exchange(move, owners, owner).run(std::vector{from}, views_of(shards.shards));
 }
 
-Placed merged(const std::vector<Placed>& of_owners, const mesh::Owners& owners) {
+Placed merged(const std::vector<Placed>& of_owners, const mesh::Owners& owners, const std::vector<int>& here) {
   Placed value{of_owners.front().shape, of_owners.front().spec, {}, of_owners.front().first};
   const ShardAxes axes(value.spec, owners.mesh());
   value.shards.resize(axes.count());
-  for (int owner = owners.count() - 1; owner >= 0; --owner) {
-    const sharding::OwnedShards shards(axes.axes(), owners.mesh(), owners.devices(owner));
-    for (std::size_t i = 0; i < shards.count(); ++i) {
-      value.shards[axes.index(shards.device(i))] = of_owners[static_cast<std::size_t>(owner)].shards[i];
-    }
+  for (std::size_t owner = here.size(); owner-- > 0;) {
+    const sharding::OwnedShards shards(axes.axes(), owners.mesh(), owners.devices(here[owner]));
+    for (std::size_t i = 0; i < shards.count(); ++i) value.shards[axes.index(shards.device(i))] = of_owners[owner].shards[i];
   }
   return value;
 }

@@ -28,6 +28,8 @@ struct Placed {
   int first = 0;              // the dim of the value as others see it that stands in front here
 
   explicit operator bool() const { return !shards.empty(); }
+  // One of those that are here: of several processes each has its own.
+  const Array& any_shard() const { return *std::find_if(shards.begin(), shards.end(), [](const Array& shard) { return static_cast<bool>(shard); }); }
   Shape seen_shape() const { return in_seen_order(shape, first); }
   std::int64_t bytes() const;  // as stored in this process
 };
@@ -42,8 +44,8 @@ Placed place(const Array& whole, const sharding::Spec& spec, const mesh::Mesh& m
 void place_into(const Array& whole, const Placed& shards, const mesh::Mesh& mesh);
 void place_into(const Array& whole, const Placed& shards, const mesh::Owners& owners, int owner);
 
-// All shards of a value, of which each owner has those of its devices: the first owner's that has it.
-Placed merged(const std::vector<Placed>& of_owners, const mesh::Owners& owners);
+// The shards of a value that some owners have, each those of its devices: the first owner's that has it. What none of them has is empty.
+Placed merged(const std::vector<Placed>& of_owners, const mesh::Owners& owners, const std::vector<int>& here);
 
 // The whole of a value in memory of its own, partial sums added up, and its dims in the order that others see.
 Array gathered(const Placed& value, const mesh::Mesh& mesh, Pool& pool, Workers& workers);

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include <fmt/core.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "graph/print.h"
 #include "plan/arena.h"
 #include "plan/lower.h"
 
@@ -21,11 +24,21 @@ Program::Program(plan::Plan plan, std::shared_ptr<State> state, Workers& workers
     : plan_(std::make_unique<const plan::Plan>(std::move(plan))),
       devices_(std::make_unique<const mesh::Owners>(options.owners.value_or(mesh::Owners(plan_->mesh)))),
       state_(std::move(state)),
-      checks_lifetimes_(options.checks_lifetimes) {
-  state_->take(*plan_, *devices_);
-  if (devices_->count() > 1) ends_ = transport::connect_in_turns(devices_->count());
-  for (int owner = 0; owner < devices_->count(); ++owner) {
+      checks_lifetimes_(options.checks_lifetimes),
+      processes_(options.processes),
+      checks_collectives_(options.checks_collectives) {
+  if (processes_ != nullptr) {
+    here_ = {processes_->self()};
+    processes_->wire().set_words([this](const transport::Place& place) { return words(place); });
+  } else {
+    here_.resize(static_cast<std::size_t>(devices_->count()));
+    std::iota(here_.begin(), here_.end(), 0);
+    if (devices_->count() > 1) ends_ = transport::connect_in_turns(devices_->count());
+  }
+  state_->take(*plan_, *devices_, here_);
+  for (const int owner : here_) {
     transport::Endpoint* wire = ends_.empty() ? nullptr : ends_[static_cast<std::size_t>(owner)].get();
+    if (processes_ != nullptr) wire = &processes_->wire();
     owners_.push_back(std::make_unique<Owner>(
         Owner::Setup{*plan_, *devices_, owner, *state_, workers, options.backend, options.checks_lifetimes, wire}));
   }
@@ -41,6 +54,20 @@ Owner::Count Program::count(InstructionId id) const {
   Owner::Count all{owners_.front()->count(id).runs, 0};
   for (const auto& owner : owners_) all.bytes += owner->count(id).bytes;
   return all;
+}
+
+std::vector<std::int64_t> Program::all_bytes() const {
+  std::vector<std::int64_t> sums;
+  for (std::size_t id = 0; id < plan_->instructions.size(); ++id) sums.push_back(count(static_cast<InstructionId>(id)).bytes);
+  if (processes_ == nullptr) return sums;
+  std::string said;
+  for (const std::int64_t bytes : sums) said += fmt::format("{} ", bytes);
+  std::fill(sums.begin(), sums.end(), 0);
+  for (const std::string& words : processes_->all_say(said, "at the count of what was sent")) {
+    const std::vector<std::string> counts = split(words, ' ');
+    for (std::size_t id = 0; id < sums.size(); ++id) sums[id] += parse_integer(counts[id]).value_or(0);
+  }
+  return sums;
 }
 
 template <typename Task>
@@ -122,11 +149,29 @@ bool Program::run_loop(InstructionId id, const Observers& observers) {
   return true;
 }
 
+std::string Program::words(const transport::Place& place) const {
+  if (place.instruction < 0 || place.instruction >= static_cast<InstructionId>(plan_->instructions.size())) return "the start";
+  const Instruction& of = instruction(place.instruction);
+  return fmt::format("instruction {} of step {}, {} of {}", place.instruction, place.run, graph::name_of(of.op), of.path);
+}
+
+void Program::check_alike(const transport::Place& place) const {
+  const std::vector<std::string> all = processes_->all_say(words(place), words(place));
+  for (std::size_t other = 1; other < all.size(); ++other) {
+    if (all[other] != all[0]) transport::fail_apart(0, all[0], static_cast<int>(other), all[other]);
+  }
+}
+
 void Program::run_one(InstructionId id) {
   const int rounds = owners_.front()->rounds(id);
   if (rounds == 0) by_each([&](Owner& owner) { owner.launch(id); });
   for (int round = 0; round < rounds; ++round) {
-    if (owners_.size() > 1) by_each([&](Owner& owner) { owner.send(id, round); });
+    if (processes_ != nullptr) {
+      const transport::Place place{runs_, id, round};
+      processes_->wire().set_place(place);
+      if (checks_collectives_ && round == 0) check_alike(place);
+    }
+    if (devices_->count() > 1) by_each([&](Owner& owner) { owner.send(id, round); });
     by_each([&](Owner& owner) { owner.receive(id, round); });
   }
 }
@@ -146,7 +191,7 @@ void Program::tell(InstructionId id, const Observers& observers) {
   for (std::size_t result = 0; result < instruction(id).results.size(); ++result) {
     std::vector<Placed> parts;
     for (const std::vector<Placed>& made : of_owners) parts.push_back(made[result]);
-    values.push_back(merged(parts, *devices_));
+    values.push_back(merged(parts, *devices_, here_));
   }
   observers.watch(instruction(id), values);
 }
@@ -154,12 +199,12 @@ void Program::tell(InstructionId id, const Observers& observers) {
 Placed Program::value(ViewId view) const {
   std::vector<Placed> parts;
   for (const auto& owner : owners_) parts.push_back(owner->value(view));
-  return merged(parts, *devices_);
+  return merged(parts, *devices_, here_);
 }
 
 void Program::put(ViewId view, const Array& whole) const {
   for (std::size_t owner = 0; owner < owners_.size(); ++owner) {
-    place_into(whole, owners_[owner]->value(view), *devices_, static_cast<int>(owner));
+    place_into(whole, owners_[owner]->value(view), *devices_, here_[owner]);
   }
 }
 
@@ -199,9 +244,9 @@ std::int64_t bytes_of(const plan::Plan& plan) {
   return state + plan::pack(plan, stored).bytes;
 }
 
-std::int64_t bytes_of(const plan::Plan& plan, const mesh::Owners& owners) {
+std::int64_t bytes_of(const plan::Plan& plan, const mesh::Owners& owners, const std::vector<int>& here) {
   std::int64_t sum = 0;
-  for (int owner = 0; owner < owners.count(); ++owner) {
+  for (const int owner : here) {
     std::map<sharding::AxisList, std::int64_t> shards;
     for (const plan::Buffer& buffer : plan.buffers) {
       std::int64_t& count = shards[buffer.distinct];

@@ -15,6 +15,7 @@
 #include "run/placed.h"
 #include "run/state.h"
 #include "transport/endpoint.h"
+#include "transport/processes.h"
 
 namespace moesh::run {
 
@@ -23,6 +24,9 @@ struct ProgramOptions {
   // Several owners in this process: each with memory of its own, which is closed while another one works, so that bytes move only
   // through the transport. None: one owner.
   std::optional<mesh::Owners> owners = std::nullopt;
+  // Or owners in processes of their own, of which this one is one.
+  transport::Processes* processes = nullptr;
+  bool checks_collectives = false;  // before each of them, that all processes are about to do the same
 #ifdef NDEBUG
   bool checks_lifetimes = false;
 #else
@@ -41,7 +45,7 @@ struct Span {
 struct Observers {
   // Called with what each kernel and collective made, e.g. to find the first value that is not finite.
   std::function<void(const plan::Instruction&, const std::vector<Placed>&)> watch = nullptr;
-  // Grows by the bytes that each device sends in regions.
+  // Grows by the bytes that each device here sends in regions.
   std::vector<double>* sent = nullptr;
   // Called before each kernel, collective and copy: the run ends there when it says so.
   std::function<bool(const plan::Instruction&)> ends_before = nullptr;
@@ -49,9 +53,9 @@ struct Observers {
   std::vector<Span>* spans = nullptr;
 };
 
-// What a process takes for a plan: its state and its other buffers. With one owner, or with several in it.
+// What a process takes for a plan: its state and its other buffers. With one owner, or with those that are here.
 std::int64_t bytes_of(const plan::Plan& plan);
-std::int64_t bytes_of(const plan::Plan& plan, const mesh::Owners& owners);
+std::int64_t bytes_of(const plan::Plan& plan, const mesh::Owners& owners, const std::vector<int>& here);
 
 class Program {
  public:
@@ -76,7 +80,8 @@ class Program {
   // were exchanged.
   std::int64_t runs() const { return runs_; }
   Owner::Count count(plan::InstructionId id) const;
-  std::int64_t planned_bytes() const { return bytes_of(*plan_, *devices_); }
+  std::vector<std::int64_t> all_bytes() const;  // of each instruction, by the devices of all processes: all of them ask
+  std::int64_t planned_bytes() const { return bytes_of(*plan_, *devices_, here_); }
 
  private:
   Placed value_of(std::string_view name, plan::Port::Kind kind) const;
@@ -87,6 +92,8 @@ class Program {
   bool run_range(plan::InstructionId begin, plan::InstructionId end, const Observers& observers);  // false: it ends there
   bool run_loop(plan::InstructionId id, const Observers& observers);
   void run_one(plan::InstructionId id);
+  std::string words(const transport::Place& place) const;
+  void check_alike(const transport::Place& place) const;
   void run_timed(plan::InstructionId id, std::vector<Span>& spans);
   void tell(plan::InstructionId id, const Observers& observers);
 
@@ -94,6 +101,9 @@ class Program {
   std::unique_ptr<const mesh::Owners> devices_;  // and to this
   std::shared_ptr<State> state_;
   bool checks_lifetimes_;
+  transport::Processes* processes_;
+  bool checks_collectives_;
+  std::vector<int> here_;  // the owners in this process
   std::vector<std::unique_ptr<transport::Endpoint>> ends_;
   std::vector<std::unique_ptr<Owner>> owners_;
   std::int64_t runs_ = 0;

@@ -1,5 +1,6 @@
 #include "run/state.h"
 
+#include <algorithm>
 
 #include <fmt/core.h>
 
@@ -17,8 +18,9 @@ void State::check(const Slot& slot, const plan::Port& port, const plan::View& vi
          port.name, "make all programs for the same rows and cache slots, on one mesh");
 }
 
-void State::take(const plan::Plan& plan, const mesh::Owners& owners) {
+void State::take(const plan::Plan& plan, const mesh::Owners& owners, const std::vector<int>& here) {
   if (!owners_) owners_ = owners;
+  here_ = here;
   blocks_.resize(static_cast<std::size_t>(owners.count()));
   std::vector<const plan::Port*> fresh;
   for (const plan::Port& port : plan.ports) {
@@ -27,8 +29,8 @@ void State::take(const plan::Plan& plan, const mesh::Owners& owners) {
     found == slots_.end() ? fresh.push_back(&port) : check(found->second, port, plan.view(port.view));
   }
   if (fresh.empty()) return;
-  std::vector<std::vector<Place>> places(fresh.size());
-  for (int owner = 0; owner < owners.count(); ++owner) {
+  std::vector<std::vector<Place>> places(fresh.size(), std::vector<Place>(static_cast<std::size_t>(owners.count()), Place{Memory(0), 0, 0}));
+  for (const int owner : here) {
     std::vector<std::int64_t> offsets, bytes;
     std::int64_t end = 0;
     for (const plan::Port* port : fresh) {
@@ -41,7 +43,7 @@ void State::take(const plan::Plan& plan, const mesh::Owners& owners) {
     const Memory block(end);
     ask_for_huge_pages(block.at(0), end);
     blocks_[static_cast<std::size_t>(owner)].push_back(block);
-    for (std::size_t i = 0; i < fresh.size(); ++i) places[i].push_back({block, offsets[i], bytes[i]});
+    for (std::size_t i = 0; i < fresh.size(); ++i) places[i][static_cast<std::size_t>(owner)] = {block, offsets[i], bytes[i]};
   }
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     const plan::View& view = plan.view(fresh[i]->view);
@@ -71,14 +73,14 @@ Placed State::value(const std::string& name) const {
   if (found == slots_.end()) return {};
   const Slot& slot = found->second;
   std::vector<Placed> parts;
-  for (int owner = 0; owner < owners_->count(); ++owner) parts.push_back(of_owner(slot, owner));
-  return merged(parts, *owners_);
+  for (const int owner : here_) parts.push_back(of_owner(slot, owner));
+  return merged(parts, *owners_, here_);
 }
 
 std::vector<store::Part> State::parts(const std::string& name) const {
   const Slot& slot = slots_.at(name);
   std::vector<store::Part> parts;
-  for (int owner = 0; owner < owners_->count(); ++owner) {
+  for (const int owner : here_) {
     const sharding::OwnedShards shards(sharding::distinct_axes(slot.spec), owners_->mesh(), owners_->devices(owner));
     std::byte* at = slot.places[static_cast<std::size_t>(owner)].begin();
     for (std::size_t i = 0; i < shards.count(); ++i, at += slot.pitch) {
@@ -91,9 +93,32 @@ std::vector<store::Part> State::parts(const std::string& name) const {
   return parts;
 }
 
+std::vector<store::Block> State::share(const std::string& name) const {
+  const Slot& slot = slots_.at(name);
+  Placed seen{slot.shape, slot.spec, {}, slot.first};
+  if (static_cast<int>(here_.size()) == owners_->count()) return {store::whole_block(seen.seen_shape())};
+  const sharding::ShardAxes axes(sharding::distinct_axes(slot.spec), owners_->mesh());
+  std::vector<sharding::OwnedShards> owned;
+  for (int owner = 0; owner < owners_->count(); ++owner) owned.emplace_back(axes.axes(), owners_->mesh(), owners_->devices(owner));
+  std::vector<store::Block> blocks;
+  for (std::size_t shard = 0; shard < axes.count(); ++shard) {
+    const Coordinates at = axes.coordinates(shard);
+    std::vector<int> holders;
+    for (int owner = 0; owner < owners_->count(); ++owner) {
+      if (owned[static_cast<std::size_t>(owner)].find(at)) holders.push_back(owner);
+    }
+    const auto self = std::find(holders.begin(), holders.end(), here_.front());
+    if (self == holders.end()) continue;
+    store::Block block = in_seen_order(sharding::block_of(slot.shape, slot.spec, owners_->mesh(), at), slot.first);
+    blocks.push_back(store::share_of(std::move(block), self - holders.begin(), static_cast<std::int64_t>(holders.size())));
+    if (store::elements_of(blocks.back()) == 0) blocks.pop_back();
+  }
+  return blocks;
+}
+
 void State::put(const std::string& name, const Array& whole) const {
   const Slot& slot = slots_.at(name);
-  for (int owner = 0; owner < owners_->count(); ++owner) place_into(whole, of_owner(slot, owner), *owners_, owner);
+  for (const int owner : here_) place_into(whole, of_owner(slot, owner), *owners_, owner);
 }
 
 void State::clear(const std::string& name) const {

@@ -46,7 +46,7 @@ void write(JsonWriter& json, const About& about) {
 // Reads what a hash says that we wrote. A rule that does not hold is still refused: the hash is no secret.
 class Reader {
  public:
-  explicit Reader(const std::string& where) : where_(where) {}
+  Reader(const std::string& where, Extent extent) : where_(where), extent_(extent) {}
 
   Index run(const Json& json) const {
     Index index;
@@ -130,7 +130,7 @@ class Reader {
         if (shared && elements_of(*shared) > 0) no(name + ": pieces that overlap");
       }
     }
-    if (held != elements(made.shape)) no(fmt::format("{}: {} of its {} elements are there", name, held, elements(made.shape)));
+    if (extent_ == Extent::whole && held != elements(made.shape)) no(fmt::format("{}: {} of its {} elements are there", name, held, elements(made.shape)));
     return made;
   }
 
@@ -155,6 +155,7 @@ class Reader {
   }
 
   std::string where_;
+  Extent extent_;
 };
 
 }  // namespace
@@ -187,7 +188,7 @@ std::string to_json(const Index& index) {
 
 std::string sealed(std::string_view body) { return fmt::format("{}{}{}{}", body, kHashKey, hash_text(hash_of(body)), kEnd); }
 
-Index parse_index(std::string_view text, const std::string& where) {
+Index parse_index(std::string_view text, const std::string& where, Extent extent) {
   const std::size_t tail = kHashKey.size() + kHashDigits + kEnd.size();
   const std::string_view body = text.substr(0, text.size() < tail ? 0 : text.size() - tail);
   const std::string_view rest = text.substr(body.size());
@@ -200,7 +201,7 @@ Index parse_index(std::string_view text, const std::string& where) {
   if (version != kVersion) {
     refuse(fmt::format("version {} of the format, this moesh reads version {}", version, kVersion), where, "read it with the moesh that wrote it or a later one");
   }
-  return Reader(where).run(json);
+  return Reader(where, extent).run(json);
 }
 
 }  // namespace moesh::store

@@ -59,7 +59,9 @@ struct Index {
 std::string to_json(const Index& index);
 // Text of an index with the hash by which it is known to be as it was written.
 std::string sealed(std::string_view body);
-// Refuses what is damaged, contradicts itself or was written by a later version. `where`: the file, for messages.
-Index parse_index(std::string_view text, const std::string& where);
+// Refuses what is damaged, contradicts itself or was written by a later version. `where`: the file, for messages. Where several processes
+// write, each says what is its part first.
+enum class Extent { whole, part };
+Index parse_index(std::string_view text, const std::string& where, Extent extent = Extent::whole);
 
 }  // namespace moesh::store

@@ -63,6 +63,17 @@ Block whole_block(const Shape& shape) {
 
 std::int64_t elements_of(const Block& block) { return elements(sharding::shape_of(block)); }
 
+Block share_of(Block block, std::int64_t index, std::int64_t count) {
+  const auto longest = std::max_element(block.begin(), block.end(), [](const Range& a, const Range& b) { return a.size() < b.size(); });
+  if (longest == block.end()) {
+    if (index > 0) block = {{0, 0}};  // a number cannot be cut: the first has it
+    return block;
+  }
+  const Range all = *longest;
+  *longest = {all.begin + all.size() * index / count, all.begin + all.size() * (index + 1) / count};
+  return block;
+}
+
 std::optional<Block> shared_block(const Block& a, const Block& b) {
   Block shared;
   for (std::size_t dim = 0; dim < a.size(); ++dim) {

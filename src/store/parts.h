@@ -18,6 +18,9 @@ Block whole_block(const Shape& shape);
 std::int64_t elements_of(const Block& block);
 std::optional<Block> shared_block(const Block& a, const Block& b);
 
+// One of `count` shares of a block, cut along its longest dim; all together they are the block.
+Block share_of(Block block, std::int64_t index, std::int64_t count);
+
 // A part of a tensor in memory.
 struct Part {
   Block block;

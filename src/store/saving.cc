@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/system.h"
+#include "base/whole_file.h"
 #include "store/disk.h"
 #include "store/hash.h"
 #include "store/safetensors.h"
@@ -47,10 +48,22 @@ std::string piece_name(const Held& held, const Block& block) {
   return fmt::format("{}[{}]", held.name, parts);
 }
 
+std::string part_name(int process) { return fmt::format("part-{:05}.json", process); }
+std::string failure_path(const std::string& folder, int process) { return fmt::format("{}.part/failed-{:05}", folder, process); }
+
+// By the folder that all processes share: the first one looks there.
+void tell_failure(const std::string& folder, int process, const std::string& what) {
+  try {
+    replace_file(failure_path(folder, process), what, "");
+  } catch (const Error&) {
+    // The first process gives this one up after its time.
+  }
+}
+
 }  // namespace
 
-Saving::Saving(std::string folder, About about, std::vector<Held> tensors)
-    : folder_(std::move(folder)), index_{std::move(about), {}, {}}, tensors_(std::move(tensors)) {
+Saving::Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share)
+    : folder_(std::move(folder)), share_(share), index_{std::move(about), {}, {}}, tensors_(std::move(tensors)) {
   for (const Held& held : tensors_) is_read_.emplace(held.name, false);
   thread_ = std::thread([this] { run(); });
 }
@@ -90,7 +103,9 @@ void Saving::run() {
   } catch (const std::exception& caught) {
     error = caught.what();
     std::error_code ignored;
-    std::filesystem::remove_all(folder_ + ".part", ignored);
+    // The first process takes the folder away, once it knows that another one has failed.
+    if (share_.self == 0) std::filesystem::remove_all(folder_ + ".part", ignored);
+    else tell_failure(folder_, share_.self, error);
   }
   const std::lock_guard lock(mutex_);
   error_ = error;
@@ -120,7 +135,7 @@ std::string Saving::lay_out() {
   const std::uint64_t length = text.size();
   text.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
   File& file = index_.files.emplace_back();
-  file = {"data-00000.safetensors", static_cast<std::int64_t>(text.size()) + end, static_cast<std::int64_t>(text.size()), hash_of(text)};
+  file = {fmt::format("data-{:05}.safetensors", share_.self), static_cast<std::int64_t>(text.size()) + end, static_cast<std::int64_t>(text.size()), hash_of(text)};
   return text;
 }
 
@@ -166,15 +181,59 @@ void Saving::give_name() const {
   if (is_there) remove_folder(old);
 }
 
-void Saving::write_all() {
-  const std::string part = folder_ + ".part";
-  for (const std::string& left : {part, folder_ + ".old"}) {
-    if (std::filesystem::exists(left)) remove_folder(left);
+void Saving::write_file(const std::string& name, const std::string& text) const {
+  const std::string path = folder_ + ".part/" + name;
+  const Descriptor file = create_file(path);
+  write_at(file.number(), text.data(), static_cast<std::int64_t>(text.size()), 0, path);
+  sync(file.number(), path);
+}
+
+// What this process wrote, under a name that it has when all of it is on the disk.
+void Saving::say_written() {
+  const std::string name = part_name(share_.self);
+  write_file(name + ".new", to_json(index_));
+  rename_path(folder_ + ".part/" + name + ".new", folder_ + ".part/" + name);
+}
+
+// The first process waits for the others, and says where their pieces are too.
+void Saving::join_others() {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int other = 1; other < share_.count; ++other) {
+    const std::string path = folder_ + ".part/" + part_name(other), failed = failure_path(folder_, other);
+    while (!std::filesystem::exists(path)) {
+      if (std::filesystem::exists(failed)) fail(fmt::format("process {}: {}", other, read_file(failed, "an error", 1 << 16, "")));
+      if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > share_.timeout) {
+        fail(fmt::format("process {} has not written its part for {:.0f} s", other, share_.timeout), folder_,
+             "look after that process and its disk: all of them need the same folder");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    Index theirs = parse_index(read_file(path, "the part of a checkpoint", std::int64_t{1} << 30, ""), path, Extent::part);
+    const std::size_t files = index_.files.size();
+    index_.files.insert(index_.files.end(), theirs.files.begin(), theirs.files.end());
+    for (auto& [name, tensor] : theirs.tensors) {
+      std::vector<Piece>& ours = index_.tensors.at(name).pieces;  // all processes tell of all tensors
+      for (Piece& piece : tensor.pieces) {
+        piece.file += files;
+        ours.push_back(std::move(piece));
+      }
+    }
+    std::filesystem::remove(path);
   }
-  make_folder(part, "choose base_output_directory elsewhere");
+}
+
+void make_part_folder(const std::string& folder) {
+  for (const std::string& left : {folder + ".part", folder + ".old"}) {
+    if (std::filesystem::exists(std::filesystem::symlink_status(left))) remove_folder(left);
+  }
+  make_folder(folder + ".part", "choose base_output_directory elsewhere");
+}
+
+void Saving::write_all() {
+  if (share_.count == 1) make_part_folder(folder_);
   const std::string header = lay_out();
   {
-    const std::string path = part + "/" + index_.files.back().name;
+    const std::string path = folder_ + ".part/" + index_.files.back().name;
     const Descriptor file = create_file(path);
     ask_for_room(file.number(), index_.files.back().bytes, path);
     write_at(file.number(), header.data(), static_cast<std::int64_t>(header.size()), 0, path);
@@ -185,10 +244,9 @@ void Saving::write_all() {
     }
     sync(file.number(), path);
   }
-  const std::string path = part + "/index.json", text = to_json(index_);
-  const Descriptor file = create_file(path);
-  write_at(file.number(), text.data(), static_cast<std::int64_t>(text.size()), 0, path);
-  sync(file.number(), path);
+  if (share_.self > 0) return say_written();
+  join_others();
+  write_file("index.json", to_json(index_));
   give_name();
 }
 

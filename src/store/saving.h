@@ -23,10 +23,19 @@ struct Held {
   std::vector<Block> pieces; // what this process writes of it; `parts` have all of that
 };
 
+// Which of several processes writes, each the pieces that are its own.
+struct Share {
+  int self = 0, count = 1;
+  double timeout = 600;  // seconds after which the first gives up one that does not come to its end
+};
+
+// Makes the folder that all processes write into; of several, the first one does so before the others begin.
+void make_part_folder(const std::string& folder);
+
 class Saving {
  public:
   // Writes into FOLDER.part, which takes the name FOLDER when all of it is on the disk; one that was there before is gone then.
-  Saving(std::string folder, About about, std::vector<Held> tensors);
+  Saving(std::string folder, About about, std::vector<Held> tensors, const Share& share = {});
   ~Saving();  // waits for the end
   Saving(const Saving&) = delete;
   Saving& operator=(const Saving&) = delete;
@@ -49,10 +58,14 @@ class Saving {
   void write_tensor(const Held& held, int file, std::int64_t& offset);
   std::uint64_t write_chunk(const Held& held, const Block& block, int file, std::int64_t offset);
   std::string lay_out();
+  void write_file(const std::string& name, const std::string& text) const;
+  void say_written();
+  void join_others();
   void give_name() const;
   void mark_read(const std::string& tensor);
 
   std::string folder_;
+  Share share_;
   Index index_;
   std::vector<Held> tensors_;
   std::vector<std::byte> chunk_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 
 #include <fmt/core.h>
@@ -53,9 +54,9 @@ std::vector<store::Held> state_of(const Trainer& trainer) {
     sharding::Spec spec = sharding::whole_spec(shape.size());  // on one device
     if (!value.spec.dims.empty()) spec = sharding::without_size_one(value.spec, mesh);
     spec.dims = run::in_seen_order(std::move(spec.dims), value.first);
-    const DType dtype = value.shards.front().view.dtype;
+    const DType dtype = value.any_shard().view.dtype;
     all.push_back({name, {dtype, shape, layers_dim_of(name, trainer), sharding::to_string(spec, mesh), {}}, trainer.state_parts(name),
-                   {store::whole_block(shape)}});
+                   trainer.state_share(name)});
   }
   return all;
 }
@@ -90,20 +91,12 @@ class Candidate {
   Candidate(std::string path, const config::Settings& settings, Restored asked) : path_(std::move(path)), settings_(settings), asked_(asked) {}
 
   // False where it is damaged, which is said if there is another one to take. A whole one that does not fit is refused.
-  bool take(Trainer& trainer, backend::Workers& workers, bool has_next) {
+  bool take(Trainer& trainer, backend::Workers& workers, const Company& company, bool has_next) {
     const auto begin = Clock::now();
-    try {
-      checkpoint_ = std::make_unique<store::Checkpoint>(path_);
-    } catch (const Error& error) {
-      return damaged(error, has_next);
-    }
+    if (!all_do(company, has_next, [&] { checkpoint_ = std::make_unique<store::Checkpoint>(path_); })) return false;
     const Restored what = what_fits(checkpoint_->index(), settings_, asked_);
     check_fit(trainer, *checkpoint_, what);
-    try {
-      restore(trainer, *checkpoint_, what, workers);
-    } catch (const Error& error) {
-      return damaged(error, has_next);
-    }
+    if (!all_do(company, has_next, [&] { restore(trainer, *checkpoint_, what, workers); })) return false;
     seconds_ = seconds_since(begin);
     return true;
   }
@@ -116,10 +109,25 @@ class Candidate {
   }
 
  private:
-  static bool damaged(const Error& error, bool has_next) {
-    if (!has_next) throw;
-    log_notice(fmt::format("{}\n  the checkpoint before it is taken", error.what()));
-    return false;
+  // Whether all processes could do it. Each reads what it needs: what is damaged is seen by some of them.
+  template <typename Act>
+  static bool all_do(const Company& company, bool has_next, const Act& act) {
+    std::string error;
+    std::exception_ptr own;
+    try {
+      act();
+    } catch (const Error& caught) {
+      error = caught.what();
+      own = std::current_exception();
+    }
+    for (const std::string& of : company.all_say(error, "at a checkpoint that is read")) {
+      if (of.empty()) continue;
+      if (!has_next && own) std::rethrow_exception(own);
+      if (!has_next) fail(of);
+      log_notice(of + "\n  the checkpoint before it is taken");
+      return false;
+    }
+    return true;
   }
 
   std::string path_;
@@ -131,9 +139,9 @@ class Candidate {
 
 }  // namespace
 
-Checkpoints::Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from)
-    : settings_(settings), folder_(run_folder.empty() ? "" : run_folder + "/checkpoints"), from_(from) {
-  if (!folder_.empty()) lock_.emplace(folder_);
+Checkpoints::Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from, const Company& company)
+    : settings_(settings), folder_(run_folder.empty() ? "" : run_folder + "/checkpoints"), from_(from), company_(company) {
+  if (!folder_.empty() && company_.is_first()) lock_.emplace(folder_);
   if (from_ && folder_.empty()) {
     refuse(fmt::format("--from {}, with enable_checkpointing=false", *from_), "the command line", "enable_checkpointing=true, or load_full_state_path=PATH");
   }
@@ -158,6 +166,7 @@ std::vector<std::string> Checkpoints::own() const {
 
 // Those of later steps belong to another course of the run: they keep their files under other names.
 void Checkpoints::set_aside_after(std::int64_t step) const {
+  if (!company_.is_first()) return;
   for (const std::int64_t later : store::steps_in(folder_)) {
     if (later <= step) continue;
     const std::string path = store::checkpoint_path(folder_, later);
@@ -177,9 +186,11 @@ Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& w
     paths = store::checkpoints_at(settings_.text("load_parameters_path"));
     asked = Restored::parameters;
   }
+  paths = split(company_.first_says(join(paths, "\n"), "at the list of checkpoints"), '\n');
+  if (paths.front().empty()) return {};
   for (std::size_t i = 0; i < paths.size(); ++i) {
     Candidate candidate(paths[i], settings_, asked);
-    if (!candidate.take(trainer, workers, i + 1 < paths.size())) continue;
+    if (!candidate.take(trainer, workers, company_, i + 1 < paths.size())) continue;
     const store::About& about = candidate.about();
     const std::int64_t next = asked == Restored::all ? about.step + 1 : 0;
     trainer.go_on_after(next - 1);
@@ -227,9 +238,24 @@ std::string Checkpoints::collect() {
     return "";
   }
   newest_ = done->step();
-  if (!settings_.is_null("max_num_checkpoints_to_keep")) store::keep_newest(folder_, settings_.integer("max_num_checkpoints_to_keep"));
+  if (!settings_.is_null("max_num_checkpoints_to_keep") && company_.is_first()) store::keep_newest(folder_, settings_.integer("max_num_checkpoints_to_keep"));
   return fmt::format("saved checkpoint: {}, {} in {:.2f} s; the run has waited {:.2f} s for its checkpoints\n", done->folder(),
                      human_bytes(static_cast<double>(done->bytes())), done->seconds(), waited_);
+}
+
+// The folder that all processes write into.
+bool Checkpoints::make_room(std::int64_t step) {
+  std::string error;
+  try {
+    if (company_.is_first()) store::make_part_folder(store::checkpoint_path(folder_, step));
+  } catch (const Error& caught) {
+    error = caught.what();
+  }
+  error = company_.first_says(error, fmt::format("at the checkpoint of step {}", step));
+  if (error.empty()) return true;
+  has_failed_ = true;
+  log_notice(fmt::format("the checkpoint of step {} is not saved: {}", step, error));
+  return false;
 }
 
 std::string Checkpoints::save_if_due(const Trainer& trainer, const Batches& batches, bool is_last) {
@@ -238,7 +264,9 @@ std::string Checkpoints::save_if_due(const Trainer& trainer, const Batches& batc
   if (saving_ != nullptr) wait([&] { saving_->wait(); });
   std::string words = collect();
   asked_for_ = step;
-  saving_ = std::make_unique<store::Saving>(store::checkpoint_path(folder_, step), about(settings_, trainer, batches, step), state_of(trainer));
+  if (company_.count() > 1 && !make_room(step)) return words;
+  const store::Share share{company_.self(), company_.count(), settings_.real("collective_timeout")};
+  saving_ = std::make_unique<store::Saving>(store::checkpoint_path(folder_, step), about(settings_, trainer, batches, step), state_of(trainer), share);
   // Owners that are kept apart close their memory while others work.
   if (settings_.boolean("async_checkpointing") && settings_.integer("owners") == 1) return words;
   wait([&] { saving_->wait(); });

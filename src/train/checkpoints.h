@@ -12,6 +12,7 @@
 #include "config/settings.h"
 #include "store/folder.h"
 #include "store/saving.h"
+#include "train/company.h"
 #include "train/data.h"
 #include "train/trainer.h"
 
@@ -26,7 +27,7 @@ struct Start {
 class Checkpoints {
  public:
   // `run_folder`: of a run that is to keep any, else empty. `from`: the step of the one to go on from, where it is not the newest.
-  Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from);
+  Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from, const Company& company = {});
 
   // The run's own newest checkpoint that is whole, else load_full_state_path, else load_parameters_path, else nothing.
   Start start(Trainer& trainer, Batches& batches, backend::Workers& workers);
@@ -45,6 +46,7 @@ class Checkpoints {
  private:
   bool is_due(std::int64_t step, bool is_last) const;
   std::vector<std::string> own() const;
+  bool make_room(std::int64_t step);
   void set_aside_after(std::int64_t step) const;
   std::string save_if_due(const Trainer& trainer, const Batches& batches, bool is_last);
   std::string collect();
@@ -54,6 +56,7 @@ class Checkpoints {
   const config::Settings& settings_;
   std::string folder_;
   std::optional<std::int64_t> from_;
+  Company company_;
   std::optional<store::FolderLock> lock_;
   std::optional<std::int64_t> newest_;     // the step of the one that is there
   std::optional<std::int64_t> asked_for_;  // the last that was to be saved

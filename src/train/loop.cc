@@ -7,13 +7,17 @@
 
 #include <fmt/core.h>
 
+#include "backend/cpu/isa.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/streams.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/whole_file.h"
 #include "partition/collectives.h"
+#include "plan/print.h"
+#include "store/hash.h"
 #include "train/checkpoints.h"
 #include "train/data.h"
 #include "train/initialize.h"
@@ -75,6 +79,16 @@ void report_not_finite(Trainer& trainer, const StepMetrics& metrics, const Batch
   }
 }
 
+// What all processes of a run must agree on before its first step.
+std::vector<std::pair<std::string, std::string>> facts_of(const StepProgram& program, const config::Settings& settings) {
+  std::vector<std::pair<std::string, std::string>> facts = config::given_settings(settings);
+  facts.emplace_back("the version of moesh", MOESH_VERSION);
+  facts.emplace_back("the binary", store::hash_text(store::hash_of(read_file("/proc/self/exe", "the binary", std::int64_t{1} << 32, ""))));
+  facts.emplace_back("the instructions of kernels (MOESH_ISA)", std::string(backend::cpu::name_of(backend::cpu::chosen_isa())));
+  facts.emplace_back("the plan", store::hash_text(store::hash_of(plan::to_text(program.plan))));
+  return facts;
+}
+
 }  // namespace
 
 ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens,
@@ -109,7 +123,14 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   Batches batches(settings, request.batch, request.shape.vocab_size);
   say_what_is_asked(settings);
   show(header_words(request, size, batches.describe(), workers));
+  const Company& company = request.company;
   StepProgram program = step_program(request.model, settings, request.where);
+  if (company.count() > 1) {
+    if (program.owners > 1) refuse(fmt::format("owners={}, and {} processes", program.owners, company.count()), settings.origin("owners").where, "leave out owners");
+    program.owners = company.count();
+    program.self = company.self();
+    check_same(company, facts_of(program, settings));
+  }
   check_saved_plan(program, settings, request.where.target);
   const Footprint footprint = footprint_of(program);
   const MemoryPlan memory = memory_plan(program, footprint, workers.threads());
@@ -119,10 +140,12 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   run.planned_in_regions = planned_in_regions(program);
   const bool keeps = settings.boolean("enable_checkpointing");
   const std::string& own_metrics = settings.text("metrics_file");
-  const std::string folder = keeps || own_metrics.empty() ? make_run_folder(settings) : "";
-  Checkpoints checkpoints(settings, keeps ? folder : "", request.from);
-  MetricsFile metrics_file(own_metrics.empty() ? folder + "/metrics.jsonl" : own_metrics, settings);
-  Trainer trainer(std::move(program), settings, workers);
+  const bool has_folder = keeps || own_metrics.empty();
+  const std::string folder = company.first_says(has_folder && company.is_first() ? make_run_folder(settings) : "", "at the run's folder");
+  Checkpoints checkpoints(settings, keeps ? folder : "", request.from, company);
+  const std::string metrics_path = own_metrics.empty() ? folder + "/metrics.jsonl" : own_metrics;
+  MetricsFile metrics_file(company.is_first() ? metrics_path : "/dev/null", settings);
+  Trainer trainer(std::move(program), settings, workers, company);
   const Start start = checkpoints.start(trainer, batches, workers);
   if (!start.has_parameters) initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
   show(start.words);
@@ -136,7 +159,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   const auto devices = static_cast<double>(request.devices);
   std::optional<Progress> progress(std::in_place, "step", steps);
   const auto begin = Clock::now();
-  for (std::int64_t step = start.step; step < steps && !interrupts.asked(); ++step) {
+  for (std::int64_t step = start.step; step < steps && !company.any(interrupts.asked(), "between two steps"); ++step) {
     const auto step_begin = Clock::now();
     const double waited = checkpoints.waited();
     const Batch batch = batches.at(step, trainer.pool());
@@ -168,7 +191,9 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   }
   if (checkpoints.has_failed()) fail("the last checkpoint of the run is not saved", folder, "see above for what stood in its way");
   if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
-  return run.interrupted ? interrupts.exit_code() : 0;
+  if (!run.interrupted) return 0;
+  const std::vector<std::string> codes = company.all_say(std::to_string(interrupts.asked() ? interrupts.exit_code() : 0), "at the end of the run");
+  return static_cast<int>(parse_integer(*std::max_element(codes.begin(), codes.end())).value_or(1));
 }
 
 }  // namespace moesh::train

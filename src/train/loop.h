@@ -21,6 +21,7 @@ struct TrainRequest {
   std::string headline;
   std::string next = {};  // what to try afterwards
   bool shows_audit = false;
+  Company company = {};
   std::optional<std::int64_t> from = std::nullopt;  // the step of the checkpoint to go on from, where it is not the newest
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "config/support.h"
 #include "graph/rewrite.h"
@@ -63,7 +64,7 @@ StepProgram step_program(const Graph& model, const config::Settings& settings, c
   config::check_stages(settings);
   const sharding::Layout& layout = where.layout;
   StepProgram program{layout.mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
-                      static_cast<int>(settings.integer("owners")),
+                      static_cast<int>(settings.integer("owners")), -1,
                       step_graph(model, settings, keep, layout.mesh.devices(), see), {}, {}};
   if (layout.mesh.devices() > 1) {
     const std::map<std::string, Spec> places = places_of(layout);
@@ -86,6 +87,17 @@ StepProgram step_program(const Graph& model, const config::Settings& settings, c
   return program;
 }
 
+namespace {
+
+std::vector<int> owners_here(const StepProgram& program) {
+  if (program.self >= 0) return {program.self};
+  std::vector<int> all(static_cast<std::size_t>(program.owners));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+}  // namespace
+
 Footprint footprint_of(const StepProgram& program) {
   std::int64_t batch = 0;
   for (const Node& node : program.graph.nodes) {
@@ -95,7 +107,7 @@ Footprint footprint_of(const StepProgram& program) {
   }
   const std::int64_t process = program.owners == 1
                                    ? run::bytes_of(program.plan)
-                                   : run::bytes_of(program.plan, mesh::Owners::in_a_row(program.mesh, program.owners));
+                                   : run::bytes_of(program.plan, mesh::Owners::in_a_row(program.mesh, program.owners), owners_here(program));
   return {plan::state_bytes(program.plan) + plan::device_arena(program.plan).bytes, process + batch};
 }
 

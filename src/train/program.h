@@ -23,7 +23,8 @@ struct StepProgram {
   mesh::Mesh mesh{{}};
   std::vector<Trained> parameters;
   std::int64_t microbatches = 1;
-  int owners = 1;  // in this process, see run::ProgramOptions
+  int owners = 1;   // of the devices, see run::ProgramOptions
+  int self = -1;    // the one that is in this process; all of them where that is -1
   graph::Graph graph;
   plan::Plan plan;  // what runs
   std::vector<partition::Choice> choices;  // of the partitioner; none on one device

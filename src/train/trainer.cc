@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/text.h"
 #include "models/draws.h"
 #include "models/model.h"
 #include "train/context_order.h"
@@ -43,7 +44,7 @@ double scalar(const Placed& value) { return backend::load_scalar(value.shards.fr
 // there are several.
 Array checked(Array rows, const Placed& expected, const std::string& name) {
   const Shape& of = expected.shape;
-  const DType dtype = expected.shards.front().view.dtype;
+  const DType dtype = expected.any_shard().view.dtype;
   const Shape shape{elements(of) / of.back(), of.back()};
   if (rows.view.shape == shape && rows.view.dtype == dtype) return rows;
   refuse(fmt::format("{} {} in a batch, the step takes {} {}", name_of(rows.view.dtype), to_string(rows.view.shape), name_of(dtype),
@@ -125,14 +126,17 @@ double ExpertLoad::max_over_mean(std::int64_t layer) const {
   return sum == 0 ? 0 : *std::max_element(first, first + experts) * static_cast<double>(experts) / sum;
 }
 
-Trainer::Trainer(StepProgram program, const config::Settings& settings, backend::Workers& workers)
+Trainer::Trainer(StepProgram program, const config::Settings& settings, backend::Workers& workers, const Company& company)
     : settings_(settings),
       workers_(workers),
+      company_(company),
       parameters_(std::move(program.parameters)),
       microbatches_(program.microbatches),
       program_(std::move(program.plan), state_, workers,
                {.backend = backend::find_backend(settings.text("backend")),
-                .owners = mesh::Owners::in_a_row(program.mesh, program.owners)}),
+                .owners = mesh::Owners::in_a_row(program.mesh, program.owners),
+                .processes = company.processes,
+                .checks_collectives = company.checks_collectives}),
       order_(context_order(settings, program_.mesh())) {
   for (const plan::Port& port : plan().ports) {
     if (port.kind == plan::Port::Kind::state) state_buffers_.emplace(plan().view(port.view).buffer, port.name);
@@ -225,9 +229,22 @@ StepResults Trainer::run_step(const Batch& batch, run::Observers observers) {
   program_.run(observers);
   lost_.clear();
   StepResults results = read();
+  sum_sent(sent);
   results.metrics.load.sent = std::move(sent);
   ++steps_done_;
   return results;
+}
+
+// Each process knows what its own devices sent.
+void Trainer::sum_sent(std::vector<double>& sent) const {
+  if (company_.count() == 1 || program_.output(step_results::expert_load).shards.empty()) return;
+  std::string said;
+  for (const double bytes : sent) said += fmt::format("{} ", static_cast<std::int64_t>(bytes));
+  std::fill(sent.begin(), sent.end(), 0);
+  for (const std::string& words : company_.all_say(said, "at the end of a step")) {
+    const std::vector<std::string> counts = split(words, ' ');
+    for (std::size_t device = 0; device < sent.size(); ++device) sent[device] += static_cast<double>(parse_integer(counts[device]).value_or(0));
+  }
 }
 
 StepResults Trainer::read() const {
@@ -271,6 +288,7 @@ Array Trainer::logits(const StepResults& results) const {
 }
 
 std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
+  if (company_.count() > 1) return "not looked for in several processes: run the step again in one";
   std::string found;
   for (const Trained& trained : parameters()) {
     if (found.empty() && !is_finite(state(trained.path))) found = "the parameter " + trained.path;

@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 #include "run/audit.h"
 #include "run/program.h"
+#include "train/company.h"
 #include "train/program.h"
 
 namespace moesh::train {
@@ -59,7 +60,7 @@ struct StepResults {
 
 class Trainer {
  public:
-  Trainer(StepProgram program, const config::Settings& settings, backend::Workers& workers);
+  Trainer(StepProgram program, const config::Settings& settings, backend::Workers& workers, const Company& company = {});
 
   const std::vector<Trained>& parameters() const { return parameters_; }
   run::Array parameter(const std::string& path) const { return whole(state(path)); }
@@ -69,7 +70,8 @@ class Trainer {
   // Parameters and moments by name, in the order in which a step changes them.
   const std::vector<std::string>& state_names() const { return state_names_; }
   run::Placed state(const std::string& name) const;
-  std::vector<store::Part> state_parts(const std::string& name) const { return state_->parts(name); }  // where they lie
+  std::vector<store::Part> state_parts(const std::string& name) const { return state_->parts(name); }  // where they lie, as far as they are here
+  std::vector<store::Block> state_share(const std::string& name) const { return state_->share(name); }  // that this process writes
   // What of them an instruction changes.
   std::vector<std::string_view> changed_by(const plan::Instruction& instruction) const;
   // All of them were written into their parts: the next step is the one after `step`.
@@ -96,8 +98,11 @@ class Trainer {
   void feed(const Batch& batch, std::int64_t step);
   StepResults read() const;
 
+  void sum_sent(std::vector<double>& sent) const;
+
   config::Settings settings_;
   backend::Workers& workers_;
+  Company company_;
   std::shared_ptr<run::Pool> pool_ = run::Pool::create();
   std::vector<Trained> parameters_;
   std::int64_t microbatches_;

@@ -3,11 +3,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace moesh::transport {
+
+// What a message belongs to.
+struct Place {
+  std::int64_t run = 0;          // of the program
+  std::int32_t instruction = -1;
+  std::int32_t round = 0;
+
+  bool operator==(const Place&) const = default;
+};
 
 // Messages from one owner to another come in the order in which they were sent.
 class Endpoint {
@@ -19,6 +30,12 @@ class Endpoint {
   virtual void send(int to) = 0;
   // The next message from an owner. It stays until the next one from there is taken.
   virtual std::span<const std::byte> receive(int from) = 0;
+
+  // Messages from now on belong there: one that belongs elsewhere is an error, in which `words` tell what places are.
+  virtual void set_place(const Place&) {}
+  virtual void set_words(std::function<std::string(const Place&)>) {}
+  // Bytes that were sent to others.
+  virtual std::int64_t sent_bytes() const { return 0; }
 };
 
 // For tests: owners in one process that send and receive in turns. What is received has been sent before.

@@ -250,6 +250,7 @@ const std::set<std::string> kElsewhere{
     "override_model_config",  // LoadModel.RefusesAnOverrideThatContradictsThePreset
     "num_pipeline_repeats",   // Pipeline.RefusesLayersThatDoNotDivide
     "shard_mode",             // Explicit.NamesTheOpAndTheTwoSpecs
+    "collective_timeout",     // Together.AProcessThatDoesNotAnswerIsGivenUp
     "use_ragged_sort",        // CheckSettings.RefusesABoundOfARingThatDoesNotSort
 };
 

@@ -197,6 +197,45 @@ TEST_F(Checkpoints, AreNotWrittenWhereNobodyMay) {
   saving.wait_for("v");  // nobody waits for what failed
 }
 
+// Several processes write a part each; the first says where all of them are.
+TEST_F(Checkpoints, AreWrittenByProcessesTogether) {
+  const std::string path = folder_.path() + "/7";
+  const auto of = [&](const Block& matrix, const Block& vector) {
+    std::vector<Held> held = state_.held();
+    held[0].pieces = {matrix};
+    held[1].pieces = {vector};
+    return held;
+  };
+  make_part_folder(path);
+  Saving second(path, about(), of({{0, 6}, {2, 4}}, {{3, 5}}), {1, 2, 10});
+  Saving first(path, about(), of({{0, 6}, {0, 2}}, {{0, 3}}), {0, 2, 10});
+  first.wait();
+  second.wait();
+  EXPECT_EQ(first.error() + second.error(), "");
+  Checkpoint checkpoint(path);
+  EXPECT_EQ(checkpoint.index().files.size(), 2u);
+  EXPECT_THAT(checkpoint.damage(workers_), IsEmpty());
+  EXPECT_THAT(read(checkpoint, "v", {{0, 5}}), ElementsAre(1000, 1001, 1002, 1003, 1004));
+  EXPECT_THAT(read(checkpoint, "decoder/w", {{1, 3}, {1, 3}}), ElementsAre(3, 102, 5, 104));
+}
+
+TEST_F(Checkpoints, AreNoneWhereAProcessDoesNotWriteItsPart) {
+  const std::string path = folder_.path() + "/7";
+  make_part_folder(path);
+  Saving late(path, about(), state_.held(), {0, 2, 0.05});
+  late.wait();
+  EXPECT_THAT(late.error(), HasSubstr("process 1 has not written its part for "));
+  make_part_folder(path);
+  folder_.write("7.part/data-00001.safetensors", "in the way");
+  Saving failing(path, about(), state_.held(), {1, 2, 10});
+  failing.wait();
+  Saving first(path, about(), state_.held(), {0, 2, 10});
+  first.wait();
+  EXPECT_THAT(first.error(), AllOf(HasSubstr("process 1: "), HasSubstr("File exists")));
+  EXPECT_THAT(steps_in(folder_.path()), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+}
+
 TEST_F(Checkpoints, OfLaterStepsReplaceTheOldest) {
   for (const char* step : {"1", "3", "20"}) save(step);
   EXPECT_THAT(steps_in(folder_.path()), ElementsAre(1, 3, 20));

@@ -1,0 +1,233 @@
+// Processes that MPI has started, and an end that sends through it.
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <thread>
+
+#include <fmt/core.h>
+#include <mpi.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "transport/processes.h"
+
+namespace moesh::transport {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Messages go in units, so that their number fits what MPI counts by.
+constexpr std::int64_t kUnit = 64;
+enum Tag : int { kData = 1, kWords = 2, kEnd = 3 };
+constexpr double kToldBy = 10;  // seconds in which the first process tells what ends all
+
+struct Header {
+  Place place;
+  std::int64_t bytes;
+};
+static_assert(sizeof(Header) <= kUnit);
+
+struct Outgoing {
+  std::vector<std::byte> message;
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+class Mpi final : public Processes, public Endpoint {
+ public:
+  explicit Mpi(double timeout) : timeout_(timeout) {
+    int provided = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_dup(MPI_COMM_WORLD, &world_);
+    MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(world_, &self_);
+    MPI_Comm_size(world_, &count_);
+    MPI_Type_contiguous(static_cast<int>(kUnit), MPI_BYTE, &unit_);
+    MPI_Type_commit(&unit_);
+    outgoing_.resize(static_cast<std::size_t>(count_));
+    incoming_.resize(static_cast<std::size_t>(count_));
+  }
+
+  int count() const override { return count_; }
+  int self() const override { return self_; }
+  Endpoint& wire() override { return *this; }
+
+  std::span<std::byte> room(int to, std::int64_t bytes) override {
+    std::deque<Outgoing>& all = outgoing_[static_cast<std::size_t>(to)];
+    if (!all.empty() && is_sent(all.front())) {
+      all.push_back(std::move(all.front()));
+      all.pop_front();
+    } else {
+      all.emplace_back();
+    }
+    std::vector<std::byte>& message = all.back().message;
+    message.resize(static_cast<std::size_t>(units(bytes) * kUnit));
+    const Header header{place_, bytes};
+    std::memcpy(message.data(), &header, sizeof header);
+    return {message.data() + kUnit, static_cast<std::size_t>(bytes)};
+  }
+
+  void send(int to) override {
+    Outgoing& of = outgoing_[static_cast<std::size_t>(to)].back();
+    const auto units = static_cast<int>(static_cast<std::int64_t>(of.message.size()) / kUnit);
+    MPI_Isend(of.message.data(), units, unit_, to, kData, world_, &of.request);
+    sent_bytes_ += static_cast<std::int64_t>(of.message.size()) - kUnit;
+  }
+
+  std::span<const std::byte> receive(int from) override {
+    std::vector<std::byte>& message = incoming_[static_cast<std::size_t>(from)];
+    take(from, kData, message, [&] { return "at " + words(place_); });
+    Header header{};
+    std::memcpy(&header, message.data(), sizeof header);
+    if (header.place != place_) {
+      fail_apart(from, words(header.place), self_, words(place_));
+    }
+    return {message.data() + kUnit, static_cast<std::size_t>(header.bytes)};
+  }
+
+  void set_place(const Place& place) override { place_ = place; }
+  void set_words(std::function<std::string(const Place&)> words) override { words_ = std::move(words); }
+  std::int64_t sent_bytes() const override { return sent_bytes_; }
+
+  std::vector<std::string> all_say(const std::string& said, const std::string& what) override {
+    std::vector<std::string> all(static_cast<std::size_t>(count_));
+    all[static_cast<std::size_t>(self_)] = said;
+    const auto waits = [&] { return what; };
+    if (self_ != 0) {
+      say(0, said);
+      std::string joined = hear(0, waits);
+      for (std::string& words : all) words = cut_first(joined);
+      return all;
+    }
+    for (int from = 1; from < count_; ++from) all[static_cast<std::size_t>(from)] = hear(from, waits);
+    std::string joined;
+    for (const std::string& words : all) joined += fmt::format("{}:{}", words.size(), words);
+    for (int to = 1; to < count_; ++to) say(to, joined);
+    return all;
+  }
+
+  void end_all(int code, const std::string& what) override {
+    const std::string words = fmt::format("{}:{}", code, what);
+    std::vector<MPI_Request> requests(static_cast<std::size_t>(count_), MPI_REQUEST_NULL);
+    for (int to = 0; to < count_; ++to) {
+      if (to != self_) MPI_Isend(words.data(), static_cast<int>(words.size()), MPI_BYTE, to, kEnd, world_, &requests[static_cast<std::size_t>(to)]);
+    }
+    // The first process ends all; another one gives it the time to tell why.
+    const auto begin = Clock::now();
+    int is_sent = 0;
+    while (seconds_since(begin) < (self_ == 0 ? 0.5 : kToldBy)) {
+      MPI_Testall(count_, requests.data(), &is_sent, MPI_STATUSES_IGNORE);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (self_ == 0 && is_sent != 0) break;
+    }
+    if (self_ != 0) fmt::print(stderr, "{}\n", what);
+    std::fflush(nullptr);
+    MPI_Abort(world_, code);
+    std::_Exit(code);
+  }
+
+  void set_timeout(double seconds) override { timeout_ = seconds; }
+
+  void leave() override {
+    for (std::deque<Outgoing>& all : outgoing_) {
+      for (Outgoing& of : all) MPI_Wait(&of.request, MPI_STATUS_IGNORE);
+    }
+    MPI_Type_free(&unit_);
+    MPI_Comm_free(&world_);
+    MPI_Finalize();
+  }
+
+ private:
+  static double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+  static std::int64_t units(std::int64_t bytes) { return 1 + (bytes + kUnit - 1) / kUnit; }
+  static bool is_sent(Outgoing& of) {
+    int is_done = 0;
+    MPI_Test(&of.request, &is_done, MPI_STATUS_IGNORE);
+    return is_done != 0;
+  }
+  std::string words(const Place& place) const {
+    return words_ ? words_(place) : fmt::format("run {}, instruction {}", place.run, place.instruction);
+  }
+
+  // Another process that ends all is heard wherever this one waits.
+  void look_for_end() {
+    int is_there = 0;
+    MPI_Status status;
+    MPI_Iprobe(MPI_ANY_SOURCE, kEnd, world_, &is_there, &status);
+    if (is_there == 0) return;
+    int bytes = 0;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    std::string text(static_cast<std::size_t>(bytes), '\0');
+    MPI_Recv(text.data(), bytes, MPI_BYTE, status.MPI_SOURCE, kEnd, world_, MPI_STATUS_IGNORE);
+    const std::size_t colon = text.find(':');
+    const auto code = parse_integer(text.substr(0, colon));
+    throw EndedByOther(static_cast<int>(code.value_or(1)), text.substr(colon + 1));
+  }
+
+  template <typename Waits>
+  void take(int from, Tag tag, std::vector<std::byte>& message, const Waits& waits) {
+    const auto begin = Clock::now();
+    MPI_Message handle;
+    MPI_Status status;
+    for (std::int64_t tries = 0;; ++tries) {
+      int is_there = 0;
+      MPI_Improbe(from, tag, world_, &is_there, &handle, &status);
+      if (is_there != 0) break;
+      if (tries % 64 != 63) continue;
+      look_for_end();
+      const double waited = seconds_since(begin);
+      if (waited > timeout_) {
+        fail(fmt::format("process {} has sent nothing for {:.0f} s, process {} waits {}", from, waited, self_, waits()), "the processes of the run",
+             "look after that process and its machine, or raise collective_timeout; the newest checkpoint is whole");
+      }
+      if (waited > 1e-3) std::this_thread::sleep_for(std::chrono::microseconds(waited > 0.1 ? 500 : 20));
+    }
+    int units = 0;
+    MPI_Get_count(&status, unit_, &units);
+    message.resize(static_cast<std::size_t>(units * kUnit));
+    MPI_Mrecv(message.data(), units, unit_, &handle, MPI_STATUS_IGNORE);
+  }
+
+  void say(int to, const std::string& text) {
+    said_.emplace_back();
+    Outgoing& of = said_.back();
+    const auto bytes = static_cast<std::int64_t>(text.size());
+    of.message.resize(static_cast<std::size_t>(units(bytes) * kUnit));
+    std::memcpy(of.message.data(), &bytes, sizeof bytes);
+    std::copy(text.begin(), text.end(), reinterpret_cast<char*>(of.message.data() + kUnit));
+    MPI_Isend(of.message.data(), static_cast<int>(units(bytes)), unit_, to, kWords, world_, &of.request);
+    while (said_.size() > 1 && is_sent(said_.front())) said_.pop_front();
+  }
+  template <typename Waits>
+  std::string hear(int from, const Waits& waits) {
+    std::vector<std::byte> message;
+    take(from, kWords, message, waits);
+    std::int64_t bytes = 0;
+    std::memcpy(&bytes, message.data(), sizeof bytes);
+    return {reinterpret_cast<const char*>(message.data() + kUnit), static_cast<std::size_t>(bytes)};
+  }
+  // "3:abc4:..." : what stands first, which is taken away.
+  static std::string cut_first(std::string& joined) {
+    const std::size_t colon = joined.find(':');
+    const auto size = static_cast<std::size_t>(parse_integer(joined.substr(0, colon)).value_or(0));
+    const std::string first = joined.substr(colon + 1, size);
+    joined.erase(0, colon + 1 + size);
+    return first;
+  }
+
+  double timeout_;
+  MPI_Comm world_ = MPI_COMM_NULL;
+  MPI_Datatype unit_ = MPI_DATATYPE_NULL;
+  int self_ = 0, count_ = 1;
+  Place place_;
+  std::function<std::string(const Place&)> words_;
+  std::vector<std::deque<Outgoing>> outgoing_;     // to each
+  std::vector<std::vector<std::byte>> incoming_;   // from each
+  std::deque<Outgoing> said_;
+  std::int64_t sent_bytes_ = 0;
+};
+
+}  // namespace
+}  // namespace moesh::transport
+
+extern "C" moesh::transport::Processes* moesh_join_processes(double timeout) { return new moesh::transport::Mpi(timeout); }

@@ -1,0 +1,68 @@
+#include "transport/processes.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::transport {
+namespace {
+
+using Join = Processes* (*)(double timeout);
+
+constexpr const char* kModule = "libmoesh_mpi.so";
+
+int number_in(std::initializer_list<const char*> variables, int otherwise) {
+  for (const char* variable : variables) {
+    const char* text = std::getenv(variable);
+    const auto number = text == nullptr ? std::nullopt : parse_integer(text);
+    if (number && *number >= 0 && *number < 1'000'000) return static_cast<int>(*number);
+  }
+  return otherwise;
+}
+
+// MPI is asked for only by runs of several processes: it lies in a library of its own, beside the binary.
+Join load_module() {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  for (const std::filesystem::path& folder : {self, self.parent_path()}) {
+    void* module = ::dlopen((folder / kModule).c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (module == nullptr) continue;
+    return reinterpret_cast<Join>(::dlsym(module, "moesh_join_processes"));
+  }
+  const char* why = std::filesystem::exists(self / kModule) ? ::dlerror() : "it was built without MPI";
+  refuse(fmt::format("this moesh cannot join other processes: {}", why), "several processes",
+         "install libopenmpi-dev and openmpi-bin, and build again: rm -r build/release");
+}
+
+}  // namespace
+
+bool Processes::any(bool is_so, const std::string& what) {
+  const std::vector<std::string> all = all_say(is_so ? "1" : "0", what);
+  return std::find(all.begin(), all.end(), "1") != all.end();
+}
+
+void fail_apart(int process, const std::string& place, int other, const std::string& its_place) {
+  fail(fmt::format("process {} is at {}, process {} at {}", process, place, other, its_place), "the collectives of the run",
+       "all processes must run the same program: start them anew");
+}
+
+Launched launched() {
+  Launched of{number_in({"OMPI_COMM_WORLD_SIZE"}, 0), number_in({"OMPI_COMM_WORLD_RANK"}, 0)};
+  // Under Slurm a step of several tasks; a batch script itself is one process, whatever the job has.
+  if (of.count == 0 && std::getenv("SLURM_STEP_ID") != nullptr && std::getenv("PMIX_RANK") != nullptr) {
+    of = {number_in({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 1), number_in({"PMIX_RANK", "SLURM_PROCID"}, 0)};
+  }
+  return {std::max(1, of.count), of.self};
+}
+
+std::unique_ptr<Processes> join_launched(double timeout) {
+  if (launched().count == 1) return nullptr;
+  return std::unique_ptr<Processes>(load_module()(timeout));
+}
+
+}  // namespace moesh::transport
