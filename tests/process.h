@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
@@ -78,5 +79,23 @@ class Process {
   std::string out_, err_;
   pid_t id_ = 0;
 };
+
+// Whether runs of several processes can be tried here.
+inline bool has_mpi() {
+  static const bool has =
+      std::filesystem::exists(std::filesystem::path(binary()).parent_path() / "libmoesh_mpi.so") && shell("command -v mpirun >/dev/null") == 0;
+  return has;
+}
+
+// The process of that number of a run that writes into this folder; 0 where there is none.
+inline pid_t process_of(const std::string& folder, int number) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const auto id = parse_integer(entry.path().filename().string());
+    if (!id || read_text(entry.path() / "cmdline").find(folder) == std::string::npos) continue;
+    const std::string variable = fmt::format("OMPI_COMM_WORLD_RANK={}", number) + '\0';
+    if (read_text(entry.path() / "environ").find(variable) != std::string::npos) return static_cast<pid_t>(*id);
+  }
+  return 0;
+}
 
 }  // namespace moesh::test

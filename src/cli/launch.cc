@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include <fmt/core.h>
 #include <sys/prctl.h>
@@ -49,6 +52,39 @@ std::vector<std::string> command_line(const Launch& of) {
   return words;
 }
 
+// Processes that a process has started and that are not gone.
+bool has_children(pid_t parent) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    std::ifstream file(entry.path() / "stat");
+    std::string text;
+    // "30038 (name) S 30037 ...", where a name may hold anything.
+    if (!std::getline(file, text)) continue;
+    const std::vector<std::string> fields = split(text.substr(std::min(text.size(), text.rfind(')') + 2)), ' ');
+    if (fields.size() > 1 && fields[0] != "Z" && fields[1] == std::to_string(parent)) return true;
+  }
+  return false;
+}
+
+// mpirun may wait for ever for a process that was killed while it began: without any process left it is ended.
+int wait_for(pid_t id, bool is_mpirun) {
+  using namespace std::chrono_literals;
+  constexpr auto kAlone = 10s;
+  auto had_children = std::chrono::steady_clock::now(), looked = had_children;
+  while (true) {
+    int status = 0;
+    const pid_t ended = ::waitpid(id, &status, is_mpirun ? WNOHANG : 0);
+    if (ended == id) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (ended < 0 && errno != EINTR) return 1;
+    if (!is_mpirun) continue;
+    std::this_thread::sleep_for(50ms);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - had_children > kAlone) ::kill(id, SIGKILL);
+    else if (now - looked > 1s && has_children(id)) had_children = now;
+    if (now - looked > 1s) looked = now;
+  }
+}
+
 // As a shell says it.
 int run_once(const Launch& of) {
   std::vector<std::string> words = command_line(of);
@@ -68,11 +104,9 @@ int run_once(const Launch& of) {
     ::_exit(kNotFound);
   }
   child = id;
-  int status = 0;
-  while (::waitpid(id, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int code = wait_for(id, of.processes > 1);
   child = 0;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return code;
 }
 
 // Signals are handed on while it lives.

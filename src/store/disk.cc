@@ -47,6 +47,8 @@ void write_at(int file, const void* data, std::int64_t bytes, std::int64_t offse
   }
 }
 
+void begin_writing_out(int file, std::int64_t bytes, std::int64_t offset) { ::sync_file_range(file, offset, bytes, SYNC_FILE_RANGE_WRITE); }
+
 void ask_for_room(int file, std::int64_t bytes, const std::string& path) {
   if (bytes == 0 || ::fallocate(file, 0, 0, bytes) == 0) return;
   if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {

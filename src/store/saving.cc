@@ -152,6 +152,7 @@ std::uint64_t Saving::write_chunk(const Held& held, const Block& block, int file
     from = chunk_.data();
   }
   write_at(file, from, bytes, offset, index_.files.back().name);
+  begin_writing_out(file, bytes, offset);
   return hash_of(from, static_cast<std::size_t>(bytes));
 }
 

@@ -89,6 +89,52 @@ std::vector<std::pair<std::string, std::string>> facts_of(const StepProgram& pro
   return facts;
 }
 
+// The step's program, or this process's share of it, as all processes have it.
+StepProgram program_of(const TrainRequest& request) {
+  const Company& company = request.company;
+  const config::Settings& settings = request.settings;
+  StepProgram program = step_program(request.model, settings, request.where);
+  if (company.count() > 1) {
+    if (program.owners > 1) {
+      refuse(fmt::format("owners={}, and {} processes", program.owners, company.count()), settings.origin("owners").where, "leave out owners");
+    }
+    program.owners = company.count();
+    program.self = company.self();
+    check_same(company, facts_of(program, settings));
+  }
+  check_saved_plan(program, settings, request.where.target);
+  return program;
+}
+
+// The run's folder, where it writes there; the first process makes it.
+std::string folder_of(const config::Settings& settings, const Company& company) {
+  const bool has_folder = settings.boolean("enable_checkpointing") || settings.text("metrics_file").empty();
+  return company.first_says(has_folder && company.is_first() ? make_run_folder(settings) : "", "at the run's folder");
+}
+
+std::string metrics_path(const config::Settings& settings, const std::string& folder, const Company& company) {
+  if (!company.is_first()) return "/dev/null";
+  const std::string& own = settings.text("metrics_file");
+  return own.empty() ? folder + "/metrics.jsonl" : own;
+}
+
+// That the run did what its plan says.
+void check_audit(const run::Audit& audit, bool shows) {
+  if (shows) show("\n" + audit_words(audit, columns_of(Stream::out)));
+  if (const std::string difference = audit.difference(); !difference.empty()) {
+    fail("the run did something else than its plan: " + difference, "audit", "this is a fault of moesh: report it with the command");
+  }
+}
+
+// A signal may have met one process alone.
+int code_of(const Interrupts& interrupts, const Company& company) {
+  int code = 0;
+  for (const std::string& said : company.all_say(std::to_string(interrupts.asked() ? interrupts.exit_code() : 0), "at the end of the run")) {
+    code = std::max(code, static_cast<int>(parse_integer(said).value_or(1)));
+  }
+  return code;
+}
+
 }  // namespace
 
 ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens,
@@ -124,27 +170,16 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   say_what_is_asked(settings);
   show(header_words(request, size, batches.describe(), workers));
   const Company& company = request.company;
-  StepProgram program = step_program(request.model, settings, request.where);
-  if (company.count() > 1) {
-    if (program.owners > 1) refuse(fmt::format("owners={}, and {} processes", program.owners, company.count()), settings.origin("owners").where, "leave out owners");
-    program.owners = company.count();
-    program.self = company.self();
-    check_same(company, facts_of(program, settings));
-  }
-  check_saved_plan(program, settings, request.where.target);
+  StepProgram program = program_of(request);
   const Footprint footprint = footprint_of(program);
   const MemoryPlan memory = memory_plan(program, footprint, workers.threads());
   check_memory(memory, free_memory());
   show(peak_words(footprint, memory.total()) + "\n");
   RunSummary run;
   run.planned_in_regions = planned_in_regions(program);
-  const bool keeps = settings.boolean("enable_checkpointing");
-  const std::string& own_metrics = settings.text("metrics_file");
-  const bool has_folder = keeps || own_metrics.empty();
-  const std::string folder = company.first_says(has_folder && company.is_first() ? make_run_folder(settings) : "", "at the run's folder");
-  Checkpoints checkpoints(settings, keeps ? folder : "", request.from, company);
-  const std::string metrics_path = own_metrics.empty() ? folder + "/metrics.jsonl" : own_metrics;
-  MetricsFile metrics_file(company.is_first() ? metrics_path : "/dev/null", settings);
+  const std::string folder = folder_of(settings, company);
+  Checkpoints checkpoints(settings, settings.boolean("enable_checkpointing") ? folder : "", request.from, company);
+  MetricsFile metrics_file(metrics_path(settings, folder, company), settings);
   Trainer trainer(std::move(program), settings, workers, company);
   const Start start = checkpoints.start(trainer, batches, workers);
   if (!start.has_parameters) initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
@@ -154,7 +189,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
     return 0;
   }
   std::optional<TraceFile> trace;
-  if (!settings.text("profiler").empty()) trace.emplace(settings, metrics_file.path(), trainer.plan(), request.where.target);
+  if (company.is_first() && !settings.text("profiler").empty()) trace.emplace(settings, metrics_file.path(), trainer.plan(), request.where.target);
   const Interrupts interrupts;
   const auto devices = static_cast<double>(request.devices);
   std::optional<Progress> progress(std::in_place, "step", steps);
@@ -184,16 +219,10 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   run.peak_bytes = footprint.process;
   show(fmt::format("{}\n{}Metrics: {}\n", saved, summary_words(run), metrics_file.path()));
   if (trace) show(trace->finish());
-  const run::Audit audit = trainer.audit();
-  if (request.shows_audit) show("\n" + audit_words(audit, columns_of(Stream::out)));
-  if (const std::string difference = audit.difference(); !difference.empty()) {
-    fail("the run did something else than its plan: " + difference, "audit", "this is a fault of moesh: report it with the command");
-  }
+  check_audit(trainer.audit(), request.shows_audit);
   if (checkpoints.has_failed()) fail("the last checkpoint of the run is not saved", folder, "see above for what stood in its way");
   if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
-  if (!run.interrupted) return 0;
-  const std::vector<std::string> codes = company.all_say(std::to_string(interrupts.asked() ? interrupts.exit_code() : 0), "at the end of the run");
-  return static_cast<int>(parse_integer(*std::max_element(codes.begin(), codes.end())).value_or(1));
+  return run.interrupted ? code_of(interrupts, company) : 0;
 }
 
 }  // namespace moesh::train

@@ -57,27 +57,38 @@ struct KeptRun {
   }
 };
 
-TEST(KillsSlow, LeadToTheSameBits) {
+class KillsSlow : public ::testing::TestWithParam<int> {};
+
+TEST_P(KillsSlow, LeadToTheSameBits) {
+  const int processes = GetParam();
+  if (processes > 1 && !test::has_mpi()) GTEST_SKIP() << "built without MPI, or mpirun is not there";
+  const std::string spread = processes > 1 ? fmt::format(" --processes {}", processes) : "";
   const KeptRun undisturbed;
-  ASSERT_EQ(Process(undisturbed.command, undisturbed.folder.path()).wait(), 0);
+  ASSERT_EQ(Process(undisturbed.command + spread, undisturbed.folder.path()).wait(), 0);
   const auto hashes = undisturbed.hashes();
   const auto losses = undisturbed.losses();
   ASSERT_EQ(losses.size(), 60u);
   std::mt19937_64 engine(setting("MOESH_KILLS_SEED", 1));
-  std::uint64_t left = setting("MOESH_KILLS", test::kIsSanitized ? 2 : 8);
+  std::uint64_t left = setting("MOESH_KILLS", test::kIsSanitized ? 2 : processes > 1 ? 4 : 8);
   std::map<std::string, int> met;
   while (left > 0) {
     const KeptRun run;
     for (bool is_done = false; !is_done;) {
       const std::int64_t before = run.newest();
-      Process process(run.command, run.folder.path());
-      // Now a moment of the start, now one of the steps.
-      const auto moment = std::chrono::microseconds(engine() % (left % 2 == 0 ? 40'000 : 400'000));
+      Process process(run.command + spread, run.folder.path());
+      // Now a moment of the start, now one of the steps; of several processes any of them.
+      const auto moment = std::chrono::microseconds(engine() % (left % 2 == 0 ? 40'000 : 400'000) * (processes > 1 ? 3 : 1));
       std::this_thread::sleep_for(left > 0 ? moment : std::chrono::microseconds(0));
-      if (left > 0) process.send(SIGKILL);
+      if (left > 0) {
+        const pid_t victim = processes > 1 ? test::process_of(run.folder.path(), static_cast<int>(engine() % static_cast<std::uint64_t>(processes))) : 0;
+        if (victim > 0) ::kill(victim, SIGKILL);
+        else if (processes == 1) process.send(SIGKILL);
+        else process.send(SIGTERM);
+      }
       const int code = process.wait();
       is_done = code == 0;
-      ASSERT_TRUE(is_done || code == 128 + SIGKILL) << process.err();
+      ASSERT_TRUE(is_done || code >= 128 || processes > 1) << process.err();
+      ASSERT_NE(code, 2) << process.err();
       if (is_done) break;
       --left;
       const bool is_saving = std::filesystem::exists(store::checkpoint_path(run.checkpoints(), run.newest() + 1) + ".part");
@@ -90,6 +101,8 @@ TEST(KillsSlow, LeadToTheSameBits) {
   }
   for (const auto& [when, count] : met) fmt::print("kills {}: {}\n", when, count);
 }
+
+INSTANTIATE_TEST_SUITE_P(Processes, KillsSlow, ::testing::Values(1, 2));
 
 }  // namespace
 }  // namespace moesh::train

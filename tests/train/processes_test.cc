@@ -1,5 +1,6 @@
 // Devices spread over processes that reach each other through MPI: the bits of one process, checkpoints that all of them write, and an end
 // that is told once, whoever it began with.
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -21,11 +22,6 @@ using test::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-bool has_mpi() {
-  static const bool has = std::filesystem::exists(std::filesystem::path(test::binary()).parent_path() / "libmoesh_mpi.so") && test::shell("command -v mpirun >/dev/null") == 0;
-  return has;
-}
 
 const std::string kMixtral = test::kTinyMixtral +
                              "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=4 per_device_batch_size=1 "
@@ -61,10 +57,13 @@ bool are_the_same(const SpreadRun& a, const SpreadRun& b) {
   return differs.out.find("\"values\"") == std::string::npos && differs.out.find("\"tensor\"") == std::string::npos;
 }
 
+// Every recorded layout over more processes takes minutes.
+bool spreads_all() { return std::getenv("MOESH_SPREAD_ALL") != nullptr; }
+
 class ProcessesSlow : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (!has_mpi()) GTEST_SKIP() << "built without MPI, or mpirun is not there";
+    if (!test::has_mpi()) GTEST_SKIP() << "built without MPI, or mpirun is not there";
   }
 };
 
@@ -76,7 +75,8 @@ TEST_P(ProcessesSlow, HaveTheBitsOfOne) {
   const SpreadRun alone;
   const Ended one = alone.run(request);
   ASSERT_EQ(one.code, 0) << one.err;
-  for (const char* processes : {"2", "4"}) {
+  for (const char* processes : {"2", "4", "8"}) {
+    if (!spreads_all() && std::string(processes) == "8") continue;
     const SpreadRun spread;
     const Ended several = spread.run(request + "--audit --processes " + processes);
     ASSERT_EQ(several.code, 0) << several.err;
@@ -85,26 +85,17 @@ TEST_P(ProcessesSlow, HaveTheBitsOfOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, ProcessesSlow,
-                         ::testing::Values("mixtral-a2a-fsdp2-ep4", "mixtral-ring-fsdp2-ep4", "mixtral-cap1.25-dispatch-noexpert", "deepseek3-ep-as-cp",
-                                           "mixtral-shard-exp-fsdp4-ep2"),
-                         test::test_name);
-
-// The process of that number of a run that writes into this folder.
-pid_t process_of(const std::string& folder, int number) {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const auto id = parse_integer(entry.path().filename().string());
-    if (!id || test::read_text(entry.path() / "cmdline").find(folder) == std::string::npos) continue;
-    const std::string variable = fmt::format("OMPI_COMM_WORLD_RANK={}", number) + '\0';
-    if (test::read_text(entry.path() / "environ").find(variable) != std::string::npos) return static_cast<pid_t>(*id);
-  }
-  return 0x7fffffff;
+std::vector<std::string> layouts_to_spread() {
+  if (spreads_all()) return test::cases_in(test::kRecordedLayouts);
+  return {"mixtral-a2a-fsdp2-ep4", "mixtral-ring-fsdp2-ep4", "mixtral-cap1.25-dispatch-noexpert", "deepseek3-ep-as-cp", "mixtral-shard-exp-fsdp4-ep2"};
 }
+
+INSTANTIATE_TEST_SUITE_P(Recorded, ProcessesSlow, ::testing::ValuesIn(layouts_to_spread()), test::test_name);
 
 class Together : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!has_mpi()) GTEST_SKIP() << "built without MPI, or mpirun is not there";
+    if (!test::has_mpi()) GTEST_SKIP() << "built without MPI, or mpirun is not there";
   }
 };
 
@@ -162,7 +153,7 @@ TEST_F(Together, AProcessThatDoesNotAnswerIsGivenUp) {
   Process process("train base_output_directory=" + folder.path() + " " + kMixtral + "steps=1000000 checkpoint_period=1000000 collective_timeout=2 --processes 2",
                   folder.path());
   ASSERT_TRUE(test::wait_until([&] { return process.out().find("completed step: 3") != std::string::npos; })) << process.err();
-  ASSERT_EQ(::kill(process_of(folder.path(), 1), SIGSTOP), 0);
+  ASSERT_EQ(::kill(test::process_of(folder.path(), 1), SIGSTOP), 0);
   EXPECT_NE(process.wait(), 0);
   EXPECT_THAT(process.err(), AllOf(HasSubstr(" has sent nothing for "), HasSubstr("raise collective_timeout")));
 }
@@ -174,7 +165,7 @@ TEST_F(Together, AProcessThatIsKilledEndsAllAndTheRunIsStartedAgain) {
   const TemporaryFolder folder;
   Process process("train base_output_directory=" + folder.path() + " " + request + "--processes 2 --restarts 2", folder.path());
   ASSERT_TRUE(test::wait_until([&] { return process.out().find("completed step: 60") != std::string::npos; })) << process.err();
-  ASSERT_EQ(::kill(process_of(folder.path(), 1), SIGKILL), 0);
+  ASSERT_EQ(::kill(test::process_of(folder.path(), 1), SIGKILL), 0);
   EXPECT_EQ(process.wait(), 0) << process.err();
   EXPECT_THAT(process.err(), HasSubstr("it is started again from its newest checkpoint, 1 of 2 times"));
   const test::Outcome differs = test::outcome_of({"checkpoint", "diff", whole.newest(), store::checkpoints_at(folder.path() + "/r").front()});
