@@ -68,7 +68,10 @@ class State {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       const bool is_turned = i % 3 == 2;
       const Shape shape = is_turned ? Shape{16, 64, 1024} : Shape{1024, 1024};
-      all.push_back({fmt::format("w{:03}", i), {DType::float32, shape, -1, "", {}}, parts(values_[i], shape, is_turned), {store::whole_block(shape)}});
+      all.push_back({fmt::format("w{:03}", i),
+                     {DType::float32, shape, -1, "", {}},
+                     parts(values_[i], shape, is_turned),
+                     {store::whole_block(shape)}});
     }
     return all;
   }

@@ -80,10 +80,10 @@ class Process {
   pid_t id_ = 0;
 };
 
-// Whether runs of several processes can be tried here.
+// Whether runs of several processes can be tried here: sanitizers would tell of MPI's own memory.
 inline bool has_mpi() {
-  static const bool has =
-      std::filesystem::exists(std::filesystem::path(binary()).parent_path() / "libmoesh_mpi.so") && shell("command -v mpirun >/dev/null") == 0;
+  static const bool has = !kIsSanitized && std::filesystem::exists(std::filesystem::path(binary()).parent_path() / "libmoesh_mpi.so") &&
+                          shell("command -v mpirun >/dev/null") == 0;
   return has;
 }
 

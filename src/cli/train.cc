@@ -67,7 +67,9 @@ std::optional<std::int64_t> step_to_go_on_from(const Arguments& arguments) {
   const std::optional<std::string> given = arguments.value("--from");
   if (!given) return std::nullopt;
   const std::optional<std::int64_t> step = parse_integer(*given);
-  if (!step || *step < 0) refuse(fmt::format("--from {}: not a step", shorten(*given, 40)), "the command line", "`moesh checkpoint ls RUN` tells those there are");
+  if (!step || *step < 0)
+    refuse(fmt::format("--from {}: not a step", shorten(*given, 40)), "the command line",
+           "`moesh checkpoint ls RUN` tells those there are");
   return step;
 }
 
@@ -81,8 +83,17 @@ int train_here(const Arguments& arguments, const train::Company& company) {
   if (company.processes != nullptr) company.processes->set_timeout(settings.real("collective_timeout"));
   sharding::check_tolerance(session.layout, settings);
   backend::Workers workers(threads_of(arguments));
-  return train::train({session.loaded.settings, session.shape, session.graph, session.batch, {session.layout, session.target},
-                       session.mesh.devices(), request.about + session::headline(session), request.is_first ? kNext : "", arguments.has("--audit"), company, from},
+  return train::train({session.loaded.settings,
+                       session.shape,
+                       session.graph,
+                       session.batch,
+                       {session.layout, session.target},
+                       session.mesh.devices(),
+                       request.about + session::headline(session),
+                       request.is_first ? kNext : "",
+                       arguments.has("--audit"),
+                       company,
+                       from},
                       workers);
 }
 

@@ -29,7 +29,8 @@ void State::take(const plan::Plan& plan, const mesh::Owners& owners, const std::
     found == slots_.end() ? fresh.push_back(&port) : check(found->second, port, plan.view(port.view));
   }
   if (fresh.empty()) return;
-  std::vector<std::vector<Place>> places(fresh.size(), std::vector<Place>(static_cast<std::size_t>(owners.count()), Place{Memory(0), 0, 0}));
+  std::vector<std::vector<Place>> places(fresh.size(),
+                                         std::vector<Place>(static_cast<std::size_t>(owners.count()), Place{Memory(0), 0, 0}));
   for (const int owner : here) {
     std::vector<std::int64_t> offsets, bytes;
     std::int64_t end = 0;

@@ -25,7 +25,8 @@ void read_at(int file, std::byte* to, std::int64_t bytes, std::int64_t offset, c
     const ssize_t count = ::pread(file, to, static_cast<std::size_t>(bytes), offset);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      refuse(fmt::format("cut short: it cannot be read up to byte {}{}", offset + bytes, count < 0 ? " (" + system_reason() + ")" : ""), path, kTakeAnother);
+      refuse(fmt::format("cut short: it cannot be read up to byte {}{}", offset + bytes, count < 0 ? " (" + system_reason() + ")" : ""),
+             path, kTakeAnother);
     }
     to += count;
     offset += count;
@@ -43,7 +44,8 @@ Descriptor open_file(const std::string& path, const File& file) {
   }
   std::vector<std::byte> header(static_cast<std::size_t>(file.header_bytes));
   read_at(opened.number(), header.data(), file.header_bytes, 0, path);
-  if (hash_of(header.data(), header.size()) != file.header_hash) refuse("its header is damaged: the hash is another one", path, kTakeAnother);
+  if (hash_of(header.data(), header.size()) != file.header_hash)
+    refuse("its header is damaged: the hash is another one", path, kTakeAnother);
   return opened;
 }
 
@@ -51,7 +53,8 @@ Descriptor open_file(const std::string& path, const File& file) {
 
 Checkpoint::Checkpoint(std::string folder) : folder_(std::move(folder)) {
   const std::string path = folder_ + "/index.json";
-  index_ = parse_index(read_file(path, "the index of a checkpoint", kMostIndex, "name a folder that moesh has written a checkpoint to"), path);
+  index_ =
+      parse_index(read_file(path, "the index of a checkpoint", kMostIndex, "name a folder that moesh has written a checkpoint to"), path);
   for (const File& file : index_.files) files_.push_back(open_file(folder_ + "/" + file.name, file));
 }
 
@@ -84,7 +87,8 @@ void Checkpoint::read(const std::string& name, const std::vector<Part>& to, back
   for (const Part& part : to) {
     const bool converts = part.dtype != of.dtype && is_floating(part.dtype) && is_floating(of.dtype);
     if (part.dtype != of.dtype && !converts) {
-      refuse(fmt::format("it is {}, {} was expected", name_of(of.dtype), name_of(part.dtype)), fmt::format("{}: {}", folder_, name), kTakeAnother);
+      refuse(fmt::format("it is {}, {} was expected", name_of(of.dtype), name_of(part.dtype)), fmt::format("{}: {}", folder_, name),
+             kTakeAnother);
     }
   }
   std::vector<Wanted> wanted;

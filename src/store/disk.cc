@@ -21,8 +21,9 @@ namespace {
   struct statvfs room {};
   const std::string parent = std::filesystem::path(path).parent_path();
   if ((error == ENOSPC || error == EDQUOT) && ::statvfs(parent.c_str(), &room) == 0) {
-    fix = fmt::format("{} are free there: make room, keep fewer checkpoints (max_num_checkpoints_to_keep), or choose base_output_directory elsewhere",
-                      human_bytes(static_cast<double>(room.f_bavail * room.f_frsize)));
+    fix = fmt::format(
+        "{} are free there: make room, keep fewer checkpoints (max_num_checkpoints_to_keep), or choose base_output_directory elsewhere",
+        human_bytes(static_cast<double>(room.f_bavail * room.f_frsize)));
   }
   fail(fmt::format("{}: {}", what, system_reason(error)), path, fix);
 }

@@ -83,7 +83,8 @@ class Reader {
     const auto made = get<std::vector<std::int64_t>>(json, key);
     std::int64_t product = 1;
     for (const std::int64_t size : made) {
-      if (size < 0 || (size > 0 && product > std::numeric_limits<std::int64_t>::max() / 16 / size)) no(fmt::format("'{}' is {}", key, to_string(made)));
+      if (size < 0 || (size > 0 && product > std::numeric_limits<std::int64_t>::max() / 16 / size))
+        no(fmt::format("'{}' is {}", key, to_string(made)));
       product *= std::max<std::int64_t>(size, 1);
     }
     if (static_cast<std::int64_t>(made.size()) > kMostDims) no(fmt::format("'{}' has {} dims", key, made.size()));
@@ -107,7 +108,8 @@ class Reader {
   File file(const Json& json) const {
     File made{get<std::string>(json, "name"), count(json, "bytes"), count(json, "header_bytes"), 0};
     const auto hash = parse_hash(get<std::string>(json, "header_hash"));
-    if (made.name.empty() || made.name.find('/') != std::string::npos || made.name.starts_with(".")) no("'" + shorten(made.name, 80) + "' is no name of a file");
+    if (made.name.empty() || made.name.find('/') != std::string::npos || made.name.starts_with("."))
+      no("'" + shorten(made.name, 80) + "' is no name of a file");
     if (!hash || made.header_bytes > made.bytes) no(made.name + ": sizes or hashes that are none");
     made.header_hash = *hash;
     return made;
@@ -130,7 +132,8 @@ class Reader {
         if (shared && elements_of(*shared) > 0) no(name + ": pieces that overlap");
       }
     }
-    if (extent_ == Extent::whole && held != elements(made.shape)) no(fmt::format("{}: {} of its {} elements are there", name, held, elements(made.shape)));
+    if (extent_ == Extent::whole && held != elements(made.shape))
+      no(fmt::format("{}: {} of its {} elements are there", name, held, elements(made.shape)));
     return made;
   }
 
@@ -142,7 +145,8 @@ class Reader {
       made.block.push_back({begin[dim], begin[dim] + shape[dim]});
       fits = made.block[dim].end <= of.shape[dim];
     }
-    if (!fits || made.offset > files[made.file].bytes - elements_of(made.block) * size_of(of.dtype)) no(name + ": a piece that lies outside of it, or of its file");
+    if (!fits || made.offset > files[made.file].bytes - elements_of(made.block) * size_of(of.dtype))
+      no(name + ": a piece that lies outside of it, or of its file");
     const auto hashes = get<std::string>(json, "hashes");
     for (std::size_t at = 0; at + kHashDigits <= hashes.size(); at += kHashDigits) {
       const auto hash = parse_hash(std::string_view(hashes).substr(at, kHashDigits));
@@ -150,7 +154,8 @@ class Reader {
       made.hashes.push_back(*hash);
     }
     const Chunks chunks(made.block, of.dtype);
-    if (hashes.size() % kHashDigits != 0 || static_cast<std::int64_t>(made.hashes.size()) != chunks.count()) no(name + ": not a hash for each of its chunks");
+    if (hashes.size() % kHashDigits != 0 || static_cast<std::int64_t>(made.hashes.size()) != chunks.count())
+      no(name + ": not a hash for each of its chunks");
     return made;
   }
 
@@ -194,12 +199,14 @@ Index parse_index(std::string_view text, const std::string& where, Extent extent
   const std::string_view rest = text.substr(body.size());
   const bool is_ours = text.size() >= tail && rest.starts_with(kHashKey) && rest.ends_with(kEnd);
   if (!is_ours) refuse("cut short, damaged, or no index of a checkpoint", where, kTakeAnother);
-  if (parse_hash(rest.substr(kHashKey.size(), kHashDigits)) != hash_of(body)) refuse("damaged: its hash is another one", where, kTakeAnother);
+  if (parse_hash(rest.substr(kHashKey.size(), kHashDigits)) != hash_of(body))
+    refuse("damaged: its hash is another one", where, kTakeAnother);
   const Json json = parse_json(text, where, 16);
   if (member<std::string>(json, "format", where) != kFormat) refuse("no index of a checkpoint", where, kTakeAnother);
   const auto version = member<std::int64_t>(json, "version", where);
   if (version != kVersion) {
-    refuse(fmt::format("version {} of the format, this moesh reads version {}", version, kVersion), where, "read it with the moesh that wrote it or a later one");
+    refuse(fmt::format("version {} of the format, this moesh reads version {}", version, kVersion), where,
+           "read it with the moesh that wrote it or a later one");
   }
   return Reader(where, extent).run(json);
 }

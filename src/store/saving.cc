@@ -124,7 +124,14 @@ std::string Saving::lay_out() {
     for (const Block& block : held.pieces) {
       const std::int64_t bytes = elements_of(block) * size_of(held.tensor.dtype);
       header.key(piece_name(held, block)).begin_object().key("dtype").value(safetensors_name(held.tensor.dtype));
-      header.key("shape").values(sharding::shape_of(block)).key("data_offsets").begin_array().value(end).value(end + bytes).end_array().end_object();
+      header.key("shape")
+          .values(sharding::shape_of(block))
+          .key("data_offsets")
+          .begin_array()
+          .value(end)
+          .value(end + bytes)
+          .end_array()
+          .end_object();
       end += bytes;
     }
   }
@@ -135,7 +142,8 @@ std::string Saving::lay_out() {
   const std::uint64_t length = text.size();
   text.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
   File& file = index_.files.emplace_back();
-  file = {fmt::format("data-{:05}.safetensors", share_.self), static_cast<std::int64_t>(text.size()) + end, static_cast<std::int64_t>(text.size()), hash_of(text)};
+  file = {fmt::format("data-{:05}.safetensors", share_.self), static_cast<std::int64_t>(text.size()) + end,
+          static_cast<std::int64_t>(text.size()), hash_of(text)};
   return text;
 }
 

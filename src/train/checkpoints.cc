@@ -88,7 +88,8 @@ Restored what_fits(const store::Index& index, const config::Settings& settings, 
 // A checkpoint that a run may begin with, once it is whole.
 class Candidate {
  public:
-  Candidate(std::string path, const config::Settings& settings, Restored asked) : path_(std::move(path)), settings_(settings), asked_(asked) {}
+  Candidate(std::string path, const config::Settings& settings, Restored asked)
+      : path_(std::move(path)), settings_(settings), asked_(asked) {}
 
   // False where it is damaged, which is said if there is another one to take. A whole one that does not fit is refused.
   bool take(Trainer& trainer, backend::Workers& workers, const Company& company, bool has_next) {
@@ -98,14 +99,15 @@ class Candidate {
     check_fit(trainer, *checkpoint_, what);
     if (!all_do(company, has_next, [&] { restore(trainer, *checkpoint_, what, workers); })) return false;
     seconds_ = seconds_since(begin);
+    read_ = company.all_say(human_bytes(static_cast<double>(checkpoint_->bytes_read())), "at a checkpoint that was read");
     return true;
   }
 
   const store::About& about() const { return checkpoint_->index().about; }
   std::string words() const {
-    return fmt::format("{} {}: {} read in {:.2f} s, and held to their hashes\n",
-                       asked_ == Restored::all ? fmt::format("Goes on after step {}, from", about().step) : "Starts with the parameters of", path_,
-                       human_bytes(static_cast<double>(checkpoint_->bytes_read())), seconds_);
+    return fmt::format("{} {}: {} read{} in {:.2f} s, and held to their hashes\n",
+                       asked_ == Restored::all ? fmt::format("Goes on after step {}, from", about().step) : "Starts with the parameters of",
+                       path_, join(read_, ", "), read_.size() > 1 ? " by the processes" : "", seconds_);
   }
 
  private:
@@ -135,15 +137,18 @@ class Candidate {
   Restored asked_;
   std::unique_ptr<store::Checkpoint> checkpoint_;
   double seconds_ = 0;
+  std::vector<std::string> read_;  // by each process
 };
 
 }  // namespace
 
-Checkpoints::Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from, const Company& company)
+Checkpoints::Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from,
+                         const Company& company)
     : settings_(settings), folder_(run_folder.empty() ? "" : run_folder + "/checkpoints"), from_(from), company_(company) {
   if (!folder_.empty() && company_.is_first()) lock_.emplace(folder_);
   if (from_ && folder_.empty()) {
-    refuse(fmt::format("--from {}, with enable_checkpointing=false", *from_), "the command line", "enable_checkpointing=true, or load_full_state_path=PATH");
+    refuse(fmt::format("--from {}, with enable_checkpointing=false", *from_), "the command line",
+           "enable_checkpointing=true, or load_full_state_path=PATH");
   }
 }
 
@@ -181,7 +186,8 @@ Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& w
   std::vector<std::string> paths = own();
   const bool is_own = !paths.empty();
   Restored asked = Restored::all;
-  if (paths.empty() && !settings_.text("load_full_state_path").empty()) paths = store::checkpoints_at(settings_.text("load_full_state_path"));
+  if (paths.empty() && !settings_.text("load_full_state_path").empty())
+    paths = store::checkpoints_at(settings_.text("load_full_state_path"));
   if (paths.empty() && !settings_.text("load_parameters_path").empty()) {
     paths = store::checkpoints_at(settings_.text("load_parameters_path"));
     asked = Restored::parameters;
@@ -238,7 +244,8 @@ std::string Checkpoints::collect() {
     return "";
   }
   newest_ = done->step();
-  if (!settings_.is_null("max_num_checkpoints_to_keep") && company_.is_first()) store::keep_newest(folder_, settings_.integer("max_num_checkpoints_to_keep"));
+  if (!settings_.is_null("max_num_checkpoints_to_keep") && company_.is_first())
+    store::keep_newest(folder_, settings_.integer("max_num_checkpoints_to_keep"));
   return fmt::format("saved checkpoint: {}, {} in {:.2f} s; the run has waited {:.2f} s for its checkpoints\n", done->folder(),
                      human_bytes(static_cast<double>(done->bytes())), done->seconds(), waited_);
 }
@@ -266,7 +273,8 @@ std::string Checkpoints::save_if_due(const Trainer& trainer, const Batches& batc
   asked_for_ = step;
   if (company_.count() > 1 && !make_room(step)) return words;
   const store::Share share{company_.self(), company_.count(), settings_.real("collective_timeout")};
-  saving_ = std::make_unique<store::Saving>(store::checkpoint_path(folder_, step), about(settings_, trainer, batches, step), state_of(trainer), share);
+  saving_ = std::make_unique<store::Saving>(store::checkpoint_path(folder_, step), about(settings_, trainer, batches, step),
+                                            state_of(trainer), share);
   // Owners that are kept apart close their memory while others work.
   if (settings_.boolean("async_checkpointing") && settings_.integer("owners") == 1) return words;
   wait([&] { saving_->wait(); });

@@ -27,7 +27,8 @@ struct Start {
 class Checkpoints {
  public:
   // `run_folder`: of a run that is to keep any, else empty. `from`: the step of the one to go on from, where it is not the newest.
-  Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from, const Company& company = {});
+  Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from,
+              const Company& company = {});
 
   // The run's own newest checkpoint that is whole, else load_full_state_path, else load_parameters_path, else nothing.
   Start start(Trainer& trainer, Batches& batches, backend::Workers& workers);

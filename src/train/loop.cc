@@ -6,6 +6,7 @@
 #include <optional>
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include "backend/cpu/isa.h"
 #include "base/error.h"
@@ -65,9 +66,11 @@ double planned_in_regions(const StepProgram& program) {
 
 // What is not finite ends the run or is left out of it, and is traced to the first tensor that went bad.
 void report_not_finite(Trainer& trainer, const StepMetrics& metrics, const Batch& batch, const config::Settings& settings) {
-  const std::string what = std::isfinite(metrics.loss) ? fmt::format("the gradient norm of step {} is {}", metrics.step, metrics.raw_grad_norm)
-                                                       : fmt::format("the loss of step {} is {}", metrics.step, metrics.loss);
-  const std::string report = fmt::format("{}; the first value that is not finite is {}", what, trainer.first_not_finite(batch, metrics.step));
+  const std::string what = std::isfinite(metrics.loss)
+                               ? fmt::format("the gradient norm of step {} is {}", metrics.step, metrics.raw_grad_norm)
+                               : fmt::format("the loss of step {} is {}", metrics.step, metrics.loss);
+  const std::string report =
+      fmt::format("{}; the first value that is not finite is {}", what, trainer.first_not_finite(batch, metrics.step));
   if (settings.text("non_finite_policy") == "skip_step") {
     log_notice(report + "; its update is left out");
     return;
@@ -96,7 +99,8 @@ StepProgram program_of(const TrainRequest& request) {
   StepProgram program = step_program(request.model, settings, request.where);
   if (company.count() > 1) {
     if (program.owners > 1) {
-      refuse(fmt::format("owners={}, and {} processes", program.owners, company.count()), settings.origin("owners").where, "leave out owners");
+      refuse(fmt::format("owners={}, and {} processes", program.owners, company.count()), settings.origin("owners").where,
+             "leave out owners");
     }
     program.owners = company.count();
     program.self = company.self();
@@ -104,6 +108,20 @@ StepProgram program_of(const TrainRequest& request) {
   }
   check_saved_plan(program, settings, request.where.target);
   return program;
+}
+
+// What the processes of one machine need together.
+MemoryPlan of_machine(MemoryPlan plan, const Company& company) {
+  std::string host(256, '\0');
+  ::gethostname(host.data(), host.size() - 1);
+  host.resize(host.find('\0'));
+  std::int64_t needed = 0;
+  for (const std::string& said : company.all_say(fmt::format("{} {}", plan.values + plan.workspace, host), "before memory is taken")) {
+    const std::size_t blank = said.find(' ');
+    if (said.substr(blank + 1) == host) needed += parse_integer(said.substr(0, blank)).value_or(0);
+  }
+  plan.values = needed - plan.workspace;
+  return plan;
 }
 
 // The run's folder, where it writes there; the first process makes it.
@@ -129,7 +147,8 @@ void check_audit(const run::Audit& audit, bool shows) {
 // A signal may have met one process alone.
 int code_of(const Interrupts& interrupts, const Company& company) {
   int code = 0;
-  for (const std::string& said : company.all_say(std::to_string(interrupts.asked() ? interrupts.exit_code() : 0), "at the end of the run")) {
+  for (const std::string& said :
+       company.all_say(std::to_string(interrupts.asked() ? interrupts.exit_code() : 0), "at the end of the run")) {
     code = std::max(code, static_cast<int>(parse_integer(said).value_or(1)));
   }
   return code;
@@ -173,7 +192,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   StepProgram program = program_of(request);
   const Footprint footprint = footprint_of(program);
   const MemoryPlan memory = memory_plan(program, footprint, workers.threads());
-  check_memory(memory, free_memory());
+  check_memory(of_machine(memory, company), free_memory());
   show(peak_words(footprint, memory.total()) + "\n");
   RunSummary run;
   run.planned_in_regions = planned_in_regions(program);
@@ -189,7 +208,8 @@ int train(const TrainRequest& request, backend::Workers& workers) {
     return 0;
   }
   std::optional<TraceFile> trace;
-  if (company.is_first() && !settings.text("profiler").empty()) trace.emplace(settings, metrics_file.path(), trainer.plan(), request.where.target);
+  if (company.is_first() && !settings.text("profiler").empty())
+    trace.emplace(settings, metrics_file.path(), trainer.plan(), request.where.target);
   const Interrupts interrupts;
   const auto devices = static_cast<double>(request.devices);
   std::optional<Progress> progress(std::in_place, "step", steps);

@@ -144,7 +144,8 @@ void restore(Trainer& trainer, store::Checkpoint& checkpoint, Restored what, bac
     }
     const std::vector<const Layer*> layers = names.layers(of);
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      read_layer(checkpoint, *layers[i], of.layers_dim < 0 ? parts : store::at_index(parts, of.layers_dim, static_cast<std::int64_t>(i)), workers);
+      read_layer(checkpoint, *layers[i], of.layers_dim < 0 ? parts : store::at_index(parts, of.layers_dim, static_cast<std::int64_t>(i)),
+                 workers);
     }
   }
 }

@@ -243,7 +243,8 @@ void Trainer::sum_sent(std::vector<double>& sent) const {
   std::fill(sent.begin(), sent.end(), 0);
   for (const std::string& words : company_.all_say(said, "at the end of a step")) {
     const std::vector<std::string> counts = split(words, ' ');
-    for (std::size_t device = 0; device < sent.size(); ++device) sent[device] += static_cast<double>(parse_integer(counts[device]).value_or(0));
+    for (std::size_t device = 0; device < sent.size(); ++device)
+      sent[device] += static_cast<double>(parse_integer(counts[device]).value_or(0));
   }
 }
 

@@ -70,7 +70,9 @@ class Trainer {
   // Parameters and moments by name, in the order in which a step changes them.
   const std::vector<std::string>& state_names() const { return state_names_; }
   run::Placed state(const std::string& name) const;
-  std::vector<store::Part> state_parts(const std::string& name) const { return state_->parts(name); }  // where they lie, as far as they are here
+  std::vector<store::Part> state_parts(const std::string& name) const {
+    return state_->parts(name);
+  }  // where they lie, as far as they are here
   std::vector<store::Block> state_share(const std::string& name) const { return state_->share(name); }  // that this process writes
   // What of them an instruction changes.
   std::vector<std::string_view> changed_by(const plan::Instruction& instruction) const;

@@ -36,8 +36,8 @@ struct EndedByOther : std::runtime_error {
   int code;
 };
 
-// Those that a launcher (mpirun, or Slurm) started together with this one, joined through MPI; null where it stands alone. `timeout`: seconds
-// after which one that does not answer is given up.
+// Those that a launcher (mpirun, or Slurm) started together with this one, joined through MPI; null where it stands alone. `timeout`:
+// seconds after which one that does not answer is given up.
 std::unique_ptr<Processes> join_launched(double timeout);
 // Where two processes that should be at the same place are.
 [[noreturn]] void fail_apart(int process, const std::string& place, int other, const std::string& its_place);

@@ -52,7 +52,7 @@ void append_bits(const run::Array& array, std::string& bits) {
 // Less what depends on the moment, what the process held before included; the peak has tests of its own.
 std::string without_times(const std::string& printed) {
   static const std::regex times(
-      R"(seconds: [^,]+, TFLOP/s/device: [^,]+, Tokens/s/device: [^,]+|in [^,]+, [0-9]+ tokens/s|at the peak a device holds [^\n]+|in [0-9.]+ s; the run has waited [0-9.]+ s|read in [0-9.]+ s)");
+      R"(seconds: [^,]+, TFLOP/s/device: [^,]+, Tokens/s/device: [^,]+|in [^,]+, [0-9]+ tokens/s|at the peak a device holds [^\n]+|in [0-9.]+ s; the run has waited [0-9.]+ s|read(?: by the processes)? in [0-9.]+ s)");
   return std::regex_replace(printed, times, "");
 }
 

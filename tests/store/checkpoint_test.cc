@@ -87,8 +87,9 @@ TEST_F(Checkpoints, ReadOnlyTheChunksThatAreAskedFor) {
   std::iota(large.begin(), large.end(), 0.0f);
   const Block block{{0, 3 << 10}, {0, 1 << 10}};
   {
-    Saving saving(folder_.path() + "/1", about(),
-                  {{"w", {DType::float32, {3 << 10, 1 << 10}, -1, "", {}}, {dense_part(block, DType::float32, State::bytes(large))}, {block}}});
+    Saving saving(
+        folder_.path() + "/1", about(),
+        {{"w", {DType::float32, {3 << 10, 1 << 10}, -1, "", {}}, {dense_part(block, DType::float32, State::bytes(large))}, {block}}});
     saving.wait();
     ASSERT_EQ(saving.error(), "");
   }

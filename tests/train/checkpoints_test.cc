@@ -36,7 +36,9 @@ class Kept {
     return train_with(words(changes));
   }
   std::string words(const std::string& changes) const {
-    return request_ + "enable_checkpointing=true log_config=false learning_rate_schedule_steps=8 checkpoint_period=2 run_name=r base_output_directory=" +
+    return request_ +
+           "enable_checkpointing=true log_config=false learning_rate_schedule_steps=8 checkpoint_period=2 run_name=r "
+           "base_output_directory=" +
            folder_.path() + " " + changes;
   }
   std::string folder() const { return folder_.path() + "/r/checkpoints"; }
@@ -57,8 +59,8 @@ std::map<std::string, std::vector<float>> numbers_in(const std::string& path) {
   for (const auto& [name, tensor] : checkpoint.index().tensors) {
     std::vector<float>& numbers = all[name];
     numbers.resize(static_cast<std::size_t>(elements(tensor.shape)));
-    checkpoint.read(name, {store::dense_part(store::whole_block(tensor.shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()))},
-                    workers);
+    checkpoint.read(
+        name, {store::dense_part(store::whole_block(tensor.shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()))}, workers);
   }
   return all;
 }
@@ -89,11 +91,13 @@ TEST(KeptRuns, SaveTheStepsThatArePeriodDividesAndTheLast) {
 // Each kind of optimizer, of stacks and of what steps are made of.
 TEST(KeptRuns, GoOnToTheSameBits) {
   for (const std::string& request :
-       {kTinyModel, kTinyMixtral + "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=4 per_device_batch_size=1 ",
+       {kTinyModel,
+        kTinyMixtral + "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=4 per_device_batch_size=1 ",
         kTinyModel + "scan_layers=false gradient_accumulation_steps=2 ", kTinyModel + "opt_type=muon ", kTinyModel + "opt_type=sgd ",
         kTinyModel + "weight_dtype=bfloat16 mu_dtype=bfloat16 dtype=bfloat16 ",
         kTinyModel + "compile_topology=cpu-2 ici_fsdp_parallelism=2 owners=2 ",
-        kTinyMixtral + "router_skew=1.0 dataset_type=text dataset_path=" + (test::source_folder() / "README.md").string() + " vocab_size=256 "}) {
+        kTinyMixtral + "router_skew=1.0 dataset_type=text dataset_path=" + (test::source_folder() / "README.md").string() +
+            " vocab_size=256 "}) {
     const Kept whole(request), stopped(request);
     ASSERT_EQ(whole.run("steps=6").code, 0) << request;
     ASSERT_EQ(stopped.run("steps=3").code, 0) << request;
@@ -156,14 +160,16 @@ TEST(KeptRuns, TakeTheParametersAloneUnderAnotherOptimizer) {
   kept.run("steps=3");
   const Outcome outcome = kept.run("steps=4 opt_type=sgd");
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.err, HasSubstr("the checkpoint's optimizer is adamw, this run's sgd: the parameters are taken, moments begin at zero"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("the checkpoint's optimizer is adamw, this run's sgd: the parameters are taken, moments begin at zero"));
   EXPECT_THAT(outcome.out, HasSubstr("completed step: 3"));
 }
 
 TEST(KeptRuns, AreRefusedTheCheckpointsOfAnotherModel) {
   const Kept kept(kTinyModel);
   kept.run("steps=1");
-  EXPECT_THAT(kept.run("steps=2 base_mlp_dim=24").err, AllOf(HasSubstr("the checkpoint is of another model: "), HasSubstr("is [12, 2, 20] there and [12, 2, 24] here")));
+  EXPECT_THAT(kept.run("steps=2 base_mlp_dim=24").err,
+              AllOf(HasSubstr("the checkpoint is of another model: "), HasSubstr("is [12, 2, 20] there and [12, 2, 24] here")));
   EXPECT_THAT(kept.run("steps=2 base_num_decoder_layers=3").err, HasSubstr("the checkpoint lacks "));
   EXPECT_THAT(kept.run("steps=2 base_num_decoder_layers=1").err, HasSubstr("the checkpoint has parameters that this model has not: "));
 }
@@ -197,8 +203,9 @@ TEST(KeptRuns, GoOnWhereACheckpointCannotBeSaved) {
   // No file may be larger than what a checkpoint takes, as on a disk that is full.
   const std::string out = kept.folder() + "/out", err = kept.folder() + "/err";
   EXPECT_EQ(test::shell(fmt::format("ulimit -f 32; '{}' train {} >{} 2>{}", test::binary(), kept.words("steps=4"), out, err)), 1);
-  EXPECT_THAT(test::read_text(err), AllOf(HasSubstr("the checkpoint of step 3 is not saved: "), HasSubstr("there is no room for "), HasSubstr("the one of step 1 is there"),
-                                          HasSubstr("the last checkpoint of the run is not saved")));
+  EXPECT_THAT(test::read_text(err),
+              AllOf(HasSubstr("the checkpoint of step 3 is not saved: "), HasSubstr("there is no room for "),
+                    HasSubstr("the one of step 1 is there"), HasSubstr("the last checkpoint of the run is not saved")));
   EXPECT_THAT(test::read_text(out), HasSubstr("completed step: 3"));
   EXPECT_THAT(store::steps_in(kept.folder()), ElementsAre(0, 1));
   EXPECT_FALSE(std::filesystem::exists(kept.at(3) + ".part"));
@@ -214,7 +221,8 @@ TEST(KeptRuns, HaveTheirFolderToThemselves) {
 
 // What is saved of a step is that step's, however far the next one has come.
 TEST(KeptRuns, SaveOneStepWhileTheNextIsMade) {
-  const std::string request = kTinyMixtral + "compile_topology=cpu-2 ici_fsdp_parallelism=2 base_emb_dim=64 base_mlp_dim=512 base_moe_mlp_dim=512 ";
+  const std::string request =
+      kTinyMixtral + "compile_topology=cpu-2 ici_fsdp_parallelism=2 base_emb_dim=64 base_mlp_dim=512 base_moe_mlp_dim=512 ";
   const Kept beside(request), alone(request);
   beside.run("steps=5 checkpoint_period=1");
   alone.run("steps=5 checkpoint_period=1 async_checkpointing=false");
@@ -262,7 +270,8 @@ std::map<std::string, std::vector<float>> layers_in(const std::string& path) {
     if (layer.dim >= 0) shape.erase(shape.begin() + layer.dim);
     std::vector<float>& numbers = all[alone];
     numbers.resize(static_cast<std::size_t>(elements(shape)));
-    const std::vector<store::Part> part{store::dense_part(store::whole_block(shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()))};
+    const std::vector<store::Part> part{
+        store::dense_part(store::whole_block(shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()))};
     checkpoint.read(layer.tensor, layer.dim < 0 ? part : store::as_index(part, layer.dim, layer.index), workers);
   }
   return all;
@@ -321,7 +330,8 @@ TEST_P(AnyToAnySlow, CheckpointsAreTakenToTheSameNumbers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layout, AnyToAnySlow, ::testing::Combine(::testing::Range<std::size_t>(0, kLayouts.size()), ::testing::Values("adamw", "muon")));
+INSTANTIATE_TEST_SUITE_P(Layout, AnyToAnySlow,
+                         ::testing::Combine(::testing::Range<std::size_t>(0, kLayouts.size()), ::testing::Values("adamw", "muon")));
 
 }  // namespace
 }  // namespace moesh::train

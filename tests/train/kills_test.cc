@@ -31,10 +31,13 @@ std::uint64_t setting(const char* variable, std::uint64_t otherwise) {
 // Steps of a few milliseconds, each of them saved: so that kills meet steps, saving, restoring and the start alike.
 struct KeptRun {
   TemporaryFolder folder;
-  std::string command = "train " + test::kTinyMixtral +
-                        "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=4 per_device_batch_size=1 base_emb_dim=96 base_mlp_dim=512 "
-                        "base_moe_mlp_dim=512 enable_checkpointing=true checkpoint_period=1 max_num_checkpoints_to_keep=2 steps=60 log_config=false "
-                        "run_name=r base_output_directory=" + folder.path();
+  std::string command =
+      "train " + test::kTinyMixtral +
+      "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=4 per_device_batch_size=1 base_emb_dim=96 "
+      "base_mlp_dim=512 "
+      "base_moe_mlp_dim=512 enable_checkpointing=true checkpoint_period=1 max_num_checkpoints_to_keep=2 steps=60 log_config=false "
+      "run_name=r base_output_directory=" +
+      folder.path();
 
   std::string checkpoints() const { return folder.path() + "/r/checkpoints"; }
   std::int64_t newest() const {
@@ -80,7 +83,8 @@ TEST_P(KillsSlow, LeadToTheSameBits) {
       const auto moment = std::chrono::microseconds(engine() % (left % 2 == 0 ? 40'000 : 400'000) * (processes > 1 ? 3 : 1));
       std::this_thread::sleep_for(left > 0 ? moment : std::chrono::microseconds(0));
       if (left > 0) {
-        const pid_t victim = processes > 1 ? test::process_of(run.folder.path(), static_cast<int>(engine() % static_cast<std::uint64_t>(processes))) : 0;
+        const pid_t victim =
+            processes > 1 ? test::process_of(run.folder.path(), static_cast<int>(engine() % static_cast<std::uint64_t>(processes))) : 0;
         if (victim > 0) ::kill(victim, SIGKILL);
         else if (processes == 1) process.send(SIGKILL);
         else process.send(SIGTERM);

@@ -69,9 +69,11 @@ class ProcessesSlow : public ::testing::TestWithParam<std::string> {
 
 TEST_P(ProcessesSlow, HaveTheBitsOfOne) {
   std::string request;
-  for (const std::string& word : read_reference_run((test::kRecordedLayouts / (GetParam() + ".json")).string()).request) request += word + " ";
-  request += "dataset_type=synthetic init_weights_seed=3 enable_checkpointing=true checkpoint_period=1000 save_checkpoint_on_start=false steps=2 "
-             "learning_rate_schedule_steps=2 log_config=false run_name=r metrics_file= ";
+  for (const std::string& word : read_reference_run((test::kRecordedLayouts / (GetParam() + ".json")).string()).request)
+    request += word + " ";
+  request +=
+      "dataset_type=synthetic init_weights_seed=3 enable_checkpointing=true checkpoint_period=1000 save_checkpoint_on_start=false steps=2 "
+      "learning_rate_schedule_steps=2 log_config=false run_name=r metrics_file= ";
   const SpreadRun alone;
   const Ended one = alone.run(request);
   ASSERT_EQ(one.code, 0) << one.err;
@@ -87,7 +89,8 @@ TEST_P(ProcessesSlow, HaveTheBitsOfOne) {
 
 std::vector<std::string> layouts_to_spread() {
   if (spreads_all()) return test::cases_in(test::kRecordedLayouts);
-  return {"mixtral-a2a-fsdp2-ep4", "mixtral-ring-fsdp2-ep4", "mixtral-cap1.25-dispatch-noexpert", "deepseek3-ep-as-cp", "mixtral-shard-exp-fsdp4-ep2"};
+  return {"mixtral-a2a-fsdp2-ep4", "mixtral-ring-fsdp2-ep4", "mixtral-cap1.25-dispatch-noexpert", "deepseek3-ep-as-cp",
+          "mixtral-shard-exp-fsdp4-ep2"};
 }
 
 INSTANTIATE_TEST_SUITE_P(Recorded, ProcessesSlow, ::testing::ValuesIn(layouts_to_spread()), test::test_name);
@@ -123,6 +126,7 @@ TEST_F(Together, ProcessesGoOnFromWhatAnyNumberOfThemWrote) {
     const Ended ended = run.run(kMixtral + "learning_rate_schedule_steps=6 steps=6 " + after);
     ASSERT_EQ(ended.code, 0) << ended.err;
     EXPECT_THAT(ended.out, HasSubstr("Goes on after step 2, from "));
+    EXPECT_EQ(ended.out.find(" read by the processes in ") != std::string::npos, std::string(after) != "");
     EXPECT_EQ(run.losses(), whole.losses());
     EXPECT_TRUE(are_the_same(whole, run));
   }
@@ -141,7 +145,8 @@ TEST_F(Together, ProcessesThatWereStartedOtherwiseAreRefused) {
   const TemporaryFolder folder;
   const std::string words = " train base_output_directory=" + folder.path() + " " + kMixtral;
   const std::string line = fmt::format(
-      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -q --oversubscribe -n 1 '{}' {} learning_rate=0.1 : -n 1 '{}' {} learning_rate=0.2 2>{}/err >/dev/null",
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -q --oversubscribe -n 1 '{}' {} learning_rate=0.1 : -n 1 '{}' {} "
+      "learning_rate=0.2 2>{}/err >/dev/null",
       test::binary(), words, test::binary(), words, folder.path());
   EXPECT_EQ(test::shell(line), 2);
   EXPECT_THAT(test::read_text(folder.path() + "/err"), HasSubstr("learning_rate is 0.2 in process 1, and 0.1 in process 0"));
@@ -150,7 +155,8 @@ TEST_F(Together, ProcessesThatWereStartedOtherwiseAreRefused) {
 // A process that sleeps is named by those that wait for it.
 TEST_F(Together, AProcessThatDoesNotAnswerIsGivenUp) {
   const TemporaryFolder folder;
-  Process process("train base_output_directory=" + folder.path() + " " + kMixtral + "steps=1000000 checkpoint_period=1000000 collective_timeout=2 --processes 2",
+  Process process("train base_output_directory=" + folder.path() + " " + kMixtral +
+                      "steps=1000000 checkpoint_period=1000000 collective_timeout=2 --processes 2",
                   folder.path());
   ASSERT_TRUE(test::wait_until([&] { return process.out().find("completed step: 3") != std::string::npos; })) << process.err();
   ASSERT_EQ(::kill(test::process_of(folder.path(), 1), SIGSTOP), 0);
@@ -168,13 +174,15 @@ TEST_F(Together, AProcessThatIsKilledEndsAllAndTheRunIsStartedAgain) {
   ASSERT_EQ(::kill(test::process_of(folder.path(), 1), SIGKILL), 0);
   EXPECT_EQ(process.wait(), 0) << process.err();
   EXPECT_THAT(process.err(), HasSubstr("it is started again from its newest checkpoint, 1 of 2 times"));
-  const test::Outcome differs = test::outcome_of({"checkpoint", "diff", whole.newest(), store::checkpoints_at(folder.path() + "/r").front()});
+  const test::Outcome differs =
+      test::outcome_of({"checkpoint", "diff", whole.newest(), store::checkpoints_at(folder.path() + "/r").front()});
   EXPECT_THAT(differs.out, Not(HasSubstr("relative"))) << differs.out;
 }
 
 TEST_F(Together, ASignalEndsAllProcessesAfterTheirStep) {
   const TemporaryFolder folder;
-  Process process("train base_output_directory=" + folder.path() + " " + kMixtral + "steps=1000000 checkpoint_period=1000000 --processes 2", folder.path());
+  Process process("train base_output_directory=" + folder.path() + " " + kMixtral + "steps=1000000 checkpoint_period=1000000 --processes 2",
+                  folder.path());
   ASSERT_TRUE(test::wait_until([&] { return process.out().find("completed step: 3") != std::string::npos; })) << process.err();
   process.send(SIGTERM);
   EXPECT_EQ(process.wait(), 143) << process.err();

@@ -110,7 +110,8 @@ class Mpi final : public Processes, public Endpoint {
     const std::string words = fmt::format("{}:{}", code, what);
     std::vector<MPI_Request> requests(static_cast<std::size_t>(count_), MPI_REQUEST_NULL);
     for (int to = 0; to < count_; ++to) {
-      if (to != self_) MPI_Isend(words.data(), static_cast<int>(words.size()), MPI_BYTE, to, kEnd, world_, &requests[static_cast<std::size_t>(to)]);
+      if (to != self_)
+        MPI_Isend(words.data(), static_cast<int>(words.size()), MPI_BYTE, to, kEnd, world_, &requests[static_cast<std::size_t>(to)]);
     }
     // The first process ends all; another one gives it the time to tell why.
     const auto begin = Clock::now();
@@ -177,7 +178,8 @@ class Mpi final : public Processes, public Endpoint {
       look_for_end();
       const double waited = seconds_since(begin);
       if (waited > timeout_) {
-        fail(fmt::format("process {} has sent nothing for {:.0f} s, process {} waits {}", from, waited, self_, waits()), "the processes of the run",
+        fail(fmt::format("process {} has sent nothing for {:.0f} s, process {} waits {}", from, waited, self_, waits()),
+             "the processes of the run",
              "look after that process and its machine, or raise collective_timeout; the newest checkpoint is whole");
       }
       if (waited > 1e-3) std::this_thread::sleep_for(std::chrono::microseconds(waited > 0.1 ? 500 : 20));
