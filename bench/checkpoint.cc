@@ -143,6 +143,7 @@ int run(int argc, char** argv) {
   const double megabytes = static_cast<double>(state.bytes()) / 1e6;
   for (std::int64_t round = 0; round < options.rounds; ++round) {
     std::filesystem::remove(plain);
+    std::filesystem::remove_all(kept);
     write.push_back(megabytes / seconds_of([&] { write_plainly(plain, state.bytes()); }));
     save.push_back(megabytes / seconds_of([&] {
       store::Saving saving(kept, {}, state.held());

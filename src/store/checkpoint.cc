@@ -64,22 +64,26 @@ const Tensor& Checkpoint::tensor(const std::string& name) const {
   return found->second;
 }
 
+// What is read is copied while it is in the cache: when the hash is another one in the end, it was for nothing.
 void Checkpoint::read_chunk(const std::string& name, DType dtype, const Wanted& wanted, const std::vector<Part>& to) {
   const Piece& piece = *wanted.piece;
   const Chunks chunks(piece.block, dtype);
-  thread_local std::vector<std::byte> room;
-  const std::int64_t bytes = chunks.bytes(wanted.chunk);
-  room.resize(static_cast<std::size_t>(bytes));
+  const std::int64_t begin = piece.offset + chunks.offset(wanted.chunk), bytes = chunks.bytes(wanted.chunk);
   const std::string path = folder_ + "/" + index_.files[piece.file].name;
-  read_at(files_[piece.file].number(), room.data(), bytes, piece.offset + chunks.offset(wanted.chunk), path);
-  bytes_read_ += bytes;
-  if (hash_of(room.data(), room.size()) != piece.hashes[static_cast<std::size_t>(wanted.chunk)]) {
-    refuse(fmt::format("{} is damaged: the hash of bytes {} to {} is another one", name, piece.offset + chunks.offset(wanted.chunk),
-                       piece.offset + chunks.offset(wanted.chunk) + bytes),
-           path, kTakeAnother);
+  thread_local std::vector<std::byte> room;
+  Hasher hasher;
+  const Chunks blocks(chunks.block(wanted.chunk), dtype, Chunks::kInCache);
+  for (std::int64_t i = 0; i < blocks.count(); ++i) {
+    room.resize(static_cast<std::size_t>(std::max(Chunks::kInCache, blocks.bytes(i))));
+    read_at(files_[piece.file].number(), room.data(), blocks.bytes(i), begin + blocks.offset(i), path);
+    hasher.add(room.data(), static_cast<std::size_t>(blocks.bytes(i)));
+    const Part from = dense_part(blocks.block(i), dtype, room.data());
+    for (const Part& part : to) copy_shared(from, part);
   }
-  const Part from = dense_part(chunks.block(wanted.chunk), dtype, room.data());
-  for (const Part& part : to) copy_shared(from, part);
+  bytes_read_ += bytes;
+  if (hasher.hash() != piece.hashes[static_cast<std::size_t>(wanted.chunk)]) {
+    refuse(fmt::format("{} is damaged: the hash of bytes {} to {} is another one", name, begin, begin + bytes), path, kTakeAnother);
+  }
 }
 
 void Checkpoint::read(const std::string& name, const std::vector<Part>& to, backend::Workers& workers) {

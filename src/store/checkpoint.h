@@ -21,7 +21,7 @@ class Checkpoint {
   const Index& index() const { return index_; }
   const std::string& folder() const { return folder_; }
 
-  // Fills parts of a tensor.
+  // Fills parts of a tensor. Where it is damaged, what they hold afterwards is nothing to use.
   void read(const std::string& tensor, const std::vector<Part>& to, backend::Workers& workers);
   std::int64_t bytes_read() const { return bytes_read_; }
 

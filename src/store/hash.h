@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,18 @@ namespace moesh::store {
 
 std::uint64_t hash_of(const void* data, std::size_t bytes);
 inline std::uint64_t hash_of(std::string_view text) { return hash_of(text.data(), text.size()); }
+
+// The same of bytes that come one part after the other.
+class Hasher {
+ public:
+  Hasher();
+  void add(const void* data, std::size_t bytes);
+  std::uint64_t hash() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
 
 // 16 hexadecimal digits.
 std::string hash_text(std::uint64_t hash);

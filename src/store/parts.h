@@ -38,7 +38,8 @@ std::int64_t copy_shared(const Part& from, const Part& to);
 // The bytes of a dense block, cut into blocks that are dense as well: what is hashed, written and read at once.
 class Chunks {
  public:
-  static constexpr std::int64_t kMost = 4 << 20;  // bytes of a chunk
+  static constexpr std::int64_t kMost = 4 << 20;      // bytes of a chunk
+  static constexpr std::int64_t kInCache = 256 << 10;  // of the blocks by which a chunk is gone through
 
   Chunks(Block block, DType dtype, std::int64_t most = kMost);
 

@@ -147,21 +147,27 @@ std::string Saving::lay_out() {
   return text;
 }
 
-std::uint64_t Saving::write_chunk(const Held& held, const Block& block, int file, std::int64_t offset) {
-  const std::int64_t bytes = elements_of(block) * size_of(held.tensor.dtype);
-  const std::byte* from = nullptr;
+std::uint64_t Saving::write_chunk(const Held& held, const Block& chunk, int file, std::int64_t offset) {
+  Hasher hasher;
+  const Chunks blocks(chunk, held.tensor.dtype, Chunks::kInCache);
+  for (std::int64_t i = 0; i < blocks.count(); ++i) {
+    const std::byte* from = gathered(held, blocks.block(i));
+    hasher.add(from, static_cast<std::size_t>(blocks.bytes(i)));
+    write_at(file, from, blocks.bytes(i), offset + blocks.offset(i), index_.files.back().name);
+  }
+  begin_writing_out(file, elements_of(chunk) * size_of(held.tensor.dtype), offset);
+  return hasher.hash();
+}
+
+// The bytes of a block one after the other: where they lie, or where they are brought together.
+const std::byte* Saving::gathered(const Held& held, const Block& block) {
   for (const Part& part : held.parts) {
-    if (from == nullptr) from = in_place(part, block);
+    if (const std::byte* there = in_place(part, block)) return there;
   }
-  if (from == nullptr) {
-    chunk_.resize(static_cast<std::size_t>(std::max<std::int64_t>(Chunks::kMost, bytes)));
-    const Part made = dense_part(block, held.tensor.dtype, chunk_.data());
-    for (const Part& part : held.parts) copy_shared(part, made);
-    from = chunk_.data();
-  }
-  write_at(file, from, bytes, offset, index_.files.back().name);
-  begin_writing_out(file, bytes, offset);
-  return hash_of(from, static_cast<std::size_t>(bytes));
+  room_.resize(static_cast<std::size_t>(std::max(Chunks::kInCache, elements_of(block) * size_of(held.tensor.dtype))));
+  const Part made = dense_part(block, held.tensor.dtype, room_.data());
+  for (const Part& part : held.parts) copy_shared(part, made);
+  return room_.data();
 }
 
 void Saving::write_tensor(const Held& held, int file, std::int64_t& offset) {

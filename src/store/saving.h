@@ -56,7 +56,8 @@ class Saving {
   void run();
   void write_all();
   void write_tensor(const Held& held, int file, std::int64_t& offset);
-  std::uint64_t write_chunk(const Held& held, const Block& block, int file, std::int64_t offset);
+  std::uint64_t write_chunk(const Held& held, const Block& chunk, int file, std::int64_t offset);
+  const std::byte* gathered(const Held& held, const Block& block);
   std::string lay_out();
   void write_file(const std::string& name, const std::string& text) const;
   void say_written();
@@ -68,7 +69,7 @@ class Saving {
   Share share_;
   Index index_;
   std::vector<Held> tensors_;
-  std::vector<std::byte> chunk_;
+  std::vector<std::byte> room_;  // of a block
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, bool, std::less<>> is_read_;
