@@ -1,8 +1,6 @@
 // What saving and restoring a state costs beside writing and reading the same bytes plainly, in turns.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -12,10 +10,12 @@
 #include <unistd.h>
 
 #include "backend/workers.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/system.h"
 #include "errors.h"
+#include "median.h"
 #include "store/checkpoint.h"
 #include "store/disk.h"
 #include "store/saving.h"
@@ -42,14 +42,9 @@ struct Options {
 };
 
 double seconds_of(const auto& act) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   act();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> all) {
-  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
-  return all[all.size() / 2];
+  return seconds_since(begin);
 }
 
 // Matrices of 4 MB each for all devices; every third tensor has its second dim in front, as stacked layers have.
@@ -80,7 +75,6 @@ class State {
   }
   double first() const { return static_cast<double>(values_[0][5]); }
   std::int64_t bytes() const { return static_cast<std::int64_t>(values_.size() * values_[0].size() * sizeof(float)); }
-  const std::vector<std::vector<float>>& values() const { return values_; }
 
  private:
   std::vector<store::Part> parts(std::vector<float>& values, const Shape& shape, bool is_turned) const {

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "decode/decoder.h"
 #include "errors.h"
+#include "median.h"
 #include "partition/collectives.h"
 #include "session/session.h"
 #include "train/initialize.h"
@@ -96,11 +97,6 @@ const std::vector<Named> kLayouts{
 };
 
 const std::vector<std::int64_t> kRows{1, 2, 4, 8, 16, 32, 64};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 using Parameters = std::vector<std::pair<std::string, run::Array>>;
 

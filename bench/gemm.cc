@@ -18,6 +18,7 @@
 #include "backend/cpu/isa.h"
 #include "errors.h"
 #include "gemm_cases.h"
+#include "median.h"
 #include "words.h"
 
 namespace moesh::bench {
@@ -65,11 +66,6 @@ double now(int threads) {
   timespec time{};
   clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 struct Contestant {

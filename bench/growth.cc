@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "errors.h"
+#include "median.h"
 #include "plot.h"
 #include "session/session.h"
 #include "sharding/tolerance.h"
@@ -79,9 +80,7 @@ class Runner {
   }
 
   double microseconds_a_token() const {
-    std::vector<double> sorted = seconds_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2] * 1e6 / static_cast<double>(session_.batch.rows_to_train * session_.loaded.settings.integer("max_target_length"));
+    return bench::median(seconds_) * 1e6 / static_cast<double>(session_.batch.rows_to_train * session_.loaded.settings.integer("max_target_length"));
   }
 
  private:

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "config/load.h"
 #include "errors.h"
+#include "median.h"
 #include "graph/autodiff.h"
 #include "graph/facts.h"
 #include "graph/rewrite.h"
@@ -179,11 +180,6 @@ class Trial {
   Clock::time_point last_;
   double work_ = 0, rest_ = 0;
 };
-
-double median(std::vector<double> all) {
-  std::sort(all.begin(), all.end());
-  return all[all.size() / 2];
-}
 
 int measure(const Options& options) {
   if (options.words.at("strategy") != "ring" && options.words.at("strategy") != "all-to-all") {

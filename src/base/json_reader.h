@@ -23,13 +23,18 @@ inline Json parse_json(std::string_view text, const std::string& where, int most
   return json;
 }
 
+inline const Json& child(const Json& object, const char* key, const std::string& where) {
+  if (!object.is_object() || !object.contains(key)) refuse(fmt::format("'{}' is missing", key), where);
+  return object[key];
+}
+
 template <typename T>
 T member(const Json& object, const char* key, const std::string& where) {
-  if (!object.is_object() || !object.contains(key)) refuse(fmt::format("'{}' is missing", key), where);
+  const Json& value = child(object, key, where);
   try {
-    return object[key].get<T>();
+    return value.get<T>();
   } catch (const Json::exception&) {
-    refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(object[key].dump(), 60)), where);
+    refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(value.dump(), 60)), where);
   }
 }
 

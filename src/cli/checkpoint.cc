@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include <fmt/core.h>
 
 #include "backend/workers.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/progress.h"
@@ -98,14 +98,9 @@ int list(const Arguments& arguments) {
 
 void show_json(const store::Index& index, const std::string& path, const std::string& filter) {
   JsonWriter json;
-  const store::About& about = index.about;
-  json.begin_object().key("path").value(path).key("moesh").value(about.moesh).key("date").value(about.date).key("step").value(about.step);
-  json.key("rows").value(about.rows).key("optimizer").value(about.optimizer).key("parameters").value(about.parameters);
-  json.key("bytes").value(index.bytes()).line().key("mesh").begin_object();
-  for (const auto& [axis, size] : about.mesh) json.key(axis).value(size);
-  json.end_object().line().key("settings").begin_object();
-  for (const auto& [key, value] : about.settings) json.key(key).value(value);
-  json.end_object().line().key("tensors").begin_array();
+  json.begin_object().key("path").value(path).key("bytes").value(index.bytes());
+  write(json.line(), index.about);
+  json.line().key("tensors").begin_array();
   for (const auto& [name, tensor] : index.tensors) {
     if (name.find(filter) == std::string::npos) continue;
     json.line().begin_object().key("name").value(name).key("dtype").value(name_of(tensor.dtype)).key("shape").values(tensor.shape);
@@ -148,13 +143,13 @@ int check(const Arguments& arguments) {
       std::vector<std::string> damage;
       std::string whole;
       try {
-        const auto begin = std::chrono::steady_clock::now();
+        const auto begin = Clock::now();
         store::Checkpoint checkpoint(path);
         damage = checkpoint.damage(workers);
         whole = fmt::format("{}: whole, {} and {} held to their hashes in {:.2f} s", path,
                             counted(static_cast<std::int64_t>(checkpoint.index().tensors.size()), "tensor"),
                             bytes_words(checkpoint.bytes_read()),
-                            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+                            seconds_since(begin));
       } catch (const Error& error) {
         damage.emplace_back(error.what());
       }
@@ -226,19 +221,9 @@ int diff(const Arguments& arguments) {
   backend::Workers workers(threads_of(arguments));
   store::Checkpoint a(store::checkpoints_at(named[0]).front()), b(store::checkpoints_at(named[1]).front());
   Difference found;
-  const auto settings = [](const store::Checkpoint& of) {
-    std::map<std::string, std::string> all(of.index().about.settings.begin(), of.index().about.settings.end());
-    all.emplace("(step)", std::to_string(of.index().about.step));
-    return all;
-  };
-  const auto of_a = settings(a), of_b = settings(b);
-  for (const auto& [key, value] : of_a) {
-    if (!of_b.contains(key)) found.add("setting", key, value, "-");
-    else if (of_b.at(key) != value) found.add("setting", key, value, of_b.at(key));
-  }
-  for (const auto& [key, value] : of_b) {
-    if (!of_a.contains(key)) found.add("setting", key, "-", value);
-  }
+  const store::About &before = a.index().about, &after = b.index().about;
+  if (before.step != after.step) found.add("setting", "(step)", std::to_string(before.step), std::to_string(after.step));
+  for (const auto& [key, was, is] : store::changed_settings(before.settings, after.settings)) found.add("setting", key, was, is);
   Progress progress("tensor", static_cast<std::int64_t>(a.index().tensors.size()));
   std::int64_t done = 0;
   for (const auto& [name, tensor] : a.index().tensors) {

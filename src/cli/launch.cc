@@ -79,9 +79,10 @@ int wait_for(pid_t id, bool is_mpirun) {
     if (!is_mpirun) continue;
     std::this_thread::sleep_for(50ms);
     const auto now = std::chrono::steady_clock::now();
-    if (now - had_children > kAlone) ::kill(id, SIGKILL);
-    else if (now - looked > 1s && has_children(id)) had_children = now;
-    if (now - looked > 1s) looked = now;
+    if (now - looked < 1s) continue;
+    looked = now;
+    if (has_children(id)) had_children = now;
+    else if (now - had_children > kAlone) ::kill(id, SIGKILL);
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/draws.h"
 #include "backend/element.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "graph/builder.h"
 #include "graph/work.h"
@@ -165,13 +165,12 @@ graph::Work work_of(const Case& of, const std::vector<Array>& operands, const st
 double median_seconds(const std::function<void()>& run) {
   constexpr double kLongEnough = 0.3;
   constexpr std::size_t kFewest = 3, kMost = 200;
-  using Clock = std::chrono::steady_clock;
   std::vector<double> seconds;
   run();
   for (double all = 0; seconds.size() < kFewest || (all < kLongEnough && seconds.size() < kMost); all += seconds.back()) {
     const auto begin = Clock::now();
     run();
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    seconds.push_back(seconds_since(begin));
   }
   std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
   return seconds[seconds.size() / 2];

@@ -1,13 +1,13 @@
 #include "measure/rates.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <limits>
 #include <vector>
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/micro_kernel.h"
+#include "base/clock.h"
 #include "base/pages.h"
 
 namespace moesh::measure {
@@ -23,12 +23,11 @@ constexpr int kTries = 3;
 
 template <typename Work>
 double best_seconds(const Work& work) {
-  using Clock = std::chrono::steady_clock;
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kTries; ++i) {
     const auto begin = Clock::now();
     work();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+    best = std::min(best, seconds_since(begin));
   }
   return best;
 }

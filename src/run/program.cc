@@ -8,7 +8,6 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "graph/print.h"
 #include "plan/arena.h"
 #include "plan/lower.h"
@@ -57,17 +56,9 @@ Owner::Count Program::count(InstructionId id) const {
 }
 
 std::vector<std::int64_t> Program::all_bytes() const {
-  std::vector<std::int64_t> sums;
-  for (std::size_t id = 0; id < plan_->instructions.size(); ++id) sums.push_back(count(static_cast<InstructionId>(id)).bytes);
-  if (processes_ == nullptr) return sums;
-  std::string said;
-  for (const std::int64_t bytes : sums) said += fmt::format("{} ", bytes);
-  std::fill(sums.begin(), sums.end(), 0);
-  for (const std::string& words : processes_->all_say(said, "at the count of what was sent")) {
-    const std::vector<std::string> counts = split(words, ' ');
-    for (std::size_t id = 0; id < sums.size(); ++id) sums[id] += parse_integer(counts[id]).value_or(0);
-  }
-  return sums;
+  std::vector<std::int64_t> bytes;
+  for (std::size_t id = 0; id < plan_->instructions.size(); ++id) bytes.push_back(count(static_cast<InstructionId>(id)).bytes);
+  return processes_ == nullptr ? bytes : processes_->sums(bytes, "at the count of what was sent");
 }
 
 template <typename Task>
@@ -107,7 +98,7 @@ void Program::run(const Observers& observers) {
     owner->count_sent(observers.sent);
     if (checks_lifetimes_) owner->checks()->begin_run();
   }
-  begin_ = std::chrono::steady_clock::now();
+  begin_ = Clock::now();
   bool is_whole = false;
   try {
     is_whole = run_range(0, static_cast<InstructionId>(plan_->instructions.size()), observers);
@@ -177,10 +168,9 @@ void Program::run_one(InstructionId id) {
 }
 
 void Program::run_timed(InstructionId id, std::vector<Span>& spans) {
-  const auto now = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); };
-  const double begin = now();
+  const double begin = seconds_since(begin_);
   run_one(id);
-  spans.push_back({id, begin, now()});
+  spans.push_back({id, begin, seconds_since(begin_)});
 }
 
 void Program::tell(InstructionId id, const Observers& observers) {

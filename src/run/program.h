@@ -1,7 +1,6 @@
 // A plan made ready to run, by one owner of all devices or by several that are kept apart.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/clock.h"
 #include "mesh/owners.h"
 #include "plan/plan.h"
 #include "run/owner.h"
@@ -107,7 +107,7 @@ class Program {
   std::vector<std::unique_ptr<transport::Endpoint>> ends_;
   std::vector<std::unique_ptr<Owner>> owners_;
   std::int64_t runs_ = 0;
-  std::chrono::steady_clock::time_point begin_;  // of the run
+  Clock::time_point begin_;  // of the run
   Owner* open_ = nullptr;  // the one whose memory may be touched; null: all
 };
 

@@ -96,8 +96,7 @@ std::vector<store::Part> State::parts(const std::string& name) const {
 
 std::vector<store::Block> State::share(const std::string& name) const {
   const Slot& slot = slots_.at(name);
-  Placed seen{slot.shape, slot.spec, {}, slot.first};
-  if (static_cast<int>(here_.size()) == owners_->count()) return {store::whole_block(seen.seen_shape())};
+  if (static_cast<int>(here_.size()) == owners_->count()) return {store::whole_block(in_seen_order(slot.shape, slot.first))};
   const sharding::ShardAxes axes(sharding::distinct_axes(slot.spec), owners_->mesh());
   std::vector<sharding::OwnedShards> owned;
   for (int owner = 0; owner < owners_->count(); ++owner) owned.emplace_back(axes.axes(), owners_->mesh(), owners_->devices(owner));

@@ -18,7 +18,6 @@ namespace moesh::store {
 namespace {
 
 constexpr std::int64_t kMostIndex = std::int64_t{1} << 30;
-constexpr const char* kTakeAnother = "take another checkpoint of the run";
 
 void read_at(int file, std::byte* to, std::int64_t bytes, std::int64_t offset, const std::string& path) {
   while (bytes > 0) {

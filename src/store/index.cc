@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/json_reader.h"
 #include "base/text.h"
 #include "store/hash.h"
@@ -21,7 +20,6 @@ constexpr std::string_view kEnd = "\"}\n";
 constexpr std::size_t kHashDigits = 16;
 constexpr std::int64_t kMostDims = 16;
 constexpr std::size_t kMostCompared = 2048;  // pieces of a tensor, each with each
-constexpr const char* kTakeAnother = "take another checkpoint of the run";
 
 void write(JsonWriter& json, const Piece& piece) {
   json.begin_object().key("file").value(static_cast<std::int64_t>(piece.file)).key("offset").value(piece.offset);
@@ -33,16 +31,6 @@ void write(JsonWriter& json, const Piece& piece) {
   json.key("hashes").value(hashes).end_object();
 }
 
-void write(JsonWriter& json, const About& about) {
-  json.key("moesh").value(about.moesh).key("date").value(about.date).key("step").value(about.step).key("rows").value(about.rows);
-  json.key("optimizer").value(about.optimizer).key("parameters").value(about.parameters);
-  json.line().key("mesh").begin_object();
-  for (const auto& [axis, size] : about.mesh) json.key(axis).value(size);
-  json.end_object().line().key("settings").begin_object();
-  for (const auto& [key, value] : about.settings) json.key(key).value(value);
-  json.end_object();
-}
-
 // Reads what a hash says that we wrote. A rule that does not hold is still refused: the hash is no secret.
 class Reader {
  public:
@@ -52,7 +40,7 @@ class Reader {
     Index index;
     index.about = about(json);
     for (const Json& entry : list(json, "files")) index.files.push_back(file(entry));
-    const Json tensors = object(json, "tensors");
+    const Json& tensors = object(json, "tensors");
     for (const auto& [name, entry] : tensors.items()) index.tensors.emplace(name, tensor(entry, name, index.files));
     return index;
   }
@@ -64,13 +52,13 @@ class Reader {
   T get(const Json& json, const char* key) const {
     return member<T>(json, key, where_);
   }
-  Json list(const Json& json, const char* key) const {
-    Json made = get<Json>(json, key);
+  const Json& list(const Json& json, const char* key) const {
+    const Json& made = child(json, key, where_);
     if (!made.is_array()) no(fmt::format("'{}' is no list", key));
     return made;
   }
-  Json object(const Json& json, const char* key) const {
-    Json made = get<Json>(json, key);
+  const Json& object(const Json& json, const char* key) const {
+    const Json& made = child(json, key, where_);
     if (!made.is_object()) no(fmt::format("'{}' is no object", key));
     return made;
   }
@@ -99,7 +87,7 @@ class Reader {
     made.rows = count(json, "rows");
     made.optimizer = get<std::string>(json, "optimizer");
     made.parameters = count(json, "parameters");
-    const Json mesh = object(json, "mesh"), settings = object(json, "settings");
+    const Json &mesh = object(json, "mesh"), &settings = object(json, "settings");
     for (const auto& [axis, size] : mesh.items()) made.mesh.emplace_back(axis, get<std::int64_t>(mesh, axis.c_str()));
     for (const auto& [key, value] : settings.items()) made.settings.emplace_back(key, get<std::string>(settings, key.c_str()));
     return made;
@@ -164,6 +152,30 @@ class Reader {
 };
 
 }  // namespace
+
+void write(JsonWriter& json, const About& about) {
+  json.key("moesh").value(about.moesh).key("date").value(about.date).key("step").value(about.step).key("rows").value(about.rows);
+  json.key("optimizer").value(about.optimizer).key("parameters").value(about.parameters);
+  json.line().key("mesh").begin_object();
+  for (const auto& [axis, size] : about.mesh) json.key(axis).value(size);
+  json.end_object().line().key("settings").begin_object();
+  for (const auto& [key, value] : about.settings) json.key(key).value(value);
+  json.end_object();
+}
+
+std::vector<ChangedSetting> changed_settings(const Settings& before, const Settings& after) {
+  const std::map<std::string, std::string> earlier(before.begin(), before.end()), later(after.begin(), after.end());
+  std::vector<ChangedSetting> changed;
+  for (const auto& [key, value] : after) {
+    const auto found = earlier.find(key);
+    const std::string was = found == earlier.end() ? "-" : found->second;
+    if (was != value) changed.push_back({key, was, value});
+  }
+  for (const auto& [key, value] : before) {
+    if (!later.contains(key)) changed.push_back({key, value, "-"});
+  }
+  return changed;
+}
 
 std::int64_t Index::bytes() const {
   std::int64_t sum = 0;

@@ -8,9 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "store/parts.h"
 
 namespace moesh::store {
+
+// What to do about a checkpoint that is damaged.
+inline constexpr const char* kTakeAnother = "take another checkpoint of the run";
 
 // A block of a tensor in a file.
 struct Piece {
@@ -36,6 +40,8 @@ struct File {
   std::uint64_t header_hash = 0;
 };
 
+using Settings = std::vector<std::pair<std::string, std::string>>;  // keys that were given, with their values as text
+
 // What a run has to know to go on, and what a person asks.
 struct About {
   std::string moesh;       // the version that wrote it
@@ -45,8 +51,15 @@ struct About {
   std::string optimizer;   // opt_type
   std::int64_t parameters = 0;
   std::vector<std::pair<std::string, std::int64_t>> mesh;
-  std::vector<std::pair<std::string, std::string>> settings;  // that were given
+  Settings settings;
 };
+void write(JsonWriter& json, const About& about);  // its members, into an object that is begun
+
+// A key that two runs were given otherwise; "-" where it was not given.
+struct ChangedSetting {
+  std::string key, before, after;
+};
+std::vector<ChangedSetting> changed_settings(const Settings& before, const Settings& after);
 
 struct Index {
   About about;

@@ -94,6 +94,15 @@ Part dense_part(Block block, DType dtype, std::byte* data) {
   return part;
 }
 
+const std::byte* dense_in(const Part& part, const Block& block) {
+  const Part dense = dense_part(block, part.dtype, nullptr);
+  for (std::size_t dim = 0; dim < block.size(); ++dim) {
+    if (block[dim].begin < part.block[dim].begin || block[dim].end > part.block[dim].end) return nullptr;
+    if (block[dim].size() > 1 && part.strides[dim] != dense.strides[dim]) return nullptr;
+  }
+  return at(part, block);
+}
+
 std::int64_t copy_shared(const Part& from, const Part& to) {
   assert(from.block.size() == to.block.size());
   const std::optional<Block> shared = shared_block(from.block, to.block);

@@ -32,6 +32,9 @@ struct Part {
 // Row by row, without gaps.
 Part dense_part(Block block, DType dtype, std::byte* data);
 
+// Where the bytes of a block lie one after the other in a part; null where they do not.
+const std::byte* dense_in(const Part& part, const Block& block);
+
 // Copies what two parts of a tensor share and returns how many elements that was. Numbers are rounded where the types differ.
 std::int64_t copy_shared(const Part& from, const Part& to);
 

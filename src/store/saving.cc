@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/system.h"
@@ -20,25 +21,7 @@ namespace moesh::store {
 namespace {
 
 constexpr std::int64_t kHeaderAlignment = 64;  // of where the data begin
-
-bool holds(const Block& outer, const Block& inner) {
-  for (std::size_t dim = 0; dim < outer.size(); ++dim) {
-    if (inner[dim].begin < outer[dim].begin || inner[dim].end > outer[dim].end) return false;
-  }
-  return true;
-}
-
-// Where the block's bytes lie one after the other in a part; null where they do not.
-const std::byte* in_place(const Part& part, const Block& block) {
-  if (!holds(part.block, block)) return nullptr;
-  const Part dense = dense_part(block, part.dtype, nullptr);
-  const std::byte* begin = part.data;
-  for (std::size_t dim = 0; dim < block.size(); ++dim) {
-    if (block[dim].size() > 1 && part.strides[dim] != dense.strides[dim]) return nullptr;
-    begin += (block[dim].begin - part.block[dim].begin) * part.strides[dim];
-  }
-  return begin;
-}
+constexpr const char* kElsewhere = "choose base_output_directory elsewhere";
 
 // A piece's name in a file: the tensor's own for all of it, else with the part of each dim, "w[0:8,4:8]".
 std::string piece_name(const Held& held, const Block& block) {
@@ -48,7 +31,7 @@ std::string piece_name(const Held& held, const Block& block) {
   return fmt::format("{}[{}]", held.name, parts);
 }
 
-std::string part_name(int process) { return fmt::format("part-{:05}.json", process); }
+std::string part_path(const std::string& folder, int process) { return fmt::format("{}.part/part-{:05}.json", folder, process); }
 std::string failure_path(const std::string& folder, int process) { return fmt::format("{}.part/failed-{:05}", folder, process); }
 
 // By the folder that all processes share: the first one looks there.
@@ -96,7 +79,7 @@ void Saving::mark_read(const std::string& tensor) {
 }
 
 void Saving::run() {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   std::string error;
   try {
     write_all();
@@ -110,7 +93,7 @@ void Saving::run() {
   const std::lock_guard lock(mutex_);
   error_ = error;
   bytes_ = index_.bytes();
-  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  seconds_ = seconds_since(begin);
   is_done_ = true;
   changed_.notify_all();
 }
@@ -162,7 +145,7 @@ std::uint64_t Saving::write_chunk(const Held& held, const Block& chunk, int file
 // The bytes of a block one after the other: where they lie, or where they are brought together.
 const std::byte* Saving::gathered(const Held& held, const Block& block) {
   for (const Part& part : held.parts) {
-    if (const std::byte* there = in_place(part, block)) return there;
+    if (const std::byte* there = dense_in(part, block)) return there;
   }
   room_.resize(static_cast<std::size_t>(std::max(Chunks::kInCache, elements_of(block) * size_of(held.tensor.dtype))));
   const Part made = dense_part(block, held.tensor.dtype, room_.data());
@@ -196,28 +179,14 @@ void Saving::give_name() const {
   if (is_there) remove_folder(old);
 }
 
-void Saving::write_file(const std::string& name, const std::string& text) const {
-  const std::string path = folder_ + ".part/" + name;
-  const Descriptor file = create_file(path);
-  write_at(file.number(), text.data(), static_cast<std::int64_t>(text.size()), 0, path);
-  sync(file.number(), path);
-}
-
-// What this process wrote, under a name that it has when all of it is on the disk.
-void Saving::say_written() {
-  const std::string name = part_name(share_.self);
-  write_file(name + ".new", to_json(index_));
-  rename_path(folder_ + ".part/" + name + ".new", folder_ + ".part/" + name);
-}
-
 // The first process waits for the others, and says where their pieces are too.
 void Saving::join_others() {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   for (int other = 1; other < share_.count; ++other) {
-    const std::string path = folder_ + ".part/" + part_name(other), failed = failure_path(folder_, other);
+    const std::string path = part_path(folder_, other), failed = failure_path(folder_, other);
     while (!std::filesystem::exists(path)) {
       if (std::filesystem::exists(failed)) fail(fmt::format("process {}: {}", other, read_file(failed, "an error", 1 << 16, "")));
-      if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > share_.timeout) {
+      if (seconds_since(begin) > share_.timeout) {
         fail(fmt::format("process {} has not written its part for {:.0f} s", other, share_.timeout), folder_,
              "look after that process and its disk: all of them need the same folder");
       }
@@ -241,7 +210,7 @@ void make_part_folder(const std::string& folder) {
   for (const std::string& left : {folder + ".part", folder + ".old"}) {
     if (std::filesystem::exists(std::filesystem::symlink_status(left))) remove_folder(left);
   }
-  make_folder(folder + ".part", "choose base_output_directory elsewhere");
+  make_folder(folder + ".part", kElsewhere);
 }
 
 void Saving::write_all() {
@@ -259,9 +228,9 @@ void Saving::write_all() {
     }
     sync(file.number(), path);
   }
-  if (share_.self > 0) return say_written();
+  if (share_.self > 0) return replace_file(part_path(folder_, share_.self), to_json(index_), kElsewhere);
   join_others();
-  write_file("index.json", to_json(index_));
+  replace_file(folder_ + ".part/index.json", to_json(index_), kElsewhere);
   give_name();
 }
 

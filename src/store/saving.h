@@ -59,8 +59,6 @@ class Saving {
   std::uint64_t write_chunk(const Held& held, const Block& chunk, int file, std::int64_t offset);
   const std::byte* gathered(const Held& held, const Block& block);
   std::string lay_out();
-  void write_file(const std::string& name, const std::string& text) const;
-  void say_written();
   void join_others();
   void give_name() const;
   void mark_read(const std::string& tensor);

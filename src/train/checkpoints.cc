@@ -1,12 +1,12 @@
 #include "train/checkpoints.h"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <filesystem>
 
 #include <fmt/core.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/system.h"
@@ -18,10 +18,6 @@
 
 namespace moesh::train {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 std::int64_t parameters_in(const Trainer& trainer) {
   std::int64_t count = 0;
@@ -59,21 +55,6 @@ std::vector<store::Held> state_of(const Trainer& trainer) {
                    trainer.state_share(name)});
   }
   return all;
-}
-
-// What was set otherwise when the checkpoint was saved, and matters to what a step computes.
-std::vector<std::string> changed_settings(const config::Settings& settings, const store::About& then) {
-  const auto now = given_settings(settings);
-  std::vector<std::string> changed;
-  const auto says_same = [](const auto& all, const auto& one) { return std::find(all.begin(), all.end(), one) != all.end(); };
-  for (const auto& one : now) {
-    if (!says_same(then.settings, one)) changed.push_back(one.first);
-  }
-  for (const auto& one : then.settings) {
-    const bool is_listed = std::any_of(now.begin(), now.end(), [&](const auto& other) { return other.first == one.first; });
-    if (!is_listed) changed.push_back(one.first);
-  }
-  return changed;
 }
 
 // The moments of another optimizer are none of this one's.
@@ -182,30 +163,44 @@ void Checkpoints::set_aside_after(std::int64_t step) const {
   }
 }
 
+// The first process looks for all of them: folders may change while others look.
+Checkpoints::Source Checkpoints::source() const {
+  const auto found = [&]() -> Source {
+    if (std::vector<std::string> own = this->own(); !own.empty()) return {Source::Kind::own, std::move(own)};
+    const std::string &full = settings_.text("load_full_state_path"), &parameters = settings_.text("load_parameters_path");
+    if (!full.empty()) return {Source::Kind::full_state, store::checkpoints_at(full)};
+    if (!parameters.empty()) return {Source::Kind::parameters, store::checkpoints_at(parameters)};
+    return {};
+  };
+  const Source ours = company_.is_first() ? found() : Source{};
+  std::string words = std::to_string(static_cast<int>(ours.kind));
+  for (const std::string& path : ours.paths) words += "\n" + path;
+  std::vector<std::string> lines = split(company_.first_says(words, "at the list of checkpoints"), '\n');
+  const auto kind = static_cast<Source::Kind>(parse_integer(lines.front()).value_or(0));
+  lines.erase(lines.begin());
+  return {kind, std::move(lines)};
+}
+
+void Checkpoints::say_what_changed(const store::About& then) const {
+  std::vector<std::string> keys;
+  for (const store::ChangedSetting& changed : store::changed_settings(then.settings, given_settings(settings_))) keys.push_back(changed.key);
+  if (!keys.empty()) log_notice("other than when the checkpoint was saved: " + join(keys, ", "));
+}
+
 Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& workers) {
-  std::vector<std::string> paths = own();
-  const bool is_own = !paths.empty();
-  Restored asked = Restored::all;
-  if (paths.empty() && !settings_.text("load_full_state_path").empty())
-    paths = store::checkpoints_at(settings_.text("load_full_state_path"));
-  if (paths.empty() && !settings_.text("load_parameters_path").empty()) {
-    paths = store::checkpoints_at(settings_.text("load_parameters_path"));
-    asked = Restored::parameters;
-  }
-  paths = split(company_.first_says(join(paths, "\n"), "at the list of checkpoints"), '\n');
-  if (paths.front().empty()) return {};
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    Candidate candidate(paths[i], settings_, asked);
-    if (!candidate.take(trainer, workers, company_, i + 1 < paths.size())) continue;
+  const Source source = this->source();
+  const Restored asked = source.kind == Source::Kind::parameters ? Restored::parameters : Restored::all;
+  for (std::size_t i = 0; i < source.paths.size(); ++i) {
+    Candidate candidate(source.paths[i], settings_, asked);
+    if (!candidate.take(trainer, workers, company_, i + 1 < source.paths.size())) continue;
     const store::About& about = candidate.about();
     const std::int64_t next = asked == Restored::all ? about.step + 1 : 0;
     trainer.go_on_after(next - 1);
     if (asked == Restored::all) batches.begin(next, about.rows);
-    if (is_own) {
+    if (source.kind == Source::Kind::own) {
       newest_ = asked_for_ = about.step;
       set_aside_after(about.step);
-      const auto changed = changed_settings(settings_, about);
-      if (!changed.empty()) log_notice("other than when the checkpoint was saved: " + join(changed, ", "));
+      say_what_changed(about);
     }
     return {next, true, candidate.words()};
   }

@@ -45,6 +45,14 @@ class Checkpoints {
   bool has_failed() const { return has_failed_; }  // the last that was to be saved is not there
 
  private:
+  // What a run begins with, and where that is: the newest first.
+  struct Source {
+    enum class Kind { nothing, own, full_state, parameters };
+    Kind kind = Kind::nothing;
+    std::vector<std::string> paths;
+  };
+  Source source() const;
+  void say_what_changed(const store::About& then) const;
   bool is_due(std::int64_t step, bool is_last) const;
   std::vector<std::string> own() const;
   bool make_room(std::int64_t step);

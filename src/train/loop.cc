@@ -1,7 +1,6 @@
 #include "train/loop.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "backend/cpu/isa.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
@@ -34,10 +34,6 @@
 
 namespace moesh::train {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // What must be seen before what follows is done, also through a pipe.
 void show(const std::string& words) {

@@ -1,7 +1,10 @@
 #include "train/restore.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -13,7 +16,6 @@
 namespace moesh::train {
 namespace {
 
-using store::Block;
 using store::Layer;
 using store::LayerNames;
 using store::Part;
@@ -93,16 +95,12 @@ std::string first_of(const std::vector<std::string>& all) {
   return join(named, ", ") + (all.size() > kMostNamed ? fmt::format(" and {} more", all.size() - kMostNamed) : "");
 }
 
-}  // namespace
-
-void check_fit(const Trainer& trainer, const store::Checkpoint& checkpoint, Restored what) {
-  const Fit fit = fit_of(trainer, checkpoint.index(), what);
-  const std::string& where = checkpoint.folder();
-  constexpr const char* kFix = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
-  if (!fit.other.empty()) refuse("the checkpoint is of another model: " + first_of(fit.other), where, kFix);
-  if (!fit.unused.empty()) refuse("the checkpoint has parameters that this model has not: " + first_of(fit.unused), where, kFix);
-  if (!fit.missing.empty()) refuse("the checkpoint lacks " + first_of(fit.missing), where, kFix);
-}
+// What does not fit, before anything is read.
+struct Fit {
+  std::vector<std::string> missing;  // tensors that the checkpoint lacks
+  std::vector<std::string> other;    // tensors of other shapes, in words
+  std::vector<std::string> unused;   // parameters of the checkpoint, layer by layer, that the run does not have
+};
 
 Fit fit_of(const Trainer& trainer, const store::Index& index, Restored what) {
   const std::vector<Wanted> wanted = wanted_of(trainer, what);
@@ -128,6 +126,17 @@ Fit fit_of(const Trainer& trainer, const store::Index& index, Restored what) {
     if (!is_moment(alone) && !used.contains(alone)) fit.unused.push_back(alone);
   }
   return fit;
+}
+
+}  // namespace
+
+void check_fit(const Trainer& trainer, const store::Checkpoint& checkpoint, Restored what) {
+  const Fit fit = fit_of(trainer, checkpoint.index(), what);
+  const std::string& where = checkpoint.folder();
+  constexpr const char* kFix = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
+  if (!fit.other.empty()) refuse("the checkpoint is of another model: " + first_of(fit.other), where, kFix);
+  if (!fit.unused.empty()) refuse("the checkpoint has parameters that this model has not: " + first_of(fit.unused), where, kFix);
+  if (!fit.missing.empty()) refuse("the checkpoint lacks " + first_of(fit.missing), where, kFix);
 }
 
 void restore(Trainer& trainer, store::Checkpoint& checkpoint, Restored what, backend::Workers& workers) {

@@ -13,7 +13,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/text.h"
 #include "models/draws.h"
 #include "models/model.h"
 #include "train/context_order.h"
@@ -238,14 +237,8 @@ StepResults Trainer::run_step(const Batch& batch, run::Observers observers) {
 // Each process knows what its own devices sent.
 void Trainer::sum_sent(std::vector<double>& sent) const {
   if (company_.count() == 1 || program_.output(step_results::expert_load).shards.empty()) return;
-  std::string said;
-  for (const double bytes : sent) said += fmt::format("{} ", static_cast<std::int64_t>(bytes));
-  std::fill(sent.begin(), sent.end(), 0);
-  for (const std::string& words : company_.all_say(said, "at the end of a step")) {
-    const std::vector<std::string> counts = split(words, ' ');
-    for (std::size_t device = 0; device < sent.size(); ++device)
-      sent[device] += static_cast<double>(parse_integer(counts[device]).value_or(0));
-  }
+  const std::vector<std::int64_t> sums = company_.processes->sums({sent.begin(), sent.end()}, "at the end of a step");
+  sent.assign(sums.begin(), sums.end());
 }
 
 StepResults Trainer::read() const {

@@ -70,10 +70,9 @@ class Trainer {
   // Parameters and moments by name, in the order in which a step changes them.
   const std::vector<std::string>& state_names() const { return state_names_; }
   run::Placed state(const std::string& name) const;
-  std::vector<store::Part> state_parts(const std::string& name) const {
-    return state_->parts(name);
-  }  // where they lie, as far as they are here
-  std::vector<store::Block> state_share(const std::string& name) const { return state_->share(name); }  // that this process writes
+  // Where one of them lies, as far as it is here; and what of it this process writes to a checkpoint.
+  std::vector<store::Part> state_parts(const std::string& name) const { return state_->parts(name); }
+  std::vector<store::Block> state_share(const std::string& name) const { return state_->share(name); }
   // What of them an instruction changes.
   std::vector<std::string_view> changed_by(const plan::Instruction& instruction) const;
   // All of them were written into their parts: the next step is the one after `step`.
@@ -99,7 +98,6 @@ class Trainer {
   run::Array rows(const Batch& batch, const std::string& name, const run::Placed& place);
   void feed(const Batch& batch, std::int64_t step);
   StepResults read() const;
-
   void sum_sent(std::vector<double>& sent) const;
 
   config::Settings settings_;

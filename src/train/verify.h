@@ -38,7 +38,8 @@ struct Subject {
   Where where;
 };
 
-// Follows the steps of the run's curve. A run on more rows than the layout trains is followed with the first of them, as the layout would load them.
+// Follows the steps of the run's curve. A run on more rows than the layout trains is followed with the first of them, as the layout
+// would load them.
 Findings verify(const ReferenceRun& run, const Subject& subject, backend::Workers& workers);
 
 // Holds a layout against one device: the same initial parameters and batches, step by step.

@@ -34,8 +34,6 @@ class Endpoint {
   // Messages from now on belong there: one that belongs elsewhere is an error, in which `words` tell what places are.
   virtual void set_place(const Place&) {}
   virtual void set_words(std::function<std::string(const Place&)>) {}
-  // Bytes that were sent to others.
-  virtual std::int64_t sent_bytes() const { return 0; }
 };
 
 // For tests: owners in one process that send and receive in turns. What is received has been sent before.

@@ -46,6 +46,17 @@ bool Processes::any(bool is_so, const std::string& what) {
   return std::find(all.begin(), all.end(), "1") != all.end();
 }
 
+std::vector<std::int64_t> Processes::sums(const std::vector<std::int64_t>& numbers, const std::string& what) {
+  std::string said;
+  for (const std::int64_t number : numbers) said += fmt::format("{} ", number);
+  std::vector<std::int64_t> sums(numbers.size());
+  for (const std::string& words : all_say(said, what)) {
+    const std::vector<std::string> of_one = split(words, ' ');
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += parse_integer(of_one[i]).value_or(0);
+  }
+  return sums;
+}
+
 void fail_apart(int process, const std::string& place, int other, const std::string& its_place) {
   fail(fmt::format("process {} is at {}, process {} at {}", process, place, other, its_place), "the collectives of the run",
        "all processes must run the same program: start them anew");

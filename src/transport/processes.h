@@ -1,6 +1,7 @@
 // The processes that a run is spread over, as one of them sees the others.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -22,6 +23,8 @@ class Processes {
   // What each of them says, by process. All call it, `what` being said of them that do not.
   virtual std::vector<std::string> all_say(const std::string& words, const std::string& what) = 0;
   bool any(bool is_so, const std::string& what);
+  // Each number summed over all processes.
+  std::vector<std::int64_t> sums(const std::vector<std::int64_t>& numbers, const std::string& what);
 
   // Ends all of them with this code. What went wrong is told once, by the first process.
   virtual void end_all(int code, const std::string& what) = 0;

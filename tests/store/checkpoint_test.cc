@@ -253,6 +253,14 @@ TEST_F(Checkpoints, HaveOneWriterAtATime) {
   EXPECT_THAT(message_of([&] { FolderLock{folder_.path()}; }), HasSubstr("another run writes its checkpoints there"));
 }
 
+TEST(CheckpointSettings, AreComparedKeyByKey) {
+  std::vector<std::string> changed;
+  for (const auto& [key, before, after] : changed_settings({{"a", "1"}, {"b", "2"}, {"c", "3"}}, {{"d", "4"}, {"b", "5"}, {"c", "3"}})) {
+    changed.push_back(key + " " + before + " " + after);
+  }
+  EXPECT_THAT(changed, ElementsAre("d - 4", "b 2 5", "a 1 -"));
+}
+
 // An index that contradicts itself, with the right hash.
 std::string refusal(const std::string& changed_from, const std::string& to) {
   Index index{about(), {{"d", 200, 100, 1}}, {}};

@@ -63,7 +63,7 @@ bool spreads_all() { return std::getenv("MOESH_SPREAD_ALL") != nullptr; }
 class ProcessesSlow : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (!test::has_mpi()) GTEST_SKIP() << "built without MPI, or mpirun is not there";
+    ASSERT_TRUE(test::has_mpi()) << test::kNeedsMpi;
   }
 };
 
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Recorded, ProcessesSlow, ::testing::ValuesIn(layouts_to
 class Together : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!test::has_mpi()) GTEST_SKIP() << "built without MPI, or mpirun is not there";
+    ASSERT_TRUE(test::has_mpi()) << test::kNeedsMpi;
   }
 };
 
@@ -204,6 +204,11 @@ TEST_F(Together, ProcessesNeedMpi) {
   EXPECT_THAT(test::read_text(folder.path() + "/err"), HasSubstr("this moesh cannot join other processes: it was built without MPI"));
 }
 
+TEST(Processes, AreStartedByMpirun) {
+  const test::Variable path("PATH", "/nowhere");
+  EXPECT_THAT(test::outcome_of({"train", "--processes", "2"}).err, HasSubstr("mpirun is not there"));
+}
+
 TEST(Processes, AreNotStartedByThoseThatWereStarted) {
   const test::Variable size("OMPI_COMM_WORLD_SIZE", "2");
   EXPECT_EQ(transport::launched().count, 2);
@@ -214,21 +219,28 @@ TEST(Processes, ThatAreApartAreNamedWithTheirPlaces) {
   EXPECT_THAT(test::message_of([] { transport::fail_apart(0, "a", 3, "b"); }), HasSubstr("process 0 is at a, process 3 at b"));
 }
 
-TEST(Company, NamesWhatIsNotTheSameInAll) {
-  class Two : public transport::Processes {
-   public:
-    explicit Two(std::string other) : other_(std::move(other)) {}
-    int count() const override { return 2; }
-    int self() const override { return 0; }
-    transport::Endpoint& wire() override { throw std::logic_error("not used"); }
-    std::vector<std::string> all_say(const std::string& words, const std::string&) override { return {words, other_}; }
-    void end_all(int, const std::string&) override { throw std::logic_error("not used"); }
-    void leave() override {}
-    void set_timeout(double) override {}
+// The first of two processes, of which the other one says the same whatever it is asked.
+class Two : public transport::Processes {
+ public:
+  explicit Two(std::string other) : other_(std::move(other)) {}
+  int count() const override { return 2; }
+  int self() const override { return 0; }
+  transport::Endpoint& wire() override { throw std::logic_error("not used"); }
+  std::vector<std::string> all_say(const std::string& words, const std::string&) override { return {words, other_}; }
+  void end_all(int, const std::string&) override { throw std::logic_error("not used"); }
+  void leave() override {}
+  void set_timeout(double) override {}
 
-   private:
-    std::string other_;
-  };
+ private:
+  std::string other_;
+};
+
+TEST(Processes, SumWhatEachHas) {
+  Two processes("5 -1 0 ");
+  EXPECT_EQ(processes.sums({1, 2, 3}, ""), (std::vector<std::int64_t>{6, 1, 3}));
+}
+
+TEST(Company, NamesWhatIsNotTheSameInAll) {
   const auto refusal = [](const std::string& other) {
     Two processes(other);
     return test::message_of([&] { check_same({&processes}, {{"steps", "4"}, {"the plan", "a"}}); });

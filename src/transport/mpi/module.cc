@@ -8,14 +8,13 @@
 #include <fmt/core.h>
 #include <mpi.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "transport/processes.h"
 
 namespace moesh::transport {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Messages go in units, so that their number fits what MPI counts by.
 constexpr std::int64_t kUnit = 64;
@@ -71,7 +70,6 @@ class Mpi final : public Processes, public Endpoint {
     Outgoing& of = outgoing_[static_cast<std::size_t>(to)].back();
     const auto units = static_cast<int>(static_cast<std::int64_t>(of.message.size()) / kUnit);
     MPI_Isend(of.message.data(), units, unit_, to, kData, world_, &of.request);
-    sent_bytes_ += static_cast<std::int64_t>(of.message.size()) - kUnit;
   }
 
   std::span<const std::byte> receive(int from) override {
@@ -87,7 +85,6 @@ class Mpi final : public Processes, public Endpoint {
 
   void set_place(const Place& place) override { place_ = place; }
   void set_words(std::function<std::string(const Place&)> words) override { words_ = std::move(words); }
-  std::int64_t sent_bytes() const override { return sent_bytes_; }
 
   std::vector<std::string> all_say(const std::string& said, const std::string& what) override {
     std::vector<std::string> all(static_cast<std::size_t>(count_));
@@ -139,7 +136,6 @@ class Mpi final : public Processes, public Endpoint {
   }
 
  private:
-  static double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
   static std::int64_t units(std::int64_t bytes) { return 1 + (bytes + kUnit - 1) / kUnit; }
   static bool is_sent(Outgoing& of) {
     int is_done = 0;
@@ -226,7 +222,6 @@ class Mpi final : public Processes, public Endpoint {
   std::vector<std::deque<Outgoing>> outgoing_;     // to each
   std::vector<std::vector<std::byte>> incoming_;   // from each
   std::deque<Outgoing> said_;
-  std::int64_t sent_bytes_ = 0;
 };
 
 }  // namespace
