@@ -33,6 +33,7 @@ constexpr std::string_view kExamples[] = {
     "train configs/first.yml steps=5 use_ring_of_experts=true --skew 1.5",
     "train configs/first.yml steps=2 owners=4 --audit",
     "train configs/first.yml run_name=kept enable_checkpointing=true checkpoint_period=2 steps=4",
+    "train configs/first.yml steps=3 eval_interval=2 eval_fraction=0.05 eval_steps=2",
 };
 
 constexpr const char* kFirst = "configs/first.yml";
@@ -82,6 +83,12 @@ int train_here(const Arguments& arguments, const train::Company& company) {
   const config::Settings& settings = session.loaded.settings;
   if (company.processes != nullptr) company.processes->set_timeout(settings.real("collective_timeout"));
   sharding::check_tolerance(session.layout, settings);
+  std::optional<session::Evaluated> evaluated;
+  std::optional<train::Subject> subject;
+  if (settings.integer("eval_interval") > 0) {
+    evaluated = session::evaluated(session);
+    subject.emplace(train::Subject{evaluated->graph, settings, evaluated->batch, {evaluated->layout, session.target}});
+  }
   backend::Workers workers(threads_of(arguments));
   return train::train({session.loaded.settings,
                        session.shape,
@@ -93,7 +100,8 @@ int train_here(const Arguments& arguments, const train::Company& company) {
                        request.is_first ? kNext : "",
                        arguments.has("--audit"),
                        company,
-                       from},
+                       from,
+                       subject},
                       workers);
 }
 
@@ -160,6 +168,7 @@ const Command kTrain{
     "With enable_checkpointing, steps that checkpoint_period divides, and the last, are saved to RUN_NAME/checkpoints/STEP\n"
     "beside the steps that follow. The same command with the same run_name goes on from the newest that is whole, on any\n"
     "mesh, rules and kind of stacks. load_parameters_path and load_full_state_path begin with those of another run.\n"
+    "eval_interval asks for the loss on data that is held out: those of eval_dataset_path, or a share by eval_fraction.\n"
     "Where neither FILE.yml nor a model is named it goes on from configs/first.yml: a small mixture of experts on a text\n"
     "that Debian ships, over eight devices. A model is named by model_name, decoder_block, head_dim,\n"
     "global_parameter_scale and base_... sizes; other keys change the one of configs/first.yml. The first line says so.\n"

@@ -106,5 +106,6 @@ struct BatchSizes {
 };
 
 BatchSizes batch_sizes(const Settings& settings, std::int64_t devices);
+BatchSizes evaluation_sizes(const Settings& settings, std::int64_t devices);  // of an evaluation's batches
 
 }  // namespace moesh::config

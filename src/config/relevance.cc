@@ -104,12 +104,15 @@ constexpr std::string_view kOfStages[] = {"num_layers_per_pipeline_stage", "num_
 constexpr std::string_view kOfThisMachine[] = {"num_slices"};
 
 constexpr std::string_view kOfFiles[] = {"dataset_path", "enable_data_shuffling", "data_shuffle_seed",
-                                         "reuse_example_batch"};
+                                         "reuse_example_batch", "eval_dataset_path", "eval_fraction"};
+constexpr std::string_view kOfEvaluation[] = {"eval_dataset_path", "eval_steps", "eval_start_step", "eval_per_device_batch_size",
+                                              "target_eval_loss"};
+constexpr std::string_view kOfOwnValidation[] = {"eval_data_columns", "tokenize_eval_data"};
 constexpr std::string_view kOfShuffling[] = {"data_shuffle_seed"};
 constexpr std::string_view kOfSegments[] = {"packing"};
 constexpr std::string_view kOfSynthetic[] = {"max_segments_per_seq"};
-constexpr std::string_view kOfTexts[] = {"tokenizer_path", "tokenize_train_data"};
-constexpr std::string_view kOfDocuments[] = {"train_data_columns", "add_eos", "use_truncation"};
+constexpr std::string_view kOfTexts[] = {"tokenizer_path", "tokenize_train_data", "tokenize_eval_data"};
+constexpr std::string_view kOfDocuments[] = {"train_data_columns", "eval_data_columns", "add_eos", "use_truncation"};
 constexpr std::string_view kOfUnpacked[] = {"use_truncation"};
 
 constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkpoint_on_start", "save_checkpoint_on_completion",
@@ -170,6 +173,9 @@ constexpr Need kNeeds[] = {
      [](S s) { return is_data(s, "jsonl") || s.integer("max_segments_per_seq") > 1; }, kOfSegments},
     {"dataset_type=synthetic", [](S s) { return is_data(s, "synthetic"); }, kOfSynthetic},
     {"packing=false", [](S s) { return !s.boolean("packing"); }, kOfUnpacked},
+    {"eval_interval above 0", [](S s) { return s.integer("eval_interval") > 0; }, kOfEvaluation},
+    {"eval_interval above 0 and eval_dataset_path",
+     [](S s) { return s.integer("eval_interval") > 0 && !s.text("eval_dataset_path").empty(); }, kOfOwnValidation},
     {"enable_checkpointing=true", [](S s) { return s.boolean("enable_checkpointing"); }, kOfCheckpoints},
 };
 

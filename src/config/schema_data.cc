@@ -7,7 +7,6 @@ namespace {
 using enum Kind;
 using enum Status;
 
-constexpr std::string_view kHelpEvaluation = "data of evaluation, which moesh does not do";
 constexpr std::string_view kHelpChatTemplate = "template of chats, which moesh does not do";
 constexpr std::string_view kHelpTfdsLoader = "data set of the tfds loader";
 constexpr std::string_view kHelpPaddingBatches = "rounds the number of batches up with empty ones";
@@ -24,7 +23,11 @@ constexpr Key kData[] = {
     {"token_bytes", choice, "detect", "detect|2|4", used,
      "moesh's own: bytes of a token id in files of dataset_type=tokens; detect tells by their sizes and ids"},
     {"train_data_columns", texts, "[text]", "", used, "field of a line of dataset_type=jsonl that holds its document"},
-    {"eval_data_columns", texts, "[text]", "", accepted, kHelpEvaluation},
+    {"eval_dataset_path", text, "", "", used,
+     "moesh's own: file or folder of the validation set, of the kind that dataset_type says"},
+    {"eval_fraction", real, "0.0", "0..<1", used,
+     "moesh's own: share of the documents or rows of dataset_path that are held out, by hash, as the validation set"},
+    {"eval_data_columns", texts, "[text]", "", used, "field of a line of eval_dataset_path that holds its document, for jsonl"},
     {"packing", boolean, "true", "", used,
      "jsonl: fills rows with documents, each seeing only itself; false for one document a row, padded"},
     {"max_segments_per_seq", integer, "-1", "-1..1000000000", used,
@@ -46,7 +49,7 @@ constexpr Key kTokenizer[] = {
      "format of the tokenizer at tokenizer_path, which moesh does not read"},
     {"tokenize_train_data", boolean, "true", "", used,
      "false if the documents of dataset_type=jsonl are lists of token ids already"},
-    {"tokenize_eval_data", boolean, "true", "", accepted, kHelpEvaluation},
+    {"tokenize_eval_data", boolean, "true", "", used, "false if the documents of eval_dataset_path are lists of token ids already"},
     {"add_bos", boolean, "true", "", accepted, "puts a begin token before each document; bytes have none"},
     {"add_eos", boolean, "true", "", used, "puts a zero behind each document of dataset_type=jsonl"},
     {"use_chat_template", boolean, "false", "", refused, "lays the text out as a chat by a template"},

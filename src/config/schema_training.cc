@@ -8,7 +8,6 @@ using enum Kind;
 using enum Status;
 
 constexpr std::string_view kHelpRampup = "how the batch of enable_rampup_batch_size grows";
-constexpr std::string_view kHelpEvaluation = "setting of eval_interval, evaluation, which moesh does not do yet";
 constexpr std::string_view kHelpSpikes = "what skip_step_on_spikes takes for a spike";
 
 constexpr Key kTraining[] = {
@@ -74,11 +73,12 @@ constexpr Key kOptimizer[] = {
 };
 
 constexpr Key kEvaluation[] = {
-    {"eval_interval", integer, "-1", "-1..1000000000", refused, "steps between evaluations; -1 for none"},
-    {"eval_steps", integer, "-1", "-1..1000000000", accepted, kHelpEvaluation},
-    {"eval_start_step", integer, "0", "0..1000000000", accepted, kHelpEvaluation},
-    {"eval_per_device_batch_size", real, "0.0", "0..1000000", accepted, kHelpEvaluation},
-    {"target_eval_loss", real, "0.0", "", accepted, kHelpEvaluation},
+    {"eval_interval", integer, "-1", "-1..1000000000", used, "steps between evaluations; -1 for none"},
+    {"eval_steps", integer, "-1", "-1..1000000000", used, "batches of an evaluation; -1 for the validation set once"},
+    {"eval_start_step", integer, "0", "0..1000000000", used, "the first step that is followed by an evaluation"},
+    {"eval_per_device_batch_size", real, "0.0", "0..1000000", used,
+     "rows of an evaluation's batch for each device; 0 for as many as in training"},
+    {"target_eval_loss", real, "0.0", "0..1000000", used, "training ends when an evaluation finds no more than this loss; 0 for never"},
 };
 
 constexpr Topic kTopics[] = {

@@ -91,7 +91,7 @@ enum class Op : std::uint8_t {
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
   embed_grad,          // tokens, dy: dtable
   cross_entropy_grad,  // logits, targets, segments, dsum [, vocab_scores' logarithms]: dlogits
-  vocab_loss,          // x[B, S, M], table, targets, segments, dsum: cross_entropy of x table, dx, and dtable in x's wide type
+  vocab_loss,          // x[B, S, M], table, targets, segments, dsum: cross_entropy of x table, dx, and dtable in x's wide type; or that alone, without dsum
   top_k_grad,          // scores that the weights came from, ids, dweights: dscores
   spread_grad,         // ids, dspread: dweights
   grouped_outer,       // rows[R, K], drows[R, N], sizes: dweights[E, K, N]

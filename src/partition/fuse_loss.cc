@@ -19,7 +19,7 @@ using graph::ValueId;
 
 std::size_t at(std::int64_t id) { return static_cast<std::size_t>(id); }
 
-// The nodes that become one.
+// The nodes that become one; without gradients the first two.
 struct Loss {
   NodeId scores, entropy, gradient, dx, dtable;
   bool by_token = false;  // the table is [V, M]
@@ -37,7 +37,8 @@ class Fusion {
   // With this loss, if it can be.
   std::optional<Graph> run(NodeId entropy) const {
     const std::optional<Loss> loss = loss_of(entropy);
-    return loss ? std::optional(fused(*loss)) : std::nullopt;
+    if (!loss) return std::nullopt;
+    return loss->gradient < 0 ? fused_alone(*loss) : fused(*loss);
   }
 
  private:
@@ -61,6 +62,7 @@ class Fusion {
       if (loss.gradient >= 0 || !is_gradient(user, node(entropy))) return std::nullopt;
       loss.gradient = user;
     }
+    if (users_[at(logits)].size() == 1) return loss;
     if (loss.gradient < 0 || !find_products(loss) || needs_loss(loss)) return std::nullopt;
     return loss;
   }
@@ -127,6 +129,16 @@ class Fusion {
     const auto& users = users_[at(dtable)];
     return !is_result_[at(dtable)] && users.size() == 1 && node(users[0]).op == Op::cast &&
            graph_.value(node(users[0]).results[0]).dtype == DType::float32 && !is_sum(dtable);
+  }
+
+  Graph fused_alone(const Loss& loss) const {
+    Graph made = graph_;
+    Node& whole = made.nodes[at(loss.entropy)];
+    const Node& scores = node(loss.scores);
+    whole.op = Op::vocab_loss;
+    whole.operands = {scores.operands[0], scores.operands[1], whole.operands[1], whole.operands[2]};
+    whole.attributes = graph::VocabLossOf{std::get<graph::CrossEntropyOf>(whole.attributes).z_loss, loss.by_token};
+    return graph::without_dead_nodes(std::move(made));
   }
 
   // The loss stands where its gradient did, and what needs it behind that.

@@ -22,4 +22,9 @@ class Memory {
   std::shared_ptr<std::byte> begin_;
 };
 
+// Another's memory where there is one that is large enough, else memory of its own.
+inline Memory memory_for(std::int64_t bytes, const Memory* other) {
+  return other != nullptr && other->bytes() >= bytes ? *other : Memory(bytes);
+}
+
 }  // namespace moesh::run

@@ -53,7 +53,7 @@ Owner::Owner(const Setup& setup)
                           const std::int64_t bytes = stored_bytes(buffer);
                           return setup.checks_lifetimes && bytes > 0 ? bytes + LifetimeChecks::kGap : bytes;
                         })),
-      memory_(arena_.bytes),
+      memory_(memory_for(arena_.bytes, setup.scratch)),
       begins_(plan_.buffers.size()),
       held_(plan_.buffers.size(), memory_.owner()),
       prepared_(plan_.instructions.size()) {

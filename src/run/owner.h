@@ -34,10 +34,12 @@ class Owner {
     const backend::Backend& backend;
     bool checks_lifetimes = false;
     transport::Endpoint* wire = nullptr;  // null where there is no other owner
+    const Memory* scratch = nullptr;      // see ProgramOptions
   };
   explicit Owner(const Setup& setup);
 
   std::int64_t bytes() const { return memory_.bytes() - gaps_; }  // without the state and what only checks take
+  const Memory& memory() const { return memory_; }
   void close(bool is_closed) const;                       // its memory and its state
 
   // A collective has rounds: in each, all owners send before any of them receives. Others have none and are launched.

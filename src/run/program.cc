@@ -28,7 +28,6 @@ Program::Program(plan::Plan plan, std::shared_ptr<State> state, Workers& workers
       checks_collectives_(options.checks_collectives) {
   if (processes_ != nullptr) {
     here_ = {processes_->self()};
-    processes_->wire().set_words([this](const transport::Place& place) { return words(place); });
   } else {
     here_.resize(static_cast<std::size_t>(devices_->count()));
     std::iota(here_.begin(), here_.end(), 0);
@@ -38,8 +37,9 @@ Program::Program(plan::Plan plan, std::shared_ptr<State> state, Workers& workers
   for (const int owner : here_) {
     transport::Endpoint* wire = ends_.empty() ? nullptr : ends_[static_cast<std::size_t>(owner)].get();
     if (processes_ != nullptr) wire = &processes_->wire();
+    const Memory* scratch = options.scratch_of == nullptr ? nullptr : &options.scratch_of->owners_[owners_.size()]->memory();
     owners_.push_back(std::make_unique<Owner>(
-        Owner::Setup{*plan_, *devices_, owner, *state_, workers, options.backend, options.checks_lifetimes, wire}));
+        Owner::Setup{*plan_, *devices_, owner, *state_, workers, options.backend, options.checks_lifetimes, wire, scratch}));
   }
 }
 
@@ -83,6 +83,7 @@ void Program::open_all() {
 }
 
 void Program::run(const Observers& observers) {
+  if (processes_ != nullptr) processes_->wire().set_words([this](const transport::Place& place) { return words(place); });
   if (observers.sent != nullptr) observers.sent->assign(static_cast<std::size_t>(mesh().devices()), 0);
   const auto end = [&](bool is_whole) {
     open_all();
@@ -225,17 +226,22 @@ void feed(const Placed& port, const Placed& value, const std::string& name) {
 
 }  // namespace
 
-std::int64_t bytes_of(const plan::Plan& plan) {
-  const auto stored = [&](const plan::Buffer& buffer) { return buffer.bytes * sharding::shards(buffer.distinct, plan.mesh); };
-  std::int64_t state = 0;
-  for (const plan::Buffer& buffer : plan.buffers) {
-    if (buffer.lasts == plan::Lasts::from_run_to_run) state += stored(buffer);
-  }
-  return state + plan::pack(plan, stored).bytes;
+namespace {
+
+Taken taken(const plan::Plan& plan, const std::function<std::int64_t(const plan::Buffer&)>& stored) {
+  Taken bytes{0, plan::pack(plan, stored).bytes};
+  for (const plan::Buffer& buffer : plan.buffers) bytes.state += buffer.lasts == plan::Lasts::from_run_to_run ? stored(buffer) : 0;
+  return bytes;
 }
 
-std::int64_t bytes_of(const plan::Plan& plan, const mesh::Owners& owners, const std::vector<int>& here) {
-  std::int64_t sum = 0;
+}  // namespace
+
+Taken bytes_of(const plan::Plan& plan) {
+  return taken(plan, [&](const plan::Buffer& buffer) { return buffer.bytes * sharding::shards(buffer.distinct, plan.mesh); });
+}
+
+Taken bytes_of(const plan::Plan& plan, const mesh::Owners& owners, const std::vector<int>& here) {
+  Taken sum;
   for (const int owner : here) {
     std::map<sharding::AxisList, std::int64_t> shards;
     for (const plan::Buffer& buffer : plan.buffers) {
@@ -243,9 +249,9 @@ std::int64_t bytes_of(const plan::Plan& plan, const mesh::Owners& owners, const 
       if (count > 0) continue;
       count = static_cast<std::int64_t>(sharding::OwnedShards(buffer.distinct, plan.mesh, owners.devices(owner)).count());
     }
-    const auto stored = [&](const plan::Buffer& buffer) { return buffer.bytes * shards.at(buffer.distinct); };
-    for (const plan::Buffer& buffer : plan.buffers) sum += buffer.lasts == plan::Lasts::from_run_to_run ? stored(buffer) : 0;
-    sum += plan::pack(plan, stored).bytes;
+    const Taken own = taken(plan, [&](const plan::Buffer& buffer) { return buffer.bytes * shards.at(buffer.distinct); });
+    sum.state += own.state;
+    sum.scratch += own.scratch;
   }
   return sum;
 }

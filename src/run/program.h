@@ -26,6 +26,8 @@ struct ProgramOptions {
   std::optional<mesh::Owners> owners = std::nullopt;
   // Or owners in processes of their own, of which this one is one.
   transport::Processes* processes = nullptr;
+  // One on the same owners whose memory is taken where it is large enough: what either of them made is gone once the other one runs.
+  const class Program* scratch_of = nullptr;
   bool checks_collectives = false;  // before each of them, that all processes are about to do the same
 #ifdef NDEBUG
   bool checks_lifetimes = false;
@@ -54,8 +56,14 @@ struct Observers {
 };
 
 // What a process takes for a plan: its state and its other buffers. With one owner, or with those that are here.
-std::int64_t bytes_of(const plan::Plan& plan);
-std::int64_t bytes_of(const plan::Plan& plan, const mesh::Owners& owners, const std::vector<int>& here);
+struct Taken {
+  std::int64_t state = 0;
+  std::int64_t scratch = 0;
+
+  std::int64_t total() const { return state + scratch; }
+};
+Taken bytes_of(const plan::Plan& plan);
+Taken bytes_of(const plan::Plan& plan, const mesh::Owners& owners, const std::vector<int>& here);
 
 class Program {
  public:
@@ -81,7 +89,7 @@ class Program {
   std::int64_t runs() const { return runs_; }
   Owner::Count count(plan::InstructionId id) const;
   std::vector<std::int64_t> all_bytes() const;  // of each instruction, by the devices of all processes: all of them ask
-  std::int64_t planned_bytes() const { return bytes_of(*plan_, *devices_, here_); }
+  std::int64_t planned_bytes() const { return bytes_of(*plan_, *devices_, here_).total(); }
 
  private:
   Placed value_of(std::string_view name, plan::Port::Kind kind) const;

@@ -27,6 +27,10 @@ std::string mesh_words(const mesh::Mesh& mesh) {
   return words.empty() ? "one device" : join(words, " x ");
 }
 
+graph::Graph model_of(const config::Settings& settings, const config::ModelShape& shape, const mesh::Mesh& mesh, std::int64_t rows) {
+  return models::build_model({settings, shape, rows, expert_shards(settings, mesh), &mesh});
+}
+
 config::Loaded told(config::Loaded loaded) {
   for (const std::string& notice : loaded.notices) log_notice(notice);
   return loaded;
@@ -38,7 +42,7 @@ Session session_of(config::Loaded loaded, Evenness evenness) {
   mesh::Topology target = mesh::target_of(settings);
   mesh::Mesh mesh = mesh::build_mesh(settings, target);
   const config::BatchSizes batch = config::batch_sizes(settings, mesh.devices());
-  graph::Graph graph = models::build_model({settings, shape, batch.micro_rows, expert_shards(settings, mesh), &mesh});
+  graph::Graph graph = model_of(settings, shape, mesh, batch.micro_rows);
   sharding::Layout layout = partition::lay_out(graph, {settings, mesh, batch, evenness});
   return {std::move(loaded), std::move(shape), std::move(target), std::move(mesh), batch, std::move(graph),
           std::move(layout)};
@@ -56,6 +60,14 @@ Session open_to_run(const std::vector<std::string>& request, config::Run run) {
   config::Loaded loaded = config::load(request);
   config::check_run(loaded.settings, run);
   return session_of(told(std::move(loaded)), Evenness::demanded);
+}
+
+Evaluated evaluated(const Session& session) {
+  const config::Settings& settings = session.loaded.settings;
+  const config::BatchSizes batch = config::evaluation_sizes(settings, session.mesh.devices());
+  graph::Graph graph = model_of(settings, session.shape, session.mesh, batch.micro_rows);
+  sharding::Layout layout = partition::lay_out(graph, {settings, session.mesh, batch});
+  return {batch, std::move(graph), std::move(layout)};
 }
 
 std::string headline(const Session& session) {

@@ -32,6 +32,14 @@ Session open(const std::vector<std::string>& request, Evenness evenness = Evenne
 // The same for a run: refuses what can be laid out, but not run, before anything starts.
 Session open_to_run(const std::vector<std::string>& request, config::Run run);
 
+// The same model on batches of an evaluation.
+struct Evaluated {
+  config::BatchSizes batch;
+  graph::Graph graph;
+  sharding::Layout layout;
+};
+Evaluated evaluated(const Session& session);
+
 // "mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules"
 std::string headline(const Session& session);
 

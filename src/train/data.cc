@@ -22,6 +22,7 @@ class Synthetic : public TokenSource {
         most_segments_(settings.boolean("packing") ? settings.integer("max_segments_per_seq") : 1) {}
 
   std::string describe() const override { return "synthetic tokens, one fixed batch"; }
+  std::int64_t rows(std::int64_t) const override { return rows_; }
 
   std::vector<std::int32_t> row(std::int64_t row, std::int64_t length) const override {
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
@@ -69,6 +70,7 @@ class Reused : public TokenSource {
   Reused(std::unique_ptr<TokenSource> source, std::int64_t rows) : source_(std::move(source)), rows_(rows) {}
 
   std::string describe() const override { return source_->describe() + ", the first batch again and again"; }
+  std::int64_t rows(std::int64_t) const override { return rows_; }
   std::vector<std::int32_t> row(std::int64_t row, std::int64_t length) const override {
     return source_->row(row % rows_, length);
   }
@@ -81,10 +83,34 @@ class Reused : public TokenSource {
   std::int64_t rows_;
 };
 
-std::unique_ptr<TokenSource> open_by_type(const config::Settings& settings, std::int64_t rows_to_load) {
+// One round, and padding behind it.
+class Once : public TokenSource {
+ public:
+  explicit Once(std::unique_ptr<TokenSource> source) : source_(std::move(source)) {}
+
+  std::string describe() const override { return source_->describe(); }
+  std::int64_t rows(std::int64_t length) const override { return source_->rows(length); }
+  std::vector<std::int32_t> row(std::int64_t row, std::int64_t length) const override {
+    return row < rows(length - 1) ? source_->row(row, length) : std::vector<std::int32_t>(static_cast<std::size_t>(length), 0);
+  }
+  Example example(std::int64_t row, std::int64_t length) const override {
+    if (row < rows(length)) return source_->example(row, length);
+    Example padding = TokenSource::example(row, length);
+    padding.segments.assign(padding.segments.size(), 0);
+    padding.target_segments = padding.segments;
+    return padding;
+  }
+
+ private:
+  std::unique_ptr<TokenSource> source_;
+};
+
+bool is_synthetic(const config::Settings& settings) { return settings.text("dataset_type") == "synthetic"; }
+
+std::unique_ptr<TokenSource> open_by_type(const config::Settings& settings, std::int64_t rows_to_load, Use use) {
   const std::string& type = settings.text("dataset_type");
-  if (type == "synthetic") return std::make_unique<Synthetic>(settings, rows_to_load);
-  if (type == "text" || type == "jsonl" || type == "tokens") return open_file(settings);
+  if (is_synthetic(settings)) return std::make_unique<Synthetic>(settings, rows_to_load);
+  if (type == "text" || type == "jsonl" || type == "tokens") return open_file(settings, use);
   refuse(fmt::format("dataset_type={} is not read by moesh", type), settings.origin("dataset_type").where,
          "dataset_type=synthetic, or text, jsonl or tokens with dataset_path=FILE");
 }
@@ -111,9 +137,16 @@ Example TokenSource::example(std::int64_t row, std::int64_t length) const {
 }
 
 std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load) {
-  std::unique_ptr<TokenSource> source = open_by_type(settings, rows_to_load);
+  std::unique_ptr<TokenSource> source = open_by_type(settings, rows_to_load, Use::training);
   if (settings.integer("reuse_example_batch") == 0) return source;
   return std::make_unique<Reused>(std::move(source), rows_to_load);
+}
+
+std::unique_ptr<TokenSource> open_validation(const config::Settings& settings, std::int64_t rows_to_load) {
+  std::unique_ptr<TokenSource> source = open_by_type(settings, rows_to_load, Use::evaluation);
+  // A fixed batch has as many rounds as are asked for.
+  if (is_synthetic(settings)) return source;
+  return std::make_unique<Once>(std::move(source));
 }
 
 run::Array places_in_rows(std::int64_t rows, std::int64_t length, run::Pool& pool) {

@@ -22,6 +22,8 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
   virtual std::string describe() const = 0;
+  // Of one round through the data, each with `length` inputs; the stream goes on with the next round.
+  virtual std::int64_t rows(std::int64_t length) const = 0;
   // Row `row` of the stream of all rows.
   virtual std::vector<std::int32_t> row(std::int64_t row, std::int64_t length) const = 0;
   // The same as a row of a batch with that many inputs; one segment where a source does not say otherwise.
@@ -31,6 +33,10 @@ class TokenSource {
 // dataset_type: synthetic (one fixed batch), text or jsonl (bytes as tokens), tokens (ids of two or four bytes); all but the
 // first are files, or folders of them.
 std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load);
+
+// The validation set: synthetic data are their own, of others it is what eval_dataset_path holds, or eval_fraction keeps from
+// training. Its rows are in the order of the data, and behind the last of them there is only padding.
+std::unique_ptr<TokenSource> open_validation(const config::Settings& settings, std::int64_t rows_to_load);
 
 // Each token's place in its row: the order that attention goes by.
 run::Array places_in_rows(std::int64_t rows, std::int64_t length, run::Pool& pool);

@@ -11,16 +11,40 @@
 namespace moesh::train {
 namespace {
 
+// What is read for a use: which files, in which form, and which part of them.
+struct Reading {
+  const char *path, *columns, *tokenize;  // keys
+  Split split;
+};
+
+Reading reading_of(const config::Settings& settings, Use use) {
+  const double fraction = settings.real("eval_fraction");
+  const bool has_own = !settings.text("eval_dataset_path").empty();
+  const std::string& where = settings.origin("eval_fraction").where;
+  if (has_own && fraction > 0) {
+    refuse(fmt::format("eval_fraction={} holds out a validation set, and eval_dataset_path={} is one", fraction,
+                       settings.text("eval_dataset_path")),
+           where, "give one of them");
+  }
+  Reading reading{"dataset_path", "train_data_columns", "tokenize_train_data", {}};
+  if (fraction > 0) reading.split = {use == Use::training ? Split::Side::training : Split::Side::evaluation, fraction, where};
+  if (use == Use::training || fraction > 0) return reading;
+  if (has_own) return {"eval_dataset_path", "eval_data_columns", "tokenize_eval_data", {}};
+  refuse(fmt::format("eval_interval={} asks for evaluations, and there is no validation set", settings.integer("eval_interval")),
+         settings.origin("eval_interval").where, "eval_dataset_path=FILE, or eval_fraction=0.01 to hold out a part of dataset_path");
+}
+
 // What is asked of a file of any kind.
-void check_requests(const config::Settings& settings) {
+void check_requests(const config::Settings& settings, const Reading& reading) {
   const auto where = [&](const char* key) { return settings.origin(key).where; };
   const std::string& type = settings.text("dataset_type");
-  if (type != "tokens" && settings.boolean("tokenize_train_data") && !settings.text("tokenizer_path").empty()) {
+  const bool tokenizes = settings.boolean(reading.tokenize);
+  if (type != "tokens" && tokenizes && !settings.text("tokenizer_path").empty()) {
     refuse(fmt::format("tokenizer_path={}, but moesh has only bytes as tokens", settings.text("tokenizer_path")),
            where("tokenizer_path"), "leave it out, or tokenize the data and give dataset_type=tokens");
   }
-  if (type == "text" && !settings.boolean("tokenize_train_data")) {
-    refuse("tokenize_train_data=false, but dataset_type=text holds bytes", where("tokenize_train_data"),
+  if (type == "text" && !tokenizes) {
+    refuse(fmt::format("{}=false, but dataset_type=text holds bytes", reading.tokenize), where(reading.tokenize),
            "dataset_type=tokens, or jsonl with lists of token ids");
   }
   if (type != "jsonl" && !settings.boolean("packing")) {
@@ -33,10 +57,9 @@ void check_requests(const config::Settings& settings) {
            where("token_bytes"), "leave it out, or dataset_type=tokens");
   }
   if (type != "jsonl") return;
-  if (settings.texts("train_data_columns").size() != 1) {
-    refuse(
-        fmt::format("train_data_columns names {} fields, 1 was expected", settings.texts("train_data_columns").size()),
-        where("train_data_columns"), "train_data_columns=[text]");
+  if (const std::size_t fields = settings.texts(reading.columns).size(); fields != 1) {
+    refuse(fmt::format("{} names {} fields, 1 was expected", reading.columns, fields), where(reading.columns),
+           fmt::format("{}=[text]", reading.columns));
   }
   if (settings.boolean("packing") && settings.integer("max_segments_per_seq") > 0) {
     refuse(fmt::format("max_segments_per_seq={}, but rows of a file take as many documents as they hold",
@@ -53,10 +76,12 @@ void note_repetition(const std::string& path, std::int64_t tokens, const config:
                          counted(tokens, "token"), length, static_cast<double>(length) / static_cast<double>(tokens)));
 }
 
-std::unique_ptr<TokenSource> open_documents(const DataFiles& files, const config::Settings& settings, Order order) {
-  const std::string& path = settings.text("dataset_path");
+std::unique_ptr<TokenSource> open_documents(const DataFiles& files, const config::Settings& settings, const Reading& reading,
+                                            Order order) {
+  const std::string& path = settings.text(reading.path);
   const std::string about = "the texts of " + path;
-  Documents documents = read_json_lines(files, settings);
+  const LineFormat format{settings.texts(reading.columns).front(), settings.boolean(reading.tokenize), reading.split};
+  Documents documents = read_json_lines(files, format, settings);
   if (!settings.boolean("packing")) {
     return rows_of_documents(about, std::move(documents), order, settings.integer("max_target_length"),
                              settings.boolean("use_truncation"));
@@ -66,24 +91,27 @@ std::unique_ptr<TokenSource> open_documents(const DataFiles& files, const config
                         order);
 }
 
-std::unique_ptr<TokenSource> open_stream(const DataFiles& files, const config::Settings& settings, Order order) {
-  const std::string& path = settings.text("dataset_path");
+std::unique_ptr<TokenSource> open_stream(const DataFiles& files, const config::Settings& settings, const Reading& reading, Order order) {
+  const std::string& path = settings.text(reading.path);
   const bool is_text = settings.text("dataset_type") == "text";
   const int width = is_text ? 1 : width_of(files, settings);
   auto tokens = std::make_unique<FileTokens>(files, width, settings.integer("vocab_size"));
   note_repetition(path, tokens->size(), settings);
   const std::string about = is_text ? "the bytes of " + path : fmt::format("the {}-byte tokens of {}", width, path);
-  return rows_of_stream(about, std::move(tokens), {}, order);
+  if (reading.split.side == Split::Side::both) return rows_of_stream(about, std::move(tokens), {}, order);
+  return rows_on_side(rows_of_stream(about, std::move(tokens), {}, {}), reading.split, settings.integer("max_target_length"), order);
 }
 
 }  // namespace
 
-std::unique_ptr<TokenSource> open_file(const config::Settings& settings) {
-  check_requests(settings);
-  const Order order{settings.boolean("enable_data_shuffling"), settings.integer("data_shuffle_seed")};
-  const DataFiles files(settings.text("dataset_path"));
+std::unique_ptr<TokenSource> open_file(const config::Settings& settings, Use use) {
+  const Reading reading = reading_of(settings, use);
+  check_requests(settings, reading);
+  const bool is_shuffled = use == Use::training && settings.boolean("enable_data_shuffling");
+  const Order order{is_shuffled, settings.integer("data_shuffle_seed")};
+  const DataFiles files(settings.text(reading.path));
   const bool has_documents = settings.text("dataset_type") == "jsonl";
-  return has_documents ? open_documents(files, settings, order) : open_stream(files, settings, order);
+  return has_documents ? open_documents(files, settings, reading, order) : open_stream(files, settings, reading, order);
 }
 
 }  // namespace moesh::train

@@ -8,7 +8,9 @@
 
 namespace moesh::train {
 
+enum class Use { training, evaluation };
+
 // dataset_type text, jsonl or tokens. Refuses what the settings ask of a file that moesh does not do.
-std::unique_ptr<TokenSource> open_file(const config::Settings& settings);
+std::unique_ptr<TokenSource> open_file(const config::Settings& settings, Use use);
 
 }  // namespace moesh::train

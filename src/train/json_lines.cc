@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "store/hash.h"
 
 namespace moesh::train {
 namespace {
@@ -25,9 +26,8 @@ std::string whole_text(const DataFiles& files, const DataFile& file) {
 // Reads the lines of a file, each known by its number.
 class Reader {
  public:
-  explicit Reader(const config::Settings& settings)
-      : field_(settings.texts("train_data_columns").front()),
-        is_text_(settings.boolean("tokenize_train_data")),
+  Reader(const LineFormat& format, const config::Settings& settings)
+      : format_(format),
         adds_end_(settings.boolean("add_eos")),
         vocab_size_(settings.integer("vocab_size")) {}
 
@@ -41,25 +41,29 @@ class Reader {
   }
 
   Documents documents;
+  std::int64_t seen = 0;  // with those that are not taken
 
  private:
   void add(std::string_view line, const std::string& where) {
     const Json json = Json::parse(line, nullptr, false);
-    const Json content = json.is_object() && json.contains(field_) ? json[field_] : Json();
-    Tokens tokens = is_text_ ? bytes_of(content, where) : ids_of(content, where);
+    const Json content = json.is_object() && json.contains(format_.field) ? json[format_.field] : Json();
+    Tokens tokens = format_.is_text ? bytes_of(content, where) : ids_of(content, where);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (tokens[i] >= 0 && tokens[i] < vocab_size_) continue;
       refuse(fmt::format("token {} at position {} of the document, but vocab_size={}", tokens[i], i, vocab_size_),
              where, "a larger vocab_size, or the data that belongs to this model");
     }
+    const bool is_taken = format_.split.takes(store::hash_of(tokens.data(), tokens.size() * sizeof(Tokens::value_type)));
     if (adds_end_) tokens.push_back(0);
     if (tokens.empty()) return;
+    ++seen;
+    if (!is_taken) return;
     documents.begins.push_back(documents.size());
     documents.tokens.insert(documents.tokens.end(), tokens.begin(), tokens.end());
   }
 
   Tokens bytes_of(const Json& content, const std::string& where) const {
-    if (!content.is_string()) refuse(fmt::format("a line that is no JSON object with a \"{}\"", field_), where);
+    if (!content.is_string()) refuse(fmt::format("a line that is no JSON object with a \"{}\"", format_.field), where);
     Tokens tokens;
     for (const char c : content.get_ref<const std::string&>()) tokens.push_back(static_cast<unsigned char>(c));
     return tokens;
@@ -71,27 +75,27 @@ class Reader {
         content.is_array() && std::all_of(content.begin(), content.end(), [](const Json& id) {
           return id.is_number_unsigned() && id.get<std::uint64_t>() <= std::numeric_limits<std::int32_t>::max();
         });
-    if (!is_ids) refuse(fmt::format("a line without a list of token ids as \"{}\"", field_), where);
+    if (!is_ids) refuse(fmt::format("a line without a list of token ids as \"{}\"", format_.field), where);
     return content.get<Tokens>();
   }
 
-  std::string field_;
-  bool is_text_;
+  const LineFormat& format_;
   bool adds_end_;
   std::int64_t vocab_size_;
 };
 
 }  // namespace
 
-Documents read_json_lines(const DataFiles& files, const config::Settings& settings) {
+Documents read_json_lines(const DataFiles& files, const LineFormat& format, const config::Settings& settings) {
   if (files.size() > kMostBytes) {
     refuse(fmt::format("{} of JSON Lines, at most {} are read whole", human_bytes(static_cast<double>(files.size())),
                        human_bytes(static_cast<double>(kMostBytes))),
            files.files().front().path, "make a file of token ids of them, dataset_type=tokens");
   }
-  Reader reader(settings);
+  Reader reader(format, settings);
   for (const DataFile& file : files.files()) reader.read(file.path, whole_text(files, file));
-  if (reader.documents.tokens.empty()) refuse("no line holds text", files.files().front().path);
+  if (reader.seen == 0) refuse("no line holds text", files.files().front().path);
+  format.split.check(static_cast<std::int64_t>(reader.documents.begins.size()), reader.seen, "document");
   return std::move(reader.documents);
 }
 

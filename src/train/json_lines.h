@@ -7,7 +7,14 @@
 
 namespace moesh::train {
 
-// One field of every line, as bytes or as token ids; ids that the vocabulary lacks are refused.
-Documents read_json_lines(const DataFiles& files, const config::Settings& settings);
+// What a line holds, and which lines are taken.
+struct LineFormat {
+  std::string field;
+  bool is_text = true;  // whose bytes are the tokens; else they are listed
+  Split split = {};
+};
+
+// One field of every line that is taken; ids that the vocabulary lacks are refused.
+Documents read_json_lines(const DataFiles& files, const LineFormat& format, const config::Settings& settings);
 
 }  // namespace moesh::train

@@ -21,6 +21,7 @@
 #include "store/hash.h"
 #include "train/checkpoints.h"
 #include "train/data.h"
+#include "train/evaluation.h"
 #include "train/initialize.h"
 #include "train/interrupts.h"
 #include "train/memory.h"
@@ -88,20 +89,23 @@ std::vector<std::pair<std::string, std::string>> facts_of(const StepProgram& pro
   return facts;
 }
 
+void shared_out(StepProgram& program, const Company& company) {
+  if (company.count() == 1) return;
+  program.owners = company.count();
+  program.self = company.self();
+}
+
 // The step's program, or this process's share of it, as all processes have it.
 StepProgram program_of(const TrainRequest& request) {
   const Company& company = request.company;
   const config::Settings& settings = request.settings;
   StepProgram program = step_program(request.model, settings, request.where);
-  if (company.count() > 1) {
-    if (program.owners > 1) {
-      refuse(fmt::format("owners={}, and {} processes", program.owners, company.count()), settings.origin("owners").where,
-             "leave out owners");
-    }
-    program.owners = company.count();
-    program.self = company.self();
-    check_same(company, facts_of(program, settings));
+  if (company.count() > 1 && program.owners > 1) {
+    refuse(fmt::format("owners={}, and {} processes", program.owners, company.count()), settings.origin("owners").where,
+           "leave out owners");
   }
+  shared_out(program, company);
+  if (company.count() > 1) check_same(company, facts_of(program, settings));
   check_saved_plan(program, settings, request.where.target);
   return program;
 }
@@ -118,6 +122,26 @@ MemoryPlan of_machine(MemoryPlan plan, const Company& company) {
   }
   plan.values = needed - plan.workspace;
   return plan;
+}
+
+// What is evaluated, in a run that asks for it.
+std::optional<StepProgram> evaluation_of(const TrainRequest& request) {
+  if (!request.evaluated) return std::nullopt;
+  StepProgram program = evaluation_program(*request.evaluated);
+  shared_out(program, request.company);
+  return program;
+}
+
+// What a device and a process hold; refuses what this machine has not got.
+Footprint checked_memory(const StepProgram& step, const std::optional<StepProgram>& evaluation, const Company& company,
+                         std::int64_t threads) {
+  Footprint footprint = footprint_of(step);
+  if (evaluation) footprint = with_beside(footprint, footprint_of(*evaluation));
+  MemoryPlan memory = memory_plan(step, footprint, threads);
+  if (evaluation) memory.workspace = std::max(memory.workspace, memory_plan(*evaluation, footprint, threads).workspace);
+  check_memory(of_machine(memory, company), free_memory());
+  show(peak_words(footprint, memory.total()) + "\n");
+  return footprint;
 }
 
 // The run's folder, where it writes there; the first process makes it.
@@ -150,6 +174,85 @@ int code_of(const Interrupts& interrupts, const Company& company) {
   return code;
 }
 
+// From the first step that is to be done to the last.
+class Loop {
+ public:
+  struct Parts {
+    Trainer& trainer;
+    Batches& batches;
+    Checkpoints& checkpoints;
+    MetricsFile& metrics;
+    std::optional<Evaluation>& evaluation;
+    std::optional<TraceFile>& trace;
+  };
+  Loop(const TrainRequest& request, const ModelSize& size, const Parts& parts)
+      : request_(request),
+        parts_(parts),
+        tokens_(static_cast<double>(request.batch.rows_to_train * request.settings.integer("max_target_length"))),
+        flops_(size.step_flops) {}
+
+  // What it adds to the summary: all that only steps tell.
+  RunSummary run(std::int64_t first, std::int64_t steps) {
+    const auto begin = Clock::now();
+    progress_.emplace("step", steps);
+    for (std::int64_t step = first; step < steps && !done_.reached_target && !is_asked_to_end(); ++step) {
+      train(step);
+      if (parts_.evaluation && parts_.evaluation->is_due(step)) evaluate(step);
+    }
+    progress_.reset();
+    saved_ = parts_.checkpoints.finish(parts_.trainer, parts_.batches);
+    done_.interrupted = parts_.trainer.steps_done() < steps && !done_.reached_target;
+    done_.seconds = seconds_since(begin);
+    done_.tokens = tokens_ * static_cast<double>(done_.steps);
+    return done_;
+  }
+  const std::string& saved() const { return saved_; }  // at its end, in words
+  int exit_code() const { return done_.interrupted ? code_of(interrupts_, request_.company) : 0; }
+
+ private:
+  bool is_asked_to_end() const { return request_.company.any(interrupts_.asked(), "between two steps"); }
+
+  void train(std::int64_t step) {
+    const auto begin = Clock::now();
+    const double waited = parts_.checkpoints.waited(), devices = static_cast<double>(request_.devices);
+    const Batch batch = parts_.batches.at(step, parts_.trainer.pool());
+    std::vector<run::Span>* const spans = parts_.trace ? parts_.trace->begin_step(step) : nullptr;
+    const StepMetrics metrics =
+        parts_.trainer.run_step(batch, {.ends_before = parts_.checkpoints.guard(parts_.trainer), .spans = spans}).metrics;
+    if (parts_.trace) parts_.trace->end_step(step);
+    if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.raw_grad_norm)) {
+      report_not_finite(parts_.trainer, metrics, batch, request_.settings);
+    }
+    const std::string saved = parts_.checkpoints.after_step(parts_.trainer, parts_.batches);
+    const StepSpeed speed{seconds_since(begin), flops_ / devices, tokens_ / devices};
+    parts_.metrics.write(metrics, speed.seconds, parts_.checkpoints.waited() - waited);
+    progress_->advance(step + 1, fmt::format("loss {:.3f}", metrics.loss),
+                       step_line(metrics, speed, request_.shape.is_moe(), columns_of(Stream::out)) + (saved.empty() ? "" : "\n" + saved));
+    if (done_.steps++ == 0) done_.first_loss = metrics.loss;
+    done_.last_loss = metrics.loss;
+    done_.load = metrics.load;
+  }
+
+  void evaluate(std::int64_t step) {
+    const auto see = [&](std::int64_t batch) {
+      progress_->advance(step + 1, fmt::format("evaluating {} of {}", batch, parts_.evaluation->batches()));
+    };
+    const std::optional<EvalMetrics> found = parts_.evaluation->run(step, [&] { return is_asked_to_end(); }, see);
+    if (!found) return;
+    parts_.metrics.write(*found);
+    progress_->advance(step + 1, fmt::format("eval loss {:.3f}", found->loss), eval_line(*found, request_.settings));
+    done_.reached_target = parts_.evaluation->reaches_target(*found);
+  }
+
+  const TrainRequest& request_;
+  Parts parts_;
+  double tokens_, flops_;  // of a step
+  const Interrupts interrupts_;
+  std::optional<Progress> progress_;
+  std::string saved_;
+  RunSummary done_;
+};
+
 }  // namespace
 
 ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens,
@@ -177,24 +280,20 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
 
 int train(const TrainRequest& request, backend::Workers& workers) {
   const config::Settings& settings = request.settings;
+  const Company& company = request.company;
   const std::int64_t length = settings.integer("max_target_length");
-  const std::int64_t tokens = request.batch.rows_to_train * length;
-  const ModelSize size = model_size(request.model, request.shape, tokens, length);
+  const ModelSize size = model_size(request.model, request.shape, request.batch.rows_to_train * length, length);
   const std::int64_t steps = steps_to_train(settings);
   Batches batches(settings, request.batch, request.shape.vocab_size);
   say_what_is_asked(settings);
   show(header_words(request, size, batches.describe(), workers));
-  const Company& company = request.company;
   StepProgram program = program_of(request);
-  const Footprint footprint = footprint_of(program);
-  const MemoryPlan memory = memory_plan(program, footprint, workers.threads());
-  check_memory(of_machine(memory, company), free_memory());
-  show(peak_words(footprint, memory.total()) + "\n");
-  RunSummary run;
-  run.planned_in_regions = planned_in_regions(program);
+  std::optional<StepProgram> evaluated = evaluation_of(request);
+  const Footprint footprint = checked_memory(program, evaluated, company, workers.threads());
+  const double in_regions = planned_in_regions(program);
   const std::string folder = folder_of(settings, company);
   Checkpoints checkpoints(settings, settings.boolean("enable_checkpointing") ? folder : "", request.from, company);
-  MetricsFile metrics_file(metrics_path(settings, folder, company), settings);
+  MetricsFile metrics(metrics_path(settings, folder, company), settings);
   Trainer trainer(std::move(program), settings, workers, company);
   const Start start = checkpoints.start(trainer, batches, workers);
   if (!start.has_parameters) initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
@@ -203,42 +302,22 @@ int train(const TrainRequest& request, backend::Workers& workers) {
     show(fmt::format("Nothing is left to do: steps={}. More steps go on from here.\n", steps));
     return 0;
   }
+  std::optional<Evaluation> evaluation;
+  if (evaluated) evaluation.emplace(*request.evaluated, *std::move(evaluated), trainer);
+  if (evaluation) show("evaluated " + evaluation->describe() + "\n");
   std::optional<TraceFile> trace;
   if (company.is_first() && !settings.text("profiler").empty())
-    trace.emplace(settings, metrics_file.path(), trainer.plan(), request.where.target);
-  const Interrupts interrupts;
-  const auto devices = static_cast<double>(request.devices);
-  std::optional<Progress> progress(std::in_place, "step", steps);
-  const auto begin = Clock::now();
-  for (std::int64_t step = start.step; step < steps && !company.any(interrupts.asked(), "between two steps"); ++step) {
-    const auto step_begin = Clock::now();
-    const double waited = checkpoints.waited();
-    const Batch batch = batches.at(step, trainer.pool());
-    const StepMetrics metrics =
-        trainer.run_step(batch, {.ends_before = checkpoints.guard(trainer), .spans = trace ? trace->begin_step(step) : nullptr}).metrics;
-    if (trace) trace->end_step(step);
-    if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.raw_grad_norm)) report_not_finite(trainer, metrics, batch, settings);
-    const std::string saved = checkpoints.after_step(trainer, batches);
-    const StepSpeed speed{seconds_since(step_begin), size.step_flops / devices, static_cast<double>(tokens) / devices};
-    metrics_file.write(metrics, speed.seconds, checkpoints.waited() - waited);
-    progress->advance(step + 1, fmt::format("loss {:.3f}", metrics.loss),
-                      step_line(metrics, speed, request.shape.is_moe(), columns_of(Stream::out)) + (saved.empty() ? "" : "\n" + saved));
-    if (run.steps++ == 0) run.first_loss = metrics.loss;
-    run.last_loss = metrics.loss;
-    run.load = metrics.load;
-  }
-  progress.reset();
-  const std::string saved = checkpoints.finish(trainer, batches);
-  run.interrupted = trainer.steps_done() < steps;
-  run.seconds = seconds_since(begin);
-  run.tokens = static_cast<double>(tokens * run.steps);
+    trace.emplace(settings, metrics.path(), trainer.plan(), request.where.target);
+  Loop loop(request, size, {trainer, batches, checkpoints, metrics, evaluation, trace});
+  RunSummary run = loop.run(start.step, steps);
   run.peak_bytes = footprint.process;
-  show(fmt::format("{}\n{}Metrics: {}\n", saved, summary_words(run), metrics_file.path()));
+  run.planned_in_regions = in_regions;
+  show(fmt::format("{}\n{}Metrics: {}\n", loop.saved(), summary_words(run), metrics.path()));
   if (trace) show(trace->finish());
   check_audit(trainer.audit(), request.shows_audit);
   if (checkpoints.has_failed()) fail("the last checkpoint of the run is not saved", folder, "see above for what stood in its way");
   if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
-  return run.interrupted ? code_of(interrupts, company) : 0;
+  return loop.exit_code();
 }
 
 }  // namespace moesh::train

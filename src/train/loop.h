@@ -23,6 +23,7 @@ struct TrainRequest {
   bool shows_audit = false;
   Company company = {};
   std::optional<std::int64_t> from = std::nullopt;  // the step of the checkpoint to go on from, where it is not the newest
+  std::optional<Subject> evaluated = std::nullopt;  // the same model on batches of an evaluation, where eval_interval asks for any
 };
 
 struct ModelSize {

@@ -1,5 +1,6 @@
 #include "train/metrics_file.h"
 
+#include <cmath>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -58,6 +59,14 @@ void MetricsFile::write(const StepMetrics& m, double seconds, double waited_for_
   if (waited_for_disk > 0) json.key("checkpoint_seconds").value(waited_for_disk);
   if (m.load.experts > 0) write_load(json, m.load);
   json.end_object();
+  file_.append(json.text());
+}
+
+void MetricsFile::write(const EvalMetrics& m) {
+  JsonWriter json;
+  json.begin_object().key("eval_step").value(m.step).key("seconds").value(m.seconds).key("batches").value(m.batches);
+  json.key("eval/avg_loss").value(m.loss).key("eval/avg_perplexity").value(std::exp(m.loss));
+  json.key("eval/total_weights").value(m.total_weights).key("eval/avg_moe_lb_loss").value(m.balance_loss).end_object();
   file_.append(json.text());
 }
 

@@ -4,12 +4,14 @@
 #include <string>
 
 #include "config/settings.h"
+#include "train/evaluation.h"
 #include "train/line_file.h"
 #include "train/trainer.h"
 
 namespace moesh::train {
 
-// JSON Lines: for each run a line {"run": {...}} with its date and what was set, then an object for each step. Another
+// JSON Lines: for each run a line {"run": {...}} with its date and what was set, then an object for each step, and for each evaluation one
+// with the reference's names. Another
 // run with the same file goes on below.
 class MetricsFile {
  public:
@@ -17,6 +19,7 @@ class MetricsFile {
 
   // `waited_for_disk`: seconds of the step's that went to saving a checkpoint.
   void write(const StepMetrics& metrics, double seconds, double waited_for_disk = 0);
+  void write(const EvalMetrics& metrics);
   const std::string& path() const { return file_.path(); }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "config/support.h"
 #include "graph/rewrite.h"
+#include "graph/slots.h"
 #include "models/model.h"
 #include "partition/fold_casts.h"
 #include "partition/fuse_loss.h"
@@ -57,15 +58,9 @@ std::vector<std::optional<Spec>> results_of(const Graph& graph, const std::map<s
   return specs;
 }
 
-}  // namespace
-
-StepProgram step_program(const Graph& model, const config::Settings& settings, const Where& where, const Keep& keep,
-                         const SeeGraph& see) {
-  config::check_stages(settings);
+// The program's graph as it runs on the layout's devices, and its plan.
+void lay_out(StepProgram& program, const Where& where, const SeeGraph& see) {
   const sharding::Layout& layout = where.layout;
-  StepProgram program{layout.mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
-                      static_cast<int>(settings.integer("owners")), -1,
-                      step_graph(model, settings, keep, layout.mesh.devices(), see), {}, {}};
   if (layout.mesh.devices() > 1) {
     const std::map<std::string, Spec> places = places_of(layout);
     const partition::PartitionRequest request{layout.mesh, where.target, layout.rules, layout.explicit_mode};
@@ -84,6 +79,39 @@ StepProgram step_program(const Graph& model, const config::Settings& settings, c
   program.graph = partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph)));
   if (see) see(pass_names::fuse, program.graph);
   program.plan = plan::lower(program.graph, program.mesh);
+}
+
+Graph losses_alone(const Graph& model) {
+  Graph made = graph::without_slot_masks(model);
+  std::vector<graph::ValueId> results;
+  std::vector<std::string> names;
+  for (const char* name : {models::results::entropy_sum, models::results::positions, models::results::balance_loss}) {
+    const int at = find_result(made, name);
+    if (at < 0) continue;
+    results.push_back(made.results[static_cast<std::size_t>(at)]);
+    names.emplace_back(name);
+  }
+  made.results = std::move(results);
+  made.result_names = std::move(names);
+  return graph::without_dead_nodes(std::move(made));
+}
+
+}  // namespace
+
+StepProgram step_program(const Graph& model, const config::Settings& settings, const Where& where, const Keep& keep,
+                         const SeeGraph& see) {
+  config::check_stages(settings);
+  const mesh::Mesh& mesh = where.layout.mesh;
+  StepProgram program{mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
+                      static_cast<int>(settings.integer("owners")), -1, step_graph(model, settings, keep, mesh.devices(), see), {}, {}};
+  lay_out(program, where, see);
+  return program;
+}
+
+StepProgram evaluation_program(const Subject& subject) {
+  StepProgram program{subject.where.layout.mesh, {}, 1, static_cast<int>(subject.settings.integer("owners")), -1,
+                      losses_alone(subject.model), {}, {}};
+  lay_out(program, subject.where, {});
   return program;
 }
 
@@ -105,10 +133,17 @@ Footprint footprint_of(const StepProgram& program) {
     const graph::Value& value = program.graph.value(node.results.front());
     batch += elements(value.shape) * size_of(value.dtype);
   }
-  const std::int64_t process = program.owners == 1
-                                   ? run::bytes_of(program.plan)
-                                   : run::bytes_of(program.plan, mesh::Owners::in_a_row(program.mesh, program.owners), owners_here(program));
-  return {plan::state_bytes(program.plan) + plan::device_arena(program.plan).bytes, process + batch};
+  const run::Taken process = program.owners == 1
+                                 ? run::bytes_of(program.plan)
+                                 : run::bytes_of(program.plan, mesh::Owners::in_a_row(program.mesh, program.owners), owners_here(program));
+  const std::int64_t device_scratch = plan::device_arena(program.plan).bytes;
+  return {plan::state_bytes(program.plan) + device_scratch, process.total() + batch, device_scratch, process.scratch + batch};
+}
+
+Footprint with_beside(Footprint step, const Footprint& other) {
+  if (other.device_scratch > step.device_scratch) step.device += other.device_scratch;
+  if (other.process_scratch > step.process_scratch) step.process += other.process_scratch;
+  return step;
 }
 
 }  // namespace moesh::train

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "config/model_shape.h"
 #include "config/settings.h"
 #include "graph/graph.h"
 #include "mesh/topology.h"
@@ -30,16 +31,31 @@ struct StepProgram {
   std::vector<partition::Choice> choices;  // of the partitioner; none on one device
 };
 
+// A model as it is to run, and where.
+struct Subject {
+  const graph::Graph& model;
+  const config::Settings& settings;
+  config::BatchSizes batch;
+  Where where;
+};
+
 // Parameters, moments and gradients lie as the layout says. `see` is shown the graph after each of graph_passes(); on one device
 // the last two change nothing.
 StepProgram step_program(const graph::Graph& model, const config::Settings& settings, const Where& where, const Keep& keep = {},
                          const SeeGraph& see = {});
 
+// The model's losses of a batch, without what trains it: results are entropy_sum, positions and balance_loss of models::results.
+// Parameters lie as in training.
+StepProgram evaluation_program(const Subject& subject);
+
 // The most that training will hold: parameters, moments and what values take within a step.
 struct Footprint {
   std::int64_t device = 0;
   std::int64_t process = 0;  // equal shards once, and the batch as it is read
+  std::int64_t device_scratch = 0, process_scratch = 0;  // of them, what does not stay from step to step
 };
 Footprint footprint_of(const StepProgram& program);
+// With another program on the same parameters. They share their scratch where that of the step is large enough.
+Footprint with_beside(Footprint step, const Footprint& other);
 
 }  // namespace moesh::train

@@ -5,8 +5,10 @@
 
 #include <fmt/core.h>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "store/hash.h"
 
 namespace moesh::train {
 namespace {
@@ -17,6 +19,7 @@ class Stream : public TokenSource {
       : about_(std::move(about)), tokens_(std::move(tokens)), begins_(std::move(begins)), order_(order) {}
 
   std::string describe() const override { return fmt::format("{}, {}", about_, counted(tokens_->size(), "token")); }
+  std::int64_t rows(std::int64_t length) const override { return std::max<std::int64_t>(1, tokens_->size() / length); }
 
   Tokens row(std::int64_t row, std::int64_t length) const override {
     Tokens tokens(static_cast<std::size_t>(length));
@@ -52,8 +55,7 @@ class Stream : public TokenSource {
 
  private:
   std::int64_t first_of(std::int64_t row, std::int64_t length) const {
-    const std::int64_t rows = std::max<std::int64_t>(1, tokens_->size() / (length - 1));
-    return order_.at(row, rows) * (length - 1) % tokens_->size();
+    return order_.at(row, rows(length - 1)) * (length - 1) % tokens_->size();
   }
 
   std::string about_;
@@ -75,9 +77,8 @@ class Unpacked : public TokenSource {
     }
   }
 
-  std::string describe() const override {
-    return fmt::format("{}, {}", about_, counted(static_cast<std::int64_t>(pieces_.size()), "row"));
-  }
+  std::string describe() const override { return fmt::format("{}, {}", about_, counted(rows(0), "row")); }
+  std::int64_t rows(std::int64_t) const override { return static_cast<std::int64_t>(pieces_.size()); }
 
   Tokens row(std::int64_t row, std::int64_t length) const override {
     const Piece piece = piece_of(row);
@@ -100,8 +101,7 @@ class Unpacked : public TokenSource {
     std::int64_t begin, count;
   };
   Piece piece_of(std::int64_t row) const {
-    const auto rows = static_cast<std::int64_t>(pieces_.size());
-    return pieces_[static_cast<std::size_t>(order_.at(row, rows) % rows)];
+    return pieces_[static_cast<std::size_t>(order_.at(row, rows(0)) % rows(0))];
   }
 
   std::string about_;
@@ -110,7 +110,39 @@ class Unpacked : public TokenSource {
   std::vector<Piece> pieces_;
 };
 
+// Some rows of another source.
+class Chosen : public TokenSource {
+ public:
+  Chosen(std::unique_ptr<TokenSource> source, std::vector<std::int64_t> rows, Order order)
+      : source_(std::move(source)), rows_(std::move(rows)), order_(order) {}
+
+  std::string describe() const override { return fmt::format("{} of {}", counted(rows(0), "row"), source_->describe()); }
+  std::int64_t rows(std::int64_t) const override { return static_cast<std::int64_t>(rows_.size()); }
+  Tokens row(std::int64_t row, std::int64_t length) const override { return source_->row(at(row), length); }
+  Example example(std::int64_t row, std::int64_t length) const override { return source_->example(at(row), length); }
+
+ private:
+  std::int64_t at(std::int64_t row) const { return rows_[static_cast<std::size_t>(order_.at(row, rows(0)) % rows(0))]; }
+
+  std::unique_ptr<TokenSource> source_;
+  std::vector<std::int64_t> rows_;
+  Order order_;
+};
+
 }  // namespace
+
+bool Split::takes(std::uint64_t hash) const {
+  if (side == Side::both) return true;
+  const bool is_held_out = static_cast<double>(hash >> 11) * 0x1p-53 < fraction;
+  return is_held_out == (side == Side::evaluation);
+}
+
+void Split::check(std::int64_t taken, std::int64_t all, std::string_view what) const {
+  if (taken > 0) return;
+  refuse(fmt::format("eval_fraction={} of {} leaves none for {}", fraction, counted(all, what),
+                     side == Side::evaluation ? "evaluation" : "training"),
+         where, "another share, more data, or eval_dataset_path=FILE");
+}
 
 std::int64_t Order::at(std::int64_t row, std::int64_t rows) const {
   if (!is_random) return row;
@@ -122,6 +154,15 @@ std::int64_t Order::at(std::int64_t row, std::int64_t rows) const {
 std::unique_ptr<TokenSource> rows_of_stream(std::string about, std::unique_ptr<TokenSequence> tokens,
                                             std::vector<std::int64_t> begins, Order order) {
   return std::make_unique<Stream>(std::move(about), std::move(tokens), std::move(begins), order);
+}
+
+std::unique_ptr<TokenSource> rows_on_side(std::unique_ptr<TokenSource> source, const Split& split, std::int64_t length, Order order) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t row = 0; row < source->rows(length); ++row) {
+    if (split.takes(store::hash_of(std::to_string(row)))) rows.push_back(row);
+  }
+  split.check(static_cast<std::int64_t>(rows.size()), source->rows(length), "row");
+  return std::make_unique<Chosen>(std::move(source), std::move(rows), order);
 }
 
 std::unique_ptr<TokenSource> rows_of_documents(std::string about, Documents documents, Order order, std::int64_t length,

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/data.h"
@@ -26,10 +27,26 @@ struct Documents {
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
 };
 
+// A data set in two, by a hash of its documents, or of its rows' numbers: what is on which side does not change with the order or
+// the number of the others.
+struct Split {
+  enum class Side { both, training, evaluation };
+  Side side = Side::both;
+  double fraction = 0;  // of it, for evaluation
+  std::string where;    // that was asked for
+
+  bool takes(std::uint64_t hash) const;
+  // Refuses a side that has none of `all`.
+  void check(std::int64_t taken, std::int64_t all, std::string_view what) const;
+};
+
 // One long stream of tokens, cut into rows that overlap by the token that is only a target, round and round. Documents
 // that begin in it are segments from 1 on, with positions of their own.
 std::unique_ptr<TokenSource> rows_of_stream(std::string about, std::unique_ptr<TokenSequence> tokens,
                                             std::vector<std::int64_t> begins, Order order);
+
+// Those rows of another source that are on one side.
+std::unique_ptr<TokenSource> rows_on_side(std::unique_ptr<TokenSource> source, const Split& split, std::int64_t length, Order order);
 
 // A document a row, padded; one that is longer than `length` is cut off, or goes on in rows of its own.
 std::unique_ptr<TokenSource> rows_of_documents(std::string about, Documents documents, Order order, std::int64_t length,

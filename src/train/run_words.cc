@@ -117,8 +117,21 @@ std::string step_line(const StepMetrics& m, const StepSpeed& speed, bool is_moe,
   return joined(fields);
 }
 
+std::string eval_line(const EvalMetrics& m, const config::Settings& settings) {
+  std::vector<std::string> fields{
+      fmt::format("Completed eval after train step {}", m.step),
+      fmt::format("loss={:.3f}", m.loss),
+      fmt::format("perplexity={:.3f}", std::exp(m.loss)),
+      fmt::format("total_weights={:.1f}", m.total_weights),
+  };
+  // Where it is not 0 it is a part of the loss that is not told apart.
+  if (settings.real("z_loss_multiplier") == 0) fields.emplace_back("avg_z_loss=0.000");
+  if (settings.integer("num_experts") > 1) fields.push_back(fmt::format("avg_moe_lb_loss={:.3f}", m.balance_loss));
+  return join(fields, ", ");
+}
+
 std::string summary_words(const RunSummary& run) {
-  const std::string ended = run.interrupted ? "interrupted: " : "";
+  const std::string ended = run.interrupted ? "interrupted: " : run.reached_target ? "target_eval_loss is reached: " : "";
   if (run.steps == 0) return ended + "no step was made" + (run.interrupted ? ".\n" : ", as steps=0 asks.\n");
   return fmt::format("{}{} in {}, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n{}", ended, counted(run.steps, "step"),
                      human_seconds(run.seconds), run.tokens / run.seconds, run.first_loss, run.last_loss, bytes_words(run.peak_bytes),

@@ -5,6 +5,7 @@
 
 #include "backend/workers.h"
 #include "run/audit.h"
+#include "train/evaluation.h"
 #include "train/loop.h"
 
 namespace moesh::train {
@@ -25,9 +26,13 @@ struct StepSpeed {
 // least telling first.
 std::string step_line(const StepMetrics& metrics, const StepSpeed& speed, bool is_moe, int columns);
 
+// The reference's line of an evaluation.
+std::string eval_line(const EvalMetrics& metrics, const config::Settings& settings);
+
 struct RunSummary {
   std::int64_t steps = 0;
   bool interrupted = false;
+  bool reached_target = false;  // of an evaluation's loss
   double seconds = 0;
   double tokens = 0;  // of all steps
   double first_loss = 0;

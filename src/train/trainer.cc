@@ -13,9 +13,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "models/draws.h"
-#include "models/model.h"
-#include "train/context_order.h"
 #include "train/initialize.h"
 #include "train/update.h"
 
@@ -25,45 +22,7 @@ namespace {
 using run::Array;
 using run::Placed;
 
-Array floats(run::Pool& pool, const std::vector<double>& values, Shape shape) {
-  Array made = pool.allocate(std::move(shape), DType::float32);
-  for (std::size_t i = 0; i < values.size(); ++i) made.as<float>()[i] = static_cast<float>(values[i]);
-  return made;
-}
-
-Array integers(run::Pool& pool, const std::vector<std::int32_t>& values, Shape shape) {
-  Array made = pool.allocate(std::move(shape), DType::int32);
-  std::copy(values.begin(), values.end(), made.as<std::int32_t>());
-  return made;
-}
-
 double scalar(const Placed& value) { return backend::load_scalar(value.shards.front().view); }
-
-// What the program would read beyond its end, or as numbers of another type, is refused. The program has rows by microbatch where
-// there are several.
-Array checked(Array rows, const Placed& expected, const std::string& name) {
-  const Shape& of = expected.shape;
-  const DType dtype = expected.any_shard().view.dtype;
-  const Shape shape{elements(of) / of.back(), of.back()};
-  if (rows.view.shape == shape && rows.view.dtype == dtype) return rows;
-  refuse(fmt::format("{} {} in a batch, the step takes {} {}", name_of(rows.view.dtype), to_string(rows.view.shape), name_of(dtype),
-                     to_string(shape)),
-         name, "the batch and the sizes that are set belong together");
-}
-
-// Rows in `count` groups, one group after the other: group i has the rows i, i + count, ...
-Array in_groups(const Array& rows, std::int64_t count, run::Pool& pool) {
-  if (count == 1 || count == rows.view.size(0)) return rows;
-  const std::int64_t each = rows.view.size(0) / count;
-  const std::int64_t row_bytes = rows.bytes() / rows.view.size(0);
-  Array made = pool.allocate(rows.view.shape, rows.view.dtype);
-  for (std::int64_t group = 0; group < count; ++group) {
-    for (std::int64_t i = 0; i < each; ++i) {
-      copy_bytes(made.raw() + (group * each + i) * row_bytes, rows.raw() + (group + i * count) * row_bytes, row_bytes);
-    }
-  }
-  return made;
-}
 
 // The elements of the first dim, each seen in place.
 std::vector<Array> along_first(const Array& array) {
@@ -74,20 +33,6 @@ std::vector<Array> along_first(const Array& array) {
     parts.push_back({array.storage, backend::View{begin, array.view.dtype, shape}});
   }
   return parts;
-}
-
-// The positions of every row, [B, S, ...], in another order: `order` names the one that comes to each place.
-Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::Pool& pool) {
-  Array made = pool.allocate(rows.view.shape, rows.view.dtype);
-  const auto length = static_cast<std::int64_t>(order.size());
-  const std::int64_t bytes = rows.bytes() / rows.view.size(0) / length;
-  for (std::int64_t row = 0; row < rows.view.size(0); ++row) {
-    for (std::int64_t place = 0; place < length; ++place) {
-      copy_bytes(made.raw() + (row * length + place) * bytes,
-                 rows.raw() + (row * length + order[static_cast<std::size_t>(place)]) * bytes, bytes);
-    }
-  }
-  return made;
 }
 
 bool is_finite(const Array& array) {
@@ -130,13 +75,9 @@ Trainer::Trainer(StepProgram program, const config::Settings& settings, backend:
       workers_(workers),
       company_(company),
       parameters_(std::move(program.parameters)),
-      microbatches_(program.microbatches),
-      program_(std::move(program.plan), state_, workers,
-               {.backend = backend::find_backend(settings.text("backend")),
-                .owners = mesh::Owners::in_a_row(program.mesh, program.owners),
-                .processes = company.processes,
-                .checks_collectives = company.checks_collectives}),
-      order_(context_order(settings, program_.mesh())) {
+      feeding_(settings, program.microbatches, program.mesh),
+      owners_(program.owners),
+      program_(std::move(program.plan), state_, workers, options(program.mesh)) {
   for (const plan::Port& port : plan().ports) {
     if (port.kind == plan::Port::Kind::state) state_buffers_.emplace(plan().view(port.view).buffer, port.name);
   }
@@ -148,6 +89,19 @@ Trainer::Trainer(StepProgram program, const config::Settings& settings, backend:
   for (const auto& [buffer, name] : state_buffers_) {
     if (std::find(state_names_.begin(), state_names_.end(), name) == state_names_.end()) state_names_.push_back(name);
   }
+}
+
+run::ProgramOptions Trainer::options(const mesh::Mesh& mesh) const {
+  return {.backend = backend::find_backend(settings_.text("backend")),
+          .owners = mesh::Owners::in_a_row(mesh, owners_),
+          .processes = company_.processes,
+          .checks_collectives = company_.checks_collectives};
+}
+
+run::Program Trainer::beside(plan::Plan plan) const {
+  run::ProgramOptions options = this->options(program_.mesh());
+  options.scratch_of = &program_;
+  return {std::move(plan), state_, workers_, options};
 }
 
 std::vector<std::string_view> Trainer::changed_by(const plan::Instruction& instruction) const {
@@ -189,39 +143,9 @@ void Trainer::set_parameter(const std::string& path, Array value) {
   if (trained->moments > 1) state_->clear(trained->nu());
 }
 
-Array Trainer::number(const std::string& name, const Shape& shape, std::int64_t step) {
-  if (name == update_inputs::learning_rate) return floats(*pool_, {learning_rate(settings_, step)}, {});
-  if (name == update_inputs::step) return floats(*pool_, {static_cast<double>(step + 1)}, {});
-  assert(name == models::inputs::draw_keys && "a number that nobody knows");
-  return integers(*pool_, models::draw_keys(settings_.integer("init_weights_seed"), step, shape[0]), shape);
-}
-
-Array Trainer::rows(const Batch& batch, const std::string& name, const Placed& place) {
-  Array all;
-  if (name == models::inputs::numbers) {
-    const Shape& shape = batch.at(models::inputs::tokens).view.shape;
-    all = integers(*pool_, models::token_numbers(shape[0], shape[1]), shape);
-  } else {
-    all = batch.at(name);
-  }
-  all = in_groups(checked(std::move(all), place, name), microbatches_, *pool_);
-  if (!order_.empty()) all = reordered(all, order_, *pool_);
-  return reshaped(all, place.shape);
-}
-
-void Trainer::feed(const Batch& batch, std::int64_t step) {
-  for (const plan::Port& port : program_.plan().ports) {
-    if (port.kind != plan::Port::Kind::input) continue;
-    const Placed place = program_.value(port.view);
-    const bool is_number = port.name == update_inputs::learning_rate || port.name == update_inputs::step ||
-                           port.name == models::inputs::draw_keys;
-    program_.put(port.view, is_number ? number(port.name, place.shape, step) : rows(batch, port.name, place));
-  }
-}
-
 StepResults Trainer::run_step(const Batch& batch, run::Observers observers) {
   if (!lost_.empty()) state(*lost_.begin());
-  feed(batch, steps_done_);
+  feeding_.feed(program_, batch, steps_done_, *pool_);
   std::vector<double> sent;
   lost_.insert(state_names_.begin(), state_names_.end());
   observers.sent = &sent;
@@ -267,19 +191,7 @@ StepResults Trainer::read() const {
   return results;
 }
 
-Array Trainer::logits(const StepResults& results) const {
-  const Array made = whole(results.logits);
-  const Shape& shape = made.view.shape;
-  const Array rows = reshaped(made, {shape[0] * shape[1], shape[2], shape[3]});
-  // The rows that stood at the same place in their microbatches stood together in the batch.
-  const Array in_order = in_groups(rows, shape[1], *pool_);
-  if (order_.empty()) return in_order;
-  std::vector<std::int64_t> back(order_.size());
-  for (std::size_t place = 0; place < back.size(); ++place) {
-    back[static_cast<std::size_t>(order_[place])] = static_cast<std::int64_t>(place);
-  }
-  return reordered(in_order, back, *pool_);
-}
+Array Trainer::logits(const StepResults& results) const { return feeding_.as_given(whole(results.logits), *pool_); }
 
 std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
   if (company_.count() > 1) return "not looked for in several processes: run the step again in one";
@@ -295,7 +207,7 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
   };
   // Parameters and moments stay as they are.
   const auto is_enough = [&](const plan::Instruction& next) { return !found.empty() || !changed_by(next).empty(); };
-  feed(batch, step);
+  feeding_.feed(program_, batch, step, *pool_);
   program_.run({.watch = watch, .ends_before = is_enough});
   return found.empty() ? "not found when the step is run again" : found;
 }

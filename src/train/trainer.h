@@ -14,13 +14,10 @@
 #include "run/audit.h"
 #include "run/program.h"
 #include "train/company.h"
+#include "train/feeding.h"
 #include "train/program.h"
 
 namespace moesh::train {
-
-// Rows of a global batch: "inputs", "targets", "inputs_position", "inputs_order", "inputs_segmentation" and
-// "targets_segmentation", [B, S] each.
-using Batch = std::map<std::string, run::Array>;
 
 // How the experts were used in a step.
 struct ExpertLoad {
@@ -78,6 +75,9 @@ class Trainer {
   // All of them were written into their parts: the next step is the one after `step`.
   void go_on_after(std::int64_t step);
 
+  // A program on the same parameters, in the memory of a step's values where that is large enough.
+  run::Program beside(plan::Plan plan) const;
+
   // Values that are laid out are there until the next step. A step that fails on the way takes parameters and moments with it:
   // nothing that is half updated is used. Of the observers `sent` is the step's own.
   StepResults run_step(const Batch& batch, run::Observers observers = {});
@@ -94,9 +94,7 @@ class Trainer {
   run::Array whole(const run::Placed& value) const { return run::gathered(value, program_.mesh(), *pool_, workers_); }
 
  private:
-  run::Array number(const std::string& name, const Shape& shape, std::int64_t step);
-  run::Array rows(const Batch& batch, const std::string& name, const run::Placed& place);
-  void feed(const Batch& batch, std::int64_t step);
+  run::ProgramOptions options(const mesh::Mesh& mesh) const;
   StepResults read() const;
   void sum_sent(std::vector<double>& sent) const;
 
@@ -105,10 +103,10 @@ class Trainer {
   Company company_;
   std::shared_ptr<run::Pool> pool_ = run::Pool::create();
   std::vector<Trained> parameters_;
-  std::int64_t microbatches_;
+  Feeding feeding_;
   std::shared_ptr<run::State> state_ = std::make_shared<run::State>();
+  int owners_;
   run::Program program_;
-  std::vector<std::int64_t> order_;  // of the positions of a row; empty: as they come
   std::vector<std::string> state_names_;
   std::map<plan::BufferId, std::string> state_buffers_;
   std::set<std::string> lost_;       // parameters and moments that a step which failed left half updated

@@ -30,14 +30,6 @@ struct Findings {
   std::vector<Unheld> unheld;
 };
 
-// A model as it is to run, and where.
-struct Subject {
-  const graph::Graph& model;
-  const config::Settings& settings;
-  config::BatchSizes batch;
-  Where where;
-};
-
 // Follows the steps of the run's curve. A run on more rows than the layout trains is followed with the first of them, as the layout
 // would load them.
 Findings verify(const ReferenceRun& run, const Subject& subject, backend::Workers& workers);

@@ -21,7 +21,7 @@ TEST(Requests, ThatOnlyARunCannotDoStopNoPlan) {
   const test::TemporaryFolder folder;
   for (const std::string key :
        {"dataset_type=grain", "dataset_type=hf",
-        "profiler=nsys", "eval_interval=10", "use_chat_template=true", "num_epoch=3"}) {
+        "profiler=nsys", "use_chat_template=true", "num_epoch=3"}) {
     const std::string name = key.substr(0, key.find('='));
     for (const char* command : {"shardings", "lint", "graph", "why token_embedder/embedding"}) {
       EXPECT_EQ(outcome(command + kTiny + key).code, 0) << command << " " << key;

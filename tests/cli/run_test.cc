@@ -150,7 +150,7 @@ TEST(Help, TellsAboutAKey) {
   EXPECT_THAT(outcome("help run_name").out, HasSubstr("  default: ''\n"));
   EXPECT_THAT(outcome("help dump_hlo").out, HasSubstr("accepted without effect"));
   EXPECT_THAT(outcome("help fused_qkv").out, HasSubstr("  status:  refused unless at its default"));
-  EXPECT_THAT(outcome("help eval_interval").out, HasSubstr("  status:  refused by a run unless at its default"));
+  EXPECT_THAT(outcome("help num_epoch").out, HasSubstr("  status:  refused by a run unless at its default"));
   EXPECT_THAT(outcome("help n_routing_groups").out, HasSubstr("\n  only with: models named deepseek3...\n"));
   EXPECT_THAT(outcome("help fused_qkv").out, HasSubstr("refused unless at its default"));
 }

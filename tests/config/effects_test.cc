@@ -57,6 +57,7 @@ const std::string kKept = kLlama + "enable_checkpointing=true steps=4 ";
 const std::string kText = kLlama + "vocab_size=256 dataset_type=text dataset_path=text.txt ";
 const std::string kJsonl = kLlama + "vocab_size=256 dataset_type=jsonl dataset_path=docs.jsonl ";
 
+const std::string kEvaluated = kText + "eval_interval=1 eval_dataset_path=other.txt steps=3 ";
 const std::string kTokens = kLlama + "vocab_size=65536 dataset_type=tokens dataset_path=tokens.bin token_bytes=2 ";
 
 struct Effect {
@@ -114,6 +115,15 @@ const std::vector<Effect> kEffects{
     {"tokenizer_path=some.model", kText},
     {"tokenize_train_data=false", kJsonl},
     {"add_eos=false", kJsonl},
+    {"eval_interval=1", kText + "eval_fraction=0.3 "},
+    {"eval_fraction=0.3", kText},
+    {"eval_dataset_path=text.txt", kEvaluated},
+    {"eval_steps=1", kEvaluated + "eval_per_device_batch_size=1 "},
+    {"eval_start_step=1", kEvaluated},
+    {"eval_per_device_batch_size=1", kEvaluated},
+    {"target_eval_loss=1000", kEvaluated},
+    {"eval_data_columns=[title]", kJsonl + "eval_interval=1 eval_dataset_path=docs.jsonl "},
+    {"tokenize_eval_data=false", kJsonl + "eval_interval=1 eval_dataset_path=docs.jsonl "},
     {"remat_policy=minimal", kLlama},
     {"context=device", kCustom},
     {"mlpwi_0=device", kCustom},

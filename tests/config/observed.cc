@@ -97,10 +97,10 @@ std::string observed_numbers(const std::string& request) {
 
 std::string observed_run(const std::string& request) {
   const TemporaryFolder folder;
-  const WorkingFolder here(folder.path());
   // Settings that are printed at the start are no effect of theirs, and a name that holds the time is none of any.
-  const cli::Outcome outcome = cli::outcome("train log_config=false run_name=observed " + request);
+  const cli::Outcome outcome = cli::outcome("train log_config=false run_name=observed base_output_directory=" + folder.path() + " " + request);
   std::string text = fmt::format("{}\n{}\n{}\n", outcome.code, without_times(outcome.out), outcome.err);
+  for (std::size_t at = 0; (at = text.find(folder.path())) != std::string::npos;) text.erase(at, folder.path().size());
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
     files.push_back(entry.path().lexically_relative(folder.path()).string());

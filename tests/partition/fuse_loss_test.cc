@@ -46,6 +46,17 @@ TEST(FuseLoss, MakesOneOpOfALossAndItsGradients) {
                               "return %8 as loss, %6 as dx, %7 as dtable\n");
 }
 
+TEST(FuseLoss, MakesOneOpOfALossWithoutGradients) {
+  const std::string roots = kInputs.substr(0, kInputs.find("%4"));
+  EXPECT_EQ(fused(roots +
+                  "%4: float32[2, 3, 5] = einsum %0, %1 equation=\"bsm,mv->bsv\"  # logits\n"
+                  "%5: float32[] = cross_entropy %4, %2, %3 z_loss=0.5  # loss\n"
+                  "return %5 as loss\n"),
+            roots +
+                "%4: float32[] = vocab_loss %0, %1, %2, %3 z_loss=0.5  # loss\n"
+                "return %4 as loss\n");
+}
+
 TEST(FuseLoss, TakesATableByToken) {
   std::string text = replaced(kLoss, "%1: float32[4, 5]", "%1: float32[5, 4]");
   text = replaced(text, "bsm,mv->bsv", "bsm,vm->bsv");

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <set>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include "config/load.h"
@@ -238,10 +239,81 @@ TEST(Data, WhatAFileIsNotReadAsIsRefused) {
   EXPECT_EQ(refusal("dataset_type=synthetic tokenizer_path=a/b packing=false"), "no error");
 }
 
+std::unique_ptr<TokenSource> validation(const std::string& request) {
+  return open_validation(config::load(test::words_of("max_target_length=2 eval_interval=1 " + request)).settings, 4);
+}
+
+std::multiset<Tokens> rows_of(const TokenSource& source) {
+  std::multiset<Tokens> rows;
+  for (std::int64_t row = 0; row < source.rows(2); ++row) rows.insert(source.row(row, 3));
+  return rows;
+}
+
+// Rows by number, documents by what they hold, whatever the order of training.
+TEST(Data, IsSplitIntoWhatIsTrainedOnAndWhatIsHeldOut) {
+  const test::TemporaryFolder folder;
+  std::string text, lines;
+  for (int i = 0; i < 400; ++i) text += fmt::format("{:03}.", i);
+  for (int i = 0; i < 200; ++i) lines += fmt::format("{{\"text\": \"{:02}\"}}\n", i);
+  for (const std::string& data : {"dataset_type=text dataset_path=" + folder.write("a.txt", text),
+                                  "dataset_type=jsonl packing=false add_eos=false dataset_path=" + folder.write("a.jsonl", lines)}) {
+    const auto all = rows_of(*source(data));
+    const auto trained = rows_of(*source(data + " eval_fraction=0.2")), held_out = rows_of(*validation(data + " eval_fraction=0.2"));
+    EXPECT_NEAR(static_cast<double>(held_out.size()), 0.2 * static_cast<double>(all.size()), 0.07 * static_cast<double>(all.size())) << data;
+    std::multiset<Tokens> both = trained;
+    both.insert(held_out.begin(), held_out.end());
+    EXPECT_EQ(both, all) << data;
+    EXPECT_EQ(rows_of(*validation(data + " eval_fraction=0.2 data_shuffle_seed=7")), held_out) << data;
+    const auto more = rows_of(*validation(data + " eval_fraction=0.4"));
+    EXPECT_TRUE(std::includes(more.begin(), more.end(), held_out.begin(), held_out.end())) << data;
+  }
+}
+
+TEST(Data, DocumentsThatAreTheSameAreOnOneSide) {
+  const test::TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 300; ++i) lines += fmt::format("{{\"text\": \"{}\"}}\n", i % 30);
+  const std::string data = "dataset_type=jsonl packing=false dataset_path=" + folder.write("a.jsonl", lines) + " eval_fraction=0.3";
+  const auto trained = rows_of(*source(data)), held_out = rows_of(*validation(data));
+  for (const Tokens& row : held_out) EXPECT_FALSE(trained.contains(row));
+}
+
+TEST(Data, OfValidationEndsInPadding) {
+  const test::TemporaryFolder folder;
+  const auto set = validation("dataset_type=text dataset_path=x eval_dataset_path=" + folder.write("v.txt", "abcdefg"));
+  ASSERT_EQ(set->rows(2), 3);
+  EXPECT_THAT(set->example(1, 2).inputs, ElementsAre('c', 'd'));
+  EXPECT_THAT(set->example(2, 2).target_segments, ElementsAre(1, 1));
+  EXPECT_THAT(set->example(3, 2).target_segments, ElementsAre(0, 0));
+  EXPECT_THAT(set->row(3, 3), ElementsAre(0, 0, 0));
+}
+
+TEST(Data, OfValidationMayHaveItsOwnForm) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("v.jsonl", "{\"ids\": [7, 8]}\n");
+  const auto set = validation("dataset_type=jsonl dataset_path=x packing=false add_eos=false eval_data_columns=[ids] tokenize_eval_data=false "
+                              "eval_dataset_path=" + path);
+  EXPECT_THAT(set->row(0, 3), ElementsAre(7, 8, 0));
+}
+
+TEST(Data, OfValidationMustBeThere) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("a.jsonl", "{\"text\": \"one\"}\n"), data = "dataset_type=jsonl dataset_path=" + path;
+  EXPECT_EQ(message_of([&] { validation(data); }),
+            "the command line: eval_interval=1 asks for evaluations, and there is no validation set\n"
+            "  fix: eval_dataset_path=FILE, or eval_fraction=0.01 to hold out a part of dataset_path");
+  EXPECT_THAT(message_of([&] { validation(data + " eval_fraction=0.5 eval_dataset_path=b"); }),
+              HasSubstr("eval_fraction=0.5 holds out a validation set, and eval_dataset_path=b is one"));
+  EXPECT_THAT(message_of([&] { validation(data + " eval_fraction=1e-9"); }), HasSubstr("eval_fraction=1e-09 of 1 document leaves none for evaluation"));
+  EXPECT_THAT(message_of([&] { source(data + " eval_fraction=0.999999"); }), HasSubstr("of 1 document leaves none for training"));
+  EXPECT_THAT(message_of([&] { validation("dataset_type=text dataset_path=x eval_dataset_path=/nowhere"); }), HasSubstr("/nowhere"));
+}
+
 // Rows 0, 1, 2, ... that count on from their own number times 100.
 class Counting : public TokenSource {
  public:
   std::string describe() const override { return "counting"; }
+  std::int64_t rows(std::int64_t) const override { return 1000; }
   Tokens row(std::int64_t row, std::int64_t length) const override {
     Tokens tokens;
     for (std::int64_t i = 0; i < length; ++i) tokens.push_back(static_cast<std::int32_t>(row * 100 + i));

@@ -43,7 +43,17 @@ class SpreadRun {
   std::string folder() const { return folder_.path() + "/r"; }
   std::vector<double> losses() const {
     std::vector<double> losses;
-    for (const auto& line : test::metrics_in(folder() + "/metrics.jsonl")) losses.push_back(line["loss"]);
+    for (const auto& line : test::metrics_in(folder() + "/metrics.jsonl")) {
+      if (line.contains("loss")) losses.push_back(line["loss"]);
+    }
+    return losses;
+  }
+  // By evaluations.
+  std::vector<double> found() const {
+    std::vector<double> losses;
+    for (const auto& line : test::metrics_in(folder() + "/metrics.jsonl")) {
+      if (line.contains("eval_step")) losses.push_back(line["eval/avg_loss"]);
+    }
     return losses;
   }
   std::string newest() const { return store::checkpoints_at(folder()).front(); }
@@ -129,6 +139,22 @@ TEST_F(Together, ProcessesGoOnFromWhatAnyNumberOfThemWrote) {
     EXPECT_EQ(ended.out.find(" read by the processes in ") != std::string::npos, std::string(after) != "");
     EXPECT_EQ(run.losses(), whole.losses());
     EXPECT_TRUE(are_the_same(whole, run));
+  }
+}
+
+// Six devices over one, two, three and six, with an evaluation between.
+TEST_F(Together, ProcessesOfAMeshThatTheyDivideHaveTheBitsOfOne) {
+  const std::string request = kMixtral + "compile_topology=cpu-6 ici_fsdp_parallelism=3 ici_expert_parallelism=2 steps=3 eval_interval=2 eval_steps=2 ";
+  const SpreadRun one;
+  ASSERT_EQ(one.run(request).code, 0);
+  for (const int processes : {2, 3, 6}) {
+    const SpreadRun run;
+    const Ended ended = run.run(request + fmt::format("--processes {}", processes));
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(run.losses(), one.losses());
+    EXPECT_EQ(run.found(), one.found());
+    EXPECT_EQ(run.found().size(), 2u);
+    EXPECT_TRUE(are_the_same(one, run));
   }
 }
 

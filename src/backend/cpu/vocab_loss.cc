@@ -1,7 +1,8 @@
 // The loss over a vocabulary with the gradients of its products, some tokens at a time. A panel of them meets the vocabulary unit by
 // unit: scores, exponentials above the token's base, and their product with the table, which becomes dx. A token's base is its largest
 // score in the first unit, so that exponentials need not be made again when a larger score comes: they are of one scale, and wait for
-// the product with x that becomes dtable. What their sum divides them by goes into x.
+// the product with x that becomes dtable. What their sum divides them by goes into x. Where only the loss is asked for, exponentials
+// are summed and nothing is kept.
 // Shape suffixes: N tokens, V vocabulary, M embedding.
 #include <algorithm>
 #include <cmath>
@@ -39,12 +40,14 @@ std::int64_t at_once(std::int64_t tokens, std::int64_t vocabulary, std::int64_t 
 struct LossShape {
   std::int64_t tokens, vocabulary, width;
   std::int64_t units;  // packed at a time
+  bool has_gradients;
 
-  LossShape(std::int64_t all, std::int64_t of_vocabulary, std::int64_t of_width, std::int64_t element)
+  LossShape(std::int64_t all, std::int64_t of_vocabulary, std::int64_t of_width, std::int64_t element, bool gives_gradients)
       : tokens(at_once(std::max<std::int64_t>(1, all), of_vocabulary, element)),
         vocabulary(of_vocabulary),
         width(of_width),
-        units(std::clamp<std::int64_t>(kPackedElements / (kUnit * of_width), 1, all_units())) {}
+        units(std::clamp<std::int64_t>(kPackedElements / (kUnit * of_width), 1, all_units())),
+        has_gradients(gives_gradients) {}
   std::int64_t all_units() const { return divide_up(vocabulary, kUnit); }
 };
 
@@ -64,16 +67,18 @@ struct Shared {
         dx_size(columns * round_up(shape.width, 2 * kTileRows)),
         depth(round_up(shape.tokens, kernels.depth_step)) {
     table = pieces.take<P>(shape.units * rows.size(kUnit));
-    turned_table = pieces.take<P>(shape.units * turned.size(shape.width));
     x = pieces.take<P>(panels * x_size);
-    dx = pieces.take<W>(panels * dx_size);
     base = pieces.take<W>(panels * columns);
     sum = pieces.take<W>(panels * columns);
     target_score = pieces.take<W>(panels * columns);
     target_exponential = pieces.take<W>(panels * columns);
-    scaled_x = pieces.take<T>(shape.tokens * shape.width);
-    packed_x = pieces.take<P>(round_up(shape.width, columns) * depth);
-    all_exponentials = pieces.take<P>(shape.all_units() * exponentials.size(kUnit));
+    if (shape.has_gradients) {
+      turned_table = pieces.take<P>(shape.units * turned.size(shape.width));
+      dx = pieces.take<W>(panels * dx_size);
+      scaled_x = pieces.take<T>(shape.tokens * shape.width);
+      packed_x = pieces.take<P>(round_up(shape.width, columns) * depth);
+      all_exponentials = pieces.take<P>(shape.all_units() * exponentials.size(kUnit));
+    }
     bytes = pieces.bytes();
   }
 
@@ -100,16 +105,17 @@ struct Shared {
   PackedRows<P> exponentials;  // of a unit [V][N]
   std::int64_t columns, panels, x_size, dx_size, depth;
   P* table;
-  P* turned_table;
   P* x;                   // panels [M][N]
-  W* dx;                  // panels [M][N], before the share
   W* base;                // of each token: what its exponentials are taken above
   W* sum;                 // of its exponentials
   W* target_score;
   W* target_exponential;
-  T* scaled_x;            // [N][M], times each token's share
-  P* packed_x;            // the same as panels [N][M]
-  P* all_exponentials;
+  // For gradients.
+  P* turned_table = nullptr;
+  W* dx = nullptr;        // panels [M][N], before the share
+  T* scaled_x = nullptr;  // [N][M], times each token's share
+  P* packed_x = nullptr;  // the same as panels [N][M]
+  P* all_exponentials = nullptr;
   std::int64_t bytes;
 };
 
@@ -147,9 +153,9 @@ class VocabLoss {
         table_(call.operands[1].as<T>()),
         targets_(call.operands[2].as<std::int32_t>()),
         segments_(call.operands[3].as<std::int32_t>()),
-        dsum_(load_scalar(call.operands[4])),
+        dsum_(gives_gradients(call) ? load_scalar(call.operands[4]) : 0),
         all_(call.operands[2].count()),
-        shape_(all_, call.operands[1].size(of_.by_token ? 0 : 1), call.operands[0].size(2), sizeof(P)),
+        shape_(all_, call.operands[1].size(of_.by_token ? 0 : 1), call.operands[0].size(2), sizeof(P), gives_gradients(call)),
         of_token_(of_.by_token ? shape_.width : 1),
         of_width_(of_.by_token ? 1 : shape_.vocabulary),
         shared_(memory(isa, shape_)),
@@ -160,14 +166,14 @@ class VocabLoss {
       const bool is_known = targets_[i] >= 0 && targets_[i] < shape_.vocabulary;
       if (counts(i) && !is_known) fail_token("target", targets_[i], i, call_.operands[2], shape_.vocabulary);
     }
-    if (all_ == 0) std::fill_n(call_.results[2].as<W>(), call_.results[2].count(), W(0));
+    if (all_ == 0 && shape_.has_gradients) std::fill_n(call_.results[2].as<W>(), call_.results[2].count(), W(0));
     for (first_ = 0; first_ < all_; first_ += shape_.tokens) {
       tokens_ = std::min(shape_.tokens, all_ - first_);
       for_panels([&](std::int64_t p) { begin_panel(p); });
       const std::int64_t units = shape_.all_units();
       for (std::int64_t unit = 0; unit < units; unit += shape_.units) meet_units(unit, std::min(unit + shape_.units, units));
       for_panels([&](std::int64_t p) { end_panel(p); });
-      add_table_gradient();
+      if (shape_.has_gradients) add_table_gradient();
     }
     store_scalar(call_.results[0], std::accumulate(losses_.begin(), losses_.end(), 0.0));
   }
@@ -182,6 +188,7 @@ class VocabLoss {
     return {Pieces(mine.of<std::byte>(Own<T, P>(Pieces(nullptr), isa).bytes)), isa};
   }
 
+  static bool gives_gradients(const KernelCall& call) { return call.results.size() > 1; }
   bool counts(std::int64_t token) const { return segments_[token] != 0; }
   std::int64_t first_of(std::int64_t panel) const { return first_ + panel * shared_.columns; }
   std::int64_t count_of(std::int64_t panel) const { return std::min(shared_.columns, tokens_ - panel * shared_.columns); }
@@ -200,7 +207,7 @@ class VocabLoss {
     const std::int64_t room = round_up(shape_.width, shared_.kernels.depth_step);
     Packer<P, T>(isa_, shared_.kernels, room)
         .columns({x_ + first_of(p) * shape_.width, tokens, dims, false, true}, {0, count_of(p)}, {0, shape_.width}, shared_.x + p * shared_.x_size);
-    std::fill_n(shared_.dx + p * shared_.dx_size, shared_.dx_size, W(0));
+    if (shape_.has_gradients) std::fill_n(shared_.dx + p * shared_.dx_size, shared_.dx_size, W(0));
     for (std::int64_t j = 0; j < shared_.columns; ++j) {
       const bool is_there = j < count_of(p) && counts(first_of(p) + j);
       shared_.base[p * shared_.columns + j] = is_there ? -std::numeric_limits<W>::infinity() : std::numeric_limits<W>::infinity();
@@ -232,7 +239,7 @@ class VocabLoss {
     const T* const from = row_of(unit * kUnit);
     const OffsetList words = steps(rows_of(unit), of_token_), dims = steps(shape_.width, of_width_);
     shared_.rows_of(place).pack(isa_, Lines<T>{from, words, dims, of_token_ == 1, of_width_ == 1});
-    shared_.turned_of(place, shape_.width).pack(isa_, Lines<T>{from, dims, words, of_width_ == 1, of_token_ == 1});
+    if (shape_.has_gradients) shared_.turned_of(place, shape_.width).pack(isa_, Lines<T>{from, dims, words, of_width_ == 1, of_token_ == 1});
   }
 
   void meet(const Own<T, P>& own, std::int64_t p, std::int64_t unit, std::int64_t place) const {
@@ -240,6 +247,7 @@ class VocabLoss {
     const bool is_narrow = count_of(p) <= columns / 2;
     shared_.rows_of(place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
     with_columns(columns, [&]<int kColumns>() { soften<kColumns>(own, p, unit); });
+    if (!shape_.has_gradients) return;
     std::fill(own.exponentials + rows * columns, own.exponentials + depth * columns, P());
     keep(p, unit, own.exponentials);
     shared_.turned_of(place, shape_.width)
@@ -287,6 +295,7 @@ class VocabLoss {
     shared_.base[column] = to;
     shared_.sum[column] *= shrink;
     shared_.target_exponential[column] *= shrink;
+    if (!shape_.has_gradients) return;
     W* const dx = shared_.dx + p * shared_.dx_size;
     for (std::int64_t m = 0; m < shape_.width; ++m) dx[m * shared_.columns + j] *= shrink;
     if (j >= count_of(p)) return;
@@ -306,22 +315,27 @@ class VocabLoss {
     for (std::int64_t j = 0; j < count_of(p); ++j) end_token(p, j);
   }
 
+  void end_token(std::int64_t p, std::int64_t j) {
+    const std::int64_t token = first_of(p) + j, column = p * shared_.columns + j;
+    const double log_sum = std::log(static_cast<double>(shared_.sum[column])), base = shared_.base[column], log = base + log_sum;
+    losses_[static_cast<std::size_t>(token)] =
+        counts(token) ? (base - shared_.target_score[column]) + log_sum + of_.z_loss * log * log : 0;
+    if (shape_.has_gradients) give_gradients(p, j, log);
+  }
+
   // The gradient of a logit is dsum (slope e / sum), and at the target dsum less. So dx and x are scaled by dsum slope / sum, and the
   // target's exponential is sum / slope less: a difference that is taken before it is rounded.
-  void end_token(std::int64_t p, std::int64_t j) {
+  void give_gradients(std::int64_t p, std::int64_t j, double log) {
     const std::int64_t token = first_of(p) + j, column = p * shared_.columns + j;
     const W* const dx = shared_.dx + p * shared_.dx_size;
     T* const to = call_.results[1].as<T>() + token * shape_.width;
     T* const scaled = shared_.scaled_x + column * shape_.width;
     if (!counts(token)) {
-      losses_[static_cast<std::size_t>(token)] = 0;
       std::fill_n(to, shape_.width, store<T>(W(0)));
       std::fill_n(scaled, shape_.width, store<T>(W(0)));
       return;
     }
     const W sum = shared_.sum[column];
-    const double log_sum = std::log(static_cast<double>(sum)), base = shared_.base[column], log = base + log_sum;
-    losses_[static_cast<std::size_t>(token)] = (base - shared_.target_score[column]) + log_sum + of_.z_loss * log * log;
     const double slope = slope_at(log);
     const auto share = static_cast<W>(dsum_ * slope / sum);
     const auto of_target = static_cast<W>(shared_.target_exponential[column] - sum / slope);
@@ -416,11 +430,11 @@ void with_types(DType dtype, Isa isa, const Body& body) {
 
 }  // namespace
 
-SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype) {
+SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype, bool gives_gradients) {
   const Isa isa = chosen_isa();
   SharedBytes bytes;
   with_types(dtype, isa, [&]<typename T, typename P>() {
-    const LossShape shape(tokens, vocabulary, width, sizeof(P));
+    const LossShape shape(tokens, vocabulary, width, sizeof(P), gives_gradients);
     bytes = {bytes_of_pages(Shared<T, P>(Pieces(nullptr), isa, shape).bytes), bytes_of_pages(Own<T, P>(Pieces(nullptr), isa).bytes)};
   });
   return bytes;

@@ -149,7 +149,8 @@ void vocab_loss(const KernelCall& call) {
   const View& x = call.operands[0];
   const View& table = call.operands[1];
   const std::int64_t width = x.size(2), vocabulary = table.size(of.by_token ? 0 : 1);
-  const double dsum = load_scalar(call.operands[4]);
+  const bool has_gradients = call.results.size() > 1;
+  const double dsum = has_gradients ? load_scalar(call.operands[4]) : 0;
   for_floating(x.dtype, [&]<typename T>() {
     const auto place = [&](std::int64_t v, std::int64_t m) { return of.by_token ? v * width + m : m * vocabulary + v; };
     std::vector<double> dtable(static_cast<std::size_t>(table.count()), 0), logits(static_cast<std::size_t>(vocabulary)), dx;
@@ -165,7 +166,7 @@ void vocab_loss(const KernelCall& call) {
         const double log = log_sum_exp(logits.data(), vocabulary);
         const std::int64_t target = checked(call.operands[2].as<std::int32_t>()[i], vocabulary);
         sum += log - logits[static_cast<std::size_t>(target)] + of.z_loss * log * log;
-        for (std::int64_t v = 0; v < vocabulary; ++v) {
+        for (std::int64_t v = 0; has_gradients && v < vocabulary; ++v) {
           const double p = std::exp(logits[static_cast<std::size_t>(v)] - log);
           const double slope = dsum * (p * (1 + 2 * of.z_loss * log) - (v == target ? 1 : 0));
           for (std::int64_t m = 0; m < width; ++m) {
@@ -174,10 +175,10 @@ void vocab_loss(const KernelCall& call) {
           }
         }
       }
-      for (std::int64_t m = 0; m < width; ++m) call.results[1].as<T>()[i * width + m] = store<T>(dx[static_cast<std::size_t>(m)]);
+      for (std::int64_t m = 0; has_gradients && m < width; ++m) call.results[1].as<T>()[i * width + m] = store<T>(dx[static_cast<std::size_t>(m)]);
     }
     store_scalar(call.results[0], sum);
-    for (std::size_t i = 0; i < dtable.size(); ++i) call.results[2].as<Wide<T>>()[i] = static_cast<Wide<T>>(dtable[i]);
+    for (std::size_t i = 0; has_gradients && i < dtable.size(); ++i) call.results[2].as<Wide<T>>()[i] = static_cast<Wide<T>>(dtable[i]);
   });
 }
 

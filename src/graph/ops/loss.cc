@@ -83,18 +83,23 @@ std::string vocab_loss_shapes(const NodeView& v) {
   const Shape& table = v.operand(1).shape;
   const bool fits = x.size() == 3 && table.size() == 2 && table[v.of<VocabLossOf>().by_token ? 1 : 0] == x[2] &&
                     v.operand(1).dtype == v.operand(0).dtype && are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) &&
-                    v.operand(4).shape.empty() && v.result(0).shape.empty() && is_like(v.operand(0), v.result(1)) &&
-                    v.result(2).shape == table && v.result(2).dtype == (v.operand(0).dtype == DType::float64 ? DType::float64 : DType::float32);
-  return fits ? "" : "x [B, S, M] and a table of one type, targets and segments [B, S], the loss' cotangent";
+                    v.result(0).shape.empty() && v.operands() == (v.results() == 1 ? 4 : 5);
+  const auto gradients_fit = [&] {
+    return v.operand(4).shape.empty() && is_like(v.operand(0), v.result(1)) && v.result(2).shape == table &&
+           v.result(2).dtype == (v.operand(0).dtype == DType::float64 ? DType::float64 : DType::float32);
+  };
+  return fits && (v.results() == 1 || gradients_fit()) ? "" : "x [B, S, M] and a table of one type, targets and segments [B, S], the loss' cotangent";
 }
 
-// Two products for the gradients beside that of the scores.
+// Two products for the gradients, where they are asked for, beside that of the scores.
 void vocab_loss_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> x = table.own(v.operand(0).shape), tokens = first_dims(x, 2);
   const bool by_token = v.of<VocabLossOf>().by_token;
   const int vocabulary = table.factor(v.operand(1).shape[by_token ? 0 : 1]);
   const std::vector<int> of_table = by_token ? std::vector<int>{vocabulary, x[2]} : std::vector<int>{x[2], vocabulary};
-  table.takes(x).takes(of_table).takes(tokens).takes(tokens).takes({}).gives({}).gives(x).gives(of_table).flops(6);
+  table.takes(x).takes(of_table).takes(tokens).takes(tokens);
+  if (v.results() == 1) table.gives({}).flops(2);
+  else table.takes({}).gives({}).gives(x).gives(of_table).flops(6);
 }
 
 }  // namespace
@@ -139,8 +144,8 @@ const OpFacts kCrossEntropyOfScores{.name = "cross_entropy_of_scores",
                                     .gradient = kNoGradient};
 const OpFacts kVocabLoss{.name = "vocab_loss",
                          .attributes = blank<VocabLossOf>,
-                         .takes = {5},
-                         .gives = {3},
+                         .takes = {4, 5},
+                         .gives = {1, 3},
                          .shapes = vocab_loss_shapes,
                          .factors = vocab_loss_factors,
                          .gradient = kNoGradient,

@@ -26,6 +26,10 @@ struct VocabLoss {
     const DType wide = x.dtype == DType::float64 ? DType::float64 : DType::float32;
     return {Op::vocab_loss, of, {x, table, targets, segments, filled(wide, {}, dsum)}, {Tensor(wide, {}), x, Tensor(wide, table.shape)}};
   }
+  // Without gradients.
+  Call alone() const {
+    return {Op::vocab_loss, of, {x, table, targets, segments}, {Tensor(x.dtype == DType::float64 ? DType::float64 : DType::float32, {})}};
+  }
 };
 
 TEST(VocabLoss, IsThePlainOne) {
@@ -38,6 +42,7 @@ TEST(VocabLoss, IsThePlainOne) {
             hold_to_plain(loss.call(), 1e-6);
             loss.of.z_loss = 1e-2;
             hold_to_plain(loss.call(-0.3), 1e-6);
+            hold_to_plain(loss.alone(), 1e-6);
           }
         }
       }
@@ -48,6 +53,7 @@ TEST(VocabLoss, IsThePlainOne) {
 // Part by part: too many logits to go together, and a table too wide to be packed at once.
 TEST(VocabLoss, OfManyTokensAndOfAWideTableIsThePlainOne) {
   hold_to_plain(VocabLoss(DType::float32, {9, 30}, 140'000, 1, true).call());
+  hold_to_plain(VocabLoss(DType::float32, {9, 30}, 140'000, 1, true).alone());
   hold_to_plain(VocabLoss(DType::float32, {1, 3}, 500, 9400, false).call(), 3e-5);
 }
 
@@ -59,7 +65,16 @@ TEST(VocabLoss, TakesScoresThatGrow) {
       for (int v = 0; v < 1000; ++v) loss.table.set(v, v % 97 == 0 ? v / 2.0 : 1);
       for (std::int64_t i = 0; i < loss.x.count(); ++i) loss.x.set(i, i % 3 == 0 ? -1 : 1);
       hold_to_plain(loss.call(), 1e-6);
+      hold_to_plain(loss.alone(), 1e-6);
     }
+  }
+}
+
+// Asked for alone it has the same bits as beside its gradients.
+TEST(VocabLoss, DoesNotDependOnWhetherGradientsAreAskedFor) {
+  for (const DType dtype : floating_types()) {
+    const VocabLoss loss(dtype, {3, 33}, 700, 37, true);
+    EXPECT_EQ(run(loss.call())[0].at(0), run(loss.alone())[0].at(0));
   }
 }
 
@@ -93,6 +108,7 @@ TEST(VocabLoss, GradientsAreItsSlopes) {
 TEST(VocabLoss, OfNoTokensIsNothing) {
   const Tensors made = run(VocabLoss(DType::float32, {0, 7}, 11, 3, false).call());
   EXPECT_EQ(made[0].at(0), 0);
+  EXPECT_EQ(run(VocabLoss(DType::float32, {0, 7}, 11, 3, false).alone())[0].at(0), 0);
   for (std::int64_t i = 0; i < made[2].count(); ++i) EXPECT_EQ(made[2].at(i), 0);
 }
 

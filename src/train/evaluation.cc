@@ -1,0 +1,80 @@
+#include "train/evaluation.h"
+
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "backend/scalar.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "models/model.h"
+
+namespace moesh::train {
+namespace {
+
+constexpr double kSmall = 1e-8;  // beside the positions that a sum is divided by
+
+// As many as hold the validation set once, unless eval_steps says otherwise.
+std::int64_t batches_of(const config::Settings& settings, std::int64_t rows, std::int64_t rows_of_batch) {
+  const std::int64_t asked = settings.integer("eval_steps"), all = (rows + rows_of_batch - 1) / rows_of_batch;
+  const bool has_end = settings.text("dataset_type") != "synthetic";
+  return asked < 0 ? all : has_end ? std::min(asked, all) : asked;
+}
+
+}  // namespace
+
+Evaluation::Evaluation(const Subject& subject, StepProgram program, Trainer& trainer)
+    : settings_(subject.settings),
+      trainer_(trainer),
+      source_(open_validation(subject.settings, subject.batch.rows_to_load)),
+      rows_(subject.batch.rows_to_train),
+      length_(subject.settings.integer("max_target_length")),
+      vocab_size_(subject.settings.integer("vocab_size")),
+      batches_(batches_of(subject.settings, source_->rows(length_), rows_)),
+      feeding_(subject.settings, 1, program.mesh),
+      program_(trainer.beside(std::move(program.plan))) {}
+
+std::string Evaluation::describe() const {
+  const std::int64_t interval = settings_.integer("eval_interval");
+  return fmt::format("every {} on {} batch{} of {} of {}", interval == 1 ? "step" : counted(interval, "step"),
+                     with_commas(batches_), batches_ == 1 ? "" : "es", counted(rows_, "row"), source_->describe());
+}
+
+bool Evaluation::is_due(std::int64_t step) const {
+  const std::int64_t first = settings_.integer("eval_start_step"), interval = settings_.integer("eval_interval");
+  return interval > 0 && step >= first && (step - first) % interval == 0;
+}
+
+double Evaluation::result(const char* name) const {
+  const run::Placed value = program_.output(name);
+  return value ? backend::load_scalar(value.shards.front().view) : 0;
+}
+
+std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::function<bool()>& must_end,
+                                           const std::function<void(std::int64_t)>& see) {
+  const auto begin = Clock::now();
+  EvalMetrics metrics;
+  double entropy = 0, balance = 0;
+  for (; metrics.batches < batches_; ++metrics.batches) {
+    if (must_end()) return std::nullopt;
+    if (see) see(metrics.batches);
+    const Batch batch = make_batch(*source_, metrics.batches * rows_, rows_, length_, vocab_size_, trainer_.pool());
+    feeding_.feed(program_, batch, step, trainer_.pool());
+    program_.run();
+    entropy += result(models::results::entropy_sum);
+    metrics.total_weights += result(models::results::positions);
+    balance += result(models::results::balance_loss);
+  }
+  metrics.step = step;
+  metrics.loss = entropy / (metrics.total_weights + kSmall);
+  metrics.balance_loss = batches_ == 0 ? 0 : balance / static_cast<double>(batches_);
+  metrics.seconds = seconds_since(begin);
+  return metrics;
+}
+
+bool Evaluation::reaches_target(const EvalMetrics& metrics) const {
+  const double target = settings_.real("target_eval_loss");
+  return target > 0 && metrics.loss <= target;
+}
+
+}  // namespace moesh::train

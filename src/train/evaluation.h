@@ -1,0 +1,52 @@
+// The loss of a model in training on data that it is not trained on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "train/company.h"
+#include "train/data.h"
+#include "train/program.h"
+#include "train/trainer.h"
+
+namespace moesh::train {
+
+// Of all batches of an evaluation.
+struct EvalMetrics {
+  std::int64_t step = 0;  // after which
+  std::int64_t batches = 0;
+  double loss = 0;           // cross entropy a position
+  double total_weights = 0;  // positions that count
+  double balance_loss = 0;   // mean of the batches
+  double seconds = 0;
+};
+
+class Evaluation {
+ public:
+  // `program`: see evaluation_program. It works in the memory of the trainer's step where that is large enough.
+  Evaluation(const Subject& subject, StepProgram program, Trainer& trainer);
+
+  std::string describe() const;  // how often, on what
+  // Whether eval_start_step and eval_interval ask for one after this step.
+  bool is_due(std::int64_t step) const;
+  // Asks before each batch whether it must end, and then has no outcome. `see`: the batches that are done.
+  std::optional<EvalMetrics> run(std::int64_t step, const std::function<bool()>& must_end,
+                                 const std::function<void(std::int64_t)>& see = {});
+  std::int64_t batches() const { return batches_; }
+  // Whether it found the loss that training was for.
+  bool reaches_target(const EvalMetrics& metrics) const;
+
+ private:
+  double result(const char* name) const;
+
+  const config::Settings& settings_;
+  Trainer& trainer_;
+  std::unique_ptr<TokenSource> source_;
+  std::int64_t rows_;  // of a batch
+  std::int64_t length_, vocab_size_, batches_;
+  Feeding feeding_;
+  run::Program program_;
+};
+
+}  // namespace moesh::train

@@ -1,0 +1,141 @@
+// The loss on data that is not trained on: what it is, when it is found, and what it does to a run.
+#include "train/evaluation.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/outcome.h"
+#include "tests/train/train_support.h"
+#include "tests/train/trainer_support.h"
+
+namespace moesh::train {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Evaluating {
+ public:
+  explicit Evaluating(const std::string& request)
+      : training_(request),
+        evaluated_(session::evaluated(training_.session)),
+        evaluation_(subject(), evaluation_program(subject()), training_.trainer) {}
+
+  EvalMetrics run(std::int64_t step = 0) {
+    return evaluation_.run(step, [] { return false; }).value();
+  }
+  Evaluation& evaluation() { return evaluation_; }
+  test::Training& training() { return training_; }
+
+ private:
+  Subject subject() const {
+    return {evaluated_.graph, training_.settings(), evaluated_.batch, {evaluated_.layout, training_.session.target}};
+  }
+
+  test::Training training_;
+  session::Evaluated evaluated_;
+  Evaluation evaluation_;
+};
+
+// On the batch that is trained next it is the loss of that step, on any mesh and every way of the experts.
+TEST(EvaluationSlow, FindsTheLossThatTrainingWouldReport) {
+  const std::string ep =
+      "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 num_experts=4 base_num_kv_heads=2 "
+      "vocab_size=24 ";
+  for (const std::string& more :
+       {std::string(), std::string("z_loss_multiplier=0.01 "), std::string("load_balance_loss_weight=0.01 "),
+        std::string("logits_via_embedding=true "), std::string("sparse_matmul=false "),
+        std::string("sparse_matmul=false capacity_factor=1.0 "), std::string("dtype=bfloat16 "),
+        std::string("compile_topology=cpu-4 ici_fsdp_parallelism=4 "), ep, ep + "use_ring_of_experts=true ",
+        ep + "custom_mesh_and_rule=ep-tp use_ring_of_experts=true ",
+        ep + "custom_mesh_and_rule=ep-as-cp max_target_length=8 ", ep + "scan_layers=false ", ep + "owners=2 ",
+        std::string("compile_topology=cpu-2 ici_fsdp_parallelism=1 ici_tensor_parallelism=2 vocab_size=24 "
+                    "base_num_kv_heads=2 "),
+        std::string("compile_topology=cpu-2 ici_fsdp_parallelism=1 ici_context_parallelism=2 max_target_length=8 ")}) {
+    Evaluating of(test::kTinyMixtral + more + "eval_interval=1 eval_steps=1 ");
+    const EvalMetrics found = of.run();
+    const StepMetrics trained = of.training().trainer.step(of.training().batch());
+    EXPECT_NEAR(found.loss, trained.lm_loss, 1e-6 * trained.lm_loss) << more;
+    EXPECT_NEAR(found.balance_loss, trained.balance_loss, 1e-6) << more;
+    EXPECT_EQ(found.total_weights, trained.total_weights) << more;
+  }
+}
+
+// Where a step adds up microbatches, an evaluation takes as many rows as one of them has.
+TEST(EvaluationSlow, IsTheMeanOverAllPositionsOfItsBatches) {
+  const test::TemporaryFolder folder;
+  const std::string request =
+      test::kTinyModel + "vocab_size=256 dataset_type=text dataset_path=x eval_interval=1 eval_dataset_path=" +
+      folder.write("v.txt", "a validation set of several rows that do not make whole batches") + " ";
+  Evaluating one(request + "eval_per_device_batch_size=1 dataset_path=" + folder.write("t.txt", "what is trained on")),
+      three(request + "eval_per_device_batch_size=3 gradient_accumulation_steps=2 dataset_path=" + folder.path() +
+            "/t.txt");
+  const EvalMetrics by_one = one.run(), by_three = three.run();
+  EXPECT_EQ(by_one.batches, 9);
+  EXPECT_EQ(by_three.batches, 3);
+  EXPECT_EQ(by_one.total_weights, 63);
+  EXPECT_NEAR(by_one.loss, by_three.loss, 1e-6 * by_one.loss);
+}
+
+TEST(EvaluationSlow, LeavesTrainingAsItIs) {
+  test::Training alone(test::kTinyMixtral);
+  Evaluating between(test::kTinyMixtral + "eval_interval=1 eval_per_device_batch_size=8 eval_steps=2 ");
+  for (std::int64_t step = 0; step < 3; ++step) {
+    EXPECT_EQ(alone.trainer.step(alone.batch(step)).loss,
+              between.training().trainer.step(between.training().batch(step)).loss);
+    between.run(step);
+  }
+}
+
+TEST(Evaluation, IsDueAtItsInterval) {
+  const Evaluating of(test::kTinyModel + "eval_interval=3 eval_start_step=2 eval_steps=1 ");
+  std::vector<std::int64_t> due;
+  for (std::int64_t step = 0; step < 10; ++step) {
+    if (const_cast<Evaluating&>(of).evaluation().is_due(step)) due.push_back(step);
+  }
+  EXPECT_EQ(due, (std::vector<std::int64_t>{2, 5, 8}));
+}
+
+TEST(Evaluation, EndsBetweenItsBatchesWhereItMust) {
+  Evaluating of(test::kTinyModel + "eval_interval=1 eval_steps=5 ");
+  int asked = 0;
+  EXPECT_FALSE(of.evaluation().run(0, [&] { return ++asked == 3; }).has_value());
+  EXPECT_EQ(asked, 3);
+}
+
+const std::string kRun = "train " + test::kTinyModel + "log_config=false run_name=r eval_interval=2 eval_steps=1 ";
+
+TEST(Evaluation, IsToldAsTheReferenceTellsIt) {
+  const test::TemporaryFolder folder;
+  const cli::Outcome done = cli::outcome(kRun + "steps=4 base_output_directory=" + folder.path());
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("evaluated every 2 steps on 1 batch of 2 rows of synthetic tokens"));
+  EXPECT_THAT(done.out,
+              ::testing::ContainsRegex(
+                  "\nCompleted eval after train step 2, loss=[0-9.]+, perplexity=[0-9.]+, total_weights=14.0, "
+                  "avg_z_loss=0.000\n"));
+  std::vector<nlohmann::json> found;
+  for (const auto& line : test::metrics_in(folder.path() + "/r/metrics.jsonl")) {
+    if (line.contains("eval_step")) found.push_back(line);
+  }
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[1]["eval_step"], 2);
+  for (const char* key :
+       {"eval/avg_loss", "eval/avg_perplexity", "eval/total_weights", "eval/avg_moe_lb_loss", "seconds", "batches"}) {
+    EXPECT_TRUE(found[0].contains(key)) << key;
+  }
+  EXPECT_THAT(cli::outcome(kRun + "z_loss_multiplier=0.1 steps=1 metrics_file=/dev/null").out,
+              Not(HasSubstr("avg_z_loss")));
+}
+
+TEST(Evaluation, EndsTrainingThatHasReachedItsTarget) {
+  const cli::Outcome done = cli::outcome(kRun + "steps=9 target_eval_loss=1000 metrics_file=/dev/null");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("target_eval_loss is reached: 1 step in "));
+}
+
+}  // namespace
+}  // namespace moesh::train
