@@ -223,7 +223,7 @@ class Faults {
     disturb("the folder becomes read-only", locked, "steps=400 max_num_checkpoints_to_keep=2 metrics_file=/dev/null",
             [&] { locked.make_read_only(); });
     const Folder gone;
-    disturb("the folder is removed", gone, "steps=100000 max_num_checkpoints_to_keep=2",
+    disturb("the folder is removed", gone, "steps=200 max_num_checkpoints_to_keep=2",
             [&] { std::filesystem::rename(gone.path() + "/r", gone.path() + "/elsewhere"); });
     const Folder shared;
     const Process first(words_of(request(shared, "steps=100000")), shared.path());
@@ -265,7 +265,8 @@ class Faults {
     std::ofstream(other, std::ios::app) << "another one";
     apart("another binary", plain, other + plain.substr(std::string(MOESH_BINARY).size()));
     apart("other instructions", plain, "env MOESH_ISA=portable " + plain);
-    apart("too little memory", plain, "prlimit --as=600000000 " + plain);
+    const std::string large = plain + "base_moe_mlp_dim=16384";
+    apart("too little memory", large, "prlimit --as=400000000 " + large);
     const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
     apart("collectives that differ", self + " --comes-apart", self + " --comes-apart");
   }

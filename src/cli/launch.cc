@@ -6,8 +6,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include <fmt/core.h>
@@ -52,41 +54,104 @@ std::vector<std::string> command_line(const Launch& of) {
   return words;
 }
 
-// Processes that a process has started and that are not gone.
-bool has_children(pid_t parent) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    std::ifstream file(entry.path() / "stat");
-    std::string text;
-    // "30038 (name) S 30037 ...", where a name may hold anything.
-    if (!std::getline(file, text)) continue;
-    const std::vector<std::string> fields = split(text.substr(std::min(text.size(), text.rfind(')') + 2)), ' ');
-    if (fields.size() > 1 && fields[0] != "Z" && fields[1] == std::to_string(parent)) return true;
+// The processes that mpirun has started, by their numbers in the run.
+class Started {
+ public:
+  explicit Started(pid_t mpirun) : tasks_(fmt::format("/proc/{}/task", mpirun)) {}
+
+  // Looks again. `true` where none is there, as far as this system tells.
+  bool are_gone() {
+    std::vector<pid_t> there;
+    std::error_code error;
+    bool is_told = false;
+    for (const auto& task : std::filesystem::directory_iterator(tasks_, error)) {
+      std::ifstream children(task.path() / "children");
+      is_told = is_told || children.good();
+      for (pid_t id = 0; children >> id;) {
+        if (!is_alive(id)) continue;
+        there.push_back(id);
+        if (!numbers_.contains(id)) read_number(id);
+      }
+    }
+    if (first_gone_.empty()) {
+      for (const pid_t id : there_) {
+        const bool is_gone = std::find(there.begin(), there.end(), id) == there.end();
+        if (is_gone && numbers_.contains(id)) first_gone_.push_back(numbers_.at(id));
+      }
+    }
+    there_ = std::move(there);
+    return is_told && there_.empty();
   }
-  return false;
+  // Those that were the first to be gone; none where that is not known.
+  const std::vector<int>& first_gone() const { return first_gone_; }
+
+ private:
+  // "30038 (name) S 30037 ...", where a name may hold anything.
+  static bool is_alive(pid_t id) {
+    std::ifstream file(fmt::format("/proc/{}/stat", id));
+    std::string text;
+    std::getline(file, text);
+    const std::size_t end = text.rfind(") ");
+    return end != std::string::npos && text[end + 2] != 'Z';
+  }
+  // It has none before it is the run's own.
+  void read_number(pid_t id) {
+    std::ifstream file(fmt::format("/proc/{}/environ", id));
+    for (std::string variable; std::getline(file, variable, '\0');) {
+      constexpr std::string_view kRank = "OMPI_COMM_WORLD_RANK=";
+      if (variable.starts_with(kRank)) numbers_[id] = static_cast<int>(parse_integer(variable.substr(kRank.size())).value_or(0));
+    }
+  }
+
+  std::filesystem::path tasks_;
+  std::map<pid_t, int> numbers_;
+  std::vector<pid_t> there_;
+  std::vector<int> first_gone_;
+};
+
+// As a shell says it.
+int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+// A process that is killed cannot say so itself.
+void tell_killed(int signal, const std::vector<int>& processes) {
+  std::vector<std::string> numbers;
+  for (const int number : processes) numbers.push_back(std::to_string(number));
+  const std::string who = numbers.empty() ? "a process" : fmt::format("process{} {}", numbers.size() > 1 ? "es" : "", join(numbers, ", "));
+  log_error(fmt::format("{} of the run {} ended by signal {} ({})\n  fix: look for what did that, such as a machine that ran out of memory; "
+                        "the newest checkpoint is whole",
+                        who, numbers.size() > 1 ? "were" : "was", signal, ::strsignal(signal)));
 }
 
 // mpirun may wait for ever for a process that was killed while it began: without any process left it is ended.
-int wait_for(pid_t id, bool is_mpirun) {
+int wait_for_mpirun(pid_t id) {
   using namespace std::chrono_literals;
   constexpr auto kAlone = 10s;
-  auto had_children = std::chrono::steady_clock::now(), looked = had_children;
+  Started started(id);
+  auto had_any = std::chrono::steady_clock::now();
   while (true) {
     int status = 0;
-    const pid_t ended = ::waitpid(id, &status, is_mpirun ? WNOHANG : 0);
-    if (ended == id) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const pid_t ended = ::waitpid(id, &status, WNOHANG);
     if (ended < 0 && errno != EINTR) return 1;
-    if (!is_mpirun) continue;
-    std::this_thread::sleep_for(50ms);
+    if (ended == id) {
+      const int code = code_of(status);
+      if (code > 128 && asked_by == 0) tell_killed(code - 128, started.first_gone());
+      return code;
+    }
     const auto now = std::chrono::steady_clock::now();
-    if (now - looked < 1s) continue;
-    looked = now;
-    if (has_children(id)) had_children = now;
-    else if (now - had_children > kAlone) ::kill(id, SIGKILL);
+    if (!started.are_gone()) had_any = now;
+    else if (now - had_any > kAlone) ::kill(id, SIGKILL);
+    std::this_thread::sleep_for(20ms);
   }
 }
 
-// As a shell says it.
+int wait_for(pid_t id) {
+  int status = 0;
+  while (::waitpid(id, &status, 0) != id) {
+    if (errno != EINTR) return 1;
+  }
+  return code_of(status);
+}
+
 int run_once(const Launch& of) {
   std::vector<std::string> words = command_line(of);
   std::vector<char*> arguments;
@@ -105,7 +170,7 @@ int run_once(const Launch& of) {
     ::_exit(kNotFound);
   }
   child = id;
-  const int code = wait_for(id, of.processes > 1);
+  const int code = of.processes > 1 ? wait_for_mpirun(id) : wait_for(id);
   child = 0;
   return code;
 }

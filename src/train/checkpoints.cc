@@ -229,6 +229,16 @@ bool Checkpoints::is_due(std::int64_t step, bool is_last) const {
   return step % settings_.integer("checkpoint_period") == 0;
 }
 
+// A disk that does not let them go ends no run.
+void Checkpoints::remove_older() const {
+  if (settings_.is_null("max_num_checkpoints_to_keep") || !company_.is_first()) return;
+  try {
+    store::keep_newest(folder_, settings_.integer("max_num_checkpoints_to_keep"));
+  } catch (const Error& error) {
+    log_notice(fmt::format("older checkpoints stay: {}", error.what()));
+  }
+}
+
 std::string Checkpoints::collect() {
   if (saving_ == nullptr || !saving_->is_done()) return "";
   const std::unique_ptr<store::Saving> done = std::move(saving_);
@@ -239,8 +249,7 @@ std::string Checkpoints::collect() {
     return "";
   }
   newest_ = done->step();
-  if (!settings_.is_null("max_num_checkpoints_to_keep") && company_.is_first())
-    store::keep_newest(folder_, settings_.integer("max_num_checkpoints_to_keep"));
+  remove_older();
   return fmt::format("saved checkpoint: {}, {} in {:.2f} s; the run has waited {:.2f} s for its checkpoints\n", done->folder(),
                      human_bytes(static_cast<double>(done->bytes())), done->seconds(), waited_);
 }

@@ -59,6 +59,7 @@ class Checkpoints {
   void set_aside_after(std::int64_t step) const;
   std::string save_if_due(const Trainer& trainer, const Batches& batches, bool is_last);
   std::string collect();
+  void remove_older() const;
   template <typename Wait>
   void wait(const Wait& wait);
 

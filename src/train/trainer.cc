@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include <fmt/core.h>
@@ -13,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/text.h"
 #include "train/initialize.h"
 #include "train/update.h"
 
@@ -193,23 +196,33 @@ StepResults Trainer::read() const {
 
 Array Trainer::logits(const StepResults& results) const { return feeding_.as_given(whole(results.logits), *pool_); }
 
+// Processes see their own devices' values alone, and must not end a run before the others do: each says what it found, and the first of
+// those is told.
 std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
-  if (company_.count() > 1) return "not looked for in several processes: run the step again in one";
-  std::string found;
+  std::optional<std::int64_t> found;  // after as many instructions
+  std::int64_t seen = 0;
+  std::string words;
   for (const Trained& trained : parameters()) {
-    if (found.empty() && !is_finite(state(trained.path))) found = "the parameter " + trained.path;
+    if (!words.empty() || is_finite(state(trained.path))) continue;
+    found = 0;
+    words = "the parameter " + trained.path;
   }
-  if (!found.empty()) return found;
   const auto watch = [&](const plan::Instruction& instruction, const std::vector<Placed>& made) {
-    for (const Placed& value : made) {
-      if (found.empty() && !is_finite(value)) found = fmt::format("made by {} at {}", name_of(instruction.op), instruction.path);
-    }
+    ++seen;
+    if (found || std::all_of(made.begin(), made.end(), [](const Placed& value) { return is_finite(value); })) return;
+    found = seen;
+    words = fmt::format("made by {} at {}", name_of(instruction.op), instruction.path);
   };
   // Parameters and moments stay as they are.
-  const auto is_enough = [&](const plan::Instruction& next) { return !found.empty() || !changed_by(next).empty(); };
+  const auto is_enough = [&](const plan::Instruction& next) { return (company_.count() == 1 && found) || !changed_by(next).empty(); };
   feeding_.feed(program_, batch, step, *pool_);
   program_.run({.watch = watch, .ends_before = is_enough});
-  return found.empty() ? "not found when the step is run again" : found;
+  std::pair<std::int64_t, std::string> first{std::numeric_limits<std::int64_t>::max(), "not found when the step is run again"};
+  for (const std::string& said : company_.all_say(found ? fmt::format("{} {}", *found, words) : "", "at the search for what is not finite")) {
+    const std::size_t blank = said.find(' ');
+    if (blank != std::string::npos) first = std::min(first, std::pair{parse_integer(said.substr(0, blank)).value_or(0), said.substr(blank + 1)});
+  }
+  return first.second;
 }
 
 void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, backend::Workers& workers) {

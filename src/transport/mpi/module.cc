@@ -53,7 +53,7 @@ class Mpi final : public Processes, public Endpoint {
 
   std::span<std::byte> room(int to, std::int64_t bytes) override {
     std::deque<Outgoing>& all = outgoing_[static_cast<std::size_t>(to)];
-    if (!all.empty() && is_sent(all.front())) {
+    if (!all.empty() && is_done(all.front().request)) {
       all.push_back(std::move(all.front()));
       all.pop_front();
     } else {
@@ -127,8 +127,8 @@ class Mpi final : public Processes, public Endpoint {
   void set_timeout(double seconds) override { timeout_ = seconds; }
 
   void leave() override {
-    for (std::deque<Outgoing>& all : outgoing_) {
-      for (Outgoing& of : all) MPI_Wait(&of.request, MPI_STATUS_IGNORE);
+    for (int to = 0; to < count_; ++to) {
+      for (Outgoing& of : outgoing_[static_cast<std::size_t>(to)]) wait_until(to, [&] { return is_done(of.request); }, [] { return "at the end"; });
     }
     MPI_Type_free(&unit_);
     MPI_Comm_free(&world_);
@@ -137,10 +137,10 @@ class Mpi final : public Processes, public Endpoint {
 
  private:
   static std::int64_t units(std::int64_t bytes) { return 1 + (bytes + kUnit - 1) / kUnit; }
-  static bool is_sent(Outgoing& of) {
-    int is_done = 0;
-    MPI_Test(&of.request, &is_done, MPI_STATUS_IGNORE);
-    return is_done != 0;
+  static bool is_done(MPI_Request& request) {
+    int is_so = 0;
+    MPI_Test(&request, &is_so, MPI_STATUS_IGNORE);
+    return is_so != 0;
   }
   std::string words(const Place& place) const {
     return words_ ? words_(place) : fmt::format("run {}, instruction {}", place.run, place.instruction);
@@ -161,29 +161,40 @@ class Mpi final : public Processes, public Endpoint {
     throw EndedByOther(static_cast<int>(code.value_or(1)), text.substr(colon + 1));
   }
 
+  // Until it is so, unless another process ends all, or that one is given up.
   template <typename Waits>
-  void take(int from, Tag tag, std::vector<std::byte>& message, const Waits& waits) {
+  void wait_until(int other, const auto& is_so, const Waits& waits) {
     const auto begin = Clock::now();
-    MPI_Message handle;
-    MPI_Status status;
-    for (std::int64_t tries = 0;; ++tries) {
-      int is_there = 0;
-      MPI_Improbe(from, tag, world_, &is_there, &handle, &status);
-      if (is_there != 0) break;
-      if (tries % 64 != 63) continue;
+    for (std::int64_t tries = 1; !is_so(); ++tries) {
+      if (tries % 64 != 0) continue;
       look_for_end();
       const double waited = seconds_since(begin);
       if (waited > timeout_) {
-        fail(fmt::format("process {} has sent nothing for {:.0f} s, process {} waits {}", from, waited, self_, waits()),
+        fail(fmt::format("process {} has sent nothing for {:.0f} s, process {} waits {}", other, waited, self_, waits()),
              "the processes of the run",
              "look after that process and its machine, or raise collective_timeout; the newest checkpoint is whole");
       }
       if (waited > 1e-3) std::this_thread::sleep_for(std::chrono::microseconds(waited > 0.1 ? 500 : 20));
     }
+  }
+
+  // A process may stop in the midst of a message, too.
+  template <typename Waits>
+  void take(int from, Tag tag, std::vector<std::byte>& message, const Waits& waits) {
+    MPI_Message handle;
+    MPI_Status status;
+    const auto is_there = [&] {
+      int is_so = 0;
+      MPI_Improbe(from, tag, world_, &is_so, &handle, &status);
+      return is_so != 0;
+    };
+    wait_until(from, is_there, waits);
     int units = 0;
     MPI_Get_count(&status, unit_, &units);
     message.resize(static_cast<std::size_t>(units * kUnit));
-    MPI_Mrecv(message.data(), units, unit_, &handle, MPI_STATUS_IGNORE);
+    MPI_Request request;
+    MPI_Imrecv(message.data(), units, unit_, &handle, &request);
+    wait_until(from, [&] { return is_done(request); }, waits);
   }
 
   void say(int to, const std::string& text) {
@@ -194,7 +205,7 @@ class Mpi final : public Processes, public Endpoint {
     std::memcpy(of.message.data(), &bytes, sizeof bytes);
     std::copy(text.begin(), text.end(), reinterpret_cast<char*>(of.message.data() + kUnit));
     MPI_Isend(of.message.data(), static_cast<int>(units(bytes)), unit_, to, kWords, world_, &of.request);
-    while (said_.size() > 1 && is_sent(said_.front())) said_.pop_front();
+    while (said_.size() > 1 && is_done(said_.front().request)) said_.pop_front();
   }
   template <typename Waits>
   std::string hear(int from, const Waits& waits) {
