@@ -265,7 +265,7 @@ class Faults {
     std::ofstream(other, std::ios::app) << "another one";
     apart("another binary", plain, other + plain.substr(std::string(MOESH_BINARY).size()));
     apart("other instructions", plain, "env MOESH_ISA=portable " + plain);
-    const std::string large = plain + "base_moe_mlp_dim=16384";
+    const std::string large = plain + "base_mlp_dim=16384 base_moe_mlp_dim=16384";
     apart("too little memory", large, "prlimit --as=400000000 " + large);
     const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
     apart("collectives that differ", self + " --comes-apart", self + " --comes-apart");

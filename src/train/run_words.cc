@@ -152,7 +152,16 @@ std::string audit_words(const run::Audit& audit, int columns) {
   }
   const std::string memory = fmt::format("memory of this process: {} bytes, planned {}\n", with_commas(audit.memory),
                                          with_commas(audit.planned_memory));
-  return "Run and plan, all devices together:\n" + (audit.collectives.empty() ? "no collectives\n" : table.text(columns)) + memory;
+  std::int64_t bytes = 0, planned = 0;
+  bool is_bound = false;
+  for (const run::AuditLine& line : audit.collectives) {
+    bytes += line.bytes;
+    planned += line.planned_bytes;
+    is_bound = is_bound || line.is_bound;
+  }
+  const std::string all = fmt::format("all collectives: {} bytes moved, planned {}{}\n", with_commas(bytes), is_bound ? "at most " : "",
+                                      with_commas(planned));
+  return "Run and plan, all devices together:\n" + (audit.collectives.empty() ? "no collectives\n" : table.text(columns) + all) + memory;
 }
 
 }  // namespace moesh::train

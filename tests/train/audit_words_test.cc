@@ -25,6 +25,7 @@ TEST(AuditWords, FoldWhatOneNodeAsksForAndShowWhatDiffers) {
             "collective  made by        runs  planned  bytes moved  planned\n"
             "all-gather  gradients/add     4        4        2,000    2,000\n"
             "all-gather  gradients/add     2        2          900    1,000  differs\n"
+            "all collectives: 2,900 bytes moved, planned 3,000\n"
             "memory of this process: 4,096 bytes, planned 4,096\n");
   EXPECT_EQ(audit.difference(), "all-gather at gradients/add: planned 2 times with 1,000 in all, it ran 2 times with 900");
 }
