@@ -14,12 +14,17 @@ constexpr std::string_view kHelpDecodeBenchmark = "setting of another engine's b
 constexpr std::string_view kHelpVllm = "setting of vLLM";
 
 constexpr Key kDecode[] = {
-    {"prompt", text, "I love to", "", accepted, kHelpDecoding},
-    {"max_prefill_predict_length", integer, "64", kSize, accepted, kHelpDecoding},
-    {"decode_sampling_strategy", choice, "greedy", "greedy|weighted|nucleus|topk|composite", accepted, kHelpDecoding},
-    {"decode_sampling_temperature", real, "1.0", "0..1000000", accepted, kHelpDecoding},
-    {"decode_sampling_top_k", integer, "0", "0..1000000000", accepted, kHelpDecoding},
-    {"decode_sampling_nucleus_p", real, "-1", "-1..1", accepted, kHelpDecoding},
+    {"prompt", text, "I love to", "", used, "what decode goes on with where no prompt is given otherwise"},
+    {"max_prefill_predict_length", integer, "64", kSize, accepted, "longest prompt of another engine; here prompt and text share max_target_length"},
+    {"decode_sampling_strategy", choice, "greedy", "greedy|weighted|nucleus|topk|composite", used,
+     "greedy: the likeliest token; weighted: by probability; topk, nucleus: among the likeliest; composite: both"},
+    {"decode_sampling_temperature", real, "1.0", "0..1000000", used, "scores are divided by it before a token is drawn; 0 for the likeliest"},
+    {"decode_sampling_top_k", integer, "0", "0..1000000000", used, "topk, composite: tokens that are drawn from"},
+    {"decode_sampling_nucleus_p", real, "-1", "-1..1", used, "nucleus, composite: share of the probability of the tokens that are drawn from"},
+    {"decode_sampling_min_p", real, "0", "0..1", used, "moesh's own: tokens less likely than this share of the likeliest are not drawn"},
+    {"decode_sampling_repetition_penalty", real, "1.0", "0.000001..1000000", used,
+     "moesh's own: divides the scores of tokens that were there, multiplies those below 0"},
+    {"decode_sampling_seed", integer, "0", "0..4294967295", used, "moesh's own: other texts for another seed, the same for the same"},
     {"autoregressive_decode_assert", text, "", "", refused, "text that decoding must give"},
     {"multi_sampling", boolean, "false", "", refused, "several continuations of one prompt"},
     {"return_log_prob", boolean, "false", "", refused, "log probabilities of the drawn tokens"},

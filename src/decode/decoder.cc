@@ -34,9 +34,9 @@ std::vector<std::int32_t> numbers_of(const Ready& program, const NewTokens& toke
 
 }  // namespace
 
-Ready Decoder::prepare(const Program& program) {
+Ready Decoder::prepare(const Program& program, const Ready* beside) {
   plan::Plan plan = plan::lower(partition::stack_first(program.graph), program.mesh);
-  Ready ready{run::Program(std::move(plan), state_, workers_, {.backend = backend_}), program.vocabulary, program.row_length,
+  Ready ready{run::Program(std::move(plan), state_, workers_, {.backend = backend_, .scratch_of = beside == nullptr ? nullptr : &beside->run}), program.vocabulary, program.row_length,
               program.draw_seed};
   mesh_ = program.mesh;
   for (const graph::Node& node : program.graph.nodes) {
@@ -77,6 +77,11 @@ void Decoder::check(const Ready& program, const NewTokens& tokens) const {
 }
 
 run::Array Decoder::run(Ready& program, const NewTokens& tokens) {
+  keep(program, tokens);
+  return run::gathered(program.run.output(models::results::logits), mesh_, pool(), workers_);
+}
+
+void Decoder::keep(Ready& program, const NewTokens& tokens) {
   check(program, tokens);
   for (const plan::Port& port : program.run.plan().ports) {
     if (port.kind != plan::Port::Kind::input) continue;
@@ -93,7 +98,6 @@ run::Array Decoder::run(Ready& program, const NewTokens& tokens) {
   is_lost_ = true;
   program.run.run();
   is_lost_ = false;
-  return run::gathered(program.run.output(models::results::logits), mesh_, pool(), workers_);
 }
 
 }  // namespace moesh::decode

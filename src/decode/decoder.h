@@ -32,8 +32,9 @@ class Decoder {
   explicit Decoder(backend::Workers& workers, const backend::Backend& backend = backend::cpu_backend())
       : workers_(workers), backend_(backend) {}
 
-  // Programs differ in the number of new tokens only: they share parameters and caches.
-  Ready prepare(const Program& program);
+  // Programs differ in the number of new tokens only: they share parameters and caches, and the memory of `beside` where it is
+  // large enough.
+  Ready prepare(const Program& program, const Ready* beside = nullptr);
 
   void set_parameter(const std::string& path, const run::Array& whole);
   // All rows start anew.
@@ -41,6 +42,8 @@ class Decoder {
 
   // The logits of the new tokens, [B, S, V].
   run::Array run(Ready& program, const NewTokens& tokens);
+  // They are kept, and nothing is asked about them.
+  void keep(Ready& program, const NewTokens& tokens);
 
   run::Pool& pool() { return *pool_; }
 

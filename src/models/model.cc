@@ -174,7 +174,8 @@ graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& 
   tokens.key_order = nn::remember(builder, context, "positions", positions, positions, kept);
   tokens.key_segments = nn::remember(builder, context, "segments", tokens.segments, positions, kept);
   add_draws(builder, context, {labels::none, labels::none}, tokens);
-  mark_logits(builder, context, build_trunk(builder, context, ids, tokens).logits_BSV);
+  const Tensor logits_BSV = build_trunk(builder, context, ids, tokens).logits_BSV;
+  if (shape.gives_logits) mark_logits(builder, context, logits_BSV);
   return graph::without_dead_nodes(builder.take());
 }
 

@@ -44,6 +44,7 @@ graph::Graph build_model(const ModelRequest& request);
 struct DecodeShape {
   std::int64_t new_tokens = 1;   // of a row in one run: 1 while decoding, the prompt's length before
   std::int64_t cache_slots = 1;  // positions of a row that can be kept
+  bool gives_logits = true;      // else tokens are only kept, and nothing is done that keeping does not need
 };
 
 // The same model on new tokens of rows whose earlier ones are kept: from tokens, positions and segments to logits. What is kept

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "models/model.h"
 #include "session/reopen.h"
 
 namespace moesh::session {
@@ -27,10 +26,6 @@ std::string mesh_words(const mesh::Mesh& mesh) {
   return words.empty() ? "one device" : join(words, " x ");
 }
 
-graph::Graph model_of(const config::Settings& settings, const config::ModelShape& shape, const mesh::Mesh& mesh, std::int64_t rows) {
-  return models::build_model({settings, shape, rows, expert_shards(settings, mesh), &mesh});
-}
-
 config::Loaded told(config::Loaded loaded) {
   for (const std::string& notice : loaded.notices) log_notice(notice);
   return loaded;
@@ -42,7 +37,7 @@ Session session_of(config::Loaded loaded, Evenness evenness) {
   mesh::Topology target = mesh::target_of(settings);
   mesh::Mesh mesh = mesh::build_mesh(settings, target);
   const config::BatchSizes batch = config::batch_sizes(settings, mesh.devices());
-  graph::Graph graph = model_of(settings, shape, mesh, batch.micro_rows);
+  graph::Graph graph = models::build_model({settings, shape, batch.micro_rows, expert_shards(settings, mesh), &mesh});
   sharding::Layout layout = partition::lay_out(graph, {settings, mesh, batch, evenness});
   return {std::move(loaded), std::move(shape), std::move(target), std::move(mesh), batch, std::move(graph),
           std::move(layout)};
@@ -62,10 +57,15 @@ Session open_to_run(const std::vector<std::string>& request, config::Run run) {
   return session_of(told(std::move(loaded)), Evenness::demanded);
 }
 
+models::ModelRequest model_request(const Session& session, std::int64_t rows) {
+  const config::Settings& settings = session.loaded.settings;
+  return {settings, session.shape, rows, expert_shards(settings, session.mesh), &session.mesh};
+}
+
 Evaluated evaluated(const Session& session) {
   const config::Settings& settings = session.loaded.settings;
   const config::BatchSizes batch = config::evaluation_sizes(settings, session.mesh.devices());
-  graph::Graph graph = model_of(settings, session.shape, session.mesh, batch.micro_rows);
+  graph::Graph graph = models::build_model(model_request(session, batch.micro_rows));
   sharding::Layout layout = partition::lay_out(graph, {settings, session.mesh, batch});
   return {batch, std::move(graph), std::move(layout)};
 }

@@ -9,6 +9,7 @@
 #include "config/support.h"
 #include "graph/graph.h"
 #include "mesh/mesh.h"
+#include "models/model.h"
 #include "partition/lay_out.h"
 #include "sharding/layout.h"
 
@@ -31,6 +32,9 @@ Session open(const std::vector<std::string>& request, Evenness evenness = Evenne
 
 // The same for a run: refuses what can be laid out, but not run, before anything starts.
 Session open_to_run(const std::vector<std::string>& request, config::Run run);
+
+// The model on so many rows.
+models::ModelRequest model_request(const Session& session, std::int64_t rows);
 
 // The same model on batches of an evaluation.
 struct Evaluated {

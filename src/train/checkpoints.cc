@@ -77,8 +77,9 @@ class Candidate {
     const auto begin = Clock::now();
     if (!all_do(company, has_next, [&] { checkpoint_ = std::make_unique<store::Checkpoint>(path_); })) return false;
     const Restored what = what_fits(checkpoint_->index(), settings_, asked_);
-    check_fit(trainer, *checkpoint_, what);
-    if (!all_do(company, has_next, [&] { restore(trainer, *checkpoint_, what, workers); })) return false;
+    const std::vector<Target> targets = targets_in(trainer, what);
+    check_fit(targets, *checkpoint_);
+    if (!all_do(company, has_next, [&] { restore(targets, *checkpoint_, workers); })) return false;
     seconds_ = seconds_since(begin);
     read_ = company.all_say(human_bytes(static_cast<double>(checkpoint_->bytes_read())), "at a checkpoint that was read");
     return true;

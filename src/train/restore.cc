@@ -22,24 +22,6 @@ using store::Part;
 
 constexpr std::size_t kMostNamed = 4;
 
-// What a tensor of the trainer is, as others see it.
-struct Wanted {
-  std::string name;
-  Shape shape;
-  int layers_dim = -1;
-};
-
-std::vector<Wanted> wanted_of(const Trainer& trainer, Restored what) {
-  std::vector<Wanted> all;
-  for (const Trained& trained : trainer.parameters()) {
-    std::vector<std::string> names{trained.path};
-    if (what == Restored::all && trained.moments > 0) names.push_back(trained.mu());
-    if (what == Restored::all && trained.moments > 1) names.push_back(trained.nu());
-    for (const std::string& name : names) all.push_back({name, trainer.state(name).seen_shape(), trained.layers_dim});
-  }
-  return all;
-}
-
 LayerNames::Stack stack_of(const Shape& shape, int dim) {
   return {dim, dim < 0 ? 1 : shape[static_cast<std::size_t>(dim)]};
 }
@@ -54,25 +36,25 @@ bool is_moment(const std::string& name) { return name.starts_with("mu/") || name
 // How the tensors of a run are found in a checkpoint, layer by layer where one of them stacks its layers and the other does not.
 class Names {
  public:
-  Names(const std::vector<Wanted>& wanted, const store::Index& index) : index_(index), ours_(stacks(wanted)), theirs_(stacks(index)) {}
+  Names(const std::vector<Target>& targets, const store::Index& index) : index_(index), ours_(stacks(targets)), theirs_(stacks(index)) {}
 
   // Where each layer of ours is; null entries for those that are nowhere.
-  std::vector<const Layer*> layers(const Wanted& of) const {
+  std::vector<const Layer*> layers(const Target& of) const {
     std::vector<const Layer*> found;
     for (const std::string& alone : ours_.alone(of.name)) found.push_back(theirs_.find(alone));
     return found;
   }
   const LayerNames& theirs() const { return theirs_; }
-  std::vector<std::string> ours(const Wanted& of) const { return ours_.alone(of.name); }
-  bool is_same(const Wanted& of) const {
+  std::vector<std::string> ours(const Target& of) const { return ours_.alone(of.name); }
+  bool is_same(const Target& of) const {
     const auto found = index_.tensors.find(of.name);
     return found != index_.tensors.end() && found->second.shape == of.shape && found->second.layers_dim == of.layers_dim;
   }
 
  private:
-  static LayerNames stacks(const std::vector<Wanted>& wanted) {
+  static LayerNames stacks(const std::vector<Target>& targets) {
     std::map<std::string, LayerNames::Stack> all;
-    for (const Wanted& of : wanted) all.emplace(of.name, stack_of(of.shape, of.layers_dim));
+    for (const Target& of : targets) all.emplace(of.name, stack_of(of.shape, of.layers_dim));
     return LayerNames(std::move(all));
   }
   static LayerNames stacks(const store::Index& index) {
@@ -102,12 +84,11 @@ struct Fit {
   std::vector<std::string> unused;   // parameters of the checkpoint, layer by layer, that the run does not have
 };
 
-Fit fit_of(const Trainer& trainer, const store::Index& index, Restored what) {
-  const std::vector<Wanted> wanted = wanted_of(trainer, what);
-  const Names names(wanted, index);
+Fit fit_of(const std::vector<Target>& targets, const store::Index& index) {
+  const Names names(targets, index);
   Fit fit;
   std::set<std::string> used;  // layers
-  for (const Wanted& of : wanted) {
+  for (const Target& of : targets) {
     const Shape layer_shape = without_dim(of.shape, of.layers_dim);
     for (const std::string& alone : names.ours(of)) used.insert(alone);
     for (const Layer* layer : names.layers(of)) {
@@ -130,8 +111,19 @@ Fit fit_of(const Trainer& trainer, const store::Index& index, Restored what) {
 
 }  // namespace
 
-void check_fit(const Trainer& trainer, const store::Checkpoint& checkpoint, Restored what) {
-  const Fit fit = fit_of(trainer, checkpoint.index(), what);
+std::vector<Target> targets_in(const Trainer& trainer, Restored what) {
+  std::vector<Target> all;
+  for (const Trained& trained : trainer.parameters()) {
+    std::vector<std::string> names{trained.path};
+    if (what == Restored::all && trained.moments > 0) names.push_back(trained.mu());
+    if (what == Restored::all && trained.moments > 1) names.push_back(trained.nu());
+    for (const std::string& name : names) all.push_back({name, trainer.state(name).seen_shape(), trained.layers_dim, trainer.state_parts(name)});
+  }
+  return all;
+}
+
+void check_fit(const std::vector<Target>& targets, const store::Checkpoint& checkpoint) {
+  const Fit fit = fit_of(targets, checkpoint.index());
   const std::string& where = checkpoint.folder();
   constexpr const char* kFix = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
   if (!fit.other.empty()) refuse("the checkpoint is of another model: " + first_of(fit.other), where, kFix);
@@ -139,22 +131,20 @@ void check_fit(const Trainer& trainer, const store::Checkpoint& checkpoint, Rest
   if (!fit.missing.empty()) refuse("the checkpoint lacks " + first_of(fit.missing), where, kFix);
 }
 
-void restore(Trainer& trainer, store::Checkpoint& checkpoint, Restored what, backend::Workers& workers) {
-  const std::vector<Wanted> wanted = wanted_of(trainer, what);
-  const Names names(wanted, checkpoint.index());
-  Progress progress("restoring, tensor", static_cast<std::int64_t>(wanted.size()));
+void restore(const std::vector<Target>& targets, store::Checkpoint& checkpoint, backend::Workers& workers) {
+  const Names names(targets, checkpoint.index());
+  Progress progress("restoring, tensor", static_cast<std::int64_t>(targets.size()));
   std::int64_t done = 0;
-  for (const Wanted& of : wanted) {
+  for (const Target& of : targets) {
     progress.advance(done++);
-    const std::vector<Part> parts = trainer.state_parts(of.name);
     if (names.is_same(of)) {
-      checkpoint.read(of.name, parts, workers);
+      checkpoint.read(of.name, of.parts, workers);
       continue;
     }
     const std::vector<const Layer*> layers = names.layers(of);
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      read_layer(checkpoint, *layers[i], of.layers_dim < 0 ? parts : store::at_index(parts, of.layers_dim, static_cast<std::int64_t>(i)),
-                 workers);
+      read_layer(checkpoint, *layers[i],
+                 of.layers_dim < 0 ? of.parts : store::at_index(of.parts, of.layers_dim, static_cast<std::int64_t>(i)), workers);
     }
   }
 }

@@ -324,8 +324,9 @@ TEST_P(AnyToAnySlow, CheckpointsAreTakenToTheSameNumbers) {
     for (std::size_t i = 0; i < made.size(); ++i) EXPECT_NEAR(made[i], losses[i + 2], 2e-5 * losses[i + 2]) << layout << ", step " << i + 2;
     Training restored(model + layout);
     store::Checkpoint checkpoint(source.at(1));
-    check_fit(restored.trainer, checkpoint, Restored::all);
-    restore(restored.trainer, checkpoint, Restored::all, restored.workers);
+    const std::vector<Target> targets = targets_in(restored.trainer, Restored::all);
+    check_fit(targets, checkpoint);
+    restore(targets, checkpoint, restored.workers);
     EXPECT_EQ(layers_of(restored.trainer), expected) << layout;
   }
 }

@@ -1,0 +1,132 @@
+#include "decode/generation.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include <fmt/core.h>
+
+#include "backend/element.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::decode {
+namespace {
+
+// Prompts go through programs of few lengths: a prompt takes the next longer one, and several runs of the longest.
+constexpr std::int64_t kLengths[] = {8, 32, 128, 512};
+
+std::vector<float> floats(const run::Array& array, std::int64_t first, std::int64_t count) {
+  std::vector<float> made;
+  backend::for_floating(array.view.dtype, [&]<typename T>() {
+    for (std::int64_t i = 0; i < count; ++i) made.push_back(static_cast<float>(backend::load(array.as<T>()[first + i])));
+  });
+  return made;
+}
+
+}  // namespace
+
+Generator::Generator(const models::ModelRequest& request, const mesh::Topology& target, std::int64_t slots, backend::Workers& workers)
+    : request_(request),
+      target_(target),
+      slots_(slots),
+      decoder_(workers, backend::find_backend(request.settings.text("backend"))),
+      program_(make_program(request, {1, slots}, target)),
+      step_(decoder_.prepare(program_)),
+      rows_(static_cast<std::size_t>(request.rows)) {}
+
+void Generator::add(Prompt prompt) {
+  const auto length = static_cast<std::int64_t>(prompt.ids.size());
+  if (length == 0) refuse("a prompt without any token", fmt::format("prompt {}", prompt.text), "give it some text, or a token that begins texts");
+  if (length >= slots_) {
+    refuse(fmt::format("{}, and {} at most make a text with what follows", counted(length, "token"), slots_), fmt::format("prompt {}", prompt.text),
+           "a shorter prompt, or a larger max_target_length");
+  }
+  waiting_.push_back(std::move(prompt));
+}
+
+bool Generator::is_idle() const {
+  return waiting_.empty() && std::all_of(rows_.begin(), rows_.end(), [](const Row& row) { return row.is_free(); });
+}
+
+void Generator::take_rows() {
+  for (Row& row : rows_) {
+    if (!row.is_free() || waiting_.empty()) continue;
+    row.prompt = std::move(waiting_.front());
+    waiting_.pop_front();
+    row.ids = row.prompt.ids;
+    row.kept = 0;
+    ++row.segment;
+  }
+}
+
+// The tokens of each row that come next, up to so many but for `left` at its end, and padding behind them. What padding is kept as is
+// overwritten by the row's next token before anybody sees it.
+NewTokens Generator::next_tokens(std::int64_t length, std::int64_t left) {
+  NewTokens tokens;
+  for (Row& row : rows_) {
+    const std::int64_t count = std::clamp<std::int64_t>(static_cast<std::int64_t>(row.ids.size()) - row.kept - left, 0, length);
+    for (std::int64_t i = 0; i < length; ++i) {
+      const bool is_there = i < count;
+      tokens.ids.push_back(is_there ? row.ids[static_cast<std::size_t>(row.kept + i)] : 0);
+      tokens.positions.push_back(static_cast<std::int32_t>(row.kept + std::min(i, count)));
+      tokens.segments.push_back(is_there ? row.segment : 0);
+    }
+    row.kept += count;
+  }
+  return tokens;
+}
+
+Ready& Generator::prefill(std::int64_t length) {
+  const auto found = prefills_.find(length);
+  if (found != prefills_.end()) return found->second;
+  const Ready* beside = prefills_.empty() ? &step_ : &prefills_.rbegin()->second;
+  return prefills_.emplace(length, decoder_.prepare(make_program(request_, {length, slots_, false}, target_), beside)).first->second;
+}
+
+// All of a text but its last token, whose logits are asked for.
+void Generator::keep_prompts() {
+  while (true) {
+    std::int64_t most = 0;
+    for (const Row& row : rows_) most = std::max(most, static_cast<std::int64_t>(row.ids.size()) - row.kept - 1);
+    if (most <= 0) return;
+    std::int64_t length = std::end(kLengths)[-1];
+    for (const std::int64_t candidate : kLengths) length = candidate >= most ? std::min(length, candidate) : length;
+    length = std::min(length, slots_);
+    const NewTokens tokens = next_tokens(length, 1);
+    decoder_.keep(prefill(length), tokens);
+  }
+}
+
+Ended Generator::end_of(const Row& row, std::int32_t token) const {
+  const auto& stops = row.prompt.stop_ids;
+  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return Ended::by_stop;
+  const auto length = static_cast<std::int64_t>(row.ids.size());
+  const bool is_long = length - static_cast<std::int64_t>(row.prompt.ids.size()) >= row.prompt.most_tokens || length >= slots_;
+  return is_long ? Ended::by_length : Ended::not_yet;
+}
+
+void Generator::step(const std::function<bool(const Continued&)>& see) {
+  take_rows();
+  keep_prompts();
+  const run::Array logits = decoder_.run(step_, next_tokens(1, 0));
+  const std::int64_t vocabulary = logits.view.shape.back();
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    Row& row = rows_[r];
+    if (row.is_free()) continue;
+    const std::vector<float> scores = floats(logits, static_cast<std::int64_t>(r) * vocabulary, vocabulary);
+    const std::int32_t token = sample(scores, row.ids, row.prompt.sampling, row.prompt.text);
+    row.ids.push_back(token);
+    const Ended ended = end_of(row, token);
+    const bool goes_on = see({row.prompt.text, token, ended});
+    if (ended != Ended::not_yet || !goes_on) row.free();
+  }
+}
+
+void Generator::drop(std::int64_t text) {
+  std::erase_if(waiting_, [&](const Prompt& prompt) { return prompt.text == text; });
+  for (Row& row : rows_) {
+    if (!row.is_free() && row.prompt.text == text) row.free();
+  }
+}
+
+}  // namespace moesh::decode
