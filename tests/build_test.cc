@@ -25,7 +25,13 @@ std::set<std::string> lines_of(const std::string& name) {
 // Debian's packages for what CMakeLists.txt asks for, and the tools that build it.
 std::set<std::string> packages_asked_for() {
   const std::map<std::string, std::string> package_of{
-      {"fmt", "libfmt-dev"}, {"YAML_LIBRARY", "libyaml-dev"}, {"XXHASH_INCLUDE", "libxxhash-dev"}, {"nlohmann_json", "nlohmann-json3-dev"}};
+      {"fmt", "libfmt-dev"},
+      {"YAML_LIBRARY", "libyaml-dev"},
+      {"XXHASH_INCLUDE", "libxxhash-dev"},
+      {"nlohmann_json", "nlohmann-json3-dev"},
+      {"PCRE2_LIBRARY", "libpcre2-dev"},
+      {"UTF8PROC_LIBRARY", "libutf8proc-dev"},
+      {"SENTENCEPIECE_LIBRARY", "libsentencepiece-dev"}};
   std::set<std::string> packages{"cmake", "g++", "ninja-build"};
   const std::string text = test::read_text(test::source_folder() / "CMakeLists.txt");
   const std::regex required("find_(?:package|library|path)\\((\\S+)[^)]* REQUIRED\\)");

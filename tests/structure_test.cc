@@ -23,6 +23,7 @@ const std::filesystem::path kSources = test::source_folder() / "src";
 const std::map<std::string, std::set<std::string>>& allowed() {
   static const std::map<std::string, std::set<std::string>> folders{
       {"base", {}},
+      {"tokenizer", {"base"}},
       {"config", {"base"}},
       {"mesh", {"base", "config"}},
       {"sharding", {"base", "config", "mesh"}},
@@ -40,11 +41,11 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"measure", {"base", "mesh", "sharding", "graph", "cost", "partition", "plan", "forecast", "backend", "run"}},
       {"session", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan"}},
       {"train",
-       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session"}},
+       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session"}},
       {"decode",
        {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "run", "session"}},
       {"cli",
-       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
+       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
         "store", "transport", "train", "decode"}},
   };
   return folders;

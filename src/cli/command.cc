@@ -18,8 +18,8 @@
 namespace moesh::cli {
 namespace {
 
-const std::array<const Command*, 10> kCommands{&kShardings, &kWhy,   &kLint,   &kCompile, &kGraph,
-                                                  &kTrain,     &kCheckpoint, &kBench, &kVerify, &kHelp};
+const std::array<const Command*, 11> kCommands{&kShardings,  &kWhy,      &kLint,  &kCompile, &kGraph, &kTrain,
+                                               &kCheckpoint, &kTokenize, &kBench, &kVerify,  &kHelp};
 
 constexpr std::string_view kIntroduction =
     "moesh: a layout is data. Tells where every tensor of a model lies over a device mesh, why, and what it costs.\n";
@@ -71,6 +71,8 @@ const Command& known_command(const std::string& name) {
          close.empty() ? "`moesh --help` lists the commands" : "moesh " + close.front());
 }
 
+constexpr std::string_view kNoMoreOptions = "--";  // what follows are words, whatever they begin with
+
 bool asks_for_help(const std::string& word) { return word == "--help" || word == "-h"; }
 
 int run_checked(const std::vector<std::string>& words) {
@@ -84,7 +86,7 @@ int run_checked(const std::vector<std::string>& words) {
   }
   const Command& command = known_command(words[0]);
   const std::vector<std::string> rest(words.begin() + 1, words.end());
-  if (std::any_of(rest.begin(), rest.end(), asks_for_help)) {
+  if (std::any_of(rest.begin(), std::find(rest.begin(), rest.end(), kNoMoreOptions), asks_for_help)) {
     print_help(help_text(command));
     return 0;
   }
@@ -95,9 +97,16 @@ int run_checked(const std::vector<std::string>& words) {
 
 Arguments::Arguments(std::span<const Option> options, const std::vector<std::string>& words) {
   const Option* taking_rest = nullptr;
+  bool are_words = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (!word.starts_with('-') || word.size() == 1) {
+    if (!are_words && word == kNoMoreOptions) {
+      are_words = true;
+      taking_rest = nullptr;
+      continue;
+    }
+    if (are_words || !word.starts_with('-') || word.size() == 1) {
+      if (taking_rest == nullptr) all_words_.push_back(word);
       if (taking_rest != nullptr) {
         given_.push_back({taking_rest->name, word});
       } else if (word.find('=') != std::string::npos || word.ends_with(".yml") || word.ends_with(".yaml")) {

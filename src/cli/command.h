@@ -26,6 +26,7 @@ class Arguments {
   std::vector<std::string> values(std::string_view option) const;
   const std::vector<std::string>& request() const { return request_; }  // FILE.yml and key=value
   const std::vector<std::string>& words() const { return words_; }      // neither
+  const std::vector<std::string>& all_words() const { return all_words_; }  // both in order, for commands that take any text
 
  private:
   struct Given {
@@ -35,6 +36,7 @@ class Arguments {
   std::vector<Given> given_;
   std::vector<std::string> request_;
   std::vector<std::string> words_;
+  std::vector<std::string> all_words_;
 };
 
 // The request of a command that takes nothing else: other words are refused, with `fix` as what to do.
@@ -67,6 +69,7 @@ extern const Command kGraph;
 extern const Command kCompile;
 extern const Command kTrain;
 extern const Command kCheckpoint;
+extern const Command kTokenize;
 extern const Command kBench;
 extern const Command kVerify;
 extern const Command kHelp;

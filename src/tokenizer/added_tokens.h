@@ -1,0 +1,51 @@
+// Tokens that stand beside a model's own: found in a text before anything else is done to it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_reader.h"
+#include "tokenizer/cut.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/trie.h"
+#include "tokenizer/vocabulary.h"
+
+namespace moesh::tokenizer {
+
+struct AddedToken {
+  std::string content;
+  std::string written;       // as decoders are given it: the normalised content of a token that is looked for in normalised text
+  bool is_single_word;       // not within other letters
+  bool takes_left, takes_right;  // the blanks beside it belong to it
+  bool is_normalized;        // looked for in the normalised text
+  bool is_special;
+};
+
+class AddedTokens {
+ public:
+  // `json`: the list "added_tokens". What the model has too keeps the model's id; others get those behind.
+  AddedTokens(const Json& json, const Vocabulary& model, const Normalizer& normalizer, const std::string& where);
+
+  void cut_plain(Cut& cut) const;       // those that are looked for in the text as it is
+  void cut_normalized(Cut& cut) const;  // the others
+
+  const AddedToken* find(std::int32_t id) const;
+  std::int32_t id(std::string_view content) const;  // kNone: there is no such one
+  bool is_special(std::string_view content) const;
+  std::int64_t end() const { return tokens_.empty() ? 0 : tokens_.rbegin()->first + 1; }  // above all ids
+
+ private:
+  void cut_at(const Trie& trie, Cut& cut) const;
+  template <typename Add>
+  void add_pieces(const Trie& trie, const TracedText& text, Bytes part, Add add) const;
+
+  std::map<std::int32_t, AddedToken> tokens_;
+  std::map<std::string, std::int32_t, std::less<>> ids_;
+  std::optional<Trie> plain_, normalized_;
+  std::optional<Regex> word_;
+};
+
+}  // namespace moesh::tokenizer

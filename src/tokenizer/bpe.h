@@ -1,0 +1,64 @@
+// Byte pair encoding: the characters of a word, merged pair by pair in the order that was learned.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_reader.h"
+#include "tokenizer/vocabulary.h"
+#include "tokenizer/word_cache.h"
+
+namespace moesh::tokenizer {
+
+// What two tokens that stand beside each other become, and how early.
+struct Merge {
+  std::uint32_t rank;
+  std::int32_t made;
+};
+
+class MergeTable {
+ public:
+  MergeTable();
+
+  // Null where the two are not merged.
+  const Merge* find(std::int32_t left, std::int32_t right) const;
+  void set(std::int32_t left, std::int32_t right, Merge merge);
+
+ private:
+  struct Slot {
+    std::uint64_t pair;
+    Merge merge;
+  };
+  std::size_t place_of(std::uint64_t pair) const;
+
+  std::vector<Slot> slots_;
+  std::size_t count_ = 0;
+};
+
+class Bpe {
+ public:
+  Bpe(const Json& json, const std::string& where);
+
+  void tokenize(std::string_view word, std::vector<Token>& tokens) const;
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ private:
+  struct Symbol;
+  void read_merges(const Json& json, const std::string& where);
+  std::vector<Symbol> symbols_of(std::string_view word) const;
+  bool add_bytes(std::string_view character, Bytes part, std::vector<Symbol>& symbols) const;
+  void merge_all(std::vector<Symbol>& symbols) const;
+
+  Vocabulary vocabulary_;
+  MergeTable merges_;
+  std::string prefix_, suffix_;  // of a character that is not the first of its word, and of one that is the last
+  std::string unknown_name_;
+  std::int32_t unknown_ = kNone;
+  bool fuses_unknown_, falls_back_to_bytes_, ignores_merges_;
+  std::vector<std::int32_t> bytes_;  // the tokens "<0x00>" and so on
+};
+
+}  // namespace moesh::tokenizer

@@ -1,0 +1,44 @@
+// What texts are cut at or have replaced: an expression, a string, or a kind of character.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/json_reader.h"
+#include "tokenizer/regex.h"
+#include "tokenizer/traced_text.h"
+#include "tokenizer/unicode.h"
+
+namespace moesh::tokenizer {
+
+using CharacterTest = bool (*)(CodePoint);
+using Pattern = std::variant<Regex, std::string, CharacterTest>;
+
+// {"Regex": ...} or {"String": ...}.
+Pattern read_pattern(const Json& json, const std::string& where);
+
+// Finds a pattern in one text after the other.
+class Finder {
+ public:
+  explicit Finder(const Pattern& pattern);
+
+  struct Match {
+    Bytes part;
+    bool is_match;
+  };
+  // All of the text in order, by what matched and what did not; good until the next call.
+  const std::vector<Match>& find(std::string_view text);
+
+ private:
+  void add(std::size_t begin, std::size_t end, bool is_match);
+  void find_all(Regex::Matcher& matcher, std::string_view text);
+  void find_all(const std::string& string, std::string_view text);
+  void find_all(CharacterTest test, std::string_view text);
+
+  std::variant<Regex::Matcher, std::string, CharacterTest> pattern_;
+  std::vector<Match> found_;
+};
+
+}  // namespace moesh::tokenizer
