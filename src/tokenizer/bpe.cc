@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::uint64_t kFree = ~std::uint64_t{0};
 constexpr std::uint32_t kEnd = 0xFFFFFFFF;
+constexpr CodePoint kAscii = 128;
+constexpr std::size_t kShortWord = 64;  // bytes, for which a look into its parts does not pay
 
 std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
@@ -87,6 +89,42 @@ Bpe::Bpe(const Json& json, const std::string& where)
   if (dropout != 0) refuse(fmt::format("dropout {} of merges, with which a text has other tokens each time", dropout), where, "set it to null");
   if (!unknown_name_.empty()) unknown_ = vocabulary_.id(unknown_name_);
   read_merges(list(json, "merges", where), where);
+  note_neighbours();
+}
+
+// Tokens of all kinds count, as a word that is a token may be taken whole.
+void Bpe::note_neighbours() {
+  for (std::int32_t id = 0; id < vocabulary_.end(); ++id) {
+    const std::string& token = vocabulary_.token(id);
+    for (std::size_t at = 0, before = 0; at < token.size(); before = at, at += code_point(token, at).bytes) {
+      const CodePoint c = code_point(token, at).value;
+      if (at > 0) neighbours_.insert(pair_of(code_point(token, before).value, c));
+      else if (code_point(token, 0).bytes == token.size()) known_.insert(c);
+    }
+  }
+  ascii_may_join_.resize(kAscii * kAscii);
+  for (CodePoint left = 0; left < kAscii; ++left) {
+    for (CodePoint right = 0; right < kAscii; ++right) ascii_may_join_[static_cast<std::size_t>(left * kAscii + right)] = may_join(left, right);
+  }
+}
+
+// Unknown ones may be fused, and the bytes of those that are no token may be merged.
+bool Bpe::may_join(CodePoint left, CodePoint right) const {
+  return neighbours_.contains(pair_of(left, right)) || !known_.contains(left) || !known_.contains(right);
+}
+
+std::size_t Bpe::first_part(std::string_view word) const {
+  if (word.size() <= kShortWord || !prefix_.empty() || !suffix_.empty()) return word.size();
+  Decoded left = code_point(word, 0);
+  for (std::size_t at = left.bytes; at < word.size();) {
+    const Decoded right = code_point(word, at);
+    const bool is_ascii = left.value < kAscii && right.value < kAscii;
+    const bool joins = is_ascii ? ascii_may_join_[static_cast<std::size_t>(left.value * kAscii + right.value)] : may_join(left.value, right.value);
+    if (!joins) return at;
+    left = right;
+    at += right.bytes;
+  }
+  return word.size();
 }
 
 void Bpe::read_merges(const Json& json, const std::string& where) {

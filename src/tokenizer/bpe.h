@@ -5,9 +5,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "base/json_reader.h"
+#include "tokenizer/unicode.h"
 #include "tokenizer/vocabulary.h"
 #include "tokenizer/word_cache.h"
 
@@ -45,8 +47,13 @@ class Bpe {
   void tokenize(std::string_view word, std::vector<Token>& tokens) const;
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
+  // Where the first part of the word ends that no token goes beyond: its parts have the tokens that it has.
+  std::size_t first_part(std::string_view word) const;
+
  private:
   struct Symbol;
+  void note_neighbours();
+  bool may_join(CodePoint left, CodePoint right) const;
   void read_merges(const Json& json, const std::string& where);
   std::vector<Symbol> symbols_of(std::string_view word) const;
   bool add_bytes(std::string_view character, Bytes part, std::vector<Symbol>& symbols) const;
@@ -59,6 +66,9 @@ class Bpe {
   std::int32_t unknown_ = kNone;
   bool fuses_unknown_, falls_back_to_bytes_, ignores_merges_;
   std::vector<std::int32_t> bytes_;  // the tokens "<0x00>" and so on
+  std::unordered_set<std::uint64_t> neighbours_;     // characters that stand beside each other in some token
+  std::unordered_set<CodePoint> known_;              // that are tokens
+  std::vector<bool> ascii_may_join_;                 // the same of ASCII, by 128 * left + right
 };
 
 }  // namespace moesh::tokenizer

@@ -173,6 +173,7 @@ class JsonTokenizer : public Tokenizer {
     cut.splits.push_back({{0, cut.text.size()}});
     added_.cut_plain(cut);
     normalizer_.run(cut);
+    std::erase_if(cut.splits, [](const Split& split) { return split.part.begin == split.part.end; });
     added_.cut_normalized(cut);
     pre_tokenizer_.run(cut);
     return cut;
@@ -195,16 +196,32 @@ class JsonTokenizer : public Tokenizer {
         see(Token{split.token, {0, split.part.end - split.part.begin}}, split.part);
         continue;
       }
-      const std::string_view word = cut.text.text(split.part);
-      if (const auto known = cache.find(word)) {
-        for (const Token& token : *known) see(token, split.part);
-        continue;
+      for (Bytes part = split.part; part.begin < split.part.end; part = {part.end, split.part.end}) {
+        const std::string_view word = cut.text.text(part);
+        part.end = part.begin + static_cast<std::uint32_t>(first_part(model, word));
+        each_token_of_word(model, cut.text.text(part), cache, made, [&](const Token& token) { see(token, part); });
       }
-      made.clear();
-      model.tokenize(word, made);
-      cache.add(word, made);
-      for (const Token& token : made) see(token, split.part);
     }
+  }
+
+  // Long words of byte pairs come in parts, which have mostly been seen before.
+  template <typename AnyModel>
+  static std::size_t first_part(const AnyModel&, std::string_view word) {
+    return word.size();
+  }
+  static std::size_t first_part(const Bpe& model, std::string_view word) { return model.first_part(word); }
+
+  // `made`: room that is used again.
+  template <typename AnyModel, typename See>
+  static void each_token_of_word(const AnyModel& model, std::string_view word, WordCache& cache, std::vector<Token>& made, See see) {
+    if (const auto known = cache.find(word)) {
+      for (const Token& token : *known) see(token);
+      return;
+    }
+    made.clear();
+    model.tokenize(word, made);
+    cache.add(word, made);
+    for (const Token& token : made) see(token);
   }
 
   std::string path_;
