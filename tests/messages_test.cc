@@ -150,9 +150,9 @@ bool is_under_construction(const std::filesystem::path& file) {
 }
 
 // Said only by a binary that was built wrongly, without a file or a kernel; by a machine that does not let a process protect its memory, or start
-// another one; and by a run that is at fault itself.
+// another one; by a run that is at fault itself; and by a library whose model was read well.
 const std::set<std::string> kUnreachable{"a built-in file is missing: ", "memory cannot be closed or opened: ", "no process can be started: ",
-                                         "the run did something else than its plan: "};
+                                         "the run did something else than its plan: ", "SentencePiece: "};
 
 std::vector<Message> all_messages() {
   std::vector<Message> all;

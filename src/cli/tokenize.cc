@@ -1,11 +1,12 @@
-#include <iostream>
-#include <iterator>
+#include <cstdio>
+#include <limits>
 
 #include <fmt/core.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/system.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "base/text.h"
@@ -29,18 +30,17 @@ constexpr Option kOptions[] = {
 };
 
 constexpr std::string_view kExamples[] = {
-    "tokenize Qwen3-30B-A3B \"Hello, world!\"",
-    "tokenize Mixtral-8x7B/tokenizer.model --plain -- -1 = +1",
-    "tokenize Qwen3-30B-A3B --decode 9707 11 1879 0",
-    "tokenize Qwen3-30B-A3B --count --file wiki.txt",
+    "tokenize Qwen3-30B-A3B \"Hello, world!\"",       "tokenize Mixtral-8x7B/tokenizer.model --plain -- -1 = +1",
+    "tokenize Qwen3-30B-A3B --decode 9707 11 1879 0", "tokenize Qwen3-30B-A3B --count --file wiki.txt",
     "tokenize Qwen3-30B-A3B --json < wiki.txt",
 };
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 31;
 
 std::string of_standard_input() {
-  std::string text(std::istreambuf_iterator<char>(std::cin), {});
-  if (std::cin.bad()) fail("the text cannot be read", "standard input");
+  std::string text, block(1 << 16, '\0');
+  while (const std::size_t count = std::fread(block.data(), 1, block.size(), stdin)) text.append(block, 0, count);
+  if (std::ferror(stdin) != 0) fail("the text cannot be read: " + system_reason(), "standard input");
   return text;
 }
 
@@ -57,18 +57,24 @@ std::vector<std::string> texts_of(const Arguments& arguments) {
 std::string visible(std::string_view text) {
   std::string made;
   for (const char c : text) {
-    if (c == '\n') made += "\\n";
-    else if (c == '\t') made += "\\t";
-    else if (c == '\r') made += "\\r";
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) made += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else made += c;
+    if (c == '\n')
+      made += "\\n";
+    else if (c == '\t')
+      made += "\\t";
+    else if (c == '\r')
+      made += "\\r";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
+      made += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      made += c;
   }
   return made;
 }
 
 // A part of a text; the bytes of a character that several tokens share are written as numbers.
 std::string part_of(std::string_view text, const Piece& piece) {
-  const std::string_view part = text.substr(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.end - piece.begin));
+  const std::string_view part =
+      text.substr(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.end - piece.begin));
   if (is_valid_utf8(part)) return visible(part);
   std::string made;
   for (const char c : part) made += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
@@ -79,11 +85,11 @@ void print_table(std::string_view text, const std::vector<Piece>& pieces) {
   Table table({{"id", true}, {"token", false, Room::cut}, {"bytes", true}, {"text", false, Room::cut, 1}});
   for (const Piece& piece : pieces) {
     const bool has_bytes = piece.begin < piece.end;
-    table.add({std::to_string(piece.id), visible(piece.token), has_bytes ? fmt::format("{}-{}", piece.begin, piece.end) : "",
-               part_of(text, piece)});
+    table.add({std::to_string(piece.id), visible(piece.token),
+               has_bytes ? fmt::format("{}-{}", piece.begin, piece.end) : "", part_of(text, piece)});
   }
-  const std::string counts =
-      fmt::format("{}, {}", counted(static_cast<std::int64_t>(pieces.size()), "token"), counted(static_cast<std::int64_t>(text.size()), "byte"));
+  const std::string counts = fmt::format("{}, {}", counted(static_cast<std::int64_t>(pieces.size()), "token"),
+                                         counted(static_cast<std::int64_t>(text.size()), "byte"));
   fmt::print("{}{}\n", pieces.empty() ? "" : table.text(terminal_width()), counts);
 }
 
@@ -105,7 +111,11 @@ void print_count(const Tokenizer& tokenizer, std::string_view text, Special spec
   const double seconds = seconds_since(begin), bytes = static_cast<double>(text.size());
   if (as_json) {
     JsonWriter json;
-    json.begin_object().key("tokens").value(static_cast<std::int64_t>(tokens)).key("bytes").value(static_cast<std::int64_t>(bytes));
+    json.begin_object()
+        .key("tokens")
+        .value(static_cast<std::int64_t>(tokens))
+        .key("bytes")
+        .value(static_cast<std::int64_t>(bytes));
     fmt::print("{}\n", json.key("seconds").value(seconds).end_object().text());
     return;
   }
@@ -125,7 +135,8 @@ tokenizer::Ids ids_of(const std::vector<std::string>& texts) {
       if (word.empty()) continue;
       const auto id = parse_integer(word);
       if (!id || *id < 0 || *id > std::numeric_limits<std::int32_t>::max())
-        refuse(fmt::format("'{}' is no token id", shorten(word, 40)), "the command line", "moesh tokenize TOKENIZER --decode 1 2 3");
+        refuse(fmt::format("'{}' is no token id", shorten(word, 40)), "the command line",
+               "moesh tokenize TOKENIZER --decode 1 2 3");
       ids.push_back(static_cast<std::int32_t>(*id));
     }
   }
@@ -143,32 +154,38 @@ int run(const Arguments& arguments) {
   const auto tokenizer = tokenizer::open(arguments.all_words().front());
   const Special special = arguments.has("--plain") ? Special::left_out : Special::added;
   const bool as_json = arguments.has("--json"), counts = arguments.has("--count");
-  if (arguments.has("--decode") && counts) refuse("--count of texts, but --decode takes ids", "the command line", "one of the two");
+  if (arguments.has("--decode") && counts)
+    refuse("--count of texts, but --decode takes ids", "the command line", "one of the two");
   const std::vector<std::string> texts = texts_of(arguments);
   if (arguments.has("--decode")) {
     print_text(tokenizer->decode(ids_of(texts), special), as_json);
     return 0;
   }
   for (const std::string& text : texts) {
-    if (counts) print_count(*tokenizer, text, special, as_json);
-    else if (as_json) print_json(tokenizer->pieces(text, special));
-    else print_table(text, tokenizer->pieces(text, special));
+    if (counts)
+      print_count(*tokenizer, text, special, as_json);
+    else if (as_json)
+      print_json(tokenizer->pieces(text, special));
+    else
+      print_table(text, tokenizer->pieces(text, special));
   }
   return 0;
 }
 
 }  // namespace
 
-const Command kTokenize{
-    "tokenize",
-    "TOKENIZER [text...] [--file FILE]",
-    "shows the tokens of a text, or the text of token ids",
-    "TOKENIZER is a tokenizer.json, a tokenizer.model of SentencePiece, or a folder that has one, as those of Hugging Face do. Each\n"
-    "further word is a text; without any, the text is read from FILE or standard input. For each token it tells its id, how the\n"
-    "tokenizer writes it, and the bytes of the text that it stands for. Bytes that are no UTF-8 count as U+FFFD. Chat templates are\n"
-    "not applied. Words behind -- are texts also where they begin with a dash.",
-    kOptions,
-    kExamples,
-    run};
+const Command kTokenize{"tokenize",
+                        "TOKENIZER [text...] [--file FILE]",
+                        "shows the tokens of a text, or the text of token ids",
+                        "TOKENIZER is a tokenizer.json, a tokenizer.model of SentencePiece, or a folder that has one, "
+                        "as those of Hugging Face do. Each\n"
+                        "further word is a text; without any, the text is read from FILE or standard input. For each "
+                        "token it tells its id, how the\n"
+                        "tokenizer writes it, and the bytes of the text that it stands for. Bytes that are no UTF-8 "
+                        "count as U+FFFD. Chat templates are\n"
+                        "not applied. Words behind -- are texts also where they begin with a dash.",
+                        kOptions,
+                        kExamples,
+                        run};
 
 }  // namespace moesh::cli

@@ -53,7 +53,8 @@ bool is_within_word(const Regex& word, std::string_view text, std::size_t begin,
 
 }  // namespace
 
-AddedTokens::AddedTokens(const Json& json, const Vocabulary& model, const Normalizer& normalizer, const std::string& where) {
+AddedTokens::AddedTokens(const Json& json, const Vocabulary& model, const Normalizer& normalizer,
+                         const std::string& where) {
   if (!json.is_array()) refuse("'added_tokens' is no list", where);
   std::int64_t next = model.count();
   bool has_told = false;
@@ -63,10 +64,10 @@ AddedTokens::AddedTokens(const Json& json, const Vocabulary& model, const Normal
     const auto known = ids_.find(token.content);
     std::int64_t id = known != ids_.end() ? known->second : model.id(token.content);
     if (id == kNone) id = next++;
-    if (id >= kMostTokens) refuse(fmt::format("more than {} tokens", kMostTokens), where);
     const auto written = member<std::int64_t>(one, "id", where);
     if (written != id && !has_told) {
-      log_warning(fmt::format("{}: token '{}' has id {}, which the file says is {}", where, shorten(token.content, 60), id, written));
+      log_warning(fmt::format("{}: token '{}' has id {}, which the file says is {}", where, shorten(token.content, 60),
+                              id, written));
       has_told = true;
     }
     ids_[token.content] = static_cast<std::int32_t>(id);

@@ -17,10 +17,11 @@ namespace moesh::tokenizer {
 
 struct AddedToken {
   std::string content;
-  std::string written;       // as decoders are given it: the normalised content of a token that is looked for in normalised text
-  bool is_single_word;       // not within other letters
+  std::string
+      written;  // as decoders are given it: the normalised content of a token that is looked for in normalised text
+  bool is_single_word;           // not within other letters
   bool takes_left, takes_right;  // the blanks beside it belong to it
-  bool is_normalized;        // looked for in the normalised text
+  bool is_normalized;            // looked for in the normalised text
   bool is_special;
 };
 

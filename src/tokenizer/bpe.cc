@@ -86,7 +86,9 @@ Bpe::Bpe(const Json& json, const std::string& where)
       ignores_merges_(member_or<bool>(json, "ignore_merges", false, where)),
       bytes_(byte_tokens(vocabulary_)) {
   const auto dropout = member_or<double>(json, "dropout", 0, where);
-  if (dropout != 0) refuse(fmt::format("dropout {} of merges, with which a text has other tokens each time", dropout), where, "set it to null");
+  if (dropout != 0)
+    refuse(fmt::format("dropout {} of merges, with which a text has other tokens each time", dropout), where,
+           "set it to null");
   if (!unknown_name_.empty()) unknown_ = vocabulary_.id(unknown_name_);
   read_merges(list(json, "merges", where), where);
   note_neighbours();
@@ -98,13 +100,16 @@ void Bpe::note_neighbours() {
     const std::string& token = vocabulary_.token(id);
     for (std::size_t at = 0, before = 0; at < token.size(); before = at, at += code_point(token, at).bytes) {
       const CodePoint c = code_point(token, at).value;
-      if (at > 0) neighbours_.insert(pair_of(code_point(token, before).value, c));
-      else if (code_point(token, 0).bytes == token.size()) known_.insert(c);
+      if (at > 0)
+        neighbours_.insert(pair_of(code_point(token, before).value, c));
+      else if (code_point(token, 0).bytes == token.size())
+        known_.insert(c);
     }
   }
   ascii_may_join_.resize(kAscii * kAscii);
   for (CodePoint left = 0; left < kAscii; ++left) {
-    for (CodePoint right = 0; right < kAscii; ++right) ascii_may_join_[static_cast<std::size_t>(left * kAscii + right)] = may_join(left, right);
+    for (CodePoint right = 0; right < kAscii; ++right)
+      ascii_may_join_[static_cast<std::size_t>(left * kAscii + right)] = may_join(left, right);
   }
 }
 
@@ -119,7 +124,8 @@ std::size_t Bpe::first_part(std::string_view word) const {
   for (std::size_t at = left.bytes; at < word.size();) {
     const Decoded right = code_point(word, at);
     const bool is_ascii = left.value < kAscii && right.value < kAscii;
-    const bool joins = is_ascii ? ascii_may_join_[static_cast<std::size_t>(left.value * kAscii + right.value)] : may_join(left.value, right.value);
+    const bool joins = is_ascii ? ascii_may_join_[static_cast<std::size_t>(left.value * kAscii + right.value)]
+                                : may_join(left.value, right.value);
     if (!joins) return at;
     left = right;
     at += right.bytes;
@@ -131,15 +137,18 @@ void Bpe::read_merges(const Json& json, const std::string& where) {
   const auto id_of = [&](const std::string& token, const Json& merge) {
     const std::int32_t id = vocabulary_.id(token);
     if (id == kNone)
-      refuse(fmt::format("the merge {} has or makes '{}', which is no token", shorten(merge.dump(), 60), shorten(token, 60)), where);
+      refuse(fmt::format("the merge {} has or makes '{}', which is no token", shorten(merge.dump(), 60),
+                         shorten(token, 60)),
+             where);
     return id;
   };
   std::uint32_t rank = 0;
   for (const Json& merge : json) {
     if (merge.is_string() && merge.get_ref<const std::string&>().starts_with("#version")) continue;
     const auto [left, right] = read_merge(merge, where);
+    const std::int32_t left_id = id_of(left, merge), right_id = id_of(right, merge);
     const std::string made = left + (right.size() >= prefix_.size() ? right.substr(prefix_.size()) : "");
-    merges_.set(id_of(left, merge), id_of(right, merge), {rank++, id_of(made, merge)});
+    merges_.set(left_id, right_id, {rank++, id_of(made, merge)});
   }
 }
 

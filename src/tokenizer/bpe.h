@@ -65,10 +65,10 @@ class Bpe {
   std::string unknown_name_;
   std::int32_t unknown_ = kNone;
   bool fuses_unknown_, falls_back_to_bytes_, ignores_merges_;
-  std::vector<std::int32_t> bytes_;  // the tokens "<0x00>" and so on
-  std::unordered_set<std::uint64_t> neighbours_;     // characters that stand beside each other in some token
-  std::unordered_set<CodePoint> known_;              // that are tokens
-  std::vector<bool> ascii_may_join_;                 // the same of ASCII, by 128 * left + right
+  std::vector<std::int32_t> bytes_;               // the tokens "<0x00>" and so on
+  std::unordered_set<std::uint64_t> neighbours_;  // characters that stand beside each other in some token
+  std::unordered_set<CodePoint> known_;           // that are tokens
+  std::vector<bool> ascii_may_join_;              // the same of ASCII, by 128 * left + right
 };
 
 }  // namespace moesh::tokenizer

@@ -54,7 +54,8 @@ std::optional<std::string> bytes_of_characters(std::string_view token) {
   for (std::size_t at = 0; at < token.size();) {
     const Decoded c = code_point(token, at);
     at += c.bytes;
-    const int byte = c.value < static_cast<CodePoint>(known.byte_of.size()) ? known.byte_of[static_cast<std::size_t>(c.value)] : -1;
+    const int byte =
+        c.value < static_cast<CodePoint>(known.byte_of.size()) ? known.byte_of[static_cast<std::size_t>(c.value)] : -1;
     if (byte < 0) return std::nullopt;
     bytes += static_cast<char>(byte);
   }

@@ -53,7 +53,8 @@ Charsmap::Charsmap(std::string_view base64, const std::string& where) {
   const std::optional<std::string> bytes = from_base64(base64);
   if (!bytes || bytes->size() < 8) refuse(kDamaged, where, "take the file from where it came from again");
   const std::size_t units = number_at(*bytes, 0) / 4;
-  if (units < 1 || units > bytes->size() / 4 - 1) refuse(kDamaged, where, "take the file from where it came from again");
+  if (units < 1 || units > bytes->size() / 4 - 1)
+    refuse(kDamaged, where, "take the file from where it came from again");
   for (std::size_t i = 1; i <= units; ++i) units_.push_back(number_at(*bytes, 4 * i));
   replacements_ = bytes->substr(4 + 4 * units);
   if (!is_valid_utf8(replacements_)) refuse(kDamaged, where, "take the file from where it came from again");

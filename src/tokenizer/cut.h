@@ -25,14 +25,17 @@ void rewrite(Cut& cut, Edit edit) {
   Revision revision(cut.text);
   for (Split& split : cut.splits) {
     const std::uint32_t begin = revision.size();
-    if (split.token != kNone) revision.keep(split.part);
-    else edit(cut.text, split.part, revision);
+    if (split.token != kNone)
+      revision.keep(split.part);
+    else
+      edit(cut.text, split.part, revision);
     split.part = {begin, revision.size()};
   }
   cut.text = revision.take();
 }
 
-// Cuts what is no token further: divide(part, add) calls add(split) for the pieces of a split. Those without text are left out.
+// Cuts what is no token further: divide(part, add) calls add(split) for the pieces of a split. Those without text are
+// left out.
 template <typename Divide>
 void cut_further(Cut& cut, Divide divide) {
   std::vector<Split> pieces;
@@ -41,8 +44,10 @@ void cut_further(Cut& cut, Divide divide) {
     if (piece.part.begin < piece.part.end) pieces.push_back(piece);
   };
   for (const Split& split : cut.splits) {
-    if (split.token != kNone) pieces.push_back(split);
-    else divide(split.part, add);
+    if (split.token != kNone)
+      pieces.push_back(split);
+    else
+      divide(split.part, add);
   }
   cut.splits = std::move(pieces);
 }

@@ -15,7 +15,8 @@ namespace {
 
 using Tokens = std::vector<std::string>;
 
-constexpr const char* kKnown = "ByteLevel, ByteFallback, Metaspace, WordPiece, BPEDecoder, Fuse, Replace, Strip, Sequence";
+constexpr const char* kKnown =
+    "ByteLevel, ByteFallback, Metaspace, WordPiece, BPEDecoder, Fuse, Replace, Strip, Sequence";
 
 void replace_all(std::string& text, std::string_view what, std::string_view by) {
   std::size_t done = 0;
@@ -50,8 +51,10 @@ Tokens decoded_by(const JoinCharacters&, const Tokens& tokens) {
 
 // Bytes that make no text become one U+FFFD each.
 void add_bytes(std::string& bytes, Tokens& to) {
-  if (is_valid_utf8(bytes) && !bytes.empty()) to.push_back(bytes);
-  else to.insert(to.end(), bytes.size(), std::string(kReplacement));
+  if (is_valid_utf8(bytes) && !bytes.empty())
+    to.push_back(bytes);
+  else
+    to.insert(to.end(), bytes.size(), std::string(kReplacement));
   bytes.clear();
 }
 
@@ -71,14 +74,17 @@ Tokens decoded_by(const JoinBytes&, Tokens tokens) {
 }
 
 Tokens decoded_by(const UnmarkSpaces& step, Tokens tokens) {
-  for (std::size_t i = 0; i < tokens.size(); ++i) replace_all(tokens[i], step.mark, i == 0 && step.drops_first ? "" : " ");
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    replace_all(tokens[i], step.mark, i == 0 && step.drops_first ? "" : " ");
   return tokens;
 }
 
 Tokens decoded_by(const JoinPieces& step, Tokens tokens) {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (i > 0 && tokens[i].starts_with(step.prefix)) tokens[i].erase(0, step.prefix.size());
-    else if (i > 0) tokens[i].insert(0, " ");
+    if (i > 0 && tokens[i].starts_with(step.prefix))
+      tokens[i].erase(0, step.prefix.size());
+    else if (i > 0)
+      tokens[i].insert(0, " ");
     if (step.cleans_up) clean_up(tokens[i]);
   }
   return tokens;
@@ -95,7 +101,8 @@ Tokens decoded_by(const ReplaceIn& step, Tokens tokens) {
   Finder finder(step.pattern);
   for (std::string& token : tokens) {
     std::string made;
-    for (const auto& [part, is_match] : finder.find(token)) made += is_match ? step.content : token.substr(part.begin, part.end - part.begin);
+    for (const auto& [part, is_match] : finder.find(token))
+      made += is_match ? step.content : token.substr(part.begin, part.end - part.begin);
     token = std::move(made);
   }
   return tokens;
@@ -103,8 +110,10 @@ Tokens decoded_by(const ReplaceIn& step, Tokens tokens) {
 
 Tokens decoded_by(const StripFrom& step, Tokens tokens) {
   for (std::string& token : tokens) {
-    for (std::size_t i = 0; i < step.front && token.starts_with(step.character); ++i) token.erase(0, step.character.size());
-    for (std::size_t i = 0; i < step.back && token.ends_with(step.character); ++i) token.resize(token.size() - step.character.size());
+    for (std::size_t i = 0; i < step.front && token.starts_with(step.character); ++i)
+      token.erase(0, step.character.size());
+    for (std::size_t i = 0; i < step.back && token.ends_with(step.character); ++i)
+      token.resize(token.size() - step.character.size());
   }
   return tokens;
 }
@@ -136,9 +145,11 @@ void Decoder::add(const Json& json, const std::string& where) {
   } else if (type == "Fuse") {
     steps_.emplace_back(Fuse{});
   } else if (type == "Replace") {
-    steps_.emplace_back(ReplaceIn{read_pattern(child(json, "pattern", where), where), member<std::string>(json, "content", where)});
+    steps_.emplace_back(
+        ReplaceIn{read_pattern(child(json, "pattern", where), where), member<std::string>(json, "content", where)});
   } else if (type == "Strip") {
-    steps_.emplace_back(StripFrom{not_empty(json, "content", where), member<std::size_t>(json, "start", where), member<std::size_t>(json, "stop", where)});
+    steps_.emplace_back(StripFrom{not_empty(json, "content", where), member<std::size_t>(json, "start", where),
+                                  member<std::size_t>(json, "stop", where)});
   } else {
     refuse_type("a decoder", type, kKnown, where);
   }

@@ -34,7 +34,8 @@ struct StripFrom {
   std::size_t front, back;  // at most so many
 };
 
-using DecoderStep = std::variant<JoinCharacters, JoinBytes, UnmarkSpaces, JoinPieces, JoinWords, Fuse, ReplaceIn, StripFrom>;
+using DecoderStep =
+    std::variant<JoinCharacters, JoinBytes, UnmarkSpaces, JoinPieces, JoinWords, Fuse, ReplaceIn, StripFrom>;
 
 class Decoder {
  public:

@@ -14,7 +14,9 @@ T member_or(const Json& json, const char* key, T otherwise, const std::string& w
   return member<T>(json, key, where);
 }
 
-inline std::string type_of(const Json& json, const std::string& where) { return member<std::string>(json, "type", where); }
+inline std::string type_of(const Json& json, const std::string& where) {
+  return member<std::string>(json, "type", where);
+}
 
 inline const Json& list(const Json& json, const char* key, const std::string& where) {
   const Json& made = child(json, key, where);
@@ -23,7 +25,8 @@ inline const Json& list(const Json& json, const char* key, const std::string& wh
 }
 
 // `what`: "pre_tokenizer".
-[[noreturn]] inline void refuse_type(const std::string& what, const std::string& type, const std::string& known, const std::string& where) {
+[[noreturn]] inline void refuse_type(const std::string& what, const std::string& type, const std::string& known,
+                                     const std::string& where) {
   refuse(fmt::format("{} of type {} is not done", what, shorten(type, 60)), where, "one of " + known);
 }
 

@@ -9,7 +9,8 @@ namespace moesh::tokenizer {
 namespace {
 
 constexpr const char* kKnown =
-    "NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend, BertNormalizer, Precompiled, Nmt, ByteLevel, Sequence";
+    "NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend, BertNormalizer, Precompiled, Nmt, "
+    "ByteLevel, Sequence";
 
 bool drop_marks(CodePoint c, std::string&) { return is_mark(c); }
 bool drop_nonspacing_marks(CodePoint c, std::string&) { return is_nonspacing_mark(c); }
@@ -42,8 +43,8 @@ bool is_in(CodePoint c, CodePoint least, CodePoint most) { return c >= least && 
 // What the rules of neural machine translation drop, and what they take for a blank.
 bool clean_as_nmt(CodePoint c, std::string& to) {
   const bool is_dropped = is_in(c, 1, 8) || c == 0x0B || is_in(c, 0x0E, 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
-  const bool is_blank = c == 9 || c == 10 || c == 12 || c == 13 || c == 0x1680 || is_in(c, 0x200B, 0x200F) || is_in(c, 0x2028, 0x2029) ||
-                        c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+  const bool is_blank = c == 9 || c == 10 || c == 12 || c == 13 || c == 0x1680 || is_in(c, 0x200B, 0x200F) ||
+                        is_in(c, 0x2028, 0x2029) || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
   if (is_blank) to += ' ';
   return is_dropped || is_blank;
 }
@@ -109,7 +110,9 @@ void apply(const Prepend& step, const TracedText&, Bytes part, Revision& to) {
   to.keep(part);
 }
 
-void apply(const ByteCharacters&, const TracedText& text, Bytes part, Revision& to) { write_as_characters(text, part, to); }
+void apply(const ByteCharacters&, const TracedText& text, Bytes part, Revision& to) {
+  write_as_characters(text, part, to);
+}
 
 // A character that people see as one is looked up as a whole if it is short, and else by its code points.
 void apply(const Charsmap& map, const TracedText& text, Bytes part, Revision& to) {
@@ -123,8 +126,10 @@ void apply(const Charsmap& map, const TracedText& text, Bytes part, Revision& to
     for (std::size_t at = begin; !whole && at < end;) {
       const std::size_t next = at + code_point(all, at).bytes;
       const auto found = map.replacement(all.substr(at, next - at));
-      if (found) to.replace({place(at), place(next)}, *found);
-      else to.keep({place(at), place(next)});
+      if (found)
+        to.replace({place(at), place(next)}, *found);
+      else
+        to.keep({place(at), place(next)});
       at = next;
     }
     begin = end;
@@ -136,8 +141,10 @@ void apply_to_all(const Replace& step, Cut& cut) {
   rewrite(cut, [&](const TracedText& text, Bytes part, Revision& to) {
     for (const auto& [found, is_match] : finder.find(text.text(part))) {
       const Bytes at{part.begin + found.begin, part.begin + found.end};
-      if (is_match) to.replace(at, step.content);
-      else to.keep(at);
+      if (is_match)
+        to.replace(at, step.content);
+      else
+        to.keep(at);
     }
   });
 }
@@ -166,7 +173,8 @@ void Normalizer::add(const Json& json, const std::string& where) {
   } else if (type == "Strip") {
     steps_.emplace_back(Strip{member<bool>(json, "strip_left", where), member<bool>(json, "strip_right", where)});
   } else if (type == "Replace") {
-    steps_.emplace_back(Replace{read_pattern(child(json, "pattern", where), where), member<std::string>(json, "content", where)});
+    steps_.emplace_back(
+        Replace{read_pattern(child(json, "pattern", where), where), member<std::string>(json, "content", where)});
   } else if (type == "Prepend") {
     steps_.emplace_back(Prepend{member<std::string>(json, "prepend", where)});
   } else if (type == "Precompiled") {

@@ -18,7 +18,8 @@ Search search_of(const Pattern& pattern) {
 }  // namespace
 
 Pattern read_pattern(const Json& json, const std::string& where) {
-  if (json.is_object() && json.contains("Regex")) return Regex(to_pcre2(member<std::string>(json, "Regex", where), where), where);
+  if (json.is_object() && json.contains("Regex"))
+    return Regex(to_pcre2(member<std::string>(json, "Regex", where), where), where);
   const auto string = member<std::string>(json, "String", where);
   if (string.empty()) refuse("an empty string stands as a pattern", where);
   return string;

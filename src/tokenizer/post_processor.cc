@@ -47,13 +47,15 @@ void PostProcessor::add_template(const Json& json, const std::string& where) {
   parts_.clear();
   for (const Json& one : list(json, "single", where)) {
     if (one.contains("Sequence")) {
-      if (member<std::string>(one["Sequence"], "id", where) != "A") refuse("a template for one text names another one than A", where);
+      if (member<std::string>(one["Sequence"], "id", where) != "A")
+        refuse("a template for one text names another one than A", where);
       parts_.push_back({true, {}});
       continue;
     }
     const auto name = member<std::string>(child(one, "SpecialToken", where), "id", where);
     Part part{false, {}};
-    for (const Json& id : list(child(special, name.c_str(), where), "ids", where)) part.ids.push_back(checked_id(id, where));
+    for (const Json& id : list(child(special, name.c_str(), where), "ids", where))
+      part.ids.push_back(checked_id(id, where));
     parts_.push_back(std::move(part));
   }
 }

@@ -12,22 +12,25 @@ namespace moesh::tokenizer {
 namespace {
 
 constexpr const char* kKnown =
-    "ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, Digits, Punctuation, BertPreTokenizer, CharDelimiterSplit, FixedLength, "
+    "ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, Digits, Punctuation, BertPreTokenizer, "
+    "CharDelimiterSplit, FixedLength, "
     "Sequence";
 constexpr const char* kWordsOfBytes = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-constexpr std::array<std::pair<const char*, Delimiters>, 5> kDelimiters{{{"Removed", Delimiters::removed},
-                                                                         {"Isolated", Delimiters::isolated},
-                                                                         {"MergedWithPrevious", Delimiters::merged_with_previous},
-                                                                         {"MergedWithNext", Delimiters::merged_with_next},
-                                                                         {"Contiguous", Delimiters::contiguous}}};
+constexpr std::array<std::pair<const char*, Delimiters>, 5> kDelimiters{
+    {{"Removed", Delimiters::removed},
+     {"Isolated", Delimiters::isolated},
+     {"MergedWithPrevious", Delimiters::merged_with_previous},
+     {"MergedWithNext", Delimiters::merged_with_next},
+     {"Contiguous", Delimiters::contiguous}}};
 
 Delimiters read_delimiters(const Json& json, const std::string& where) {
   const auto name = member_or<std::string>(json, "behavior", "Isolated", where);
   for (const auto& [known, delimiters] : kDelimiters) {
     if (name == known) return delimiters;
   }
-  refuse(fmt::format("a behavior '{}'", shorten(name, 40)), where, "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
+  refuse(fmt::format("a behavior '{}'", shorten(name, 40)), where,
+         "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
 using Matches = std::vector<Finder::Match>;
@@ -113,7 +116,8 @@ void apply(const MarkSpaces& step, Cut& cut) {
   rewrite(cut, [&](const TracedText& text, Bytes part, Revision& to) {
     const std::string_view all = text.text(part);
     const bool is_marked = all.starts_with(' ') || all.starts_with(step.mark);
-    const bool is_asked = step.scheme == Scheme::always || (step.scheme == Scheme::first && text.origin(part).begin == 0);
+    const bool is_asked =
+        step.scheme == Scheme::always || (step.scheme == Scheme::first && text.origin(part).begin == 0);
     if (is_asked && !is_marked) to.insert(part.begin, step.mark);
     mark_spaces(step.mark, text, part, to);
   });
@@ -127,7 +131,8 @@ void apply(const FixedLength& step, Cut& cut) {
   cut_further(cut, [&](Bytes part, const auto& add) {
     while (part.begin < part.end) {
       std::uint32_t end = part.begin;
-      for (std::size_t i = 0; i < step.length && end < part.end; ++i) end += static_cast<std::uint32_t>(code_point(cut.text.text(), end).bytes);
+      for (std::size_t i = 0; i < step.length && end < part.end; ++i)
+        end += static_cast<std::uint32_t>(code_point(cut.text.text(), end).bytes);
       add({{part.begin, end}});
       part.begin = end;
     }
@@ -145,7 +150,8 @@ Scheme read_scheme(const Json& json, const std::string& where) {
   const bool is_known = name == "always" || name == "first" || name == "never";
   const bool adds = member_or<bool>(json, "add_prefix_space", true, where);
   if (!is_known || (!adds && json.contains("prepend_scheme") && name != "never")) {
-    refuse(fmt::format("prepend_scheme '{}' with add_prefix_space {}", shorten(name, 40), adds), where, "always, first or never");
+    refuse(fmt::format("prepend_scheme '{}' with add_prefix_space {}", shorten(name, 40), adds), where,
+           "always, first or never");
   }
   if (!adds || name == "never") return Scheme::never;
   return name == "first" ? Scheme::first : Scheme::always;
@@ -162,7 +168,8 @@ void PreTokenizer::add(const Json& json, const std::string& where) {
   } else if (type == "Metaspace") {
     add_metaspace(json, where);
   } else if (type == "Split") {
-    steps_.emplace_back(CutAt{read_pattern(child(json, "pattern", where), where), read_delimiters(json, where), member<bool>(json, "invert", where)});
+    steps_.emplace_back(CutAt{read_pattern(child(json, "pattern", where), where), read_delimiters(json, where),
+                              member<bool>(json, "invert", where)});
   } else if (type == "Whitespace") {
     steps_.emplace_back(CutAt{words_of_rust(where), Delimiters::removed, true});
   } else if (type == "WhitespaceSplit") {
@@ -176,7 +183,8 @@ void PreTokenizer::add(const Json& json, const std::string& where) {
     steps_.emplace_back(CutAt{&is_white_space, Delimiters::removed});
     steps_.emplace_back(CutAt{&is_punctuation, Delimiters::isolated});
   } else if (type == "CharDelimiterSplit") {
-    steps_.emplace_back(CutAt{read_pattern(Json{{"String", member<std::string>(json, "delimiter", where)}}, where), Delimiters::removed});
+    steps_.emplace_back(CutAt{read_pattern(Json{{"String", member<std::string>(json, "delimiter", where)}}, where),
+                              Delimiters::removed});
   } else if (type == "FixedLength") {
     const auto length = member_or<std::int64_t>(json, "length", 5, where);
     if (length < 1) refuse(fmt::format("words of length {}, 1 or more was expected", length), where);
@@ -188,7 +196,8 @@ void PreTokenizer::add(const Json& json, const std::string& where) {
 
 void PreTokenizer::add_byte_level(const Json& json, const std::string& where) {
   if (member<bool>(json, "add_prefix_space", where)) steps_.emplace_back(PrefixSpace{});
-  if (member_or<bool>(json, "use_regex", true, where)) steps_.emplace_back(CutAt{Regex(to_pcre2(kWordsOfBytes, where), where), Delimiters::isolated});
+  if (member_or<bool>(json, "use_regex", true, where))
+    steps_.emplace_back(CutAt{Regex(to_pcre2(kWordsOfBytes, where), where), Delimiters::isolated});
   steps_.emplace_back(AsByteCharacters{});
 }
 

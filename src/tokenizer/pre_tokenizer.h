@@ -1,4 +1,5 @@
-// How a text is cut into words before a model makes tokens of each: the steps under "pre_tokenizer" of a tokenizer.json.
+// How a text is cut into words before a model makes tokens of each: the steps under "pre_tokenizer" of a
+// tokenizer.json.
 #pragma once
 
 #include <string>

@@ -13,7 +13,8 @@ namespace moesh::tokenizer {
 namespace {
 
 constexpr std::size_t kStackBytes = 64 << 10, kMostStackBytes = 64 << 20;
-// Matching a text of a tokenizer takes a few steps a byte; an expression that tries every way takes more than there is time for.
+// Matching a text of a tokenizer takes a few steps a byte; an expression that tries every way takes more than there is
+// time for.
 constexpr std::size_t kLeastSteps = 10'000'000, kStepsPerByte = 16;
 
 std::string words_of(int error) {
@@ -24,16 +25,20 @@ std::string words_of(int error) {
 
 pcre2_code* code_of(const std::shared_ptr<void>& held) { return static_cast<pcre2_code*>(held.get()); }
 pcre2_match_data* data_of(const std::shared_ptr<void>& held) { return static_cast<pcre2_match_data*>(held.get()); }
-pcre2_match_context* context_of(const std::shared_ptr<void>& held) { return static_cast<pcre2_match_context*>(held.get()); }
+pcre2_match_context* context_of(const std::shared_ptr<void>& held) {
+  return static_cast<pcre2_match_context*>(held.get());
+}
 
 }  // namespace
 
 Regex::Regex(const std::string& pattern, const std::string& where) : where_(where) {
   int error = 0;
   PCRE2_SIZE place = 0;
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
-                                   &error, &place, nullptr);
-  if (code == nullptr) refuse(fmt::format("not a regular expression: '{}': {}", shorten(pattern, 120), words_of(error)), where);
+  pcre2_code* code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &place, nullptr);
+  if (code == nullptr)
+    refuse(fmt::format("not a regular expression: '{}': {}", shorten(pattern, 120), words_of(error)), where);
   code_ = std::shared_ptr<void>(code, [](void* held) { pcre2_code_free(static_cast<pcre2_code*>(held)); });
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // where that cannot be done it is interpreted
 }
@@ -42,7 +47,8 @@ Regex::Matcher::Matcher(const Regex& regex)
     : regex_(regex),
       data_(pcre2_match_data_create_from_pattern(code_of(regex.code_), nullptr),
             [](void* held) { pcre2_match_data_free(static_cast<pcre2_match_data*>(held)); }),
-      context_(pcre2_match_context_create(nullptr), [](void* held) { pcre2_match_context_free(static_cast<pcre2_match_context*>(held)); }),
+      context_(pcre2_match_context_create(nullptr),
+               [](void* held) { pcre2_match_context_free(static_cast<pcre2_match_context*>(held)); }),
       stack_(pcre2_jit_stack_create(kStackBytes, kMostStackBytes, nullptr),
              [](void* held) { pcre2_jit_stack_free(static_cast<pcre2_jit_stack*>(held)); }) {
   pcre2_jit_stack_assign(context_of(context_), nullptr, stack_.get());
@@ -58,10 +64,11 @@ void Regex::Matcher::begin(std::string_view text) {
 
 std::optional<Bytes> Regex::Matcher::next() {
   while (at_ <= text_.size()) {
-    const int found = pcre2_match(code_of(regex_.code_), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), at_, PCRE2_NO_UTF_CHECK,
-                                  data_of(data_), context_of(context_));
+    const int found = pcre2_match(code_of(regex_.code_), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), at_,
+                                  PCRE2_NO_UTF_CHECK, data_of(data_), context_of(context_));
     if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
-    if (found < 0) fail(fmt::format("a regular expression gave up on a text: {}", words_of(found)), regex_.where_, "shorter texts");
+    if (found < 0)
+      fail(fmt::format("a regular expression gave up on a text: {}", words_of(found)), regex_.where_, "shorter texts");
     const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data_of(data_));
     const bool is_behind_last = ends[0] == ends[1] && last_end_ == ends[1];
     if (!is_behind_last) {

@@ -17,10 +17,12 @@ std::optional<std::int32_t> if_any(int id) { return id >= 0 ? std::optional<std:
 
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  SentencePieceTokenizer(const std::string& bytes, const std::string& path, Around around) : path_(path), around_(around) {
+  SentencePieceTokenizer(const std::string& bytes, const std::string& path, Around around)
+      : path_(path), around_(around) {
     const sentencepiece::util::Status status = model_.LoadFromSerializedProto(bytes);
     if (!status.ok())
-      refuse(fmt::format("not readable as a tokenizer.model: {}", shorten(status.error_message(), 120)), path, "take the file from where it came from again");
+      refuse(fmt::format("not readable as a tokenizer.model: {}", shorten(status.error_message(), 120)), path,
+             "take the file from where it came from again");
     begin_id = if_any(model_.bos_id());
     end_id = if_any(model_.eos_id());
   }
@@ -41,7 +43,8 @@ class SentencePieceTokenizer : public Tokenizer {
     const auto end = static_cast<std::int64_t>(text.size());
     std::vector<Piece> all;
     if (has_begin(special)) all.push_back({*begin_id, token(*begin_id), 0, 0});
-    for (const auto& piece : made.pieces()) all.push_back({static_cast<std::int32_t>(piece.id()), piece.piece(), piece.begin(), piece.end()});
+    for (const auto& piece : made.pieces())
+      all.push_back({static_cast<std::int32_t>(piece.id()), piece.piece(), piece.begin(), piece.end()});
     if (has_end(special)) all.push_back({*end_id, token(*end_id), end, end});
     return all;
   }
@@ -74,14 +77,16 @@ class SentencePieceTokenizer : public Tokenizer {
 
   void check_size(std::string_view text) const {
     if (text.size() <= kMostBytes) return;
-    refuse(fmt::format("a text of {} bytes, SentencePiece takes at most {} at once", with_commas(static_cast<std::int64_t>(text.size())),
+    refuse(fmt::format("a text of {} bytes, SentencePiece takes at most {} at once",
+                       with_commas(static_cast<std::int64_t>(text.size())),
                        with_commas(static_cast<std::int64_t>(kMostBytes))),
            path_, "cut it into documents, or give the model's tokenizer.json");
   }
 
   void check_id(std::int32_t id) const {
     if (id >= 0 && id < size()) return;
-    refuse(fmt::format("{} is the id of no token, those that there are lie below {}", id, size()), path_, "ids that this tokenizer has made");
+    refuse(fmt::format("{} is the id of no token, those that there are lie below {}", id, size()), path_,
+           "ids that this tokenizer has made");
   }
 
   void check(const sentencepiece::util::Status& status) const {

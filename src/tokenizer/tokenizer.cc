@@ -31,14 +31,16 @@ fs::path in_folder(const fs::path& folder, std::optional<Format> format) {
   for (const Format one : {Format::json, Format::sentencepiece}) {
     if ((!format || *format == one) && is_there(folder / name_of(one))) return folder / name_of(one);
   }
-  refuse(fmt::format("the folder has no {}", format ? name_of(*format) : "tokenizer.json and no tokenizer.model"), folder.string(), kFix);
+  refuse(fmt::format("the folder has no {}", format ? name_of(*format) : "tokenizer.json and no tokenizer.model"),
+         folder.string(), kFix);
 }
 
 // The files that stand beside a tokenizer and tell of its special tokens; an empty object where there is none.
 Json beside(const fs::path& file, const char* name) {
   const fs::path path = file.parent_path() / name;
   if (!is_there(path)) return Json::object();
-  const Json json = parse_json(read_file(path.string(), "the settings of the tokenizer", kMostBytes, kFix), path.string());
+  const Json json =
+      parse_json(read_file(path.string(), "the settings of the tokenizer", kMostBytes, kFix), path.string());
   if (!json.is_object()) refuse("the settings of a tokenizer are no object", path.string());
   return json;
 }
@@ -48,10 +50,13 @@ std::string named_token(const Json& json, const char* key) {
   if (!json.contains(key)) return "";
   const Json& token = json[key];
   if (token.is_string()) return token.get<std::string>();
-  return token.is_object() && token.contains("content") && token["content"].is_string() ? token["content"].get<std::string>() : "";
+  return token.is_object() && token.contains("content") && token["content"].is_string()
+             ? token["content"].get<std::string>()
+             : "";
 }
 
-std::optional<std::int32_t> special_id(const Tokenizer& tokenizer, const fs::path& file, const Json& settings, const char* key) {
+std::optional<std::int32_t> special_id(const Tokenizer& tokenizer, const fs::path& file, const Json& settings,
+                                       const char* key) {
   std::string name = named_token(settings, key);
   if (name.empty()) name = named_token(beside(file, "special_tokens_map.json"), key);
   return name.empty() ? std::nullopt : tokenizer.id(name);
@@ -69,7 +74,8 @@ std::unique_ptr<Tokenizer> open_sentence_piece(const fs::path& file, const std::
   const Json settings = beside(file, "tokenizer_config.json");
   const std::string where = file.parent_path() / "tokenizer_config.json";
   return read_sentence_piece(bytes, file.string(),
-                             {member_or<bool>(settings, "add_bos_token", true, where), member_or<bool>(settings, "add_eos_token", false, where)});
+                             {member_or<bool>(settings, "add_bos_token", true, where),
+                              member_or<bool>(settings, "add_eos_token", false, where)});
 }
 
 }  // namespace
@@ -78,10 +84,12 @@ std::unique_ptr<Tokenizer> open(const std::string& path, std::optional<Format> f
   std::error_code ignored;
   const fs::path file = fs::is_directory(path, ignored) ? in_folder(path, format) : fs::path(path);
   if (file.extension() == ".tiktoken")
-    refuse("files of tiktoken are not read", path, "convert it to a tokenizer.json, as most models that use it have one");
+    refuse("files of tiktoken are not read", path,
+           "convert it to a tokenizer.json, as most models that use it have one");
   const std::string bytes = read_file(file.string(), "the tokenizer", kMostBytes, kFix);
   const Format found = trim(bytes).starts_with('{') ? Format::json : Format::sentencepiece;
-  if (format && *format != found) refuse(fmt::format("a {} was asked for, the file is none", name_of(*format)), file.string(), kFix);
+  if (format && *format != found)
+    refuse(fmt::format("a {} was asked for, the file is none", name_of(*format)), file.string(), kFix);
   return found == Format::json ? open_json(file, bytes) : open_sentence_piece(file, bytes);
 }
 

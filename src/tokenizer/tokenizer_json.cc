@@ -38,7 +38,10 @@ constexpr Kind kKinds[] = {{"BPE", "byte pairs", read_as<Bpe>},
 // Files of before do not say what their model is.
 std::string type_of_model(const Json& model, const std::string& where) {
   if (model.contains("type")) return type_of(model, where);
-  return model.contains("merges") ? "BPE" : model.contains("max_input_chars_per_word") ? "WordPiece" : model.contains("unk_id") ? "Unigram" : "WordLevel";
+  return model.contains("merges")                     ? "BPE"
+         : model.contains("max_input_chars_per_word") ? "WordPiece"
+         : model.contains("unk_id")                   ? "Unigram"
+                                                      : "WordLevel";
 }
 
 const Kind& kind_of(const Json& model, const std::string& where) {
@@ -86,7 +89,8 @@ class JsonTokenizer : public Tokenizer {
         pre_tokenizer_(read_part<PreTokenizer>(json, "pre_tokenizer", path)),
         post_processor_(read_part<PostProcessor>(json, "post_processor", path)),
         decoder_(read_part<Decoder>(json, "decoder", path)),
-        added_(json.contains("added_tokens") ? json["added_tokens"] : Json::array(), vocabulary(), normalizer_, path + ": added_tokens") {
+        added_(json.contains("added_tokens") ? json["added_tokens"] : Json::array(), vocabulary(), normalizer_,
+               path + ": added_tokens") {
     for (const PostProcessor::Part& part : post_processor_.parts()) {
       for (const std::int32_t id : part.ids) check_id(id);
     }
@@ -94,24 +98,29 @@ class JsonTokenizer : public Tokenizer {
 
   Ids encode(std::string_view text, Special special) const override {
     Ids ids;
-    put_around(special, [&](std::int32_t id) { ids.push_back(id); },
-               [&] {
-                 const Cut cut = cut_into_words(text, pre_tokenizer_.needs_origins());
-                 each_token(cut, [&](const Token& token, Bytes) { ids.push_back(token.id); });
-               });
+    put_around(
+        special, [&](std::int32_t id) { ids.push_back(id); },
+        [&] {
+          const Cut cut = cut_into_words(text, pre_tokenizer_.needs_origins());
+          each_token(cut, [&](const Token& token, Bytes) { ids.push_back(token.id); });
+        });
     return ids;
   }
 
   std::vector<Piece> pieces(std::string_view text, Special special) const override {
     std::vector<Piece> made;
     const auto put = [&](std::int32_t id, Bytes part) { made.push_back({id, this->token(id), part.begin, part.end}); };
-    put_around(special, [&](std::int32_t id) { put(id, made.empty() ? Bytes{0, 0} : end_of(text)); },
-               [&] {
-                 const Cut cut = cut_into_words(text, true);
-                 each_token(cut, [&](const Token& token, Bytes word) {
-                   put(token.id, cut.text.origin({word.begin + token.part.begin, word.begin + token.part.end}));
-                 });
-               });
+    put_around(
+        special,
+        [&](std::int32_t id) {
+          put(id, made.empty() ? Bytes{0, 0} : end_of(text));
+        },
+        [&] {
+          const Cut cut = cut_into_words(text, true);
+          each_token(cut, [&](const Token& token, Bytes word) {
+            put(token.id, cut.text.origin({word.begin + token.part.begin, word.begin + token.part.end}));
+          });
+        });
     return made;
   }
 
@@ -141,7 +150,9 @@ class JsonTokenizer : public Tokenizer {
   std::string describe() const override { return fmt::format("{} of {}", kind_.words, path_); }
 
  private:
-  static Bytes end_of(std::string_view text) { return {static_cast<std::uint32_t>(text.size()), static_cast<std::uint32_t>(text.size())}; }
+  static Bytes end_of(std::string_view text) {
+    return {static_cast<std::uint32_t>(text.size()), static_cast<std::uint32_t>(text.size())};
+  }
 
   const Vocabulary& vocabulary() const {
     return std::visit([](const auto& model) -> const Vocabulary& { return model.vocabulary(); }, model_);
@@ -149,7 +160,8 @@ class JsonTokenizer : public Tokenizer {
 
   void check_id(std::int32_t id) const {
     if (vocabulary().has(id) || added_.find(id) != nullptr) return;
-    refuse(fmt::format("{} is the id of no token, those that there are lie below {}", id, size()), path_, "ids that this tokenizer has made");
+    refuse(fmt::format("{} is the id of no token, those that there are lie below {}", id, size()), path_,
+           "ids that this tokenizer has made");
   }
 
   // What decoders are given.
@@ -213,7 +225,8 @@ class JsonTokenizer : public Tokenizer {
 
   // `made`: room that is used again.
   template <typename AnyModel, typename See>
-  static void each_token_of_word(const AnyModel& model, std::string_view word, WordCache& cache, std::vector<Token>& made, See see) {
+  static void each_token_of_word(const AnyModel& model, std::string_view word, WordCache& cache,
+                                 std::vector<Token>& made, See see) {
     if (const auto known = cache.find(word)) {
       for (const Token& token : *known) see(token);
       return;
@@ -237,14 +250,18 @@ class JsonTokenizer : public Tokenizer {
 
 }  // namespace
 
-bool is_tokenizer_json(const Json& json) { return json.is_object() && json.contains("model") && json["model"].is_object(); }
+bool is_tokenizer_json(const Json& json) {
+  return json.is_object() && json.contains("model") && json["model"].is_object();
+}
 
 std::unique_ptr<Tokenizer> read_tokenizer_json(const Json& json, const std::string& path) {
-  if (!is_tokenizer_json(json)) refuse("no tokenizer.json: it has no \"model\"", path, "name the tokenizer.json of a model, or its folder");
+  if (!is_tokenizer_json(json))
+    refuse("no tokenizer.json: it has no \"model\"", path, "name the tokenizer.json of a model, or its folder");
   const auto version = member_or<std::string>(json, "version", "1.0", path);
   if (version != "1.0") refuse(fmt::format("version '{}' of the format, 1.0 was expected", shorten(version, 40)), path);
   for (const char* part : {"truncation", "padding"}) {
-    if (json.contains(part) && !json[part].is_null()) log_notice(fmt::format("{}: its {} is left out, texts stay as long as they are", path, part));
+    if (json.contains(part) && !json[part].is_null())
+      log_notice(fmt::format("{}: its {} is left out, texts stay as long as they are", path, part));
   }
   return std::make_unique<JsonTokenizer>(json, path);
 }

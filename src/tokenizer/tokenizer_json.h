@@ -1,4 +1,5 @@
-// Tokenizers as a tokenizer.json describes them: normalizer, pre_tokenizer, model, post_processor, decoder, added tokens.
+// Tokenizers as a tokenizer.json describes them: normalizer, pre_tokenizer, model, post_processor, decoder, added
+// tokens.
 #pragma once
 
 #include <memory>

@@ -11,24 +11,27 @@
 namespace moesh::tokenizer {
 namespace {
 
-void check_size(std::size_t bytes) {
-  if (bytes <= kMostTextBytes) return;
-  refuse(fmt::format("a text of {} bytes, or that grows to them, at most {} are tokenized at once", with_commas(static_cast<std::int64_t>(bytes)),
+std::size_t checked_size(std::size_t bytes) {
+  if (bytes <= kMostTextBytes) return bytes;
+  refuse(fmt::format("a text of {} bytes, or that grows to them, at most {} are tokenized at once",
+                     with_commas(static_cast<std::int64_t>(bytes)),
                      with_commas(static_cast<std::int64_t>(kMostTextBytes))),
          "the text", "cut it into documents");
 }
 
 }  // namespace
 
-TracedText::TracedText(std::string_view original, bool traces) : text_(original), traces_(traces) {
-  check_size(original.size());
+TracedText::TracedText(std::string_view original, bool traces)
+    : text_(original.data(), checked_size(original.size())), traces_(traces) {
   if (is_valid_utf8(original)) return;
   Revision good(*this);
   for (std::uint32_t at = 0; at < size();) {
     const Sequence sequence = sequence_at(text_, at);
     const Bytes part{at, at + static_cast<std::uint32_t>(sequence.bytes)};
-    if (sequence.is_valid) good.keep(part);
-    else good.replace(part, kReplacement);
+    if (sequence.is_valid)
+      good.keep(part);
+    else
+      good.replace(part, kReplacement);
     at = part.end;
   }
   *this = good.take();
@@ -46,7 +49,7 @@ Bytes TracedText::origin(Bytes part) const {
 Revision::Revision(const TracedText& before) : before_(before) { text_.reserve(before.size() + before.size() / 4); }
 
 void Revision::keep(Bytes part) {
-  check_size(text_.size() + part.end - part.begin);
+  checked_size(text_.size() + part.end - part.begin);
   text_ += before_.text(part);
   if (!before_.traces_) return;
   if (!before_.origins_.empty()) {
@@ -62,7 +65,7 @@ void Revision::keep(Bytes part) {
 }
 
 void Revision::replace(Bytes part, std::string_view by) {
-  check_size(text_.size() + by.size());
+  checked_size(text_.size() + by.size());
   text_ += by;
   if (before_.traces_) origins_.insert(origins_.end(), by.size(), before_.origin(part));
 }

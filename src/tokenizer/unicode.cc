@@ -46,7 +46,8 @@ using Decomposed = std::array<CodePoint, kLongestDecomposition>;
 
 std::size_t decompose(CodePoint c, UnicodeForm form, Decomposed& to) {
   int last_class = 0;
-  const auto count = utf8proc_decompose_char(c, to.data(), to.size(), static_cast<utf8proc_option_t>(options_of(form)), &last_class);
+  const auto count =
+      utf8proc_decompose_char(c, to.data(), to.size(), static_cast<utf8proc_option_t>(options_of(form)), &last_class);
   return static_cast<std::size_t>(count);
 }
 
@@ -135,8 +136,9 @@ bool is_control(CodePoint c) {
 }
 
 bool is_ideograph(CodePoint c) {
-  return is_in(c, 0x4E00, 0x9FFF) || is_in(c, 0x3400, 0x4DBF) || is_in(c, 0x20000, 0x2A6DF) || is_in(c, 0x2A700, 0x2B73F) ||
-         is_in(c, 0x2B740, 0x2B81F) || is_in(c, 0x2B920, 0x2CEAF) || is_in(c, 0xF900, 0xFAFF) || is_in(c, 0x2F800, 0x2FA1F);
+  return is_in(c, 0x4E00, 0x9FFF) || is_in(c, 0x3400, 0x4DBF) || is_in(c, 0x20000, 0x2A6DF) ||
+         is_in(c, 0x2A700, 0x2B73F) || is_in(c, 0x2B740, 0x2B81F) || is_in(c, 0x2B920, 0x2CEAF) ||
+         is_in(c, 0xF900, 0xFAFF) || is_in(c, 0x2F800, 0x2FA1F);
 }
 
 std::string lowercase(CodePoint c) {

@@ -21,7 +21,8 @@ void append(std::string& text, CodePoint c);
 std::string utf8(CodePoint c);
 std::size_t count_code_points(std::string_view text);
 
-// How many bytes at `at` are one code point; where none is there, those that could have begun one, and `is_valid` is false.
+// How many bytes at `at` are one code point; where none is there, those that could have begun one, and `is_valid` is
+// false.
 struct Sequence {
   std::size_t bytes;
   bool is_valid;
@@ -34,11 +35,11 @@ std::string repaired(std::string_view text);
 
 bool is_white_space(CodePoint c);
 bool is_numeric(CodePoint c);
-bool is_punctuation(CodePoint c);      // those of ASCII that Unicode calls symbols too
+bool is_punctuation(CodePoint c);  // those of ASCII that Unicode calls symbols too
 bool is_mark(CodePoint c);
 bool is_nonspacing_mark(CodePoint c);
-bool is_control(CodePoint c);          // also formats and private use; not tab, line feed, carriage return
-bool is_ideograph(CodePoint c);        // of the blocks that are split one by one
+bool is_control(CodePoint c);    // also formats and private use; not tab, line feed, carriage return
+bool is_ideograph(CodePoint c);  // of the blocks that are split one by one
 std::string lowercase(CodePoint c);
 
 // Unicode's normalisation forms. Pieces can be normalised one by one where each begins at a boundary.

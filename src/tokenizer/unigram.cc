@@ -104,12 +104,16 @@ void Unigram::tokenize(std::string_view word, std::vector<Token>& tokens) const 
   for (auto end = static_cast<std::uint32_t>(word.size()); end > 0; end = best[end].begin) {
     const Step& step = best[end];
     const bool goes_on = step.token == unknown_ && !backwards.empty() && backwards.back().id == unknown_;
-    if (goes_on) backwards.back().part.begin = step.begin;
-    else backwards.push_back({step.token, {step.begin, end}});
+    if (goes_on)
+      backwards.back().part.begin = step.begin;
+    else
+      backwards.push_back({step.token, {step.begin, end}});
   }
   for (auto token = backwards.rbegin(); token != backwards.rend(); ++token) {
-    if (token->id == unknown_) add_unknown(word, token->part, tokens);
-    else tokens.push_back(*token);
+    if (token->id == unknown_)
+      add_unknown(word, token->part, tokens);
+    else
+      tokens.push_back(*token);
   }
 }
 

@@ -57,7 +57,8 @@ WordLevel::WordLevel(const Json& json, const std::string& where)
 
 void WordLevel::tokenize(std::string_view word, std::vector<Token>& tokens) const {
   const std::int32_t id = vocabulary_.id(word);
-  tokens.push_back(id != kNone ? Token{id, {0, static_cast<std::uint32_t>(word.size())}} : unknown_word(vocabulary_, unknown_name_, word));
+  tokens.push_back(id != kNone ? Token{id, {0, static_cast<std::uint32_t>(word.size())}}
+                               : unknown_word(vocabulary_, unknown_name_, word));
 }
 
 }  // namespace moesh::tokenizer

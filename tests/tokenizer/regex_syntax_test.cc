@@ -1,0 +1,79 @@
+// Expressions in Ruby's syntax, and what they match once they are PCRE2's.
+#include <gmock/gmock.h>
+
+#include "tests/support.h"
+#include "tokenizer/regex.h"
+#include "tokenizer/regex_syntax.h"
+
+namespace moesh::tokenizer {
+namespace {
+
+using test::message_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> matches(const std::string& pattern, const std::string& text) {
+  const Regex regex(to_pcre2(pattern, "t"), "t");
+  Regex::Matcher matcher(regex);
+  matcher.begin(text);
+  std::vector<std::string> found;
+  while (const auto match = matcher.next()) found.push_back(text.substr(match->begin, match->end - match->begin));
+  return found;
+}
+
+TEST(RegexSyntax, WordsHoldMarksAndBlanksTheNextLine) {
+  EXPECT_THAT(matches(R"(\w+)", "e\xCC\x81_1 \xE0\xA4\x95\xE0\xA4\xBE"),
+              ElementsAre("e\xCC\x81_1", "\xE0\xA4\x95\xE0\xA4\xBE"));
+  EXPECT_THAT(matches(R"(\s)", "a\xC2\x85\xE2\x80\xA8"), ElementsAre("\xC2\x85", "\xE2\x80\xA8"));
+  EXPECT_THAT(matches(R"(\s)", "\xE1\xA0\x8E"), ElementsAre()) << "a vowel separator is no blank";
+  EXPECT_THAT(matches(R"(\b.)", "ab e\xCC\x81"), ElementsAre("a", " ", "e"));
+}
+
+TEST(RegexSyntax, HIsAHexadecimalDigit) { EXPECT_THAT(matches(R"(\h+|[\h-]+)", "ag-09"), ElementsAre("a", "-09")); }
+
+TEST(RegexSyntax, ClassesStandWithinClassesAndAreIntersected) {
+  EXPECT_THAT(matches(R"([^(\s|[.,])]+)", "ab.c (d|e)"), ElementsAre("ab", "c", "d", "e"));
+  EXPECT_THAT(matches("[a-e&&[^bd]]+", "abcde"), ElementsAre("a", "c", "e"));
+  EXPECT_THAT(matches("[a[^b]]+", "abc"), ElementsAre("a", "c"));
+  EXPECT_THAT(matches("[^a&&a-c]", "abc"), ElementsAre("b", "c")) << "the negation is of both";
+  EXPECT_THAT(matches(R"([^\S\n]+)", "a \n\tb"), ElementsAre(" ", "\t"));
+  EXPECT_THAT(matches("[[:alpha:][:digit:]]+", "a1-"), ElementsAre("a1"));
+}
+
+TEST(RegexSyntax, APlusBehindAnIntervalRepeatsIt) {
+  EXPECT_THAT(matches("a{2}+", "aaaaa"), ElementsAre("aaaa"));
+  EXPECT_THAT(matches("(?:ab){1,2}+c", "ababababc"), ElementsAre("ababababc"));
+  EXPECT_THAT(matches("xa{2}?", "xaax"), ElementsAre("xaa", "x")) << "a question mark leaves it out";
+  EXPECT_THAT(matches("a{,2}", "aaa"), ElementsAre("aa", "a"));
+  EXPECT_THAT(matches("a{b", "a{b"), ElementsAre("a{b"));
+}
+
+TEST(RegexSyntax, MLetsADotTakeLineEndsAndAnchorsAreThoseOfLines) {
+  EXPECT_THAT(matches("(?m:a.)", "a\n"), ElementsAre("a\n"));
+  EXPECT_THAT(matches("a.", "a\n"), ElementsAre());
+  EXPECT_THAT(matches("^a$", "a\na"), ElementsAre("a", "a"));
+}
+
+TEST(RegexSyntax, CodePointsAreWrittenInTwoWays) {
+  EXPECT_THAT(matches(R"([\u4e00-\u9fa5]+|\x{41})", "A\xE6\xBC\xA2"), ElementsAre("A", "\xE6\xBC\xA2"));
+}
+
+TEST(RegexSyntax, EmptyMatchesStandWhereNoOtherEnded) {
+  EXPECT_THAT(matches("b*", "abc"), ElementsAre("", "b", "")) << "none right behind the b";
+}
+
+TEST(RegexSyntax, WhatHasNoCounterpartIsRefused) {
+  const auto refusal = [](const std::string& pattern) {
+    return message_of([&] { Regex(to_pcre2(pattern, "t"), "t"); });
+  };
+  EXPECT_THAT(refusal("(?~abc)"), HasSubstr("t: the regular expression '(?~abc)' has the flag '~', which is not done"));
+  EXPECT_THAT(refusal("[[:blank:]]"), HasSubstr("has the class [:blank:], which is not done"));
+  EXPECT_THAT(refusal("[a"), HasSubstr("has a class without an end"));
+  EXPECT_THAT(refusal("a\\"), HasSubstr("has a backslash at its end"));
+  EXPECT_THAT(refusal(std::string(100, '[')), HasSubstr("classes within classes, too deep"));
+  EXPECT_THAT(refusal("\\C"), HasSubstr("not a regular expression: '\\C'"));
+  EXPECT_THAT(refusal("*"), HasSubstr("not a regular expression: '*'"));
+}
+
+}  // namespace
+}  // namespace moesh::tokenizer
