@@ -7,10 +7,10 @@ build=$root/build/fuzz
 seconds=${1:?usage: fuzz/run.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors index graph plan)
+[ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors index graph plan tokenizer text)
 
 # What a run may cost: bytes of input, megabytes of memory, seconds an input.
-length() { case $1 in yaml | graph | plan) echo 65536 ;; hardware) echo 8192 ;; *) echo 4096 ;; esac; }
+length() { case $1 in yaml | graph | plan) echo 65536 ;; tokenizer) echo 16384 ;; hardware) echo 8192 ;; *) echo 4096 ;; esac; }
 memory=512
 slowest=20
 
@@ -18,7 +18,7 @@ words() {
   cat "$root/fuzz/$1.dict"
   case $1 in
     overrides) "$root/fuzz/words.sh" overrides ;;
-    safetensors | index | graph | plan) ;;
+    safetensors | index | graph | plan | tokenizer | text) ;;
     *) "$root/fuzz/words.sh" configs ;;
   esac
 }
@@ -40,6 +40,11 @@ seed() {
     graph) for name in llama2-7b mixtral-8x7b deepseek2-16b; do
       "$root/moesh" graph "model_name=$name" > "$into/$name"
       "$root/moesh" graph "model_name=$name" compile_topology=v5p-16 ici_fsdp_parallelism=4 ici_expert_parallelism=2 --partitioned > "$into/$name.step"
+    done ;;
+    tokenizer) for file in "$root"/tests/golden/tokenizers/*/tokenizer.json; do
+      [ "$(stat -c %s "$file")" -lt 16000 ] || continue
+      name=$(basename "$(dirname "$file")")
+      { echo "Hello, world! na\u00efve 123"; cat "$file"; } > "$into/$name"
     done ;;
     hardware) for file in "$root"/configs/hardware/*.yml; do
       { echo ":8"; sed '/^#/d' "$file"; } > "$into/$(basename "$file")"

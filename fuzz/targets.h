@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_reader.h"
+#include "base/log.h"
 #include "config/load.h"
 #include "config/yaml.h"
 #include "fuzz/harness.h"
@@ -28,6 +30,9 @@
 #include "sharding/why.h"
 #include "store/index.h"
 #include "store/safetensors.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_json.h"
+#include "tokenizer/unicode.h"
 
 namespace moesh::fuzz {
 
@@ -235,6 +240,47 @@ inline void fuzz_index(std::string_view input) {
     const std::string text = store::to_json(index);
     require(store::to_json(store::parse_index(text, "fuzz")) == text);
   });
+}
+
+// What holds of the tokens of any text: the ids are those of the pieces, whose bytes there are, and they can be made text again.
+inline void require_sound(const tokenizer::Tokenizer& tokenizer, std::string_view text) {
+  using tokenizer::Special;
+  for (const Special special : {Special::added, Special::left_out}) {
+    const tokenizer::Ids ids = tokenizer.encode(text, special);
+    const std::vector<tokenizer::Piece> pieces = tokenizer.pieces(text, special);
+    require(ids.size() == pieces.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      require(ids[i] == pieces[i].id && ids[i] >= 0 && ids[i] < tokenizer.size());
+      require(pieces[i].begin >= 0 && pieces[i].begin <= pieces[i].end && pieces[i].end <= static_cast<std::int64_t>(text.size()));
+    }
+    require(is_valid_utf8(tokenizer.decode(ids, special)));
+  }
+}
+
+// A tokenizer.json below a line of text.
+inline void fuzz_tokenizer(std::string_view input) {
+  hear_notices(false);
+  accept_errors([&] {
+    const auto tokenizer = tokenizer::read_tokenizer_json(parse_json(after_first_line(input), "fuzz"), "fuzz");
+    require_sound(*tokenizer, first_line(input));
+  });
+}
+
+// The tokenizers that texts are tried on, by what kinds of parts they have; `folder`: where they lie.
+inline std::vector<std::unique_ptr<tokenizer::Tokenizer>> tokenizers_of(const std::string& folder) {
+  std::vector<std::unique_ptr<tokenizer::Tokenizer>> all;
+  for (const char* name : {"bytelevel-gpt2", "bytelevel-llama3", "spm-bpe", "spm-unigram", "bert-uncased", "t5", "uni-bytes", "llama-spm",
+                           "added", "old-bpe", "edges", "nmt"}) {
+    all.push_back(tokenizer::open(folder + "/" + name));
+  }
+  return all;
+}
+
+// Any bytes as a text. The first of the tokenizers loses nothing.
+inline void fuzz_text(std::string_view input, const std::vector<std::unique_ptr<tokenizer::Tokenizer>>& tokenizers) {
+  for (const auto& tokenizer : tokenizers) require_sound(*tokenizer, input);
+  const tokenizer::Ids ids = tokenizers.front()->encode(input, tokenizer::Special::added);
+  require(tokenizers.front()->decode(ids, tokenizer::Special::added) == tokenizer::repaired(input));
 }
 
 }  // namespace moesh::fuzz

@@ -47,6 +47,11 @@ TEST(FuzzRegressions, HardwareFilesEndInAMachineOrAnError) { run_cases("hardware
 TEST(FuzzRegressions, SafetensorsFilesEndInTensorsOrAnError) { run_cases("safetensors", fuzz_safetensors); }
 TEST(FuzzRegressions, IndicesOfCheckpointsKeepTheirRulesOrEndInAnError) { run_cases("index", fuzz_index); }
 TEST(FuzzRegressions, PrintedGraphsEndInAGraphOrAnError) { run_cases("graph", fuzz_graph); }
+TEST(FuzzRegressions, TokenizersKeepTheirRulesOrEndInAnError) { run_cases("tokenizer", fuzz_tokenizer); }
+TEST(FuzzRegressions, TextsHaveTokensThatKeepTheRules) {
+  const auto tokenizers = tokenizers_of((test::source_folder() / "tests/golden/tokenizers").string());
+  run_cases("text", [&](const std::string& text) { fuzz_text(text, tokenizers); });
+}
 TEST(FuzzRegressions, SavedPlansEndInAPlanOrAnError) { run_cases("plan", fuzz_plan); }
 
 // Lines that are gone, twice there or exchanged, and characters that are others.
@@ -77,6 +82,27 @@ TEST(FuzzRegressions, MutatedPlansAndGraphsEndWellOrInAnError) {
     if (i % 10 != 0) continue;
     EXPECT_NO_THROW(fuzz_graph(mutated(graph, random)));
   }
+}
+
+// The same of tokenizers, from those that fuzzers start from.
+TEST(FuzzRegressions, MutatedTokenizersEndWellOrInAnError) {
+  std::mt19937 random(2);
+  std::vector<std::string> seeds;
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "fuzz/corpus/tokenizer")) {
+    seeds.push_back(bytes_of(entry.path()));
+    EXPECT_NO_THROW(tokenizer::read_tokenizer_json(parse_json(after_first_line(seeds.back()), "seed"), "seed")) << entry.path();
+  }
+  for (int i = 0; i < 3000; ++i) {
+    std::string input = seeds[random() % seeds.size()];
+    for (std::size_t times = 1 + random() % 3; times > 0; --times) {
+      const std::string &other = seeds[random() % seeds.size()];
+      const std::size_t from = random() % other.size(), at = random() % input.size();
+      if (random() % 2 == 0) input[at] = "0123456789-\"[]{}:,abx"[random() % 21];
+      else input.replace(at, random() % 12, other.substr(from, random() % 12));
+    }
+    EXPECT_NO_THROW(fuzz_tokenizer(input));
+  }
+  hear_notices(true);
 }
 
 // Fuzzers start from plans that are good, or they would see little.

@@ -20,6 +20,9 @@ bool has_slots(S s) { return strategy_of(s) == MoeStrategy::capacity; }
 bool is_latent(S s) { return is_block(s, "deepseek") && s.text("attention_type") == "mla"; }
 bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
+bool has_tokenizer(S s) {
+  return (is_data(s, "text") || is_data(s, "jsonl")) && s.boolean("tokenize_train_data") && !s.text("tokenizer_path").empty();
+}
 bool is_read(S s) { return is_data(s, "text") || is_data(s, "jsonl") || is_data(s, "tokens"); }
 
 bool turns_as_yarn(S s) { return !turns_as_llama3(s) && s.text("rope_type") == "yarn"; }
@@ -112,7 +115,9 @@ constexpr std::string_view kOfShuffling[] = {"data_shuffle_seed"};
 constexpr std::string_view kOfSegments[] = {"packing"};
 constexpr std::string_view kOfSynthetic[] = {"max_segments_per_seq"};
 constexpr std::string_view kOfTexts[] = {"tokenizer_path", "tokenize_train_data", "tokenize_eval_data"};
-constexpr std::string_view kOfDocuments[] = {"train_data_columns", "eval_data_columns", "add_eos", "use_truncation"};
+constexpr std::string_view kOfTokenizers[] = {"tokenizer_type", "add_bos"};
+constexpr std::string_view kOfEnds[] = {"add_eos"};
+constexpr std::string_view kOfDocuments[] = {"train_data_columns", "eval_data_columns", "use_truncation"};
 constexpr std::string_view kOfUnpacked[] = {"use_truncation"};
 
 constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkpoint_on_start", "save_checkpoint_on_completion",
@@ -168,6 +173,9 @@ constexpr Need kNeeds[] = {
     {"dataset_type=text, jsonl or tokens", is_read, kOfFiles},
     {"enable_data_shuffling=true", [](S s) { return s.boolean("enable_data_shuffling"); }, kOfShuffling},
     {"dataset_type=text or jsonl", [](S s) { return is_data(s, "text") || is_data(s, "jsonl"); }, kOfTexts},
+    {"tokenizer_path of dataset_type=text or jsonl", has_tokenizer, kOfTokenizers},
+    {"dataset_type=jsonl, or tokenizer_path of dataset_type=text", [](S s) { return is_data(s, "jsonl") || has_tokenizer(s); },
+     kOfEnds},
     {"dataset_type=jsonl", [](S s) { return is_data(s, "jsonl"); }, kOfDocuments},
     {"dataset_type=jsonl, or max_segments_per_seq of synthetic data",
      [](S s) { return is_data(s, "jsonl") || s.integer("max_segments_per_seq") > 1; }, kOfSegments},

@@ -17,7 +17,7 @@ constexpr std::string_view kHelpOlmoLoader = "setting of the OLMo loader";
 
 constexpr Key kData[] = {
     {"dataset_type", choice, "tfds", "synthetic|text|jsonl|tokens|tfds|!hf|!grain|!c4_mlperf|!olmo_grain", used,
-     "synthetic: one fixed batch; text, jsonl: files of text, as bytes; tokens: files of token ids"},
+     "synthetic: one fixed batch; text, jsonl: files of text; tokens: files of token ids"},
     {"dataset_path", text, "", "", used,
      "file of the data, or folder whose files, and those below it, are read by name"},
     {"token_bytes", choice, "detect", "detect|2|4", used,
@@ -44,14 +44,14 @@ constexpr Key kData[] = {
 
 constexpr Key kTokenizer[] = {
     {"tokenizer_path", text, "", "", used,
-     "tokenizer of files of text; empty for bytes as tokens, which is all that moesh does"},
-    {"tokenizer_type", choice, "sentencepiece", "sentencepiece|huggingface|tiktoken", accepted,
-     "format of the tokenizer at tokenizer_path, which moesh does not read"},
+     "tokenizer.json, tokenizer.model or folder with one, of files of text; empty for bytes as tokens"},
+    {"tokenizer_type", choice, "sentencepiece", "sentencepiece|huggingface|tiktoken", used,
+     "huggingface: tokenizer_path has a tokenizer.json; where it is not set the file tells; no tiktoken"},
     {"tokenize_train_data", boolean, "true", "", used,
      "false if the documents of dataset_type=jsonl are lists of token ids already"},
     {"tokenize_eval_data", boolean, "true", "", used, "false if the documents of eval_dataset_path are lists of token ids already"},
-    {"add_bos", boolean, "true", "", accepted, "puts a begin token before each document; bytes have none"},
-    {"add_eos", boolean, "true", "", used, "puts a zero behind each document of dataset_type=jsonl"},
+    {"add_bos", boolean, "true", "", used, "puts the tokenizer's begin token before each document: line of jsonl, file of text"},
+    {"add_eos", boolean, "true", "", used, "puts its end token behind each document; without a tokenizer a zero, of jsonl"},
     {"use_chat_template", boolean, "false", "", refused, "lays the text out as a chat by a template"},
     {"chat_template_path", text, "", "", accepted, kHelpChatTemplate},
     {"chat_template", text, "", "", accepted, kHelpChatTemplate},

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "train/documents.h"
 #include "train/json_lines.h"
 #include "train/rows.h"
 
@@ -38,13 +39,8 @@ Reading reading_of(const config::Settings& settings, Use use) {
 void check_requests(const config::Settings& settings, const Reading& reading) {
   const auto where = [&](const char* key) { return settings.origin(key).where; };
   const std::string& type = settings.text("dataset_type");
-  const bool tokenizes = settings.boolean(reading.tokenize);
-  if (type != "tokens" && tokenizes && !settings.text("tokenizer_path").empty()) {
-    refuse(fmt::format("tokenizer_path={}, but moesh has only bytes as tokens", settings.text("tokenizer_path")),
-           where("tokenizer_path"), "leave it out, or tokenize the data and give dataset_type=tokens");
-  }
-  if (type == "text" && !tokenizes) {
-    refuse(fmt::format("{}=false, but dataset_type=text holds bytes", reading.tokenize), where(reading.tokenize),
+  if (type == "text" && !settings.boolean(reading.tokenize)) {
+    refuse(fmt::format("{}=false, but dataset_type=text holds no token ids", reading.tokenize), where(reading.tokenize),
            "dataset_type=tokens, or jsonl with lists of token ids");
   }
   if (type != "jsonl" && !settings.boolean("packing")) {
@@ -91,15 +87,28 @@ std::unique_ptr<TokenSource> open_documents(const DataFiles& files, const config
                         order);
 }
 
-std::unique_ptr<TokenSource> open_stream(const DataFiles& files, const config::Settings& settings, const Reading& reading, Order order) {
-  const std::string& path = settings.text(reading.path);
+std::unique_ptr<TokenSource> open_tokenized(const DataFiles& files, const config::Settings& settings, const std::string& path, Order order) {
+  const DocumentTokens documents(settings);
+  auto tokens = std::make_unique<HeldTokens>(tokens_of_files(files, documents));
+  if (tokens->size() == 0) refuse("no token is made of the text", path, "a text that is not empty, or another tokenizer");
+  note_repetition(path, tokens->size(), settings);
+  return rows_of_stream(fmt::format("{}, the text of {}", documents.words(), path), std::move(tokens), {}, order);
+}
+
+std::unique_ptr<TokenSource> open_tokens(const DataFiles& files, const config::Settings& settings, const std::string& path, Order order) {
   const bool is_text = settings.text("dataset_type") == "text";
+  if (is_text && !settings.text("tokenizer_path").empty()) return open_tokenized(files, settings, path, order);
   const int width = is_text ? 1 : width_of(files, settings);
   auto tokens = std::make_unique<FileTokens>(files, width, settings.integer("vocab_size"));
   note_repetition(path, tokens->size(), settings);
   const std::string about = is_text ? "the bytes of " + path : fmt::format("the {}-byte tokens of {}", width, path);
-  if (reading.split.side == Split::Side::both) return rows_of_stream(about, std::move(tokens), {}, order);
-  return rows_on_side(rows_of_stream(about, std::move(tokens), {}, {}), reading.split, settings.integer("max_target_length"), order);
+  return rows_of_stream(about, std::move(tokens), {}, order);
+}
+
+std::unique_ptr<TokenSource> open_stream(const DataFiles& files, const config::Settings& settings, const Reading& reading, Order order) {
+  const std::string& path = settings.text(reading.path);
+  if (reading.split.side == Split::Side::both) return open_tokens(files, settings, path, order);
+  return rows_on_side(open_tokens(files, settings, path, {}), reading.split, settings.integer("max_target_length"), order);
 }
 
 }  // namespace

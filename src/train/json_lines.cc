@@ -1,7 +1,7 @@
 #include "train/json_lines.h"
 
 #include <algorithm>
-#include <span>
+#include <limits>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "store/hash.h"
+#include "train/documents.h"
 
 namespace moesh::train {
 namespace {
@@ -17,18 +18,13 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;
 
-std::string whole_text(const DataFiles& files, const DataFile& file) {
-  std::string text(static_cast<std::size_t>(file.bytes), '\0');
-  files.read(file.begin, std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
 // Reads the lines of a file, each known by its number.
 class Reader {
  public:
   Reader(const LineFormat& format, const config::Settings& settings)
       : format_(format),
         adds_end_(settings.boolean("add_eos")),
+        documents_(settings),
         vocab_size_(settings.integer("vocab_size")) {}
 
   void read(const std::string& path, std::string_view text) {
@@ -47,14 +43,14 @@ class Reader {
   void add(std::string_view line, const std::string& where) {
     const Json json = Json::parse(line, nullptr, false);
     const Json content = json.is_object() && json.contains(format_.field) ? json[format_.field] : Json();
-    Tokens tokens = format_.is_text ? bytes_of(content, where) : ids_of(content, where);
+    Tokens tokens = format_.is_text ? documents_.of(text_of(content, where)) : ids_of(content, where);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (tokens[i] >= 0 && tokens[i] < vocab_size_) continue;
       refuse(fmt::format("token {} at position {} of the document, but vocab_size={}", tokens[i], i, vocab_size_),
              where, "a larger vocab_size, or the data that belongs to this model");
     }
     const bool is_taken = format_.split.takes(store::hash_of(tokens.data(), tokens.size() * sizeof(Tokens::value_type)));
-    if (adds_end_) tokens.push_back(0);
+    if (adds_end_ && !format_.is_text) tokens.push_back(0);
     if (tokens.empty()) return;
     ++seen;
     if (!is_taken) return;
@@ -62,11 +58,9 @@ class Reader {
     documents.tokens.insert(documents.tokens.end(), tokens.begin(), tokens.end());
   }
 
-  Tokens bytes_of(const Json& content, const std::string& where) const {
+  const std::string& text_of(const Json& content, const std::string& where) const {
     if (!content.is_string()) refuse(fmt::format("a line that is no JSON object with a \"{}\"", format_.field), where);
-    Tokens tokens;
-    for (const char c : content.get_ref<const std::string&>()) tokens.push_back(static_cast<unsigned char>(c));
-    return tokens;
+    return content.get_ref<const std::string&>();
   }
 
   // An id beyond 32 bits must not come out as another one.
@@ -81,6 +75,7 @@ class Reader {
 
   const LineFormat& format_;
   bool adds_end_;
+  DocumentTokens documents_;
   std::int64_t vocab_size_;
 };
 

@@ -11,6 +11,7 @@
 #include "config/schema.h"
 #include "tests/config/observed.h"
 #include "tests/config/small_models.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::config {
@@ -58,6 +59,8 @@ const std::string kText = kLlama + "vocab_size=256 dataset_type=text dataset_pat
 const std::string kJsonl = kLlama + "vocab_size=256 dataset_type=jsonl dataset_path=docs.jsonl ";
 
 const std::string kEvaluated = kText + "eval_interval=1 eval_dataset_path=other.txt steps=3 ";
+const std::string kTokenizer = (test::source_folder() / "tests/golden/tokenizers/spm-bpe").string() + " ";
+const std::string kTokenized = kLlama + "vocab_size=480 dataset_type=text dataset_path=text.txt tokenizer_path=" + kTokenizer;
 const std::string kTokens = kLlama + "vocab_size=65536 dataset_type=tokens dataset_path=tokens.bin token_bytes=2 ";
 
 struct Effect {
@@ -113,7 +116,9 @@ const std::vector<Effect> kEffects{
     {"expansion_factor_real_data=2", kLlama},
     {"use_truncation=false", kJsonl + "packing=false "},
     {"tokenizer_path=some.model", kText},
+    {"tokenizer_type=huggingface", kTokenized},
     {"tokenize_train_data=false", kJsonl},
+    {"add_bos=false", kTokenized},
     {"add_eos=false", kJsonl},
     {"eval_interval=1", kText + "eval_fraction=0.3 "},
     {"eval_fraction=0.3", kText},

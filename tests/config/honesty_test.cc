@@ -149,7 +149,7 @@ TEST(Honesty, WhatChangesNoResultIsNoted) {
       "enable_tensorboard=false",
       "prompt=hello",
       "debug_sharding=true",
-      "add_bos=false",
+      "tokenize_eval_data=false",
       "enable_dropout=false",
       "matmul_precision=highest",
   };

@@ -7,7 +7,9 @@
 #include <gmock/gmock.h>
 
 #include "config/load.h"
+#include "tests/paths.h"
 #include "tests/support.h"
+#include "tokenizer/tokenizer.h"
 #include "train/data.h"
 
 namespace moesh::train {
@@ -226,10 +228,9 @@ TEST(Data, WhatAFileIsNotReadAsIsRefused) {
   const auto refusal = [&](const std::string& request) {
     return message_of([&] { source(request + " dataset_path=" + path); });
   };
-  EXPECT_THAT(refusal("dataset_type=text tokenizer_path=a/b"),
-              HasSubstr("tokenizer_path=a/b, but moesh has only bytes as tokens"));
+  EXPECT_THAT(refusal("dataset_type=text tokenizer_path=a/b"), HasSubstr("a/b: the tokenizer cannot be read: No such file"));
   EXPECT_THAT(refusal("dataset_type=text tokenize_train_data=false"),
-              HasSubstr("tokenize_train_data=false, but dataset_type=text holds bytes"));
+              HasSubstr("tokenize_train_data=false, but dataset_type=text holds no token ids"));
   EXPECT_THAT(refusal("dataset_type=tokens packing=false"),
               HasSubstr("packing=false gives each document a row, but dataset_type=tokens knows no documents"));
   EXPECT_THAT(refusal("dataset_type=jsonl train_data_columns=[a,b]"),
@@ -307,6 +308,51 @@ TEST(Data, OfValidationMustBeThere) {
   EXPECT_THAT(message_of([&] { validation(data + " eval_fraction=1e-9"); }), HasSubstr("eval_fraction=1e-09 of 1 document leaves none for evaluation"));
   EXPECT_THAT(message_of([&] { source(data + " eval_fraction=0.999999"); }), HasSubstr("of 1 document leaves none for training"));
   EXPECT_THAT(message_of([&] { validation("dataset_type=text dataset_path=x eval_dataset_path=/nowhere"); }), HasSubstr("/nowhere"));
+}
+
+const std::string kTokenizers = (test::source_folder() / "tests/golden/tokenizers").string();
+
+// Ids of spm-bpe: 1 begins and 2 ends a text.
+TEST(Data, TextsComeAsTheTokenizersIdsWithBeginAndEndAroundEach) {
+  const test::TemporaryFolder folder;
+  const auto tokenizer = tokenizer::open(kTokenizers + "/spm-bpe");
+  const auto ids = [&](const std::string& text) { return tokenizer->encode(text, tokenizer::Special::left_out); };
+  const auto rows = [&](const std::string& type, const std::string& path, const std::string& more) {
+    const auto made = source("vocab_size=480 enable_data_shuffling=false tokenizer_path=" + kTokenizers + "/spm-bpe dataset_type=" + type +
+                             " dataset_path=" + path + more);
+    const std::string words = made->describe();
+    const auto count = parse_integer(words.substr(words.rfind(", ") + 2, words.rfind(' ') - words.rfind(", ") - 2));
+    return made->row(0, *count);
+  };
+  const auto joined = [](std::vector<Tokens> all) {
+    Tokens one;
+    for (const Tokens& tokens : all) one.insert(one.end(), tokens.begin(), tokens.end());
+    return one;
+  };
+  const std::string lines = folder.write("a.jsonl", "{\"text\": \"hello\"}\n{\"text\": \"the world\"}\n");
+  EXPECT_EQ(rows("jsonl", lines, ""), joined({{1}, ids("hello"), {2, 1}, ids("the world"), {2}}));
+  EXPECT_EQ(rows("jsonl", lines, " add_bos=false add_eos=false"), joined({ids("hello"), ids("the world")}));
+  const std::string text = folder.write("a.txt", "hello, the\nworld");
+  EXPECT_EQ(rows("text", text, ""), joined({{1}, ids("hello, the\nworld"), {2}}));
+  EXPECT_EQ(rows("text", text, " add_bos=false"), joined({ids("hello, the\nworld"), {2}}));
+}
+
+TEST(Data, TheTokenizerHasToFitWhatIsAskedFor) {
+  const test::TemporaryFolder folder;
+  const std::string text = folder.write("a.txt", "hello"), request = "dataset_type=text dataset_path=" + text + " tokenizer_path=" + kTokenizers;
+  const auto refusal = [&](const std::string& more) { return message_of([&] { source(request + more); }); };
+  EXPECT_EQ(refusal("/spm-bpe vocab_size=479"),
+            "the command line: the tokenizer has ids up to 479, but vocab_size=479\n  fix: vocab_size=480, or the tokenizer of this model");
+  EXPECT_EQ(refusal("/spm-bpe vocab_size=480"), "no error");
+  EXPECT_EQ(refusal("/bytelevel-gpt2"), "no error") << "the file tells its format";
+  EXPECT_THAT(refusal("/bytelevel-gpt2 tokenizer_type=sentencepiece"), HasSubstr("the folder has no tokenizer.model"));
+  EXPECT_THAT(refusal("/spm-bpe tokenizer_type=huggingface"), HasSubstr("the folder has no tokenizer.json"));
+  EXPECT_EQ(refusal("/spm-bpe tokenizer_type=tiktoken"),
+            "the command line: tokenizer_type=tiktoken is not read\n  fix: give the model's tokenizer.json and tokenizer_type=huggingface");
+  EXPECT_THAT(refusal("/bert-uncased"), "no error");
+  const std::string blank = folder.write("blank.txt", " \n ");
+  EXPECT_THAT(message_of([&] { source("dataset_type=text dataset_path=" + blank + " tokenizer_path=" + kTokenizers + "/bert-odd"); }),
+              HasSubstr("no token is made of the text"));
 }
 
 // Rows 0, 1, 2, ... that count on from their own number times 100.
