@@ -30,9 +30,11 @@ constexpr Option kOptions[] = {
 };
 
 constexpr std::string_view kExamples[] = {
-    "tokenize Qwen3-30B-A3B \"Hello, world!\"",       "tokenize Mixtral-8x7B/tokenizer.model --plain -- -1 = +1",
-    "tokenize Qwen3-30B-A3B --decode 9707 11 1879 0", "tokenize Qwen3-30B-A3B --count --file wiki.txt",
-    "tokenize Qwen3-30B-A3B --json < wiki.txt",
+    "tokenize tests/golden/tokenizers/bytelevel-llama3 hello world",
+    "tokenize tests/golden/tokenizers/spm-bpe/tokenizer.model --plain -- -1=+1",
+    "tokenize tests/golden/tokenizers/bytelevel-llama3 --decode 1 261 445",
+    "tokenize tests/golden/tokenizers/bytelevel-llama3 --count --file configs/first.yml",
+    "tokenize tests/golden/tokenizers/bytelevel-llama3 --json --file configs/first.yml",
 };
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 31;
