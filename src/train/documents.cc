@@ -24,7 +24,7 @@ std::optional<tokenizer::Format> format_of(const config::Settings& settings) {
 
 std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const config::Settings& settings) {
   const std::string& path = settings.text("tokenizer_path");
-  if (path.empty() || !settings.boolean("tokenize_train_data")) return nullptr;
+  if (path.empty()) return nullptr;
   auto tokenizer = tokenizer::open(path, format_of(settings));
   const std::int64_t vocab_size = settings.integer("vocab_size");
   if (tokenizer->size() > vocab_size) {

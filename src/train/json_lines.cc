@@ -1,6 +1,7 @@
 #include "train/json_lines.h"
 
 #include <algorithm>
+#include <optional>
 #include <limits>
 
 #include <fmt/core.h>
@@ -24,8 +25,9 @@ class Reader {
   Reader(const LineFormat& format, const config::Settings& settings)
       : format_(format),
         adds_end_(settings.boolean("add_eos")),
-        documents_(settings),
-        vocab_size_(settings.integer("vocab_size")) {}
+        vocab_size_(settings.integer("vocab_size")) {
+    if (format.is_text) documents_.emplace(settings);
+  }
 
   void read(const std::string& path, std::string_view text) {
     for (std::int64_t number = 1; !text.empty(); ++number) {
@@ -43,7 +45,7 @@ class Reader {
   void add(std::string_view line, const std::string& where) {
     const Json json = Json::parse(line, nullptr, false);
     const Json content = json.is_object() && json.contains(format_.field) ? json[format_.field] : Json();
-    Tokens tokens = format_.is_text ? documents_.of(text_of(content, where)) : ids_of(content, where);
+    Tokens tokens = format_.is_text ? documents_->of(text_of(content, where)) : ids_of(content, where);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (tokens[i] >= 0 && tokens[i] < vocab_size_) continue;
       refuse(fmt::format("token {} at position {} of the document, but vocab_size={}", tokens[i], i, vocab_size_),
@@ -75,7 +77,7 @@ class Reader {
 
   const LineFormat& format_;
   bool adds_end_;
-  DocumentTokens documents_;
+  std::optional<DocumentTokens> documents_;  // where lines hold text
   std::int64_t vocab_size_;
 };
 

@@ -1,0 +1,276 @@
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <fmt/core.h>
+
+#include "backend/workers.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/json_reader.h"
+#include "base/log.h"
+#include "base/streams.h"
+#include "base/text.h"
+#include "base/whole_file.h"
+#include "cli/command.h"
+#include "decode/generation.h"
+#include "decode/text_stream.h"
+#include "decode/weights.h"
+#include "session/session.h"
+#include "store/folder.h"
+#include "store/index.h"
+#include "tokenizer/bytes.h"
+#include "tokenizer/tokenizer.h"
+
+namespace moesh::cli {
+namespace {
+
+using decode::Ended;
+
+constexpr Option kOptions[] = {
+    {"--file", "FILE", "takes prompts from JSON Lines, each {\"prompt\": TEXT} with, if it is to, max_tokens, seed and stop"},
+    {"--max-tokens", "N", "tokens that follow a prompt at most (default 128)"},
+    {"--batch", "N", "texts that go on at a time (default: as many as there are, up to 8)"},
+    {"--stop", "TEXT", "ends a text before this; may be given several times"},
+    {"--ignore-end", "", "goes on where the model ends a text"},
+    {"--json", "", "a JSON object a text, in the order of the prompts"},
+    kThreads,
+};
+
+constexpr std::string_view kExamples[] = {
+    "decode moesh_output/kept \"The author\" --max-tokens 40",
+    "decode moesh_output/kept \"The author\" decode_sampling_strategy=weighted decode_sampling_temperature=0.8 --stop .",
+};
+
+constexpr std::int64_t kMostAtOnce = 8;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
+
+// What is asked for each text.
+struct Asked {
+  std::string prompt;
+  std::int64_t most_tokens = 0;
+  std::optional<std::int64_t> seed;
+  std::vector<std::string> stops;
+};
+
+// A word like key=value is one; all others are prompts.
+bool is_setting(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  return equals != std::string::npos && equals > 0 &&
+         word.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") == equals;
+}
+
+struct Words {
+  std::string model;
+  std::vector<std::string> settings, prompts;
+};
+
+Words words_of(const Arguments& arguments) {
+  Words words;
+  for (const std::string& word : arguments.all_words()) {
+    if (is_setting(word)) words.settings.push_back(word);
+    else if (words.model.empty()) words.model = word;
+    else words.prompts.push_back(word);
+  }
+  if (words.model.empty()) refuse("which model?", "the command line", "moesh decode RUN \"a prompt\"");
+  return words;
+}
+
+// The settings that a checkpoint was saved under, and those of the command line. Where no devices are asked for, one decodes.
+std::vector<std::string> request_of(const Words& words, const std::string& checkpoint) {
+  const store::Index index = store::parse_index(read_file(checkpoint + "/index.json", "the index", kMostBytes, ""), checkpoint);
+  std::vector<std::string> request;
+  const auto says_devices = [](const std::string& word) {
+    return word.starts_with("ici_") || word.starts_with("dcn_") || word.starts_with("compile_topology") || word.starts_with("num_slices=");
+  };
+  const bool has_devices = std::any_of(words.settings.begin(), words.settings.end(), says_devices);
+  for (const auto& [key, value] : index.about.settings) {
+    const std::string word = key + "=" + value;
+    if (!says_devices(word)) request.push_back(word);
+  }
+  if (!has_devices) request.emplace_back("compile_topology=cpu-1");
+  request.insert(request.end(), words.settings.begin(), words.settings.end());
+  return request;
+}
+
+std::vector<std::string> strings_of(const Json& json, const std::string& where) {
+  if (json.is_string()) return {json.get<std::string>()};
+  const bool is_list = json.is_array() && std::all_of(json.begin(), json.end(), [](const Json& one) { return one.is_string(); });
+  if (!is_list) refuse("'stop' is neither a text nor a list of texts", where);
+  return json.get<std::vector<std::string>>();
+}
+
+Asked asked_in(const std::string& line, const Asked& otherwise, const std::string& where) {
+  const Json json = parse_json(line, where);
+  Asked asked = otherwise;
+  asked.prompt = member<std::string>(json, "prompt", where);
+  if (json.contains("max_tokens")) asked.most_tokens = member<std::int64_t>(json, "max_tokens", where);
+  if (asked.most_tokens < 1) refuse(fmt::format("'max_tokens' is {}, 1 or more was expected", asked.most_tokens), where);
+  if (json.contains("seed")) asked.seed = member<std::int64_t>(json, "seed", where);
+  if (json.contains("stop")) asked.stops = strings_of(json["stop"], where);
+  return asked;
+}
+
+std::vector<Asked> all_asked(const Arguments& arguments, const Words& words, const config::Settings& settings) {
+  Asked otherwise{"", count_of(arguments, "--max-tokens", 1'000'000'000, "--max-tokens 100").value_or(128), {}, arguments.values("--stop")};
+  std::vector<Asked> all;
+  for (const std::string& prompt : words.prompts) {
+    all.push_back(otherwise);
+    all.back().prompt = prompt;
+  }
+  if (const auto file = arguments.value("--file")) {
+    const std::vector<std::string> lines = split(read_file(*file, "the prompts", kMostBytes, "--file FILE"), '\n');
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (!trim(lines[i]).empty()) all.push_back(asked_in(lines[i], otherwise, fmt::format("{}:{}", *file, i + 1)));
+    }
+    if (all.empty()) refuse("no line is a prompt", *file);
+  }
+  if (!all.empty()) return all;
+  otherwise.prompt = settings.text("prompt");
+  return {otherwise};
+}
+
+std::unique_ptr<tokenizer::Tokenizer> tokenizer_of(const config::Settings& settings) {
+  const std::string& path = settings.text("tokenizer_path");
+  return path.empty() ? tokenizer::bytes() : tokenizer::open(path);
+}
+
+std::vector<std::int32_t> ids_of(const tokenizer::Tokenizer& tokenizer, const config::Settings& settings, const std::string& prompt) {
+  std::vector<std::int32_t> ids = tokenizer.encode(prompt, tokenizer::Special::left_out);
+  if (settings.boolean("add_bos") && tokenizer.begin_id) ids.insert(ids.begin(), *tokenizer.begin_id);
+  return ids;
+}
+
+// A text on its way.
+struct Text {
+  Asked asked;
+  std::size_t prompt_tokens = 0;
+  decode::TextStream stream;
+  std::string made = {};
+  std::int64_t tokens = 0;
+  Ended ended = Ended::not_yet;
+};
+
+const char* words_of(Ended ended) { return ended == Ended::by_stop ? "stop" : "length"; }
+
+// Shows texts as they grow where there is one, and whole, in their order, where there are several.
+class Output {
+ public:
+  Output(bool as_json, std::size_t texts) : as_json_(as_json), is_alone_(texts == 1) {}
+
+  void begin(const Text& text) const {
+    if (!as_json_ && is_alone_) show(text.asked.prompt);
+  }
+  void grow(const std::string& more) const {
+    if (!as_json_ && is_alone_) show(more);
+  }
+  // Those that have ended, as far as all before them have.
+  void show_ended(const std::vector<Text>& texts) {
+    for (; next_ < texts.size() && texts[next_].ended != Ended::not_yet; ++next_) {
+      const Text& text = texts[next_];
+      if (as_json_) show(json_of(text) + "\n");
+      else if (is_alone_) show("\n");
+      else show(fmt::format("{}{}{}\n", next_ > 0 ? "\n" : "", text.asked.prompt, text.made));
+    }
+  }
+
+ private:
+  static void show(const std::string& words) {
+    fmt::print("{}", words);
+    flush_output();
+  }
+  static std::string json_of(const Text& text) {
+    JsonWriter json;
+    json.begin_object().key("prompt").value(text.asked.prompt).key("text").value(text.made);
+    json.key("prompt_tokens").value(static_cast<std::int64_t>(text.prompt_tokens)).key("tokens").value(text.tokens);
+    return json.key("finish_reason").value(words_of(text.ended)).end_object().text();
+  }
+
+  bool as_json_, is_alone_;
+  std::size_t next_ = 0;
+};
+
+struct Speed {
+  double first = 0, all = 0;  // seconds, from the first step on
+  std::int64_t tokens = 0;
+};
+
+Speed generate(decode::Generator& generator, std::vector<Text>& texts, Output& output) {
+  const auto begin = Clock::now();
+  Speed speed;
+  while (!generator.is_idle()) {
+    generator.step([&](const decode::Continued& next) {
+      Text& text = texts[static_cast<std::size_t>(next.text)];
+      if (speed.tokens++ == 0) speed.first = seconds_since(begin);
+      ++text.tokens;
+      std::string more = next.ended == Ended::by_stop ? "" : text.stream.add(next.token);
+      text.ended = text.stream.is_stopped() ? Ended::by_stop : next.ended;
+      if (text.ended != Ended::not_yet) more += text.stream.finish();
+      text.made += more;
+      output.grow(more);
+      return text.ended == Ended::not_yet;
+    });
+    output.show_ended(texts);
+  }
+  speed.all = seconds_since(begin);
+  return speed;
+}
+
+// As many rows as there are texts, or what the devices share evenly.
+std::int64_t rows_of(const Arguments& arguments, const session::Session& session, std::size_t texts) {
+  if (const auto rows = count_of(arguments, "--batch", 1'000'000, "--batch 8")) return *rows;
+  if (session.loaded.settings.is_by_user("per_device_batch_size")) return session.batch.micro_rows;
+  const std::int64_t devices = session.mesh.devices();
+  const std::int64_t wanted = std::min(static_cast<std::int64_t>(texts), kMostAtOnce);
+  return (wanted + devices - 1) / devices * devices;
+}
+
+int run(const Arguments& arguments) {
+  const Words words = words_of(arguments);
+  const std::string checkpoint = store::checkpoints_at(words.model).front();
+  const session::Session session = session::open_to_run(request_of(words, checkpoint), config::Run::steps);
+  const config::Settings& settings = session.loaded.settings;
+  const auto tokenizer = tokenizer_of(settings);
+  const decode::Sampling sampling = decode::sampling_of(settings);
+  std::vector<Text> texts;
+  std::vector<decode::Prompt> prompts;
+  std::int64_t longest = 0;
+  for (Asked& asked : all_asked(arguments, words, settings)) {
+    decode::Prompt prompt{ids_of(*tokenizer, settings, asked.prompt), sampling, asked.most_tokens, {}, static_cast<std::int64_t>(texts.size())};
+    if (asked.seed) prompt.sampling.seed = *asked.seed;
+    if (tokenizer->end_id && !arguments.has("--ignore-end")) prompt.stop_ids.push_back(*tokenizer->end_id);
+    longest = std::max(longest, static_cast<std::int64_t>(prompt.ids.size()) + asked.most_tokens);
+    texts.push_back({asked, prompt.ids.size(), decode::TextStream(*tokenizer, prompt.ids, asked.stops)});
+    prompts.push_back(std::move(prompt));
+  }
+  const std::int64_t slots = std::min(longest, settings.integer("max_target_length"));
+  backend::Workers workers(threads_of(arguments));
+  decode::Generator generator(session::model_request(session, rows_of(arguments, session, texts.size())), session.target, slots, workers);
+  for (decode::Prompt& prompt : prompts) generator.add(std::move(prompt));
+  log_notice(decode::read_checkpoint(generator, settings, checkpoint, workers));
+  Output output(arguments.has("--json"), texts.size());
+  output.begin(texts.front());
+  const Speed speed = generate(generator, texts, output);
+  log_notice(fmt::format("{} in {}, {:.1f} tokens/s, the first after {}", counted(speed.tokens, "token"), human_seconds(speed.all),
+                         static_cast<double>(speed.tokens) / speed.all, human_seconds(speed.first)));
+  return 0;
+}
+
+}  // namespace
+
+const Command kDecode{
+    "decode",
+    "RUN|CHECKPOINT [PROMPT ...] [key=value ...]",
+    "goes on with texts, by the parameters of a run",
+    "Goes on with prompts, token by token, with the model of a run that saved its parameters (enable_checkpointing), under the\n"
+    "settings that it was saved with; key=value changes them. One device decodes, unless ici_... or compile_topology ask for a mesh:\n"
+    "keys and values that are kept lie there as the rules say. Several prompts go on together: when one ends, the next takes its place.\n"
+    "decode_sampling_... choose how tokens are drawn; without them the likeliest is taken. A text depends on its prompt, its number and\n"
+    "the seed alone. Prompt and text have max_target_length tokens at most. Without a prompt, the key `prompt` is one.",
+    kOptions,
+    kExamples,
+    run};
+
+}  // namespace moesh::cli
