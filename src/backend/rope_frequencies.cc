@@ -30,14 +30,13 @@ double yarn(double frequency, double pair, const graph::RopeOf& of, double dim) 
   return frequency / of.factor * ramp + frequency * (1 - ramp);
 }
 
-// Llama 3.1's published rule.
-double llama3(double frequency) {
-  constexpr double kFactor = 8, kLow = 1, kHigh = 4, kOriginal = 8192;
-  const double wavelength = 2 * std::numbers::pi / frequency;
-  if (wavelength < kOriginal / kHigh) return frequency;
-  if (wavelength > kOriginal / kLow) return frequency / kFactor;
-  const double smooth = (kOriginal / wavelength - kLow) / (kHigh - kLow);
-  return (1 - smooth) * frequency / kFactor + smooth * frequency;
+// Llama 3.1's published rule: between low and high frequencies a ramp, where there is a between.
+double llama3(double frequency, const graph::RopeOf& of) {
+  const double turns = static_cast<double>(of.original_max_positions) * frequency / (2 * std::numbers::pi);
+  if (turns > of.high_freq_factor) return frequency;
+  if (turns < of.low_freq_factor || of.low_freq_factor == of.high_freq_factor) return frequency / of.factor;
+  const double smooth = (turns - of.low_freq_factor) / (of.high_freq_factor - of.low_freq_factor);
+  return (1 - smooth) * frequency / of.factor + smooth * frequency;
 }
 
 }  // namespace
@@ -50,7 +49,7 @@ ScratchList<double> rope_frequencies(const graph::RopeOf& of, std::int64_t dim) 
     const double base = of.kind == Kind::yarn ? 1 : of.min_timescale;
     double frequency = 1 / (base * std::pow(of.max_timescale / base, at));
     if (of.kind == Kind::yarn) frequency = yarn(frequency, static_cast<double>(pair), of, width);
-    if (of.kind == Kind::llama3) frequency = llama3(frequency);
+    if (of.kind == Kind::llama3) frequency = llama3(frequency, of);
     if (of.kind == Kind::standard) frequency /= of.linear_scaling;
     all.push_back(frequency);
   }
@@ -58,6 +57,7 @@ ScratchList<double> rope_frequencies(const graph::RopeOf& of, std::int64_t dim) 
 }
 
 double rope_scale(const graph::RopeOf& of) {
+  if (of.kind == Kind::yarn && of.attention_factor >= 0) return of.attention_factor;
   const bool scales = of.kind == Kind::yarn && of.attention_scaling && of.factor > 1;
   return scales ? 0.1 * std::log(of.factor) + 1 : 1;
 }

@@ -10,6 +10,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "decode/verify_tokens.h"
 #include "session/session.h"
 #include "train/verify.h"
 
@@ -26,6 +27,7 @@ constexpr Option kOptions[] = {
 constexpr std::string_view kExamples[] = {
     "verify tests/golden/models/llama",
     "verify tests/golden/models/mixtral ici_fsdp_parallelism=2 ici_expert_parallelism=4",
+    "verify tests/golden/hf/qwen3-moe ici_fsdp_parallelism=2 ici_expert_parallelism=4",
     "verify tests/golden/layouts/mixtral-cap1.25-dispatch-noexpert.json --first 3",
     "verify --against-one-device configs/first.yml custom_mesh_and_rule=ep-tp steps=2 max_target_length=32",
 };
@@ -55,6 +57,21 @@ session::Session session_of(const train::ReferenceRun& run, const std::vector<st
   return session::open_to_run(request, config::Run::steps);
 }
 
+// A recorded model, on copies of its rows: as many as the mesh takes. On one device unless the changes say otherwise.
+session::Session session_of(const train::RecordedModel& recorded, const std::vector<std::string>& changes) {
+  std::vector<std::string> request = recorded.request;
+  const auto with_rows = [&](std::int64_t devices) {
+    std::vector<std::string> all = request;
+    all.push_back(fmt::format("per_device_batch_size={}", train::rows_on(recorded, devices) / devices));
+    all.insert(all.end(), changes.begin(), changes.end());
+    return session::open_to_run(all, config::Run::steps);
+  };
+  if (!any_starts_with(changes, {"compile_topology=", "ici_", "dcn_"})) request.emplace_back("compile_topology=cpu-1");
+  session::Session session = with_rows(1);
+  const std::int64_t devices = session.mesh.devices();
+  return devices == 1 || any_starts_with(changes, {"per_device_batch_size="}) ? std::move(session) : with_rows(devices);
+}
+
 // The same model and rows on one device.
 session::Session one_device(const session::Session& session, std::vector<std::string> request) {
   for (const mesh::Axis& axis : session.mesh.axes()) {
@@ -68,6 +85,14 @@ session::Session one_device(const session::Session& session, std::vector<std::st
 }
 
 train::Subject subject(const session::Session& s) { return {s.graph, s.loaded.settings, s.batch, {s.layout, s.target}}; }
+
+train::Findings verify_model(const train::RecordedModel& recorded, const std::vector<std::string>& changes, backend::Workers& workers) {
+  const session::Session s = session_of(recorded, changes);
+  train::Findings findings = train::verify_model(recorded, subject(s), workers);
+  const models::ModelRequest request{s.loaded.settings, s.shape, s.batch.rows_to_train, 1, &s.mesh};
+  for (train::Verdict& verdict : decode::verify_tokens(recorded, request, s.target, workers)) findings.verdicts.push_back(std::move(verdict));
+  return findings;
+}
 
 // How many steps the user wants to see, of `most`.
 std::int64_t steps_of(const Arguments& arguments, std::int64_t most) {
@@ -93,6 +118,11 @@ class Verdicts {
       all_pass_ = all_pass_ && v.passes();
       table_.add({name, v.quantity, number(v.error), number(v.tolerance), v.passes() ? "ok" : "OFF", v.worst});
     }
+  }
+
+  void add(const std::string& name, const std::string& path, const train::Findings& findings) {
+    add(name, path, findings.verdicts);
+    for (const train::Unheld& unheld : findings.unheld) add(name, path, unheld);
   }
 
   // What this run was not held to.
@@ -137,12 +167,16 @@ int run(const Arguments& arguments) {
     refuse("no run is named", "the command line", "moesh verify PATH... [key=value ...]");
   }
   for (const std::string& path : arguments.words()) {
+    if (train::is_recorded_model(path)) {
+      const train::RecordedModel recorded = train::read_recorded_model(path);
+      verdicts.add(recorded.name, path, verify_model(recorded, arguments.request(), workers));
+      continue;
+    }
     train::ReferenceRun recorded = train::read_reference_run(path);
     recorded.curve.resize(static_cast<std::size_t>(steps_of(arguments, static_cast<std::int64_t>(recorded.curve.size()))));
     const session::Session session = session_of(recorded, arguments.request());
     const train::Findings findings = train::verify(recorded, subject(session), workers);
-    verdicts.add(recorded.name, path, findings.verdicts);
-    for (const train::Unheld& unheld : findings.unheld) verdicts.add(recorded.name, path, unheld);
+    verdicts.add(recorded.name, path, findings);
   }
   return verdicts.print(arguments.has("--json"), "as recorded");
 }
@@ -156,6 +190,8 @@ const Command kVerify{
     "Runs the steps of a recorded run (a folder with config.json, batch.safetensors, curve.json and the parameters it\n"
     "started from; or a layout's .json, which names its run and a mesh) and prints for each quantity the largest error,\n"
     "the tolerance and where it is. key=value changes the request, also the mesh; the batch stays the recorded one.\n"
+    "A Hugging Face folder with expect.safetensors and expect.json (or another config file in it) is held to what was\n"
+    "recorded of that model: loss, logits, gradients, tokens of each expert, and what prompts are gone on with.\n"
     "With --against-one-device a configuration is held against itself on one device. Exit code 1 when something is off.",
     kOptions,
     kExamples,

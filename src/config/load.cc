@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/builtin.h"
+#include "config/hugging_face.h"
 #include "config/model_shape.h"
 #include "config/pipeline.h"
 #include "config/relevance.h"
@@ -200,17 +201,30 @@ std::string model_file(std::string name, const std::string& where) {
   const std::vector<std::string> close = nearest(name, builtin_names("models"));
   refuse(fmt::format("unknown model '{}'", shorten(name, 80)), where,
          (close.empty() ? "" : "did you mean " + join(close, ", ") + "? ") + "`moesh help models` lists them; " +
-             "model_name may also be the path of a YAML file");
+             "model_name may also be the path of a YAML file or of a Hugging Face folder");
+}
+
+Assignments read_hugging_face(const std::string& path) {
+  Assignments all;
+  for (const HuggingFaceKey& given : hugging_face_keys(path)) {
+    const Key& key = known_key(given.key, given.where);
+    all.push_back({&key, read_value(key, given.value, given.where), {Source::preset, given.where}});
+  }
+  return all;
+}
+
+// A model's name may be a preset's, or the path of a YAML file or of a Hugging Face folder.
+Assignments preset_of(const std::string& name, const std::string& where) {
+  if (name.ends_with(".yml")) return assignments_of(read_yaml(name), Source::preset);
+  if (is_hugging_face(name)) return read_hugging_face(name);
+  return assignments_of(parse_builtin(model_file(name, where)), Source::preset);
 }
 
 // The preset, less what overrides may replace; a key that both give with different values is a contradiction.
 Assignments read_preset(const Settings& settings, const Assignments& overrides) {
   const std::string& name = settings.text("model_name");
   if (name == "default") return {};
-  const std::string& where = settings.origin("model_name").where;
-  const bool own_file = name.ends_with(".yml");
-  const YamlNode root = own_file ? read_yaml(name) : parse_builtin(model_file(name, where));
-  Assignments preset = assignments_of(root, Source::preset);
+  Assignments preset = preset_of(name, settings.origin("model_name").where);
   const bool may_override = settings.boolean("override_model_config");
   std::erase_if(preset, [&](const Assignment& assignment) {
     const Assignment* given = last_of(overrides, assignment.key->name);
@@ -223,6 +237,13 @@ Assignments read_preset(const Settings& settings, const Assignments& overrides) 
     return may_override;
   });
   return preset;
+}
+
+// So that the name of a folder is none of a model that MaxText knows, and means the same from another folder.
+void name_by_whole_path(Settings& settings) {
+  const std::string& name = settings.text("model_name");
+  if (name == "default" || name.ends_with(".yml") || !is_hugging_face(name)) return;
+  settings.set("model_name", std::filesystem::absolute(name).lexically_normal().string(), settings.origin("model_name"));
 }
 
 void check_environment(const Assignments& environment, const Assignments& overrides) {
@@ -345,6 +366,7 @@ Loaded load(const std::vector<std::string>& arguments) {
   assign_all(settings, read_preset(named, line.overrides));
   assign_all(settings, environment);
   assign_all(settings, line.overrides);
+  name_by_whole_path(settings);
 
   apply_rule_set(settings, loaded.notices);
   arrange_for_pipeline(settings);

@@ -55,14 +55,17 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.head_dim = settings.integer("head_dim");
   shape.qk_norm = settings.boolean("use_qk_norm");
   shape.bias = settings.boolean("attention_bias");
+  shape.out_bias = shape.bias && settings.boolean("attention_out_bias");
   shape.sinks = settings.boolean("attention_sink");
-  shape.sliding_window = settings.integer("sliding_window_size");
+  shape.score_scale = settings.real("attention_score_scale");
   shape.latent = settings.text("attention_type") == "mla";
   shape.q_lora_rank = settings.integer("q_lora_rank");
   shape.kv_lora_rank = settings.integer("kv_lora_rank");
   shape.qk_nope_head_dim = settings.integer("qk_nope_head_dim");
   shape.qk_rope_head_dim = settings.integer("qk_rope_head_dim");
   shape.v_head_dim = settings.integer("v_head_dim");
+  const double own_epsilon = settings.real("mla_norm_epsilon");
+  shape.latent_norm_epsilon = own_epsilon < 0 ? settings.real("normalization_layer_epsilon") : own_epsilon;
   if (shape.query_heads % shape.kv_heads != 0) {
     refuse(fmt::format("{} query heads over {} key/value heads, a whole number for each was expected",
                        shape.query_heads, shape.kv_heads),
@@ -94,6 +97,35 @@ bool has_experts(Block block) {
   return block == Block::mixtral || block == Block::deepseek || block == Block::qwen3_moe || block == Block::gpt_oss;
 }
 
+// The word of each layer of a cycle that `key` lists: whether it is `yes` rather than `no`. Empty where the key is.
+std::vector<bool> of_cycle(const Settings& settings, const char* key, std::string_view yes, std::string_view no) {
+  const std::vector<std::string>& words = settings.texts(key);
+  const std::int64_t cycle = settings.integer("inhomogeneous_layer_cycle_interval");
+  if (!words.empty() && static_cast<std::int64_t>(words.size()) != cycle) {
+    refuse(fmt::format("{} has {}, for cycles of {}", key, counted(static_cast<std::int64_t>(words.size()), "word"), counted(cycle, "layer")),
+           settings.origin(key).where, fmt::format("inhomogeneous_layer_cycle_interval={}", words.size()));
+  }
+  std::vector<bool> made;
+  for (const std::string& word : words) {
+    if (word != yes && word != no)
+      refuse(fmt::format("{} holds '{}', {} or {} was expected", key, shorten(word, 40), yes, no), settings.origin(key).where);
+    made.push_back(word == yes);
+  }
+  return made;
+}
+
+std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings& settings) {
+  const std::vector<bool> sliding = of_cycle(settings, "layer_attention", "sliding", "full");
+  const std::vector<bool> moe = of_cycle(settings, "layer_mlp", "moe", "dense");
+  const bool are_alike = shape.block != Block::gpt_oss && sliding.empty() && moe.empty();
+  std::vector<LayerShape> made(are_alike ? 1 : static_cast<std::size_t>(shape.cycle));
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const bool slides = sliding.empty() ? shape.block == Block::gpt_oss && i % 2 == 0 : sliding[i];
+    made[i] = {slides ? settings.integer("sliding_window_size") : 0, shape.is_moe() && (moe.empty() || moe[i])};
+  }
+  return made;
+}
+
 void check_layers(const ModelShape& shape, const Settings& settings) {
   if (shape.dense_layers > shape.layers) {
     refuse(fmt::format("first_num_dense_layers is {}, of {} in all", shape.dense_layers, counted(shape.layers, "layer")),
@@ -116,15 +148,18 @@ void check_layers(const ModelShape& shape, const Settings& settings) {
 }
 
 void check_attention(const ModelShape& shape, const Settings& settings) {
-  const bool qwen = shape.block == Block::qwen3 || shape.block == Block::qwen3_moe;
   const auto only = [&](bool given, bool has, std::string_view key, std::string_view blocks) {
     if (!given || has) return;
     refuse(fmt::format("{} is a part of {}, not of decoder_block={}", key, blocks, settings.text("decoder_block")),
            settings.origin(key).where, fmt::format("{}=false", key));
   };
-  only(shape.attention.bias, shape.block == Block::gpt_oss, "attention_bias", "gpt_oss");
   only(shape.attention.sinks, shape.block == Block::gpt_oss, "attention_sink", "gpt_oss");
-  only(shape.attention.qk_norm, qwen, "use_qk_norm", "qwen3 and qwen3_moe");
+  const auto not_latent = [&](bool given, std::string_view key) {
+    if (!given || !shape.attention.latent || shape.block != Block::deepseek) return;
+    refuse(fmt::format("{} is no part of attention_type=mla", key), settings.origin(key).where, fmt::format("{}=false", key));
+  };
+  not_latent(shape.attention.bias, "attention_bias");
+  not_latent(shape.attention.qk_norm, "use_qk_norm");
   only(shape.moe.bias, shape.block == Block::gpt_oss, "mlp_bias", "gpt_oss");
 }
 
@@ -152,8 +187,16 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
 
 }  // namespace
 
-bool routes_as_deepseek3(const Settings& settings) {
-  return settings.text("decoder_block") == "deepseek" && settings.text("model_name").starts_with("deepseek3");
+std::int64_t ModelShape::moe_layers() const {
+  if (!is_moe() || block == Block::deepseek) return layers - dense_layers;
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < layers; ++layer) count += this->layer(layer % unlike_layers()).has_experts ? 1 : 0;
+  return count;
+}
+
+bool routes_by_groups(const Settings& settings) {
+  if (settings.text("decoder_block") != "deepseek") return false;
+  return !settings.text("routing_group_score").empty() || settings.text("model_name").starts_with("deepseek3");
 }
 
 MoeStrategy strategy_of(const Settings& settings) {
@@ -163,6 +206,11 @@ MoeStrategy strategy_of(const Settings& settings) {
 
 bool turns_as_llama3(const Settings& settings) {
   return settings.text("rope_type") == "llama3.1" || settings.text("model_name").starts_with("llama3.1");
+}
+
+bool turns_neighbours(const Settings& settings) {
+  if (turns_as_llama3(settings)) return true;
+  return settings.text("rope_type") == "yarn" && settings.boolean("rope_interleave");
 }
 
 bool routes_at_random(const Settings& settings) {
@@ -185,6 +233,9 @@ ModelShape model_shape(const Settings& settings) {
   shape.cycle = settings.integer("inhomogeneous_layer_cycle_interval");
   shape.scan = settings.boolean("scan_layers");
   shape.attention = attention_of(settings, scales);
+  const bool own_scale = shape.block == Block::qwen3 || shape.block == Block::qwen3_moe || shape.block == Block::gpt_oss;
+  const bool latent = shape.block == Block::deepseek && shape.attention.latent;
+  shape.attention.scales_query = own_scale || latent || shape.attention.score_scale >= 0;
   shape.moe = moe_of(settings, scales);
   shape.mlp_dim = settings.integer("base_mlp_dim") * scales.mlp;
   shape.mlp_activations = settings.texts("mlp_activations");
@@ -196,6 +247,7 @@ ModelShape model_shape(const Settings& settings) {
   shape.float32_gate_logits = settings.boolean("float32_gate_logits");
   shape.float32_activations = settings.boolean("activations_in_float32");
   shape.gathered_keys = settings.text("attention") != "dot_product";
+  shape.of_cycle = layers_of_cycle(shape, settings);
   check_layers(shape, settings);
   check_attention(shape, settings);
   check_experts(shape, settings);

@@ -19,8 +19,10 @@ struct AttentionShape {
   std::int64_t head_dim = 0;
   bool qk_norm = false;
   bool bias = false;
+  bool out_bias = false;
   bool sinks = false;
-  std::int64_t sliding_window = 0;  // 0: none
+  bool scales_query = false;        // otherwise the query kernel is smaller by the root of head_dim
+  double score_scale = -1;          // -1: the family's own
   // Multi-head latent attention.
   bool latent = false;
   std::int64_t q_lora_rank = 0;  // 0: the query is projected at once
@@ -28,6 +30,7 @@ struct AttentionShape {
   std::int64_t qk_nope_head_dim = 0;
   std::int64_t qk_rope_head_dim = 0;
   std::int64_t v_head_dim = 0;
+  double latent_norm_epsilon = 1e-5;
 
   std::int64_t qk_head_dim() const { return latent ? qk_nope_head_dim + qk_rope_head_dim : head_dim; }
   std::int64_t value_head_dim() const { return latent ? v_head_dim : head_dim; }
@@ -51,6 +54,12 @@ struct MoeShape {
   bool peel_dispatch = false;      // capacity: moe_dispatch_no_expert_sharding
 };
 
+// What tells the layers of a cycle apart.
+struct LayerShape {
+  std::int64_t window = 0;   // keys that a query sees; 0: all before it
+  bool has_experts = false;  // rather than a dense MLP
+};
+
 struct ModelShape {
   std::string name;  // model_name
   Block block = Block::llama2;
@@ -58,6 +67,7 @@ struct ModelShape {
   std::int64_t layers = 0;
   std::int64_t dense_layers = 0;  // the first ones, of a model that has both kinds
   std::int64_t cycle = 1;         // layers differ within a cycle of this many
+  std::vector<LayerShape> of_cycle;  // each of them; one alone where the family's layers are alike
   bool scan = true;
   AttentionShape attention;
   std::int64_t mlp_dim = 0;
@@ -73,12 +83,15 @@ struct ModelShape {
   bool gathered_keys = true;  // attention asks for the whole context of keys and values on each device
 
   bool is_moe() const { return moe.experts > 1; }
+  std::int64_t moe_layers() const;
+  std::int64_t unlike_layers() const { return static_cast<std::int64_t>(of_cycle.size()); }
+  const LayerShape& layer(std::int64_t position) const { return of_cycle[static_cast<std::size_t>(position)]; }
 };
 
 ModelShape model_shape(const Settings& settings);
 
 // By groups of experts, with a bias that only chooses. MaxText knows such models by their names.
-bool routes_as_deepseek3(const Settings& settings);
+bool routes_by_groups(const Settings& settings);
 
 // The values of a layer that remat_policy=custom has a key of the same name for.
 inline constexpr std::string_view kSavedValues[] = {
@@ -89,6 +102,9 @@ MoeStrategy strategy_of(const Settings& settings);
 
 // Llama 3.1's rotation, of neighbours. MaxText takes it by the model's name too, whatever rope_type says.
 bool turns_as_llama3(const Settings& settings);
+
+// Whether the rotation is one of neighbours, (2i, 2i + 1), rather than of halves.
+bool turns_neighbours(const Settings& settings);
 
 // Whether tokens go to random experts.
 bool routes_at_random(const Settings& settings);

@@ -30,6 +30,10 @@ bool turns_as_yarn(S s) { return !turns_as_llama3(s) && s.text("rope_type") == "
 bool has_dense_mlp(S s) {
   return !has_experts(s) || (is_block(s, "deepseek") && s.integer("first_num_dense_layers") > 0);
 }
+// Families whose layers may be dense or have experts in turn.
+bool may_mix_mlps(S s) { return is_block(s, "qwen3_moe"); }
+bool has_cycles(S s) { return is_block(s, "gpt_oss") || !s.texts("layer_attention").empty() || !s.texts("layer_mlp").empty(); }
+bool has_windows(S s) { return is_block(s, "gpt_oss") || !s.texts("layer_attention").empty(); }
 bool has_shared_experts(S s) { return is_block(s, "deepseek") && s.integer("shared_experts") > 0; }
 
 // Where every layer has experts the two widths have to be equal, so that giving both is no slip.
@@ -39,11 +43,17 @@ bool has_dense_width(S s) {
 }
 
 constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers", "shared_experts", "routed_scaling_factor",
-                                            "routed_bias_update_rate"};
+                                            "routed_bias_update_rate", "routing_group_score"};
+constexpr std::string_view kOfOtherBlocks[] = {"layer_attention"};
+constexpr std::string_view kOfMixedMlps[] = {"layer_mlp"};
+constexpr std::string_view kOfWindows[] = {"sliding_window_size"};
+constexpr std::string_view kOfCycles[] = {"inhomogeneous_layer_cycle_interval"};
+constexpr std::string_view kOfBiases[] = {"attention_out_bias"};
+constexpr std::string_view kOfStretchedLow[] = {"llama3_rope_factor", "llama3_low_freq_factor", "llama3_high_freq_factor",
+                                                "llama3_original_positions"};
 constexpr std::string_view kOfDeepseek3[] = {"n_routing_groups", "topk_routing_group"};
 constexpr std::string_view kOfGroups[] = {"topk_routing_group"};
-constexpr std::string_view kOfGptOss[] = {"sliding_window_size", "mlp_activations_limit",
-                                          "inhomogeneous_layer_cycle_interval"};
+constexpr std::string_view kOfGptOss[] = {"mlp_activations_limit"};
 constexpr std::string_view kOfGates[] = {"mlp_activations"};
 constexpr std::string_view kOfOwnNormalization[] = {"norm_topk_prob"};
 constexpr std::string_view kOfExperts[] = {"num_experts_per_tok",
@@ -51,6 +61,8 @@ constexpr std::string_view kOfExperts[] = {"num_experts_per_tok",
                                            "dense_init_scale",
                                            "routed_score_func",
                                            "routed_bias",
+                                           "routed_weights",
+                                           "routing_group_score",
                                            "norm_topk_prob",
                                            "use_random_routing",
                                            "router_skew",
@@ -81,18 +93,19 @@ constexpr std::string_view kOfDenseMlp[] = {"mlpwi_0", "mlpwi_1", "mlpwo"};
 
 constexpr std::string_view kOfKnownAttention[] = {"attention_type"};
 constexpr std::string_view kOfLatent[] = {"q_lora_rank",      "kv_lora_rank", "qk_nope_head_dim",
-                                          "qk_rope_head_dim", "v_head_dim",   "query_wa_proj",
+                                          "qk_rope_head_dim", "v_head_dim",   "mla_norm_epsilon", "query_wa_proj",
                                           "kv_wa_proj",       "mla_q",        "mla_kv"};
 constexpr std::string_view kOfLatentQuery[] = {"query_wa_proj"};
 constexpr std::string_view kOfHeads[] = {"head_dim", "base_num_kv_heads"};
 constexpr std::string_view kOfStretchedLatent[] = {"max_position_embeddings", "mscale"};
 constexpr std::string_view kOfYarn[] = {"rope_factor",           "beta_fast",     "beta_slow",
                                         "rope_interleave",       "rope_truncate", "original_max_position_embeddings",
-                                        "rope_attention_scaling"};
-constexpr std::string_view kOfLlama3[] = {"rope_use_scale"};
+                                        "rope_attention_scaling", "rope_attention_factor"};
+constexpr std::string_view kOfLlama3[] = {"rope_use_scale", "llama3_rope_factor", "llama3_low_freq_factor", "llama3_high_freq_factor",
+                                          "llama3_original_positions"};
 constexpr std::string_view kOfPlainRope[] = {"rope_linear_scaling_factor"};
 constexpr std::string_view kOfOtherThanYarn[] = {"rope_min_timescale"};
-constexpr std::string_view kOfTied[] = {"normalize_embedding_logits"};
+constexpr std::string_view kOfTied[] = {"normalize_embedding_logits", "round_tied_embedding"};
 
 constexpr std::string_view kOfWsd[] = {"wsd_decay_steps_fraction", "wsd_decay_style"};
 constexpr std::string_view kOfMuon[] = {"muon_beta", "muon_weight_decay", "muon_consistent_rms"};
@@ -125,12 +138,18 @@ constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkp
 
 constexpr Need kNeeds[] = {
     {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
-    {"models named deepseek3...", [](S s) { return has_experts(s) && routes_as_deepseek3(s); }, kOfDeepseek3},
+    {"another decoder_block than deepseek", [](S s) { return !is_block(s, "deepseek"); }, kOfOtherBlocks},
+    {"decoder_block=qwen3_moe", may_mix_mlps, kOfMixedMlps},
+    {"decoder_block=gpt_oss or layer_attention", has_windows, kOfWindows},
+    {"decoder_block=gpt_oss, layer_attention or layer_mlp", has_cycles, kOfCycles},
+    {"attention_bias=true", [](S s) { return s.boolean("attention_bias"); }, kOfBiases},
+    {"models named deepseek3..., or routing_group_score", [](S s) { return has_experts(s) && routes_by_groups(s); }, kOfDeepseek3},
     {"n_routing_groups", [](S s) { return s.integer("n_routing_groups") > 0; }, kOfGroups},
     {"decoder_block=gpt_oss", [](S s) { return is_block(s, "gpt_oss"); }, kOfGptOss},
     {"another decoder_block than gpt_oss", [](S s) { return !is_block(s, "gpt_oss"); }, kOfGates},
     {"num_experts above 1", has_experts, kOfExperts},
     {"another decoder_block than deepseek", [](S s) { return !is_block(s, "deepseek"); }, kOfOwnNormalization},
+    {"routed_weights empty", [](S s) { return s.text("routed_weights").empty(); }, kOfOwnNormalization},
     {"routed_bias=true", [](S s) { return s.boolean("routed_bias"); }, kOfRoutedBias},
     {"sparse_matmul=true", is_sparse, kOfSparse},
     {"use_ring_of_experts=true and ragged_buffer_factor",
@@ -152,6 +171,7 @@ constexpr Need kNeeds[] = {
      [](S s) { return turns_as_yarn(s) && is_latent(s); }, kOfStretchedLatent},
     {"rope_type=yarn", turns_as_yarn, kOfYarn},
     {"rope_type=llama3.1", turns_as_llama3, kOfLlama3},
+    {"rope_use_scale=true", [](S s) { return s.boolean("rope_use_scale"); }, kOfStretchedLow},
     {"rope_type=default", [](S s) { return !turns_as_yarn(s) && !turns_as_llama3(s); }, kOfPlainRope},
     {"another rope_type than yarn", [](S s) { return !turns_as_yarn(s); }, kOfOtherThanYarn},
     {"logits_via_embedding=true", [](S s) { return s.boolean("logits_via_embedding"); }, kOfTied},

@@ -39,6 +39,8 @@ constexpr Key kModel[] = {
     {"logits_via_embedding", boolean, "false", "", used, "uses the embedding table as output projection too"},
     {"normalize_embedding_logits", boolean, "true", "", used,
      "with logits_via_embedding, divides the logits by the root of the width"},
+    {"round_tied_embedding", boolean, "true", "", used,
+     "moesh's own: with logits_via_embedding, rounds the table to bfloat16 for the logits whatever dtype says"},
     {"final_logits_soft_cap", real, "0.0", "0..1000000000", refused,
      "squeezes logits into a range by tanh; 0 for none"},
     {"fused_qkv", boolean, "false", "", refused, "one projection for query, key and value together"},

@@ -20,7 +20,7 @@ constexpr Key kRun[] = {
      "name of the run: its folder under base_output_directory; empty for a name made from the date"},
     {"base_output_directory", text, "", "", used, "folder under which runs are written; empty for moesh_output"},
     {"base_config", text, "null", "", used, "file that a configuration file inherits from; read in files only"},
-    {"model_name", text, "default", "", used, "preset of a known model, or the path of a YAML file; default for none"},
+    {"model_name", text, "default", "", used, "preset of a known model, or path of a YAML file or a Hugging Face folder; default for none"},
     {"override_model_config", boolean, "false", "", used,
      "lets other keys override what the preset of model_name sets"},
     {"log_config", boolean, "true", "", used,

@@ -60,6 +60,12 @@ void Decoder::set_parameter(const std::string& path, const run::Array& whole) {
   without_value_.erase(path);
 }
 
+std::vector<store::Part> Decoder::parameter_parts(const std::string& path) {
+  if (!parameters_.contains(path)) refuse("the model has no such parameter", path, "use weights of this model");
+  without_value_.erase(path);
+  return state_->parts(path);
+}
+
 void Decoder::forget() {
   for (const std::string& path : caches_) state_->clear(path);
   is_lost_ = false;

@@ -37,6 +37,8 @@ class Decoder {
   Ready prepare(const Program& program, const Ready* beside = nullptr);
 
   void set_parameter(const std::string& path, const run::Array& whole);
+  // Where a parameter lies, to be written to; it counts as given then.
+  std::vector<store::Part> parameter_parts(const std::string& path);
   // All rows start anew.
   void forget();
 

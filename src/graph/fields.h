@@ -79,9 +79,12 @@ constexpr auto fields_of(const RopeOf*) {
                     Field{"factor", &RopeOf::factor},
                     Field{"beta_fast", &RopeOf::beta_fast},
                     Field{"beta_slow", &RopeOf::beta_slow},
+                    Field{"low_freq_factor", &RopeOf::low_freq_factor},
+                    Field{"high_freq_factor", &RopeOf::high_freq_factor},
                     Field{"original_max_positions", &RopeOf::original_max_positions},
                     Field{"truncate", &RopeOf::truncate},
                     Field{"attention_scaling", &RopeOf::attention_scaling},
+                    Field{"attention_factor", &RopeOf::attention_factor},
                     Field{"inverse", &RopeOf::inverse}};
 }
 constexpr auto fields_of(const AttentionOf*) {

@@ -203,9 +203,12 @@ struct RopeOf {
   double factor = 1;  // yarn, llama3
   double beta_fast = 32;
   double beta_slow = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
   std::int64_t original_max_positions = 4096;
   bool truncate = true;
   bool attention_scaling = false;
+  double attention_factor = -1;  // of the result; -1: as attention_scaling says
   bool inverse = false;  // turns back: the gradient of turning
 };
 struct AttentionOf {

@@ -41,8 +41,9 @@ Tensor project_to_vocab(Builder& builder, const Context& context, Tensor x_BSM, 
   const DType dtype = context.settings.boolean("logits_dot_in_fp32") ? DType::float32 : model.compute_dtype;
   if (model.tied_embedding) {
     const bool normalize = context.settings.boolean("normalize_embedding_logits");
-    // A tied table is rounded to bfloat16 whatever the compute type, as in MaxText.
-    const Tensor rounded_VM = cast(cast(table_VM, DType::bfloat16), dtype);
+    // MaxText rounds a tied table to bfloat16 whatever the compute type.
+    const bool rounds = context.settings.boolean("round_tied_embedding");
+    const Tensor rounded_VM = cast(rounds ? cast(table_VM, DType::bfloat16) : table_VM, dtype);
     const Tensor logits = einsum("logits", "bsm,vm->bsv", cast(x_BSM, dtype), rounded_VM);
     return normalize ? graph::scale(logits, 1 / std::sqrt(static_cast<double>(model.emb_dim))) : logits;
   }
@@ -81,8 +82,6 @@ Tensor cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV
   return builder.add_one(graph::Op::cross_entropy, "cross_entropy", {logits_BSV, batch.targets, batch.target_segments},
                          graph::CrossEntropyOf{context.settings.real("z_loss_multiplier")}, {}, DType::float32);
 }
-
-std::int64_t moe_layers(const Context& context) { return context.model.layers - context.model.dense_layers; }
 
 // What the layers make of tokens.
 struct Trunk {
@@ -144,7 +143,7 @@ graph::Graph build_model(const ModelRequest& request) {
   Tensor balance_loss;
   for (const Tensor& part : trunk.balance_losses) balance_loss = balance_loss ? graph::add(balance_loss, part) : part;
   if (balance_loss) {
-    balance_loss = graph::scale(balance_loss, 1 / static_cast<double>(moe_layers(context)));
+    balance_loss = graph::scale(balance_loss, 1 / static_cast<double>(context.model.moe_layers()));
     loss = graph::add(loss, balance_loss);
   }
   const std::vector<Tensor>& loads = trunk.loads;

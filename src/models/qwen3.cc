@@ -8,23 +8,24 @@
 namespace moesh::models {
 namespace {
 
-LayerResult block(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
-  if (!context.model.is_moe()) return {nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}};
+LayerResult block(Builder& builder, const Context& context, Tensor h, const Tokens& tokens, bool has_experts) {
+  if (!has_experts) return {nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}};
   const nn::MoeResult made = nn::moe(builder, context, "moe_block", h, labels::embed, tokens);
   return {made.out, made.balance_loss, made.load};
 }
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
+LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+  const config::LayerShape& shape = context.model.layer(position);
   return residual_layer(
       builder, context, x,
-      {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, {0, true}); },
-       [&](Tensor h) { return block(builder, context, h, tokens); }});
+      {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, shape.window); },
+       [&](Tensor h) { return block(builder, context, h, tokens, shape.has_experts); }});
 }
 
 }  // namespace
 
 std::vector<LayerGroup> qwen3_layers(const Context& context) {
-  return {{"layers", context.model.layers, 1, true, layer}};
+  return {{"layers", context.model.layers, context.model.unlike_layers(), true, layer}};
 }
 
 }  // namespace moesh::models

@@ -63,7 +63,7 @@ Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const Pro
 }
 
 Tensor maybe_norm(Builder& builder, const Context& context, const std::string& name, Tensor x_BSHD) {
-  return context.model.attention.qk_norm ? rms_norm(builder, context, name, x_BSHD, Role::attention_norm_scale) : x_BSHD;
+  return context.model.attention.qk_norm ? rms_norm(builder, context, name, x_BSHD, {Role::attention_norm_scale}) : x_BSHD;
 }
 
 }  // namespace
@@ -101,27 +101,27 @@ Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD) 
                                       {attention_labels(context, {labels::heads, labels::kv, labels::embed}),
                                        fan_in(heads * dim), Role::attention_out_kernel});
   const Tensor out_BSM = tag(einsum("", "bshd,hdm->bsm", heads_BSHD, weight_HDM), "out_proj");
-  if (!context.model.attention.bias) return out_BSM;
+  if (!context.model.attention.out_bias) return out_BSM;
   return add_bias(out_BSM, parameter(builder, context, "bias", {context.model.emb_dim},
                                      {{labels::embed}, zeros(), Role::attention_bias}));
 }
 
 Tensor attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, const Tokens& tokens,
-                 const AttentionOptions& options) {
+                 std::int64_t window) {
   const graph::Scope scope(builder, name);
   const config::AttentionShape& shape = context.model.attention;
   const double root = std::sqrt(static_cast<double>(shape.head_dim));
   const AttentionLabels as = labels_of(context.mode());
   const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
   const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
-  const double divisor = options.scale_query ? 1 : root;
+  const double divisor = shape.scales_query ? 1 : root;
   Tensor query = project(builder, context, query_in,
                          {"query", shape.query_heads, labels::q_heads, labels::kv, divisor});
   Tensor key = project(builder, context, kv_in, {"key", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
   Tensor value = project(builder, context, kv_in, {"value", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
   query = rope(builder, context, maybe_norm(builder, context, "query_norm", query), tokens.positions);
   key = rope(builder, context, maybe_norm(builder, context, "key_norm", key), tokens.positions);
-  if (options.scale_query) query = scale(query, 1 / root);
+  if (shape.scales_query) query = scale(query, shape.score_scale >= 0 ? shape.score_scale : 1 / root);
   query = constrain("query", query, as.query);
   key = constrain("key", key, as.key);
   value = constrain("value", value, as.key);
@@ -134,7 +134,7 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
   if (shape.sinks) {
     sinks = parameter(builder, context, "sinks", {shape.query_heads}, {{labels::none}, zeros(), Role::attention_sinks});
   }
-  Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, options.window), sinks);
+  Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, window), sinks);
   out = constrain("out", out, as.out);
   return project_out(builder, context, out);
 }

@@ -5,13 +5,9 @@
 
 namespace moesh::nn {
 
-struct AttentionOptions {
-  std::int64_t window = 0;      // 0: all earlier positions
-  bool scale_query = false;     // by head_dim^-1/2; otherwise the initial query kernel is smaller by that factor
-};
-
+// `window`: how many positions a query sees, its own included; 0 for all before it.
 Tensor attention(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
-                 const AttentionOptions& options);
+                 std::int64_t window);
 
 // What the settings say of the scores; they have their scale already.
 graph::AttentionOf attention_of(const Context& context, std::int64_t window);

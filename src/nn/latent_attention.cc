@@ -38,6 +38,10 @@ Tensor down(Builder& builder, const Context& context, const std::string& name, T
   return tag(einsum("", "bsm,mr->bsr", x_BSM, weight_MR), name == "wq_a" ? "query_wa_proj" : "kv_wa_proj");
 }
 
+Tensor latent_norm(Builder& builder, const Context& context, const std::string& name, Tensor x) {
+  return rms_norm(builder, context, name, x, {Role::attention_norm_scale, context.model.attention.latent_norm_epsilon});
+}
+
 struct Up {
   std::string name;
   const char* in_label;
@@ -61,6 +65,7 @@ Tensor up(Builder& builder, const Context& context, Tensor x_BSR, const Up& u) {
 double score_scale(const Context& context) {
   const config::AttentionShape& shape = context.model.attention;
   const config::Settings& settings = context.settings;
+  if (shape.score_scale >= 0) return shape.score_scale;
   const double plain = 1 / std::sqrt(static_cast<double>(shape.qk_head_dim()));
   const bool stretched = settings.integer("max_position_embeddings") > settings.integer("original_max_position_embeddings");
   if (settings.text("rope_type") != "yarn" || !stretched) return plain;
@@ -78,7 +83,7 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
   Tensor query;
   if (shape.q_lora_rank > 0) {
     Tensor latent = down(builder, context, "wq_a", x_BSM, shape.q_lora_rank, labels::q_lora_up_proj);
-    latent = tag(rms_norm(builder, context, "q_norm", latent, Role::attention_norm_scale), "mla_q");
+    latent = tag(latent_norm(builder, context, "q_norm", latent), "mla_q");
     query = up(builder, context, latent, {"wq_b", labels::q_lora, labels::q_heads, labels::kv, shape.qk_head_dim()});
   } else {
     query = up(builder, context, x_BSM, {"query", labels::embed, labels::q_heads, labels::kv, shape.qk_head_dim()});
@@ -105,7 +110,7 @@ Latent build_latent(Builder& builder, const Context& context, Tensor x_BSM, cons
   const std::int64_t turned = shape.qk_rope_head_dim;
   const Tensor low = down(builder, context, "wkv_a", x_BSM, shape.kv_lora_rank + turned, labels::kv_lora_up_proj);
   const Tensor unscaled = slice(low, 2, 0, shape.kv_lora_rank);
-  const Tensor latent = tag(rms_norm(builder, context, "kv_norm", unscaled, Role::attention_norm_scale), "mla_kv");
+  const Tensor latent = tag(latent_norm(builder, context, "kv_norm", unscaled), "mla_kv");
   Tensor one_head = slice(low, 2, shape.kv_lora_rank, turned);
   one_head = rope(builder, context, reshape(one_head, {context.rows, context.length, 1, turned}), tokens.positions);
   one_head = reshape(one_head, {context.rows, context.length, turned});

@@ -5,6 +5,11 @@
 
 namespace moesh::nn {
 
-Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x, Role scale_role = Role::norm_scale);
+struct NormOptions {
+  Role scale_role = Role::norm_scale;
+  double epsilon = -1;  // -1: the model's
+};
+
+Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x, const NormOptions& options = {});
 
 }  // namespace moesh::nn

@@ -9,13 +9,21 @@ namespace {
 
 // What only yarn reads.
 void stretch(graph::RopeOf& of, const config::Settings& settings) {
-  of.interleave = settings.boolean("rope_interleave");
   of.factor = settings.real("rope_factor");
   of.beta_fast = settings.real("beta_fast");
   of.beta_slow = settings.real("beta_slow");
   of.original_max_positions = settings.integer("original_max_position_embeddings");
   of.truncate = settings.boolean("rope_truncate");
   of.attention_scaling = settings.boolean("rope_attention_scaling");
+  of.attention_factor = settings.real("rope_attention_factor");
+}
+
+// What only llama3 reads.
+void stretch_low(graph::RopeOf& of, const config::Settings& settings) {
+  of.factor = settings.real("llama3_rope_factor");
+  of.low_freq_factor = settings.real("llama3_low_freq_factor");
+  of.high_freq_factor = settings.real("llama3_high_freq_factor");
+  of.original_max_positions = settings.integer("llama3_original_positions");
 }
 
 graph::RopeOf rope_of(const config::Settings& settings) {
@@ -24,12 +32,13 @@ graph::RopeOf rope_of(const config::Settings& settings) {
   const bool llama3 = config::turns_as_llama3(settings);
   graph::RopeOf of;
   of.kind = llama3 ? Kind::llama3 : type == "yarn" ? Kind::yarn : Kind::standard;
-  of.interleave = llama3;
+  of.interleave = config::turns_neighbours(settings);
   if (of.kind != Kind::yarn) of.min_timescale = static_cast<double>(settings.integer("rope_min_timescale"));
   of.max_timescale = static_cast<double>(settings.integer("rope_max_timescale"));
   if (of.kind == Kind::standard) of.linear_scaling = settings.real("rope_linear_scaling_factor");
   if (llama3 && !settings.boolean("rope_use_scale")) of.kind = Kind::standard;
   if (of.kind == Kind::yarn) stretch(of, settings);
+  if (of.kind == Kind::llama3) stretch_low(of, settings);
   return of;
 }
 

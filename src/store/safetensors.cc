@@ -5,7 +5,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <limits>
-#include <optional>
+#include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "store/small_floats.h"
 
 namespace moesh::store {
 namespace {
@@ -27,17 +28,26 @@ constexpr std::uint64_t kMostHeader = 32u << 20;  // a tensor takes about a hund
 constexpr int kMostDepth = 4;  // a level costs many times its two bytes
 constexpr std::size_t kMostDims = 32;
 
-constexpr std::array<std::pair<std::string_view, DType>, 5> kTypes{{{"F32", DType::float32},
-                                                                    {"BF16", DType::bfloat16},
-                                                                    {"F64", DType::float64},
-                                                                    {"I32", DType::int32},
-                                                                    {"BOOL", DType::boolean}}};
+struct Type {
+  std::string_view word;
+  DType dtype;
+  Encoding encoding = Encoding::plain;
+  std::int64_t bytes = 0;  // of a number, where it is not plain
+};
 
-std::optional<DType> dtype_of(const std::string& name) {
-  for (const auto& [word, dtype] : kTypes) {
-    if (word == name) return dtype;
-  }
-  return std::nullopt;
+constexpr std::array<Type, 9> kTypes{{{"F32", DType::float32},
+                                      {"BF16", DType::bfloat16},
+                                      {"F64", DType::float64},
+                                      {"I32", DType::int32},
+                                      {"BOOL", DType::boolean},
+                                      {"F16", DType::float32, Encoding::float16, 2},
+                                      {"F8_E4M3", DType::float32, Encoding::float8_e4m3, 1},
+                                      {"U8", DType::int32, Encoding::uint8, 1},
+                                      {"I64", DType::int32, Encoding::int64, 8}}};
+
+const Type* type_of(const std::string& name) {
+  const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const Type& type) { return type.word == name; });
+  return found == kTypes.end() ? nullptr : &*found;
 }
 
 Json parse_header(const std::byte* data, std::size_t size, const std::string& name) {
@@ -52,13 +62,20 @@ Json parse_header(const std::byte* data, std::size_t size, const std::string& na
   if (nests_deeper(text, kMostDepth)) {
     refuse(fmt::format("the header nests values more than {} deep", kMostDepth), name);
   }
-  Json header = Json::parse(text, nullptr, false);
+  std::set<std::string> names;
+  std::string twice;
+  const auto see = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth == 1 && event == Json::parse_event_t::key && !names.insert(parsed.get<std::string>()).second) twice = parsed.get<std::string>();
+    return true;
+  };
+  Json header = Json::parse(text, see, false);
+  if (!twice.empty()) refuse(fmt::format("two entries of the name '{}'", shorten(twice, 80)), name, "the file is damaged");
   if (!header.is_object()) refuse("the header is no JSON object", name);
   return header;
 }
 
-std::int64_t checked_bytes(const Shape& shape, DType dtype, const std::string& where) {
-  std::int64_t bytes = size_of(dtype);
+std::int64_t checked_bytes(const Shape& shape, const Type& type, const std::string& where) {
+  std::int64_t bytes = type.encoding == Encoding::plain ? size_of(type.dtype) : type.bytes;
   for (const std::int64_t size : shape) {
     if (size < 0 || (size > 0 && bytes > std::numeric_limits<std::int64_t>::max() / size)) {
       refuse("a shape that no file can hold: " + to_string(shape), where);
@@ -73,16 +90,18 @@ StoredTensor read_entry(const Json& entry, const std::byte* data, std::uint64_t 
                         entry.contains("shape") && entry["shape"].is_array() && entry.contains("data_offsets") &&
                         entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2;
   if (!complete) refuse("an entry without dtype, shape and two data_offsets", where);
-  const auto dtype = dtype_of(entry["dtype"].get<std::string>());
-  if (!dtype) {
-    refuse(fmt::format("dtype {}, one of F32, BF16, F64, I32, BOOL was expected", shorten(entry["dtype"].dump(), 60)),
+  const Type* type = type_of(entry["dtype"].get<std::string>());
+  if (type == nullptr) {
+    refuse(fmt::format("dtype {}, one of F32, BF16, F64, I32, BOOL, F16, F8_E4M3, U8, I64 was expected",
+                       shorten(entry["dtype"].dump(), 60)),
            where);
   }
   if (entry["shape"].size() > kMostDims) {
     refuse(fmt::format("{} dims, at most {} were expected", entry["shape"].size(), kMostDims), where);
   }
   StoredTensor tensor;
-  tensor.dtype = *dtype;
+  tensor.dtype = type->dtype;
+  tensor.encoding = type->encoding;
   for (const Json& size : entry["shape"]) {
     if (!size.is_number_unsigned() || size.get<std::uint64_t>() > (1ull << 48)) {
       refuse("a size that is no size: " + shorten(size.dump(), 60), where);
@@ -95,7 +114,7 @@ StoredTensor read_entry(const Json& entry, const std::byte* data, std::uint64_t 
   }
   const auto begin = offsets[0].get<std::uint64_t>();
   const auto end = offsets[1].get<std::uint64_t>();
-  tensor.bytes = checked_bytes(tensor.shape, *dtype, where);
+  tensor.bytes = checked_bytes(tensor.shape, *type, where);
   if (end < begin || end > data_bytes || end - begin != static_cast<std::uint64_t>(tensor.bytes)) {
     refuse(fmt::format("data_offsets [{}, {}) of {} bytes, {} were expected for {}", begin, end, data_bytes,
                        tensor.bytes, to_string(tensor.shape)),
@@ -115,21 +134,31 @@ T element(const std::byte* data, std::size_t i) {
 }  // namespace
 
 std::string_view safetensors_name(DType dtype) {
-  const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& type) { return type.second == dtype; });
-  return found->first;
+  const auto is_it = [&](const Type& type) { return type.dtype == dtype && type.encoding == Encoding::plain; };
+  return std::find_if(kTypes.begin(), kTypes.end(), is_it)->word;
+}
+
+double StoredTensor::value(std::size_t i) const {
+  switch (encoding) {
+    case Encoding::float16: return static_cast<double>(from_float16(element<std::uint16_t>(data, i)));
+    case Encoding::float8_e4m3: return static_cast<double>(from_float8_e4m3(element<std::uint8_t>(data, i)));
+    case Encoding::uint8: return element<std::uint8_t>(data, i);
+    case Encoding::int64: return static_cast<double>(element<std::int64_t>(data, i));
+    case Encoding::plain: break;
+  }
+  switch (dtype) {
+    case DType::float32: return static_cast<double>(element<float>(data, i));
+    case DType::bfloat16: return static_cast<double>(static_cast<float>(element<bfloat16>(data, i)));
+    case DType::float64: return element<double>(data, i);
+    case DType::int32: return element<std::int32_t>(data, i);
+    case DType::boolean: return element<std::uint8_t>(data, i);
+  }
+  return 0;
 }
 
 std::vector<double> StoredTensor::values() const {
   std::vector<double> all(static_cast<std::size_t>(elements(shape)));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    switch (dtype) {
-      case DType::float32: all[i] = static_cast<double>(element<float>(data, i)); break;
-      case DType::bfloat16: all[i] = static_cast<double>(static_cast<float>(element<bfloat16>(data, i))); break;
-      case DType::float64: all[i] = element<double>(data, i); break;
-      case DType::int32: all[i] = element<std::int32_t>(data, i); break;
-      case DType::boolean: all[i] = element<std::uint8_t>(data, i); break;
-    }
-  }
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = value(i);
   return all;
 }
 

@@ -13,14 +13,19 @@
 
 namespace moesh::store {
 
+// How numbers are written: as `dtype` has them in memory, or in a form that has to be read into it.
+enum class Encoding : std::uint8_t { plain, float16, float8_e4m3, uint8, int64 };
+
 struct StoredTensor {
-  DType dtype = DType::float32;
+  DType dtype = DType::float32;  // what its numbers are read into
+  Encoding encoding = Encoding::plain;
   Shape shape;
   const std::byte* data = nullptr;
   std::int64_t bytes = 0;
 
   // As numbers, whatever the stored type.
   std::vector<double> values() const;
+  double value(std::size_t index) const;
 };
 
 // The tensors of one file. They point into the file, which stays mapped as long as this lives.
@@ -34,7 +39,7 @@ struct TensorFile {
   std::string path;
 };
 
-// "F32" for float32.
+// "F32" for float32, of plain numbers.
 std::string_view safetensors_name(DType dtype);
 
 TensorFile read_safetensors(const std::string& path);

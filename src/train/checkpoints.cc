@@ -11,9 +11,11 @@
 #include "base/log.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "config/hugging_face.h"
 #include "sharding/spec.h"
 #include "store/checkpoint.h"
 #include "store/disk.h"
+#include "train/hugging_face.h"
 #include "train/restore.h"
 
 namespace moesh::train {
@@ -170,7 +172,7 @@ Checkpoints::Source Checkpoints::source() const {
     if (std::vector<std::string> own = this->own(); !own.empty()) return {Source::Kind::own, std::move(own)};
     const std::string &full = settings_.text("load_full_state_path"), &parameters = settings_.text("load_parameters_path");
     if (!full.empty()) return {Source::Kind::full_state, store::checkpoints_at(full)};
-    if (!parameters.empty()) return {Source::Kind::parameters, store::checkpoints_at(parameters)};
+    if (!parameters.empty()) return {Source::Kind::parameters, config::is_hugging_face(parameters) ? std::vector{parameters} : store::checkpoints_at(parameters)};
     return {};
   };
   const Source ours = company_.is_first() ? found() : Source{};
@@ -191,6 +193,8 @@ void Checkpoints::say_what_changed(const store::About& then) const {
 Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& workers) {
   const Source source = this->source();
   const Restored asked = source.kind == Source::Kind::parameters ? Restored::parameters : Restored::all;
+  if (asked == Restored::parameters && config::is_hugging_face(source.paths.front()))
+    return {0, true, restore_hugging_face(trainer, settings_, source.paths.front(), workers)};
   for (std::size_t i = 0; i < source.paths.size(); ++i) {
     Candidate candidate(source.paths[i], settings_, asked);
     if (!candidate.take(trainer, workers, company_, i + 1 < source.paths.size())) continue;

@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "models/model.h"
+#include "train/comparison.h"
 #include "train/data.h"
 
 namespace moesh::train {
@@ -35,6 +36,12 @@ Tolerances tolerances_of(const config::Settings& settings) {
 
 Array array_of(const store::StoredTensor& stored, run::Pool& pool) {
   Array array = pool.allocate(stored.shape, stored.dtype);
+  if (stored.encoding == store::Encoding::int64) {
+    for (std::int64_t i = 0; i < array.view.count(); ++i)
+      array.as<std::int32_t>()[i] = static_cast<std::int32_t>(stored.value(static_cast<std::size_t>(i)));
+    return array;
+  }
+  if (stored.encoding != store::Encoding::plain) refuse("a recorded run has no such numbers", "its tensors", "record the run again, in F32");
   copy_bytes(array.view.data, stored.data, stored.bytes);
   return array;
 }
@@ -46,27 +53,6 @@ Array array_of(const store::StoredTensor& stored, DType dtype, run::Pool& pool) 
   Array array = pool.allocate(stored.shape, dtype);
   for (std::size_t i = 0; i < values.size(); ++i) array.as<bfloat16>()[i] = bfloat16(static_cast<float>(values[i]));
   return array;
-}
-
-std::vector<double> values_of(const Array& array) {
-  std::vector<double> all(static_cast<std::size_t>(array.view.count()));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i] = array.view.dtype == DType::bfloat16 ? static_cast<double>(static_cast<float>(array.as<bfloat16>()[i]))
-                                                 : static_cast<double>(array.as<float>()[i]);
-  }
-  return all;
-}
-
-// |a - b| / |b|, by the Euclidean norm; NaN stays NaN.
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double distance = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    distance += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  if (distance == 0) return 0;
-  return std::sqrt(distance / std::max(norm, 1e-30));
 }
 
 // The token of two [rows, length, vocabulary] arrays whose values are furthest apart.
@@ -85,26 +71,6 @@ std::string furthest_token(const std::vector<double>& a, const std::vector<doubl
   const auto length = static_cast<std::size_t>(shape[1]);
   return fmt::format("step 0, row {}, position {}", furthest / length, furthest % length);
 }
-
-double relative(double made, double recorded) {
-  return made == recorded ? 0 : std::abs(made - recorded) / std::max(std::abs(recorded), 1e-30);
-}
-
-// Keeps the worst of what it is told; a NaN is worse than anything.
-class Worst {
- public:
-  explicit Worst(std::string quantity, double tolerance) : verdict_{std::move(quantity), 0, tolerance, ""} {}
-
-  void see(double error, const std::string& where) {
-    if (std::isnan(verdict_.error) || (!std::isnan(error) && error <= verdict_.error && !verdict_.worst.empty())) return;
-    verdict_.error = error;
-    verdict_.worst = where;
-  }
-  Verdict verdict() const { return verdict_; }
-
- private:
-  Verdict verdict_;
-};
 
 Batch batch_of(const ReferenceRun& run, const config::BatchSizes& sizes, run::Pool& pool) {
   Batch batch;
@@ -165,13 +131,6 @@ void compare_logits(const ReferenceRun& run, const Array& made, double tolerance
   const std::vector<double> theirs = recorded.values();
   logits.see(relative_distance(mine, theirs), furthest_token(mine, theirs, made.view.shape));
   findings.verdicts.push_back(logits.verdict());
-}
-
-// As the loss of the whole batch has it.
-Array gradient_of(const Trainer& trainer, const StepResults& made, std::size_t index, run::Pool& pool) {
-  const Array scaled = copy_of(trainer.whole(made.gradients[index]), pool);
-  for (std::int64_t i = 0; i < scaled.view.count(); ++i) scaled.as<float>()[i] *= static_cast<float>(made.gradient_factor);
-  return scaled;
 }
 
 }  // namespace

@@ -5,19 +5,11 @@
 #include <vector>
 
 #include "config/model_shape.h"
+#include "train/comparison.h"
 #include "train/reference_run.h"
 #include "train/trainer.h"
 
 namespace moesh::train {
-
-struct Verdict {
-  std::string quantity;  // "loss", "logits", "gradients", "parameters after 10 steps"
-  double error = 0;      // the largest, relative
-  double tolerance = 0;
-  std::string worst;     // where it is: a step, a tensor
-
-  bool passes() const { return error <= tolerance; }  // false for NaN
-};
 
 // What a run was not held to.
 struct Unheld {

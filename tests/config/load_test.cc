@@ -199,7 +199,7 @@ TEST(LoadModel, SuggestsTheNearestModels) {
   EXPECT_EQ(refusal("model_name=mixtral-8x7"),
             "the command line: unknown model 'mixtral-8x7'\n  fix: did you mean mixtral-8x7b? `moesh help models` "
             "lists them; "
-            "model_name may also be the path of a YAML file");
+            "model_name may also be the path of a YAML file or of a Hugging Face folder");
   EXPECT_EQ(refusal("model_name=gemma-7b"),
             "the command line: unknown model 'gemma-7b'\n  fix: `moesh help models` lists them; model_name may also be "
             "the path of "

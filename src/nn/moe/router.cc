@@ -37,7 +37,7 @@ Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, con
   const Tensor bias = builder.parameter("bias", {model.moe.experts}, model.weight_dtype,
                                         {{labels::none}, zeros(), Role::router_bias});
   const Tensor biased = add_bias(scored, cast(bias, dtype));
-  return {biased, config::routes_as_deepseek3(context.settings) ? scored : biased, tokens.numbers, tokens.draw_keys};
+  return {biased, config::routes_by_groups(context.settings) ? scored : biased, tokens.numbers, tokens.draw_keys};
 }
 
 graph::TopKOf routing_of(const Context& context) {
@@ -46,12 +46,16 @@ graph::TopKOf routing_of(const Context& context) {
   const bool deepseek = context.model.block == Block::deepseek;
   graph::TopKOf of;
   of.k = context.model.moe.experts_per_token;
-  of.weights = deepseek ? Weights::chosen : Weights::softmax_of_chosen;
+  const std::string& asked = settings.text("routed_weights");
+  const bool by_scores = asked.empty() ? deepseek : asked != "softmax";
+  of.weights = by_scores ? Weights::chosen : Weights::softmax_of_chosen;
   of.normalize = deepseek ? settings.text("routed_score_func") == "sigmoid" : settings.boolean("norm_topk_prob");
+  if (!asked.empty()) of.normalize = asked == "normalized";
   of.normalize_epsilon = deepseek ? 1e-20 : 0;
   of.scale = deepseek ? settings.real("routed_scaling_factor") : 1;
-  of.groups = config::routes_as_deepseek3(settings) ? std::max<std::int64_t>(0, settings.integer("n_routing_groups")) : 0;
+  of.groups = config::routes_by_groups(settings) ? std::max<std::int64_t>(0, settings.integer("n_routing_groups")) : 0;
   of.chosen_groups = of.groups > 0 ? settings.integer("topk_routing_group") : 0;
+  of.group_score_terms = settings.text("routing_group_score") == "best" ? 1 : 2;
   return of;
 }
 

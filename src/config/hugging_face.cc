@@ -1,0 +1,99 @@
+#include "config/hugging_face.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/whole_file.h"
+#include "config/hugging_face_families.h"
+
+namespace moesh::config {
+namespace {
+
+constexpr std::int64_t kMostConfig = 16 << 20;
+constexpr const char* kFix = "name a folder with a Hugging Face config.json";
+
+Json read_config(const std::string& path) {
+  const std::string file = hugging_face_config(path);
+  return parse_json(read_file(file, "the description of a model", kMostConfig, kFix), file);
+}
+
+const HuggingFaceFamily& family_of(const Json& config, const std::string& where) {
+  const auto type = member<std::string>(config, "model_type", where);
+  std::vector<std::string> names;
+  for (const HuggingFaceFamily& family : hugging_face_families()) {
+    if (family.model_type == type) return family;
+    names.emplace_back(family.model_type);
+  }
+  refuse(fmt::format("model_type '{}' is an architecture that moesh does not know", shorten(type, 60)), where,
+         "it knows " + join(names, ", "));
+}
+
+// Classifiers and encoders of the same family have other heads.
+void check_architecture(const HuggingFaceFamily& family, HuggingFaceReader& reader) {
+  const std::vector<std::string> all = reader.texts("architectures");
+  const bool is_known = all.empty() || (all.size() == 1 && all.front() == family.architecture);
+  if (!is_known) reader.refuse_key("architectures", std::string(family.architecture));
+}
+
+// Their weights are read into numbers as they are; how a model is quantised further is none of its shape.
+void check_quantization(HuggingFaceReader& reader) {
+  const Json* quantized = reader.find("quantization_config");
+  if (quantized == nullptr) return;
+  std::vector<HuggingFaceKey> none;
+  HuggingFaceReader inner(*quantized, reader.where(), "quantization_config.", none);
+  const std::string method = inner.text("quant_method", "");
+  if (method != "fp8" && method != "mxfp4") {
+    refuse(fmt::format("quantised as '{}', fp8 or mxfp4 was expected", shorten(method, 40)), inner.place("quant_method"),
+           "take a model in bfloat16");
+  }
+}
+
+// What says nothing of the model's numbers: where it comes from, how it is run, sampled or initialised.
+void ignore_what_is_said_besides(HuggingFaceReader& reader, const Json& config) {
+  reader.ignore({"model_type", "torch_dtype", "dtype", "transformers_version", "bos_token_id", "eos_token_id", "pad_token_id",
+                 "use_cache", "initializer_range", "pretraining_tp", "auto_map", "output_router_logits", "router_aux_loss_coef",
+                 "output_attentions", "output_hidden_states", "return_dict", "use_return_dict", "name_or_path", "id2label", "label2id",
+                 "problem_type", "task_specific_params", "tokenizer_class", "is_encoder_decoder", "chunk_size_feed_forward"});
+  for (const auto& [name, value] : config.items()) {
+    if (name.starts_with("_")) reader.ignore({name});
+  }
+}
+
+}  // namespace
+
+std::string hugging_face_config(const std::string& path) { return path.ends_with(".json") ? path : path + "/config.json"; }
+
+std::string hugging_face_folder(const std::string& path) {
+  if (!path.ends_with(".json")) return path;
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+bool is_hugging_face(const std::string& path) {
+  const std::string file = hugging_face_config(path);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error) || std::filesystem::file_size(file, error) > kMostConfig) return false;
+  const Json config = Json::parse(read_file(file, "the description of a model", kMostConfig, kFix), nullptr, false);
+  return config.is_object() && (config.contains("model_type") || config.contains("architectures"));
+}
+
+std::vector<HuggingFaceKey> hugging_face_keys(const std::string& path) {
+  const std::string file = hugging_face_config(path);
+  const Json config = read_config(path);
+  const HuggingFaceFamily& family = family_of(config, file);
+  std::vector<HuggingFaceKey> keys;
+  HuggingFaceReader reader(config, file, "", keys);
+  check_architecture(family, reader);
+  check_quantization(reader);
+  ignore_what_is_said_besides(reader, config);
+  family.read(reader);
+  reader.expect_off("attention_dropout");
+  reader.finish();
+  return keys;
+}
+
+}  // namespace moesh::config

@@ -1,0 +1,24 @@
+// Reads the config.json of a Hugging Face folder: the model's shape as settings, as a preset would give them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace moesh::config {
+
+struct HuggingFaceKey {
+  std::string key, value;  // as they would stand on a command line
+  std::string where;       // "folder/config.json: rope_theta"
+};
+
+// Whether `path` is such a folder, or a config.json itself.
+bool is_hugging_face(const std::string& path);
+
+// The config.json that `path` names, and the folder that it stands in.
+std::string hugging_face_config(const std::string& path);
+std::string hugging_face_folder(const std::string& path);
+
+// Refuses architectures and options that moesh does not have, by their names.
+std::vector<HuggingFaceKey> hugging_face_keys(const std::string& path);
+
+}  // namespace moesh::config

@@ -1,0 +1,276 @@
+#include "config/hugging_face_families.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::config {
+namespace {
+
+using Reader = HuggingFaceReader;
+
+void read_activation(Reader& reader, std::string_view key) {
+  const std::string name = reader.text(key, "silu");
+  const bool is_gelu = name == "gelu_pytorch_tanh" || name == "gelu_new";
+  if (name != "silu" && name != "swish" && !is_gelu) reader.refuse_key(key, "silu, or gelu_pytorch_tanh");
+  reader.give("mlp_activations", is_gelu ? "[gelu,linear]" : "[silu,linear]");
+}
+
+std::int64_t head_dim_of(Reader& reader) {
+  return reader.integer("head_dim", reader.integer("hidden_size") / reader.integer("num_attention_heads"));
+}
+
+// What every model has.
+void read_sizes(Reader& reader) {
+  const auto size = [&](std::string_view name, std::string_view key) { reader.give(key, reader.integer(name)); };
+  size("hidden_size", "base_emb_dim");
+  size("num_hidden_layers", "base_num_decoder_layers");
+  size("num_attention_heads", "base_num_query_heads");
+  size("vocab_size", "vocab_size");
+  size("intermediate_size", "base_mlp_dim");
+  reader.give("base_num_kv_heads", reader.integer("num_key_value_heads", reader.integer("num_attention_heads")));
+  reader.give("normalization_layer_epsilon", reader.real("rms_norm_eps", 1e-6));
+  if (reader.find("max_position_embeddings") != nullptr) size("max_position_embeddings", "max_position_embeddings");
+  // Weights are as they are: neither scaled for their initialisation nor rounded.
+  reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings", false));
+  reader.give("normalize_embedding_logits", false);
+  reader.give("round_tied_embedding", false);
+}
+
+void read_heads(Reader& reader) {
+  const std::int64_t head_dim = head_dim_of(reader);
+  reader.give("head_dim", head_dim);
+  reader.give("attention_score_scale", 1 / std::sqrt(static_cast<double>(head_dim)));
+}
+
+void read_plain(Reader& reader, double theta = 10000) {
+  read_sizes(reader);
+  read_heads(reader);
+  read_activation(reader, "hidden_act");
+  read_rope(reader, theta, false);
+}
+
+void read_experts(Reader& reader, std::string_view count) {
+  reader.give("num_experts", reader.integer(count));
+  reader.give("num_experts_per_tok", reader.integer("num_experts_per_tok"));
+  reader.expect_off("router_jitter_noise");
+}
+
+std::vector<std::string> all_layers(Reader& reader, const std::string& word) {
+  const std::int64_t layers = reader.integer("num_hidden_layers");
+  if (layers < 1 || layers > 1'000'000) reader.refuse_key("num_hidden_layers", "1 to 1,000,000 layers");
+  return std::vector<std::string>(static_cast<std::size_t>(layers), word);
+}
+
+// Of layer_types, where it is there; otherwise what the family has.
+std::vector<std::string> attention_of_layers(Reader& reader, std::vector<std::string> otherwise) {
+  std::vector<std::string> types = reader.texts("layer_types");
+  if (types.empty()) return otherwise;
+  if (types.size() != otherwise.size()) reader.refuse_key("layer_types", counted(static_cast<std::int64_t>(otherwise.size()), "word"));
+  for (std::string& type : types) {
+    if (type == "sliding_attention") type = "sliding";
+    else if (type == "full_attention") type = "full";
+    else reader.refuse_key("layer_types", "sliding_attention and full_attention");
+  }
+  return types;
+}
+
+// Mistral and Mixtral: every layer slides where there is a window.
+void read_window(Reader& reader) {
+  const std::int64_t window = reader.integer("sliding_window", 0);
+  if (window == 0) return;
+  reader.give("sliding_window_size", window);
+  give_layers(reader, {all_layers(reader, "sliding"), {}});
+}
+
+// Qwen: a window only where use_sliding_window says so, and then from max_window_layers on.
+std::vector<std::string> qwen_attention(Reader& reader) {
+  const bool slides = reader.boolean("use_sliding_window", false);
+  const std::int64_t window = reader.integer("sliding_window", 0), from = reader.integer("max_window_layers", 28);
+  std::vector<std::string> words = all_layers(reader, "full");
+  if (slides && window > 0) {
+    for (std::size_t i = static_cast<std::size_t>(std::max<std::int64_t>(from, 0)); i < words.size(); ++i) words[i] = "sliding";
+  }
+  words = attention_of_layers(reader, std::move(words));
+  if (std::count(words.begin(), words.end(), "sliding") > 0) reader.give("sliding_window_size", window);
+  return words;
+}
+
+// Qwen: experts in every so many layers, but for those that are named.
+std::vector<std::string> qwen_mlps(Reader& reader) {
+  const std::int64_t step = reader.integer("decoder_sparse_step", 1);
+  const std::vector<std::int64_t> dense = reader.integers("mlp_only_layers");
+  if (step < 1) reader.refuse_key("decoder_sparse_step", "at least 1");
+  std::vector<std::string> words = all_layers(reader, "moe");
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    if ((layer + 1) % step != 0 || std::find(dense.begin(), dense.end(), layer) != dense.end()) words[i] = "dense";
+  }
+  return words;
+}
+
+void read_llama(Reader& reader) {
+  reader.give("decoder_block", "llama2");
+  read_plain(reader);
+  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  reader.expect_off("mlp_bias");
+}
+
+void read_mistral(Reader& reader) {
+  reader.give("decoder_block", "mistral");
+  read_plain(reader);
+  read_window(reader);
+}
+
+void read_mixtral(Reader& reader) {
+  reader.give("decoder_block", "mixtral");
+  read_plain(reader, 1e6);
+  read_window(reader);
+  read_experts(reader, "num_local_experts");
+  reader.give("base_moe_mlp_dim", reader.integer("intermediate_size"));
+}
+
+void read_qwen3(Reader& reader) {
+  reader.give("decoder_block", "qwen3");
+  read_plain(reader);
+  reader.give("use_qk_norm", true);
+  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  give_layers(reader, {qwen_attention(reader), {}});
+}
+
+void read_qwen3_moe(Reader& reader) {
+  reader.give("decoder_block", "qwen3_moe");
+  read_plain(reader);
+  reader.give("use_qk_norm", true);
+  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  read_experts(reader, reader.find("num_local_experts") != nullptr ? "num_local_experts" : "num_experts");
+  reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
+  reader.give("routed_score_func", "softmax");
+  reader.give("routed_weights", reader.boolean("norm_topk_prob", false) ? "normalized" : "scores");
+  give_layers(reader, {qwen_attention(reader), qwen_mlps(reader)});
+}
+
+void read_latent_attention(Reader& reader, bool pairs) {
+  reader.give("attention_type", "mla");
+  const std::int64_t nope = reader.integer("qk_nope_head_dim"), turned = reader.integer("qk_rope_head_dim");
+  reader.give("qk_nope_head_dim", nope);
+  reader.give("qk_rope_head_dim", turned);
+  reader.give("q_lora_rank", reader.integer("q_lora_rank", 0));
+  reader.give("kv_lora_rank", reader.integer("kv_lora_rank"));
+  reader.give("v_head_dim", reader.integer("v_head_dim"));
+  reader.give("mla_norm_epsilon", 1e-6);
+  reader.expect_off("attention_bias");
+  const double correction = read_rope(reader, 10000, pairs);
+  reader.give("attention_score_scale", correction * correction / std::sqrt(static_cast<double>(nope + turned)));
+  reader.ignore({"head_dim", "qk_head_dim"});
+}
+
+void read_deepseek(Reader& reader) {
+  reader.give("decoder_block", "deepseek");
+  read_sizes(reader);
+  read_activation(reader, "hidden_act");
+  const std::int64_t layers = reader.integer("num_hidden_layers");
+  reader.give("first_num_dense_layers", std::min(layers, reader.integer("first_k_dense_replace", 0)));
+  read_experts(reader, "n_routed_experts");
+  reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
+  reader.give("shared_experts", reader.integer("n_shared_experts", 0));
+  reader.give("routed_scaling_factor", reader.real("routed_scaling_factor", 1));
+  if (reader.integer("moe_layer_freq", 1) != 1) reader.refuse_key("moe_layer_freq", "1");
+  reader.expect_off("mlp_bias");
+  reader.ignore({"aux_loss_alpha", "seq_aux", "ep_size", "num_nextn_predict_layers"});
+}
+
+void read_groups(Reader& reader, const char* score) {
+  reader.give("routing_group_score", score);
+  reader.give("n_routing_groups", reader.integer("n_group", 1));
+  reader.give("topk_routing_group", reader.integer("topk_group", 1));
+}
+
+void read_deepseek_v2(Reader& reader) {
+  read_deepseek(reader);
+  read_latent_attention(reader, true);
+  reader.expect_text("scoring_func", "softmax");
+  reader.give("routed_score_func", "softmax");
+  reader.give("routed_weights", "scores");
+  const std::string method = reader.text("topk_method", "greedy");
+  if (method != "greedy" && method != "group_limited_greedy") reader.refuse_key("topk_method", "greedy or group_limited_greedy");
+  if (method == "group_limited_greedy") read_groups(reader, "best");
+  reader.ignore({"norm_topk_prob", "n_group", "topk_group"});
+}
+
+void read_deepseek_v3(Reader& reader) {
+  read_deepseek(reader);
+  read_latent_attention(reader, reader.boolean("rope_interleave", true));
+  reader.expect_text("scoring_func", "sigmoid");
+  reader.expect_text("topk_method", "noaux_tc");
+  reader.give("routed_score_func", "sigmoid");
+  reader.give("routed_bias", true);
+  reader.give("routed_weights", reader.boolean("norm_topk_prob", true) ? "normalized" : "scores");
+  read_groups(reader, "best_two");
+}
+
+void read_gpt_oss(Reader& reader) {
+  reader.give("decoder_block", "gpt_oss");
+  read_sizes(reader);
+  read_heads(reader);
+  reader.expect_text("hidden_act", "silu");
+  read_rope(reader, 150000, false);
+  reader.give("attention_bias", reader.boolean("attention_bias", true));
+  reader.give("attention_sink", true);
+  reader.give("mlp_bias", true);
+  read_experts(reader, "num_local_experts");
+  reader.give("routed_bias", true);
+  reader.give("base_moe_mlp_dim", reader.integer("intermediate_size"));
+  if (reader.real("swiglu_alpha", 1.702) != 1.702) reader.refuse_key("swiglu_alpha", "1.702");
+  reader.give("mlp_activations_limit", reader.real("swiglu_limit", 7));
+  std::vector<std::string> words = all_layers(reader, "full");
+  for (std::size_t i = 0; i < words.size(); i += 2) words[i] = "sliding";
+  reader.give("sliding_window_size", reader.integer("sliding_window", 128));
+  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}});
+  reader.ignore({"experts_per_token", "initial_context_length"});
+}
+
+constexpr std::array<HuggingFaceFamily, 8> kFamilies{{{"llama", "LlamaForCausalLM", read_llama},
+                                                      {"mistral", "MistralForCausalLM", read_mistral},
+                                                      {"mixtral", "MixtralForCausalLM", read_mixtral},
+                                                      {"qwen3", "Qwen3ForCausalLM", read_qwen3},
+                                                      {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
+                                                      {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
+                                                      {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
+                                                      {"gpt_oss", "GptOssForCausalLM", read_gpt_oss}}};
+
+bool has_period(const std::vector<std::string>& words, std::size_t period) {
+  for (std::size_t i = period; i < words.size(); ++i) {
+    if (words[i] != words[i - period]) return false;
+  }
+  return true;
+}
+
+bool are_all(const std::vector<std::string>& words, std::string_view word) {
+  return std::all_of(words.begin(), words.end(), [&](const std::string& one) { return one == word; });
+}
+
+}  // namespace
+
+std::span<const HuggingFaceFamily> hugging_face_families() { return kFamilies; }
+
+void give_layers(Reader& reader, const LayerWords& words) {
+  const std::size_t layers = std::max(words.attention.size(), words.mlp.size());
+  std::size_t cycle = 1;
+  while (layers % cycle != 0 || !has_period(words.attention, cycle) || !has_period(words.mlp, cycle)) ++cycle;
+  reader.give("inhomogeneous_layer_cycle_interval", static_cast<std::int64_t>(cycle));
+  const auto give = [&](std::string_view key, std::vector<std::string> all, std::string_view usual) {
+    if (are_all(all, usual)) return;
+    all.resize(cycle);
+    reader.give(key, "[" + join(all, ",") + "]");
+  };
+  give("layer_attention", words.attention, "full");
+  give("layer_mlp", words.mlp, "moe");
+}
+
+}  // namespace moesh::config

@@ -1,0 +1,30 @@
+// What each architecture of Hugging Face reads from its config.json beside what all of them have.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "config/hugging_face_reader.h"
+
+namespace moesh::config {
+
+struct HuggingFaceFamily {
+  std::string_view model_type;    // "llama"
+  std::string_view architecture;  // "LlamaForCausalLM"
+  void (*read)(HuggingFaceReader& reader);
+};
+
+std::span<const HuggingFaceFamily> hugging_face_families();
+
+// Rotary positions, however the file spells them. `theta`: where the file has none; `pairs`: whether neighbours turn, not halves.
+// Returns by what YaRN would have DeepSeek's scores multiplied, twice.
+double read_rope(HuggingFaceReader& reader, double theta, bool pairs);
+
+// What a layer of each kind is, the first `layers` of which the file describes; given as the shortest cycle that repeats.
+struct LayerWords {
+  std::vector<std::string> attention;  // sliding or full
+  std::vector<std::string> mlp;        // dense or moe
+};
+void give_layers(HuggingFaceReader& reader, const LayerWords& words);
+
+}  // namespace moesh::config

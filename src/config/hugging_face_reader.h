@@ -1,0 +1,60 @@
+// Takes a config.json apart key by key: each that means something is asked for, so that what nobody asked for can be told.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_reader.h"
+#include "config/hugging_face.h"
+
+namespace moesh::config {
+
+class HuggingFaceReader {
+ public:
+  // `where`: the file. `path`: of this object in it, "rope_scaling."; `into`: where settings are collected.
+  HuggingFaceReader(const Json& object, std::string where, std::string path, std::vector<HuggingFaceKey>& into);
+
+  // Null where it is absent or null. What was asked for is known.
+  const Json* find(std::string_view name);
+  std::int64_t integer(std::string_view name, std::optional<std::int64_t> otherwise = std::nullopt);
+  double real(std::string_view name, std::optional<double> otherwise = std::nullopt);
+  bool boolean(std::string_view name, bool otherwise);
+  std::string text(std::string_view name, const std::string& otherwise);
+  std::vector<std::string> texts(std::string_view name);     // empty where it is absent
+  std::vector<std::int64_t> integers(std::string_view name);
+
+  // A setting that follows from the key that was asked for last.
+  void give(std::string_view key, const std::string& value);
+  void give(std::string_view key, const char* value) { give(key, std::string(value)); }
+  void give(std::string_view key, std::int64_t value);
+  void give(std::string_view key, double value);
+  void give(std::string_view key, bool value);
+
+  // Refuses a key that asks for what is not done here, whatever it is set to but for these.
+  void expect_off(std::string_view name);                            // absent, null, false, 0
+  void expect_text(std::string_view name, std::string_view value);   // absent or that
+  void ignore(std::initializer_list<std::string_view> names);
+  [[noreturn]] void refuse_key(std::string_view name, const std::string& expected) const;
+
+  void finish() const;  // refuses what nobody asked for
+
+  const std::string& where() const { return where_; }
+  std::string place(std::string_view name) const;
+  std::vector<HuggingFaceKey>& settings() { return into_; }
+
+ private:
+  [[noreturn]] void refuse_type(std::string_view name, const char* expected) const;
+
+  const Json& object_;
+  std::string where_, path_;
+  std::vector<HuggingFaceKey>& into_;
+  std::set<std::string, std::less<>> known_;
+  std::string last_;
+};
+
+}  // namespace moesh::config

@@ -1,0 +1,90 @@
+// Rotary positions of a config.json: newer files nest them in rope_parameters, older ones have rope_theta and rope_scaling.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "config/hugging_face_families.h"
+
+namespace moesh::config {
+namespace {
+
+double yarn_scale(double factor, double strength) { return factor <= 1 ? 1 : 0.1 * strength * std::log(factor) + 1; }
+
+struct Yarn {
+  double factor = 1, rotation = 1, score = 1;  // what rotated values, and scores, are multiplied with
+};
+
+Yarn read_yarn_scales(HuggingFaceReader& rope) {
+  Yarn yarn;
+  yarn.factor = rope.real("factor");
+  const double strength = rope.real("mscale", 0), of_all = rope.real("mscale_all_dim", 0);
+  yarn.rotation = strength > 0 && of_all > 0 ? yarn_scale(yarn.factor, strength) / yarn_scale(yarn.factor, of_all) : yarn_scale(yarn.factor, 1);
+  yarn.rotation = rope.real("attention_factor", yarn.rotation);
+  if (of_all > 0) yarn.score = yarn_scale(yarn.factor, of_all);
+  return yarn;
+}
+
+double read_yarn(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pairs) {
+  const Yarn yarn = read_yarn_scales(rope);
+  rope.give("rope_type", "yarn");
+  rope.give("rope_factor", yarn.factor);
+  rope.give("rope_attention_factor", yarn.rotation);
+  rope.give("rope_interleave", pairs);
+  rope.give("beta_fast", rope.real("beta_fast", 32));
+  rope.give("beta_slow", rope.real("beta_slow", 1));
+  rope.give("rope_truncate", rope.boolean("truncate", true));
+  const std::int64_t longest = reader.integer("max_position_embeddings", 4096);
+  rope.give("original_max_position_embeddings", rope.integer("original_max_position_embeddings", longest));
+  return yarn.score;
+}
+
+void read_llama3(HuggingFaceReader& rope) {
+  rope.give("rope_type", "llama3.1");
+  rope.give("llama3_rope_factor", rope.real("factor"));
+  rope.give("llama3_low_freq_factor", rope.real("low_freq_factor"));
+  rope.give("llama3_high_freq_factor", rope.real("high_freq_factor"));
+  rope.give("llama3_original_positions", rope.integer("original_max_position_embeddings"));
+}
+
+// Of the object that holds it: "rope_type", or "type" in older files.
+std::string type_of(HuggingFaceReader& rope) {
+  const std::string older = rope.text("type", "default");
+  return rope.text("rope_type", older);
+}
+
+double read_scaling(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pairs) {
+  const std::string type = type_of(rope);
+  if (type == "yarn") return read_yarn(reader, rope, pairs);
+  if (type == "llama3") {
+    read_llama3(rope);
+    return 1;
+  }
+  rope.give("rope_type", "default");
+  if (type == "linear") rope.give("rope_linear_scaling_factor", rope.real("factor"));
+  if (type != "linear" && type != "default") {
+    refuse(fmt::format("rope_type '{}', one of default, linear, llama3, yarn was expected", type), rope.place("rope_type"),
+           "moesh stretches positions in no other way");
+  }
+  return 1;
+}
+
+}  // namespace
+
+double read_rope(HuggingFaceReader& reader, double theta, bool pairs) {
+  const Json* newer = reader.find("rope_parameters");
+  const Json* older = reader.find("rope_scaling");
+  theta = reader.real("rope_theta", theta);
+  const Json none = Json::object();
+  const Json* nested = newer != nullptr ? newer : older;
+  HuggingFaceReader rope(nested == nullptr ? none : *nested, reader.where(), newer != nullptr ? "rope_parameters." : "rope_scaling.",
+                         reader.settings());
+  rope.give("rope_max_timescale", rope.real("rope_theta", theta));
+  const double score = read_scaling(reader, rope, pairs);
+  if (type_of(rope) == "default") rope.ignore({"factor"});
+  rope.finish();
+  return score;
+}
+
+}  // namespace moesh::config

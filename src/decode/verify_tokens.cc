@@ -1,0 +1,98 @@
+#include "decode/verify_tokens.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "config/hugging_face.h"
+#include "decode/decoder.h"
+#include "train/hugging_face.h"
+
+namespace moesh::decode {
+namespace {
+
+using train::RecordedPrompt;
+
+void read_weights(Decoder& decoder, const Program& program, const train::RecordedModel& recorded, const models::ModelRequest& request,
+                  backend::Workers& workers) {
+  const std::vector<train::Trained> parameters = train::trained_parameters(program.graph, request.settings);
+  store::HuggingFaceSource source(train::hugging_face_model(request.settings, request.shape), config::hugging_face_folder(recorded.path),
+                                  train::model_tensors(parameters));
+  for (const train::Trained& parameter : parameters) source.fill(parameter.path, decoder.parameter_parts(parameter.path), workers);
+}
+
+// The same tokens in every row.
+NewTokens in_all_rows(const std::vector<std::int32_t>& ids, std::int64_t first, std::int64_t rows) {
+  NewTokens tokens;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      tokens.ids.push_back(ids[i]);
+      tokens.positions.push_back(static_cast<std::int32_t>(first + static_cast<std::int64_t>(i)));
+      tokens.segments.push_back(1);
+    }
+  }
+  return tokens;
+}
+
+// Of the last position of a row.
+std::vector<double> last_logits(const run::Array& logits, std::int64_t row) {
+  const std::int64_t length = logits.view.shape[1], vocabulary = logits.view.shape[2];
+  const float* first = logits.as<float>() + ((row + 1) * length - 1) * vocabulary;
+  return {first, first + vocabulary};
+}
+
+struct Held {
+  train::Worst tokens{"tokens that differ", 0};
+  train::Worst logits{"logits while decoding", train::kLogitsOfModel};
+};
+
+// Logits of all rows against those of a recorded token. The token that is likeliest in each of them; -1 where rows disagree.
+std::int32_t see(const RecordedPrompt& of, std::size_t at, const run::Array& logits, Held& held) {
+  std::int32_t token = -1;
+  for (std::int64_t row = 0; row < logits.view.shape[0]; ++row) {
+    const std::vector<double> mine = last_logits(logits, row);
+    const auto theirs = of.logits.begin() + static_cast<std::ptrdiff_t>(at * mine.size());
+    held.logits.see(train::largest_difference(mine, std::vector<double>(theirs, theirs + static_cast<std::ptrdiff_t>(mine.size()))),
+                    fmt::format("{}, token {}", of.name, at));
+    const auto likeliest = static_cast<std::int32_t>(std::max_element(mine.begin(), mine.end()) - mine.begin());
+    if (row > 0 && likeliest != token) return -1;
+    token = likeliest;
+  }
+  return token;
+}
+
+// Until one differs: what follows it is of another text.
+void follow(const RecordedPrompt& of, Decoder& decoder, Ready& prefill, Ready& step, std::int64_t rows, Held& held) {
+  decoder.forget();
+  run::Array logits = decoder.run(prefill, in_all_rows(of.prompt, 0, rows));
+  for (std::size_t at = 0; at < of.tokens.size(); ++at) {
+    const std::int32_t token = see(of, at, logits, held);
+    const auto left = static_cast<double>(of.tokens.size() - at);
+    if (token != of.tokens[at]) return held.tokens.see(left, fmt::format("{}, from token {} on", of.name, at));
+    if (at + 1 < of.tokens.size())
+      logits = decoder.run(step, in_all_rows({token}, static_cast<std::int64_t>(of.prompt.size() + at), rows));
+  }
+  held.tokens.see(0, of.name);
+}
+
+}  // namespace
+
+std::vector<train::Verdict> verify_tokens(const train::RecordedModel& recorded, const models::ModelRequest& request,
+                                          const mesh::Topology& target, backend::Workers& workers) {
+  if (recorded.prompts.empty()) return {};
+  std::int64_t slots = 1;
+  for (const RecordedPrompt& of : recorded.prompts)
+    slots = std::max(slots, static_cast<std::int64_t>(of.prompt.size() + of.tokens.size()));
+  Decoder decoder(workers);
+  const Program one = make_program(request, {1, slots}, target);
+  Ready step = decoder.prepare(one);
+  read_weights(decoder, one, recorded, request, workers);
+  Held held;
+  for (const RecordedPrompt& of : recorded.prompts) {
+    Ready prefill = decoder.prepare(make_program(request, {static_cast<std::int64_t>(of.prompt.size()), slots}, target));
+    follow(of, decoder, prefill, step, request.rows, held);
+  }
+  return {held.tokens.verdict(), held.logits.verdict()};
+}
+
+}  // namespace moesh::decode

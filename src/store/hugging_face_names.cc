@@ -1,0 +1,272 @@
+#include "store/hugging_face_names.h"
+
+#include <array>
+#include <cassert>
+#include <cctype>
+#include <optional>
+#include <span>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::store {
+namespace {
+
+using Row = HuggingFaceRow;
+
+constexpr Row kWhole[] = {
+    {"token_embedder/embedding", "vm", "model.embed_tokens.weight", "v,m"},
+    {"decoder/decoder_norm/scale", "m", "model.norm.weight", "m"},
+    {"decoder/logits_dense/kernel", "mv", "lm_head.weight", "v,m"},
+};
+
+constexpr Row kNorms[] = {
+    {"pre_self_attention_layer_norm/scale", "m", "input_layernorm.weight", "m"},
+    {"post_self_attention_layer_norm/scale", "m", "post_attention_layernorm.weight", "m"},
+};
+
+constexpr Row kAttention[] = {
+    {"self_attention/query/kernel", "mhD", "self_attn.q_proj.weight", "hD,m", 0, true},
+    {"self_attention/query/bias", "hD", "self_attn.q_proj.bias", "hD", 0, true},
+    {"self_attention/key/kernel", "mhD", "self_attn.k_proj.weight", "hD,m"},
+    {"self_attention/key/bias", "hD", "self_attn.k_proj.bias", "hD"},
+    {"self_attention/value/kernel", "mhd", "self_attn.v_proj.weight", "hd,m"},
+    {"self_attention/value/bias", "hd", "self_attn.v_proj.bias", "hd"},
+    {"self_attention/out/kernel", "hdm", "self_attn.o_proj.weight", "m,hd"},
+    {"self_attention/out/bias", "m", "self_attn.o_proj.bias", "m"},
+    {"self_attention/query_norm/scale", "D", "self_attn.q_norm.weight", "D"},
+    {"self_attention/key_norm/scale", "D", "self_attn.k_norm.weight", "D"},
+};
+
+constexpr Row kLatentAttention[] = {
+    {"self_attention/query/kernel", "mhD", "self_attn.q_proj.weight", "hD,m", 0, false},
+    {"self_attention/wq_a/kernel", "mq", "self_attn.q_a_proj.weight", "q,m"},
+    {"self_attention/q_norm/scale", "q", "self_attn.q_a_layernorm.weight", "q"},
+    {"self_attention/wq_b/kernel", "qhD", "self_attn.q_b_proj.weight", "hD,q"},
+    {"self_attention/wkv_a/kernel", "mR", "self_attn.kv_a_proj_with_mqa.weight", "R,m"},
+    {"self_attention/kv_norm/scale", "r", "self_attn.kv_a_layernorm.weight", "r"},
+    {"self_attention/wkv_b/kernel", "rhd", "self_attn.kv_b_proj.weight", "hd,r"},
+    {"self_attention/out/kernel", "hdm", "self_attn.o_proj.weight", "m,hd"},
+};
+
+constexpr Row kMlp[] = {
+    {"mlp/wi_0/kernel", "mf", "mlp.gate_proj.weight", "f,m"},
+    {"mlp/wi_1/kernel", "mf", "mlp.up_proj.weight", "f,m"},
+    {"mlp/wo/kernel", "fm", "mlp.down_proj.weight", "m,f"},
+};
+
+constexpr Row kMixtralExperts[] = {
+    {"MoeBlock_0/gate/kernel", "me", "block_sparse_moe.gate.weight", "e,m"},
+    {"MoeBlock_0/wi_0", "emf", "block_sparse_moe.experts.{}.w1.weight", "f,m"},
+    {"MoeBlock_0/wi_1", "emf", "block_sparse_moe.experts.{}.w3.weight", "f,m"},
+    {"MoeBlock_0/wo", "efm", "block_sparse_moe.experts.{}.w2.weight", "m,f"},
+};
+
+constexpr Row kQwenExperts[] = {
+    {"moe_block/gate/kernel", "me", "mlp.gate.weight", "e,m"},
+    {"moe_block/wi_0", "emf", "mlp.experts.{}.gate_proj.weight", "f,m"},
+    {"moe_block/wi_1", "emf", "mlp.experts.{}.up_proj.weight", "f,m"},
+    {"moe_block/wo", "efm", "mlp.experts.{}.down_proj.weight", "m,f"},
+};
+
+constexpr Row kDeepseekExperts[] = {
+    {"DeepSeekMoeBlock_0/MoeBlock_0/gate/kernel", "me", "mlp.gate.weight", "e,m"},
+    {"DeepSeekMoeBlock_0/MoeBlock_0/gate/bias", "e", "mlp.gate.e_score_correction_bias", "e"},
+    {"DeepSeekMoeBlock_0/MoeBlock_0/wi_0", "emf", "mlp.experts.{}.gate_proj.weight", "f,m"},
+    {"DeepSeekMoeBlock_0/MoeBlock_0/wi_1", "emf", "mlp.experts.{}.up_proj.weight", "f,m"},
+    {"DeepSeekMoeBlock_0/MoeBlock_0/wo", "efm", "mlp.experts.{}.down_proj.weight", "m,f"},
+    {"DeepSeekMoeBlock_0/shared_experts/wi_0/kernel", "mf", "mlp.shared_experts.gate_proj.weight", "f,m"},
+    {"DeepSeekMoeBlock_0/shared_experts/wi_1/kernel", "mf", "mlp.shared_experts.up_proj.weight", "f,m"},
+    {"DeepSeekMoeBlock_0/shared_experts/wo/kernel", "fm", "mlp.shared_experts.down_proj.weight", "m,f"},
+};
+
+constexpr Row kGptOss[] = {
+    {"GptOssAttention/query/kernel", "mhD", "self_attn.q_proj.weight", "hD,m"},
+    {"GptOssAttention/query/bias", "hD", "self_attn.q_proj.bias", "hD"},
+    {"GptOssAttention/key/kernel", "mhD", "self_attn.k_proj.weight", "hD,m"},
+    {"GptOssAttention/key/bias", "hD", "self_attn.k_proj.bias", "hD"},
+    {"GptOssAttention/value/kernel", "mhd", "self_attn.v_proj.weight", "hd,m"},
+    {"GptOssAttention/value/bias", "hd", "self_attn.v_proj.bias", "hd"},
+    {"GptOssAttention/out/kernel", "hdm", "self_attn.o_proj.weight", "m,hd"},
+    {"GptOssAttention/out/bias", "m", "self_attn.o_proj.bias", "m"},
+    {"GptOssAttention/sinks", "h", "self_attn.sinks", "h"},
+    {"GptOssMlp/gate/kernel", "me", "mlp.router.weight", "e,m"},
+    {"GptOssMlp/gate/bias", "e", "mlp.router.bias", "e"},
+    {"GptOssMlp/wi_0", "emf", "mlp.experts.gate_up_proj", "e,m,f2", 0},
+    {"GptOssMlp/wi_1", "emf", "mlp.experts.gate_up_proj", "e,m,f2", 1},
+    {"GptOssMlp/wi_0_bias", "ef", "mlp.experts.gate_up_proj_bias", "e,f2", 0},
+    {"GptOssMlp/wi_1_bias", "ef", "mlp.experts.gate_up_proj_bias", "e,f2", 1},
+    {"GptOssMlp/wo", "efm", "mlp.experts.down_proj", "e,f,m"},
+    {"GptOssMlp/wo_bias", "em", "mlp.experts.down_proj_bias", "e,m"},
+};
+
+using Rows = std::span<const Row>;
+
+// How a family's own files turn heads; as_model where that is a matter of its settings.
+enum class Turned { halves, as_model };
+
+struct Family {
+  std::string_view block;
+  Turned turned;
+  std::array<Rows, 4> layer;
+};
+
+constexpr Family kFamilies[] = {
+    {"llama2", Turned::halves, {kNorms, kAttention, kMlp, {}}},
+    {"mistral", Turned::halves, {kNorms, kAttention, kMlp, {}}},
+    {"mixtral", Turned::halves, {kNorms, kAttention, kMixtralExperts, {}}},
+    {"qwen3", Turned::halves, {kNorms, kAttention, kMlp, {}}},
+    {"qwen3_moe", Turned::halves, {kNorms, kAttention, kMlp, kQwenExperts}},
+    {"deepseek", Turned::as_model, {kNorms, kLatentAttention, kMlp, kDeepseekExperts}},
+    {"gpt_oss", Turned::halves, {kNorms, kGptOss, {}, {}}},
+};
+
+const Family& family_of(const std::string& block) {
+  for (const Family& family : kFamilies) {
+    if (family.block == block) return family;
+  }
+  refuse(fmt::format("Hugging Face's names of a model with decoder_block={} are not known", block), "its tensors",
+         "convert a model of another family");
+}
+
+const Row* find(Rows rows, std::string_view path) {
+  for (const Row& row : rows) {
+    if (row.ours == path) return &row;
+  }
+  return nullptr;
+}
+
+// "decoder/moe_layers_3/mlp/wo/kernel": layer 3 of those in "moe_layers", and the rest.
+struct LayerPath {
+  std::int64_t layer = 0;
+  std::string rest;
+};
+
+std::optional<LayerPath> layer_path(const HuggingFaceModel& model, const std::string& path) {
+  constexpr std::string_view kAbove = "decoder/";
+  const std::size_t end = path.find('/', kAbove.size());
+  const std::size_t number = path.rfind('_', end);
+  if (!path.starts_with(kAbove) || end == std::string::npos || number == std::string::npos || number < kAbove.size()) return std::nullopt;
+  const std::string group = path.substr(kAbove.size(), number - kAbove.size());
+  const auto layer = parse_integer(path.substr(number + 1, end - number - 1));
+  if (!layer || (group != "layers" && group != "dense_layers" && group != "moe_layers")) return std::nullopt;
+  return LayerPath{*layer + (group == "moe_layers" ? model.dense_layers : 0), path.substr(end + 1)};
+}
+
+std::int64_t size_of_letter(const HuggingFacePlace& place, char letter) {
+  if (letter == '2') return 2;
+  const std::size_t dim = place.row->our_dims.find(letter);
+  assert(dim != std::string_view::npos && "a letter of theirs that ours lack");
+  return place.our_shape[dim];
+}
+
+Shape shape_of_theirs(const HuggingFacePlace& place) {
+  Shape shape;
+  for (const std::string& dim : split(std::string(place.row->their_dims), ',')) {
+    std::int64_t size = 1;
+    for (const char letter : dim) size *= size_of_letter(place, letter);
+    shape.push_back(size);
+  }
+  return shape;
+}
+
+// Bytes from one index of a letter to the next.
+std::map<char, std::int64_t> strides_of_letters(const HuggingFacePlace& place, const std::vector<std::int64_t>& strides) {
+  std::map<char, std::int64_t> made;
+  const std::vector<std::string> dims = split(std::string(place.row->their_dims), ',');
+  for (std::size_t dim = 0; dim < dims.size(); ++dim) {
+    std::int64_t stride = strides[dim];
+    for (std::size_t i = dims[dim].size(); i-- > 0;) {
+      made[dims[dim][i]] = stride;
+      stride *= size_of_letter(place, dims[dim][i]);
+    }
+  }
+  return made;
+}
+
+// Where index `i` of a turned dim is among theirs, when we turn neighbours and they halves.
+std::int64_t index_of_theirs(const HuggingFaceModel& model, std::int64_t size, std::int64_t i) {
+  const std::int64_t first = model.turned_last ? size - model.turned : 0;
+  const std::int64_t at = i - first;
+  if (at < 0 || at >= model.turned) return i;
+  return first + at % 2 * (model.turned / 2) + at / 2;
+}
+
+// The same, one part for each index of a dim.
+std::vector<Part> reordered(const HuggingFaceModel& model, const Part& part, std::size_t dim) {
+  std::vector<Part> made;
+  const std::int64_t size = part.block[dim].size();
+  for (std::int64_t i = 0; i < size; ++i) {
+    Part one = part;
+    one.block[dim] = {i, i + 1};
+    one.data += index_of_theirs(model, size, i) * part.strides[dim];
+    made.push_back(std::move(one));
+  }
+  return made;
+}
+
+std::string numbered(std::string_view name, std::int64_t expert) {
+  std::string made(name);
+  if (const std::size_t hole = made.find("{}"); hole != std::string::npos) made.replace(hole, 2, std::to_string(expert));
+  return made;
+}
+
+std::int64_t experts_of(const HuggingFacePlace& place) {
+  const bool has_own = place.row->theirs.find("{}") != std::string_view::npos;
+  return has_own ? size_of_letter(place, 'e') : 1;
+}
+
+}  // namespace
+
+std::map<std::string, HuggingFaceTensor> hugging_face_tensors(const HuggingFaceModel& model, const std::map<std::string, Shape>& ours) {
+  const Family& family = family_of(model.family);
+  std::map<std::string, HuggingFaceTensor> all;
+  for (const auto& [name, shape] : ours) {
+    const std::optional<LayerPath> layer = layer_path(model, name);
+    const Row* row = layer ? nullptr : find(kWhole, name);
+    for (const Rows rows : family.layer) {
+      if (layer && row == nullptr) row = find(rows, layer->rest);
+    }
+    if (row == nullptr) refuse("Hugging Face's files have no name for it", name, "convert a model as its family has it");
+    HuggingFacePlace place{row, name, shape, 0};
+    for (place.expert = 0; place.expert < experts_of(place); ++place.expert) {
+      const std::string name_of_layer = layer ? fmt::format("model.layers.{}.", layer->layer) : "";
+      const std::string theirs = name_of_layer + numbered(row->theirs, place.expert);
+      HuggingFaceTensor& tensor = all[theirs];
+      tensor.shape = shape_of_theirs(place);
+      tensor.places.push_back(place);
+    }
+  }
+  return all;
+}
+
+std::vector<Part> parts_of_ours(const HuggingFaceModel& model, const HuggingFacePlace& place, std::byte* data, DType dtype,
+                                const std::vector<std::int64_t>& strides) {
+  std::map<char, std::int64_t> letters = strides_of_letters(place, strides);
+  Part part{whole_block(place.our_shape), dtype, data + place.row->half * letters['2'], {}};
+  std::size_t turned = place.our_shape.size();
+  for (std::size_t dim = 0; dim < place.our_shape.size(); ++dim) {
+    const char letter = place.row->our_dims[dim];
+    const auto found = letters.find(letter);
+    if (found == letters.end()) part.block[dim] = {place.expert, place.expert + 1};
+    part.strides.push_back(found == letters.end() ? 0 : found->second);
+    if (std::isupper(static_cast<unsigned char>(letter)) != 0) turned = dim;
+  }
+  const bool differs = model.turns_pairs && family_of(model.family).turned == Turned::halves;
+  if (!differs || turned == place.our_shape.size()) return {part};
+  return reordered(model, part, turned);
+}
+
+bool may_be_left_out(const HuggingFaceModel& model, const std::string& name) {
+  if (model.tied_embedding && name == "lm_head.weight") return true;
+  if (name.ends_with(".rotary_emb.inv_freq")) return true;
+  constexpr std::string_view kLayers = "model.layers.";
+  if (!name.starts_with(kLayers)) return false;
+  const std::size_t end = name.find('.', kLayers.size());
+  const auto layer = parse_integer(name.substr(kLayers.size(), end - kLayers.size()));
+  return layer && *layer >= model.layers && model.family == "deepseek";
+}
+
+}  // namespace moesh::store

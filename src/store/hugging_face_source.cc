@@ -1,0 +1,142 @@
+#include "store/hugging_face_source.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/core.h>
+
+#include "base/bfloat16.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace moesh::store {
+namespace {
+
+constexpr std::size_t kMostNamed = 4;
+
+std::string first_of(const std::vector<std::string>& all) {
+  const std::vector<std::string> named(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostNamed)));
+  return join(named, ", ") + (all.size() > kMostNamed ? fmt::format(" and {} more", all.size() - kMostNamed) : "");
+}
+
+Shape without_dim(Shape shape, int dim) {
+  if (dim >= 0) shape.erase(shape.begin() + dim);
+  return shape;
+}
+
+bool share_something(const std::vector<Part>& a, const std::vector<Part>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const Part& of_a) {
+    return std::any_of(b.begin(), b.end(), [&](const Part& of_b) { return shared_block(of_a.block, of_b.block).has_value(); });
+  });
+}
+
+// Numbers of a query, which our model may have smaller than theirs.
+Numbers scaled(const Numbers& from, const Shape& shape, double factor) {
+  const Part source{whole_block(shape), from.dtype, from.data, from.strides};
+  const auto room = std::make_shared<std::vector<float>>(static_cast<std::size_t>(elements(shape)));
+  const Part target = dense_part(whole_block(shape), DType::float32, reinterpret_cast<std::byte*>(room->data()));
+  copy_shared(source, target);
+  multiply(target.data, elements(shape), DType::float32, factor);
+  return {DType::float32, target.data, target.strides, room};
+}
+
+}  // namespace
+
+void multiply(std::byte* data, std::int64_t count, DType dtype, double factor) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (dtype == DType::bfloat16) {
+      auto& number = reinterpret_cast<bfloat16*>(data)[i];
+      number = bfloat16(static_cast<float>(static_cast<double>(static_cast<float>(number)) * factor));
+    } else {
+      auto& number = reinterpret_cast<float*>(data)[i];
+      number = static_cast<float>(static_cast<double>(number) * factor);
+    }
+  }
+}
+
+std::vector<float> as_theirs(const HuggingFaceModel& model, const HuggingFaceTensor& tensor,
+                             const std::function<std::vector<Part>(const std::string& alone)>& parts_of) {
+  std::vector<float> numbers(static_cast<std::size_t>(elements(tensor.shape)));
+  const Part whole = dense_part(whole_block(tensor.shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()));
+  for (const HuggingFacePlace& place : tensor.places) {
+    const std::vector<Part> ours = parts_of(place.ours);
+    for (const Part& to : parts_of_ours(model, place, whole.data, whole.dtype, whole.strides)) {
+      for (const Part& from : ours) copy_shared(from, to);
+    }
+  }
+  return numbers;
+}
+
+LayerNames layer_names(const std::vector<ModelTensor>& tensors) {
+  std::map<std::string, LayerNames::Stack> all;
+  for (const ModelTensor& tensor : tensors) {
+    const std::int64_t layers = tensor.layers_dim < 0 ? 1 : tensor.shape[static_cast<std::size_t>(tensor.layers_dim)];
+    all.emplace(tensor.name, LayerNames::Stack{tensor.layers_dim, layers});
+  }
+  return LayerNames(std::move(all));
+}
+
+std::map<std::string, Shape> shapes_alone(const std::vector<ModelTensor>& tensors) {
+  const LayerNames names = layer_names(tensors);
+  std::map<std::string, Shape> shapes;
+  for (const ModelTensor& tensor : tensors) {
+    for (const std::string& alone : names.alone(tensor.name)) shapes.emplace(alone, without_dim(tensor.shape, tensor.layers_dim));
+  }
+  return shapes;
+}
+
+HuggingFaceSource::HuggingFaceSource(const HuggingFaceModel& model, const std::string& folder, const std::vector<ModelTensor>& ours)
+    : model_(model), weights_(folder), layers_(layer_names(ours)) {
+  const std::map<std::string, HuggingFaceTensor> wanted = hugging_face_tensors(model_, shapes_alone(ours));
+  check(wanted);
+  for (const auto& [theirs, tensor] : wanted) {
+    for (const HuggingFacePlace& place : tensor.places) pieces_[place.ours].push_back({theirs, place});
+  }
+}
+
+void HuggingFaceSource::check(const std::map<std::string, HuggingFaceTensor>& wanted) const {
+  std::vector<std::string> missing, other, unused;
+  for (const auto& [name, tensor] : wanted) {
+    const auto there = weights_.shapes().find(name);
+    if (there == weights_.shapes().end()) missing.push_back(name);
+    else if (there->second != tensor.shape)
+      other.push_back(fmt::format("{} is {}, config.json makes it {}", name, to_string(there->second), to_string(tensor.shape)));
+  }
+  for (const auto& [name, shape] : weights_.shapes()) {
+    if (!wanted.contains(name) && !may_be_left_out(model_, name)) unused.push_back(name);
+  }
+  constexpr const char* kFix = "take the config.json that belongs to the weights";
+  if (!missing.empty()) refuse("the weights lack " + first_of(missing), weights_.folder(), kFix);
+  if (!unused.empty()) refuse("the weights have tensors that the model has not: " + first_of(unused), weights_.folder(), kFix);
+  if (!other.empty()) refuse("the weights are of other shapes: " + first_of(other), weights_.folder(), kFix);
+}
+
+void HuggingFaceSource::fill_layer(const Piece& piece, const std::vector<Part>& parts) const {
+  const Shape& shape = weights_.shapes().at(piece.theirs);
+  const std::vector<std::int64_t> no_strides(shape.size());
+  if (!share_something(parts_of_ours(model_, piece.place, nullptr, DType::float32, no_strides), parts)) return;
+  Numbers numbers = weights_.read(piece.theirs);
+  if (piece.place.row->is_query && model_.query_factor != 1) numbers = scaled(numbers, shape, model_.query_factor);
+  for (const Part& from : parts_of_ours(model_, piece.place, numbers.data, numbers.dtype, numbers.strides)) {
+    for (const Part& part : parts) copy_shared(from, part);
+  }
+  weights_.forget(piece.theirs);
+}
+
+void HuggingFaceSource::fill(const std::string& ours, const std::vector<Part>& parts, backend::Workers& workers) {
+  struct Todo {
+    const Piece* piece;
+    std::vector<Part> parts;
+  };
+  std::vector<Todo> all;
+  for (const std::string& alone : layers_.alone(ours)) {
+    const Layer& layer = *layers_.find(alone);
+    const std::vector<Part> of_layer = layer.dim < 0 ? parts : at_index(parts, layer.dim, layer.index);
+    for (const Piece& piece : pieces_.at(alone)) all.push_back({&piece, of_layer});
+  }
+  workers.parallel(static_cast<std::int64_t>(all.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) fill_layer(*all[static_cast<std::size_t>(i)].piece, all[static_cast<std::size_t>(i)].parts);
+  });
+}
+
+}  // namespace moesh::store

@@ -1,0 +1,58 @@
+// Takes the parameters of a model out of a Hugging Face folder, whatever layout and kind of stacks they are wanted in.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/workers.h"
+#include "store/hugging_face_names.h"
+#include "store/hugging_face_weights.h"
+#include "store/layers.h"
+
+namespace moesh::store {
+
+// A tensor of a model: of one layer, or of a stack of them.
+struct ModelTensor {
+  std::string name;
+  Shape shape;
+  int layers_dim = -1;
+};
+
+// The layers of a model's tensors, each by what it is called alone.
+LayerNames layer_names(const std::vector<ModelTensor>& tensors);
+std::map<std::string, Shape> shapes_alone(const std::vector<ModelTensor>& tensors);
+
+class HuggingFaceSource {
+ public:
+  // Refuses weights that lack a tensor of the model's, have others besides, or of another shape, naming them.
+  HuggingFaceSource(const HuggingFaceModel& model, const std::string& folder, const std::vector<ModelTensor>& ours);
+
+  // Fills parts of one of ours. What they need of the files is read, and no more.
+  void fill(const std::string& ours, const std::vector<Part>& parts, backend::Workers& workers);
+
+  std::int64_t tensors() const { return static_cast<std::int64_t>(weights_.shapes().size()); }
+
+ private:
+  struct Piece {
+    std::string theirs;
+    HuggingFacePlace place;
+  };
+  void check(const std::map<std::string, HuggingFaceTensor>& wanted) const;
+  void fill_layer(const Piece& piece, const std::vector<Part>& parts) const;
+
+  HuggingFaceModel model_;
+  HuggingFaceWeights weights_;
+  LayerNames layers_;
+  std::map<std::string, std::vector<Piece>> pieces_;  // of each of our layers alone
+};
+
+// A tensor of theirs put together from parts of ours, as float32 and row by row. `parts_of`: of a layer alone.
+std::vector<float> as_theirs(const HuggingFaceModel& model, const HuggingFaceTensor& tensor,
+                             const std::function<std::vector<Part>(const std::string& alone)>& parts_of);
+
+// The numbers of one dense row of elements times a factor; they are float32 or bfloat16.
+void multiply(std::byte* data, std::int64_t count, DType dtype, double factor);
+
+}  // namespace moesh::store

@@ -1,0 +1,222 @@
+#include "store/hugging_face_weights.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fmt/core.h>
+
+#include "base/bfloat16.h"
+#include "base/error.h"
+#include "base/json_reader.h"
+#include "base/text.h"
+#include "base/whole_file.h"
+#include "store/small_floats.h"
+
+namespace moesh::store {
+namespace {
+
+constexpr std::int64_t kMostIndex = 256 << 20;
+constexpr std::string_view kScale = "_scale_inv", kBlocks = "_blocks", kScales = "_scales";
+constexpr std::int64_t kScaledBlock = 128;  // rows and columns that one scale of 8-bit numbers is for
+constexpr std::int64_t kBlock = 32;         // numbers that one scale of 4-bit numbers is for
+constexpr std::int64_t kBlockBytes = kBlock / 2;
+
+bool is_there(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+template <typename T>
+Numbers made_numbers(const Shape& shape, DType dtype) {
+  const auto room = std::make_shared<std::vector<T>>(static_cast<std::size_t>(elements(shape)));
+  Numbers made{dtype, reinterpret_cast<std::byte*>(room->data()), {}, room};
+  made.strides.resize(shape.size());
+  std::int64_t stride = sizeof(T);
+  for (std::size_t dim = shape.size(); dim-- > 0;) {
+    made.strides[dim] = stride;
+    stride *= shape[dim];
+  }
+  return made;
+}
+
+// Of numbers whose exponent is all ones where they are not finite.
+template <typename Bits>
+bool none_has(const StoredTensor& tensor, Bits exponent) {
+  for (std::int64_t i = 0; i < elements(tensor.shape); ++i) {
+    Bits bits;
+    std::memcpy(&bits, tensor.data + i * static_cast<std::int64_t>(sizeof bits), sizeof bits);
+    if ((bits & exponent) == exponent) return false;
+  }
+  return true;
+}
+
+bool are_finite(const StoredTensor& tensor) {
+  const bool is_plain = tensor.encoding == Encoding::plain;
+  if (is_plain && tensor.dtype == DType::float32) return none_has<std::uint32_t>(tensor, 0x7F800000u);
+  if (is_plain && tensor.dtype == DType::bfloat16) return none_has<std::uint16_t>(tensor, 0x7F80);
+  const std::int64_t count = elements(tensor.shape);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(tensor.value(static_cast<std::size_t>(i)))) return false;
+  }
+  return true;
+}
+
+std::int64_t blocks_in(std::int64_t size) { return (size + kScaledBlock - 1) / kScaledBlock; }
+
+}  // namespace
+
+HuggingFaceWeights::HuggingFaceWeights(std::string folder) : folder_(std::move(folder)) {
+  const std::string index = folder_ + "/model.safetensors.index.json", single = folder_ + "/model.safetensors";
+  if (is_there(index)) {
+    open_sharded(index);
+  } else if (is_there(single)) {
+    open_single(single);
+  } else {
+    refuse("no weights are there", folder_, "model.safetensors or model.safetensors.index.json was expected, beside config.json");
+  }
+  join_quantized();
+}
+
+void HuggingFaceWeights::open_single(const std::string& path) {
+  files_.push_back(read_safetensors(path));
+  for (const auto& [name, tensor] : files_.front().tensors) stored_.emplace(name, &tensor);
+}
+
+void HuggingFaceWeights::open_sharded(const std::string& index) {
+  const Json json = parse_json(read_file(index, "the index of weights", kMostIndex, "name a folder of weights"), index);
+  const auto file_of = member<std::map<std::string, std::string>>(json, "weight_map", index);
+  std::map<std::string, std::set<std::string>> names_in;
+  for (const auto& [name, file] : file_of) names_in[file].insert(name);
+  files_.reserve(names_in.size());
+  for (const auto& [file, names] : names_in) {
+    if (file.find('/') != std::string::npos) refuse(fmt::format("'{}' is no file beside it", shorten(file, 80)), index);
+    files_.push_back(read_safetensors(folder_ + "/" + file));
+    const TensorFile& opened = files_.back();
+    for (const std::string& name : names) stored_.emplace(name, &opened.at(name));
+    for (const auto& [name, tensor] : opened.tensors) {
+      if (names.contains(name)) continue;
+      const bool is_twice = file_of.contains(name);
+      refuse(is_twice ? fmt::format("'{}' is there too, the index says {}", shorten(name, 80), file_of.at(name))
+                      : fmt::format("'{}' is there, the index does not name it", shorten(name, 80)),
+             opened.path, "take weights whose index is theirs");
+    }
+  }
+}
+
+// Scales and blocks are no tensors of their own.
+void HuggingFaceWeights::join_quantized() {
+  for (const auto& [name, tensor] : stored_) {
+    const bool is_scale = name.ends_with(kScale) && stored_.contains(name.substr(0, name.size() - kScale.size()));
+    const bool are_scales = name.ends_with(kScales) && stored_.contains(name.substr(0, name.size() - kScales.size()) + std::string(kBlocks));
+    if (is_scale || are_scales) continue;
+    if (!name.ends_with(kBlocks)) {
+      shapes_.emplace(name, tensor->shape);
+      continue;
+    }
+    // [experts, out, blocks, bytes], and what is computed with is [experts, in, out].
+    const std::string whole = name.substr(0, name.size() - kBlocks.size());
+    const Shape& shape = tensor->shape;
+    const StoredTensor* scales = find(whole + std::string(kScales));
+    const bool fits = shape.size() == 4 && shape[3] == kBlockBytes && tensor->encoding == Encoding::uint8 && scales != nullptr &&
+                      scales->encoding == Encoding::uint8 && scales->shape == Shape{shape[0], shape[1], shape[2]};
+    if (!fits) refuse(fmt::format("blocks {} without their scales, a byte for each 16", to_string(shape)), name, "take weights in bfloat16");
+    shapes_.emplace(whole, Shape{shape[0], shape[2] * kBlock, shape[1]});
+  }
+}
+
+const StoredTensor* HuggingFaceWeights::find(const std::string& name) const {
+  const auto found = stored_.find(name);
+  return found == stored_.end() ? nullptr : found->second;
+}
+
+DType HuggingFaceWeights::dtype(const std::string& name) const {
+  const StoredTensor* tensor = find(name);
+  return tensor == nullptr ? DType::bfloat16 : tensor->dtype;
+}
+
+Numbers HuggingFaceWeights::read_encoded(const StoredTensor& tensor) const {
+  const Numbers made = made_numbers<float>(tensor.shape, DType::float32);
+  auto* numbers = reinterpret_cast<float*>(made.data);
+  for (std::int64_t i = 0; i < elements(tensor.shape); ++i) numbers[i] = static_cast<float>(tensor.value(static_cast<std::size_t>(i)));
+  return made;
+}
+
+// Each 128 rows and columns have a scale.
+Numbers HuggingFaceWeights::read_scaled(const std::string& name, const StoredTensor& tensor) const {
+  const StoredTensor* scales = find(name + std::string(kScale));
+  const bool fits = scales != nullptr && tensor.shape.size() == 2 && scales->dtype == DType::float32 &&
+                    scales->shape == Shape{blocks_in(tensor.shape[0]), blocks_in(tensor.shape[1])};
+  if (!fits) {
+    refuse(fmt::format("8-bit numbers {} without a scale for each 128 x 128 of them{}", to_string(tensor.shape),
+                       scales == nullptr ? "" : ", but " + to_string(scales->shape)),
+           name, "take weights in bfloat16");
+  }
+  if (!are_finite(*scales)) refuse("its scales hold what is no number", name, "the file is damaged: take it again");
+  const Numbers made = read_encoded(tensor);
+  auto* numbers = reinterpret_cast<float*>(made.data);
+  const std::int64_t columns = tensor.shape[1], in_row = blocks_in(columns);
+  for (std::int64_t row = 0; row < tensor.shape[0]; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const std::int64_t block = row / kScaledBlock * in_row + column / kScaledBlock;
+      numbers[row * columns + column] *= static_cast<float>(scales->value(static_cast<std::size_t>(block)));
+    }
+  }
+  return made;
+}
+
+// Two 4-bit numbers a byte, the lower one first; with a power of two as scale bfloat16 holds them as they are.
+Numbers HuggingFaceWeights::read_blocks(const std::string& name) const {
+  const StoredTensor& blocks = *find(name + std::string(kBlocks));
+  const StoredTensor& scales = *find(name + std::string(kScales));
+  const Shape stored{blocks.shape[0], blocks.shape[1], blocks.shape[2] * kBlock};
+  Numbers made = made_numbers<bfloat16>(stored, DType::bfloat16);
+  auto* numbers = reinterpret_cast<bfloat16*>(made.data);
+  for (std::int64_t block = 0; block < elements(scales.shape); ++block) {
+    const float scale = power_of_two(std::to_integer<std::uint8_t>(scales.data[block]));
+    if (!std::isfinite(scale)) refuse("its scales hold what is no number", name, "the file is damaged: take it again");
+    for (std::int64_t i = 0; i < kBlockBytes; ++i) {
+      const unsigned byte = std::to_integer<unsigned>(blocks.data[block * kBlockBytes + i]);
+      numbers[block * kBlock + 2 * i] = bfloat16(scale * from_float4_e2m1(byte));
+      numbers[block * kBlock + 2 * i + 1] = bfloat16(scale * from_float4_e2m1(byte >> 4));
+    }
+  }
+  std::swap(made.strides[1], made.strides[2]);
+  return made;
+}
+
+Numbers HuggingFaceWeights::read(const std::string& name) const {
+  const StoredTensor* tensor = find(name);
+  if (tensor == nullptr) return read_blocks(name);
+  if (!are_finite(*tensor)) refuse("it holds what is no number", fmt::format("{}: {}", folder_, name), "the file is damaged: take it again");
+  if (tensor->encoding == Encoding::float8_e4m3) return read_scaled(name, *tensor);
+  if (!is_floating(tensor->dtype)) {
+    refuse(fmt::format("it is {}, weights were expected", name_of(tensor->dtype)), fmt::format("{}: {}", folder_, name),
+           "take weights in float32, bfloat16 or float16");
+  }
+  if (tensor->encoding != Encoding::plain) return read_encoded(*tensor);
+  Numbers made{tensor->dtype, const_cast<std::byte*>(tensor->data), {}, nullptr};
+  made.strides.resize(tensor->shape.size());
+  std::int64_t stride = size_of(tensor->dtype);
+  for (std::size_t dim = tensor->shape.size(); dim-- > 0;) {
+    made.strides[dim] = stride;
+    stride *= tensor->shape[dim];
+  }
+  return made;
+}
+
+void HuggingFaceWeights::forget(const std::string& name) const {
+  const StoredTensor* tensor = find(name);
+  if (tensor == nullptr) tensor = find(name + std::string(kBlocks));
+  if (tensor == nullptr) return;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(tensor->data) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(tensor->data) + static_cast<std::uintptr_t>(tensor->bytes)) / page * page;
+  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+}  // namespace moesh::store

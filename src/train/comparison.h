@@ -1,0 +1,48 @@
+// How far numbers that were made are from others: what a verdict is made of.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "run/array.h"
+#include "train/trainer.h"
+
+namespace moesh::train {
+
+struct Verdict {
+  std::string quantity;  // "loss", "logits", "gradients", "parameters after 10 steps"
+  double error = 0;      // the largest, relative
+  double tolerance = 0;
+  std::string worst;     // where it is: a step, a tensor
+
+  bool passes() const { return error <= tolerance; }  // false for NaN
+};
+
+// Keeps the worst of what it is told; a NaN is worse than anything.
+class Worst {
+ public:
+  explicit Worst(std::string quantity, double tolerance) : verdict_{std::move(quantity), 0, tolerance, ""} {}
+
+  void see(double error, const std::string& where) {
+    if (std::isnan(verdict_.error) || (!std::isnan(error) && error <= verdict_.error && !verdict_.worst.empty())) return;
+    verdict_.error = error;
+    verdict_.worst = where;
+  }
+  Verdict verdict() const { return verdict_; }
+
+ private:
+  Verdict verdict_;
+};
+
+std::vector<double> values_of(const run::Array& array);
+
+double relative(double made, double recorded);
+// |a - b| / |b|, by the Euclidean norm; NaN stays NaN.
+double relative_distance(const std::vector<double>& a, const std::vector<double>& b);
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
+
+// Of a parameter, as the loss of the whole batch has it.
+run::Array gradient_of(const Trainer& trainer, const StepResults& made, std::size_t index, run::Pool& pool);
+
+}  // namespace moesh::train

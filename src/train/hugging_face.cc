@@ -1,0 +1,48 @@
+#include "train/hugging_face.h"
+
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "base/clock.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "config/hugging_face.h"
+
+namespace moesh::train {
+
+store::HuggingFaceModel hugging_face_model(const config::Settings& settings, const config::ModelShape& shape) {
+  store::HuggingFaceModel model;
+  model.family = settings.text("decoder_block");
+  model.layers = shape.layers;
+  model.dense_layers = shape.dense_layers;
+  model.tied_embedding = shape.tied_embedding;
+  model.turns_pairs = config::turns_neighbours(settings);
+  model.turned = shape.attention.latent ? shape.attention.qk_rope_head_dim : shape.attention.head_dim;
+  model.turned_last = shape.attention.latent;
+  // Where the model does not scale its queries, their kernel does.
+  if (!shape.attention.scales_query) model.query_factor = 1 / std::sqrt(static_cast<double>(shape.attention.head_dim));
+  return model;
+}
+
+std::vector<store::ModelTensor> model_tensors(const std::vector<Trained>& parameters) {
+  std::vector<store::ModelTensor> all;
+  for (const Trained& trained : parameters) all.push_back({trained.path, trained.shape, trained.layers_dim});
+  return all;
+}
+
+std::string restore_hugging_face(Trainer& trainer, const config::Settings& settings, const std::string& folder, backend::Workers& workers) {
+  const auto begin = Clock::now();
+  const store::HuggingFaceModel model = hugging_face_model(settings, config::model_shape(settings));
+  store::HuggingFaceSource source(model, config::hugging_face_folder(folder), model_tensors(trainer.parameters()));
+  Progress progress("reading weights, tensor", static_cast<std::int64_t>(trainer.parameters().size()));
+  std::int64_t done = 0;
+  for (const Trained& trained : trainer.parameters()) {
+    source.fill(trained.path, trainer.state_parts(trained.path), workers);
+    progress.advance(++done);
+  }
+  trainer.go_on_after(-1);
+  return fmt::format("Starts with the weights of {}: {} read in {:.2f} s\n", folder, counted(source.tensors(), "tensor"), seconds_since(begin));
+}
+
+}  // namespace moesh::train

@@ -1,0 +1,162 @@
+#include "train/verify_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "models/model.h"
+#include "train/data.h"
+#include "train/hugging_face.h"
+
+namespace moesh::train {
+namespace {
+
+using run::Array;
+
+constexpr double kLoss = 1e-5, kGradients = 1e-4;
+// A gradient that is zero but for rounding is measured by that of the whole model.
+constexpr double kLeastShare = 1e-3;
+
+// Copies of the recorded rows: the loss of one is that of all. The last position of a row has nothing to guess.
+Batch batch_of(const RecordedModel& recorded, std::int64_t rows, run::Pool& pool) {
+  Batch batch;
+  const Shape shape{rows, recorded.length};
+  for (const char* name : {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"})
+    batch[name] = pool.allocate(shape, DType::int32);
+  batch[models::inputs::order] = places_in_rows(rows, recorded.length, pool);
+  const auto set = [&](const char* name, std::int64_t at, std::int64_t value) {
+    batch.at(name).as<std::int32_t>()[at] = static_cast<std::int32_t>(value);
+  };
+  for (std::int64_t at = 0; at < rows * recorded.length; ++at) {
+    const std::int64_t place = at % recorded.length, from = at % (recorded.rows * recorded.length);
+    const bool is_last = place + 1 == recorded.length;
+    set("inputs", at, recorded.ids[static_cast<std::size_t>(from)]);
+    set("targets", at, is_last ? 0 : recorded.ids[static_cast<std::size_t>(from + 1)]);
+    set("inputs_position", at, place);
+    set("inputs_segmentation", at, 1);
+    set("targets_segmentation", at, is_last ? 0 : 1);
+  }
+  return batch;
+}
+
+Verdict compare_logits(const RecordedModel& recorded, const Array& made) {
+  const store::StoredTensor& expected = recorded.expect.at("logits");
+  std::vector<double> mine = values_of(made);
+  const std::vector<double> theirs = expected.values();
+  if (mine.size() < theirs.size())
+    refuse(fmt::format("logits {}, {} were recorded", to_string(made.view.shape), to_string(expected.shape)), recorded.name);
+  mine.resize(theirs.size());  // the first copy of the rows
+  return {"logits", largest_difference(mine, theirs), kLogitsOfModel, "the largest difference"};
+}
+
+// Gradients by the names of the weights.
+class Gradients {
+ public:
+  Gradients(const Trainer& trainer, const StepResults& made, const Subject& subject, run::Pool& pool)
+      : model_(hugging_face_model(subject.settings, config::model_shape(subject.settings))),
+        layers_(store::layer_names(model_tensors(trainer.parameters()))),
+        tensors_(store::hugging_face_tensors(model_, store::shapes_alone(model_tensors(trainer.parameters())))) {
+    for (std::size_t i = 0; i < trainer.parameters().size(); ++i)
+      ours_.emplace(trainer.parameters()[i].path, gradient_of(trainer, made, i, pool));
+  }
+
+  const std::map<std::string, store::HuggingFaceTensor>& tensors() const { return tensors_; }
+
+  std::vector<double> of(const std::string& name) const {
+    const auto parts_of = [&](const std::string& alone) {
+      const store::Layer& layer = *layers_.find(alone);
+      const Array& whole = ours_.at(layer.tensor);
+      const std::vector<store::Part> parts{store::dense_part(store::whole_block(whole.view.shape), DType::float32, whole.raw())};
+      return layer.dim < 0 ? parts : store::at_index(parts, layer.dim, layer.index);
+    };
+    const std::vector<float> numbers = store::as_theirs(model_, tensors_.at(name), parts_of);
+    return {numbers.begin(), numbers.end()};
+  }
+
+ private:
+  store::HuggingFaceModel model_;
+  store::LayerNames layers_;
+  std::map<std::string, store::HuggingFaceTensor> tensors_;
+  std::map<std::string, Array> ours_;
+};
+
+double norm_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+void compare_gradients(const RecordedModel& recorded, const Gradients& gradients, std::vector<Verdict>& verdicts) {
+  Worst all("gradients", kGradients), norms("norms of gradients", kGradients);
+  const double whole = recorded.expect.at("grad_norm").values().front();
+  for (const auto& [name, norm] : recorded.gradient_norms) {
+    if (!gradients.tensors().contains(name)) refuse("a gradient of it was recorded, the model has no such weight", name);
+    const std::vector<double> mine = gradients.of(name);
+    norms.see(std::abs(norm_of(mine) - norm) / std::max(norm, kLeastShare * whole), name);
+    if (!recorded.expect.has("grad." + name)) continue;
+    const std::vector<double> theirs = recorded.expect.at("grad." + name).values();
+    if (mine.size() != theirs.size()) refuse("its gradient was recorded in another shape", name);
+    all.see(norm < kLeastShare * whole ? largest_difference(mine, theirs) / whole : relative_distance(mine, theirs), name);
+  }
+  verdicts.push_back(all.verdict());
+  verdicts.push_back(norms.verdict());
+}
+
+// Of the routers whose choices were recorded, in the order of their layers.
+std::vector<std::int64_t> routed_layers(const RecordedModel& recorded) {
+  constexpr std::string_view kBefore = "router_experts.";
+  std::vector<std::int64_t> layers;
+  for (const auto& [name, tensor] : recorded.expect.tensors) {
+    if (name.starts_with(kBefore)) layers.push_back(parse_integer(name.substr(kBefore.size())).value_or(0));
+  }
+  std::sort(layers.begin(), layers.end());
+  return layers;
+}
+
+// How many tokens chose each expert. Which ones, a step does not hand out.
+Verdict compare_choices(const RecordedModel& recorded, const ExpertLoad& load, std::int64_t copies) {
+  Worst worst("tokens of each expert", 0);
+  const std::vector<std::int64_t> layers = routed_layers(recorded);
+  if (static_cast<std::int64_t>(layers.size()) != load.layers()) {
+    refuse(fmt::format("choices of {} were recorded, the model has {}", counted(static_cast<std::int64_t>(layers.size()), "router"),
+                       load.layers()),
+           recorded.name);
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::vector<double> counts(static_cast<std::size_t>(load.experts));
+    for (const double expert : recorded.expect.at(fmt::format("router_experts.{}", layers[i])).values())
+      counts.at(static_cast<std::size_t>(expert)) += static_cast<double>(copies);
+    const auto first = load.tokens.begin() + static_cast<std::ptrdiff_t>(i * counts.size());
+    worst.see(largest_difference(std::vector<double>(first, first + static_cast<std::ptrdiff_t>(counts.size())), counts),
+              fmt::format("layer {}", layers[i]));
+  }
+  return worst.verdict();
+}
+
+}  // namespace
+
+Findings verify_model(const RecordedModel& recorded, const Subject& subject, backend::Workers& workers) {
+  const std::int64_t rows = subject.batch.rows_to_train;
+  if (rows % recorded.rows != 0) {
+    refuse(fmt::format("{} of {} that were recorded", counted(rows, "row"), recorded.rows),
+           subject.settings.origin("per_device_batch_size").where, "leave per_device_batch_size away, or take copies of them all");
+  }
+  Trainer trainer(step_program(subject.model, subject.settings, subject.where, {true, true}), subject.settings, workers);
+  restore_hugging_face(trainer, subject.settings, recorded.path, workers);
+  const StepResults made = trainer.run_step(batch_of(recorded, rows, trainer.pool()));
+  Findings findings;
+  std::vector<Verdict>& verdicts = findings.verdicts;
+  verdicts.push_back({"loss", relative(made.metrics.lm_loss, recorded.expect.at("loss").values().front()), kLoss, "the batch"});
+  verdicts.push_back(compare_logits(recorded, trainer.logits(made)));
+  compare_gradients(recorded, Gradients(trainer, made, subject, trainer.pool()), verdicts);
+  if (recorded.expect.has("aux_loss")) findings.unheld.push_back({"the auxiliary loss", "moesh's load_balance_loss_weight is MaxText's loss"});
+  if (routed_layers(recorded).empty()) return findings;
+  verdicts.push_back(compare_choices(recorded, made.metrics.load, rows / recorded.rows));
+  findings.unheld.push_back({"routers' scores", "a step does not hand them out"});
+  return findings;
+}
+
+}  // namespace moesh::train
