@@ -70,6 +70,8 @@ extern const Command kCompile;
 extern const Command kTrain;
 extern const Command kCheckpoint;
 extern const Command kTokenize;
+extern const Command kDecode;
+extern const Command kConvert;
 extern const Command kBench;
 extern const Command kVerify;
 extern const Command kHelp;

@@ -16,11 +16,6 @@ namespace {
 constexpr std::int64_t kMostConfig = 16 << 20;
 constexpr const char* kFix = "name a folder with a Hugging Face config.json";
 
-Json read_config(const std::string& path) {
-  const std::string file = hugging_face_config(path);
-  return parse_json(read_file(file, "the description of a model", kMostConfig, kFix), file);
-}
-
 const HuggingFaceFamily& family_of(const Json& config, const std::string& where) {
   const auto type = member<std::string>(config, "model_type", where);
   std::vector<std::string> names;
@@ -83,10 +78,14 @@ bool is_hugging_face(const std::string& path) {
 
 std::vector<HuggingFaceKey> hugging_face_keys(const std::string& path) {
   const std::string file = hugging_face_config(path);
-  const Json config = read_config(path);
-  const HuggingFaceFamily& family = family_of(config, file);
+  return hugging_face_keys_in(read_file(file, "the description of a model", kMostConfig, kFix), file);
+}
+
+std::vector<HuggingFaceKey> hugging_face_keys_in(const std::string& text, const std::string& where) {
+  const Json config = parse_json(text, where);
+  const HuggingFaceFamily& family = family_of(config, where);
   std::vector<HuggingFaceKey> keys;
-  HuggingFaceReader reader(config, file, "", keys);
+  HuggingFaceReader reader(config, where, "", keys);
   check_architecture(family, reader);
   check_quantization(reader);
   ignore_what_is_said_besides(reader, config);

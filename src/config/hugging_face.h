@@ -20,5 +20,6 @@ std::string hugging_face_folder(const std::string& path);
 
 // Refuses architectures and options that moesh does not have, by their names.
 std::vector<HuggingFaceKey> hugging_face_keys(const std::string& path);
+std::vector<HuggingFaceKey> hugging_face_keys_in(const std::string& text, const std::string& where);
 
 }  // namespace moesh::config

@@ -1,8 +1,7 @@
 // Shape suffixes: B rows, S length, M embedding, R latent rank, H heads, D head dim.
 #include "nn/latent_attention.h"
 
-#include <cmath>
-
+#include "config/model_facts.h"
 #include "nn/attention.h"
 #include "nn/cache.h"
 #include "nn/norm.h"
@@ -61,18 +60,6 @@ Tensor up(Builder& builder, const Context& context, Tensor x_BSR, const Up& u) {
   return einsum("", "bsr,rhd->bshd", x_BSR, weight_RHD);
 }
 
-// (nope + rope)^-1/2, with YaRN's correction for long contexts.
-double score_scale(const Context& context) {
-  const config::AttentionShape& shape = context.model.attention;
-  const config::Settings& settings = context.settings;
-  if (shape.score_scale >= 0) return shape.score_scale;
-  const double plain = 1 / std::sqrt(static_cast<double>(shape.qk_head_dim()));
-  const bool stretched = settings.integer("max_position_embeddings") > settings.integer("original_max_position_embeddings");
-  if (settings.text("rope_type") != "yarn" || !stretched) return plain;
-  const double correction = 0.1 * settings.real("mscale") * std::log(settings.real("rope_factor")) + 1;
-  return plain * correction * correction;
-}
-
 struct Query {
   Tensor nope;
   Tensor turned;
@@ -95,7 +82,7 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
 }
 
 Tensor join_query(const Context& context, const Query& query) {
-  const Tensor joined = graph::scale(graph::concat({query.nope, query.turned}, 3), score_scale(context));
+  const Tensor joined = graph::scale(graph::concat({query.nope, query.turned}, 3), config::score_scale(context.settings));
   return tag(constrain("query", joined, labels_of(context.mode()).query), "query_proj");
 }
 

@@ -111,6 +111,17 @@ void HuggingFaceSource::check(const std::map<std::string, HuggingFaceTensor>& wa
   if (!other.empty()) refuse("the weights are of other shapes: " + first_of(other), weights_.folder(), kFix);
 }
 
+DType HuggingFaceSource::dtype_of(const std::string& ours) const {
+  bool are_small = true;
+  for (const std::string& alone : layers_.alone(ours)) {
+    for (const Piece& piece : pieces_.at(alone)) {
+      const bool is_scaled = piece.place.row->is_query && model_.query_factor != 1;
+      are_small = are_small && !is_scaled && weights_.dtype(piece.theirs) == DType::bfloat16;
+    }
+  }
+  return are_small ? DType::bfloat16 : DType::float32;
+}
+
 void HuggingFaceSource::fill_layer(const Piece& piece, const std::vector<Part>& parts) const {
   const Shape& shape = weights_.shapes().at(piece.theirs);
   const std::vector<std::int64_t> no_strides(shape.size());

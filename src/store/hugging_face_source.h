@@ -32,6 +32,9 @@ class HuggingFaceSource {
   // Fills parts of one of ours. What they need of the files is read, and no more.
   void fill(const std::string& ours, const std::vector<Part>& parts, backend::Workers& workers);
 
+  // That all of one of ours can be kept in as it is: float32 where its pieces differ.
+  DType dtype_of(const std::string& ours) const;
+
   std::int64_t tensors() const { return static_cast<std::int64_t>(weights_.shapes().size()); }
 
  private:

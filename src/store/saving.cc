@@ -153,9 +153,10 @@ const std::byte* Saving::gathered(const Held& held, const Block& block) {
   return room_.data();
 }
 
-void Saving::write_tensor(const Held& held, int file, std::int64_t& offset) {
+void Saving::write_tensor(Held& held, int file, std::int64_t& offset) {
   Tensor tensor = held.tensor;
   for (const Block& block : held.pieces) {
+    if (held.bring) held.parts = {held.bring(block)};
     const Chunks chunks(block, tensor.dtype);
     Piece piece{index_.files.size() - 1, offset, block, {}};
     for (std::int64_t i = 0; i < chunks.count(); ++i) {
@@ -222,7 +223,7 @@ void Saving::write_all() {
     ask_for_room(file.number(), index_.files.back().bytes, path);
     write_at(file.number(), header.data(), static_cast<std::int64_t>(header.size()), 0, path);
     auto offset = static_cast<std::int64_t>(header.size());
-    for (const Held& held : tensors_) {
+    for (Held& held : tensors_) {
       write_tensor(held, file.number(), offset);
       mark_read(held.name);
     }

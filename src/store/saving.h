@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -21,6 +22,8 @@ struct Held {
   Tensor tensor;             // without pieces
   std::vector<Part> parts;   // where it lies
   std::vector<Block> pieces; // what this process writes of it; `parts` have all of that
+  // Brings a piece into memory when it is to be written, where it lies nowhere yet; it stays until the next is asked for.
+  std::function<Part(const Block& piece)> bring = {};
 };
 
 // Which of several processes writes, each the pieces that are its own.
@@ -55,7 +58,7 @@ class Saving {
  private:
   void run();
   void write_all();
-  void write_tensor(const Held& held, int file, std::int64_t& offset);
+  void write_tensor(Held& held, int file, std::int64_t& offset);
   std::uint64_t write_chunk(const Held& held, const Block& chunk, int file, std::int64_t offset);
   const std::byte* gathered(const Held& held, const Block& block);
   std::string lay_out();

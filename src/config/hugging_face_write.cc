@@ -1,0 +1,202 @@
+#include "config/hugging_face_write.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "config/hugging_face.h"
+#include "config/model_facts.h"
+#include "config/model_shape.h"
+
+namespace moesh::config {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+struct Names {
+  Block block;
+  const char* model_type;
+  const char* architecture;
+};
+
+constexpr Names kNames[] = {
+    {Block::llama2, "llama", "LlamaForCausalLM"},        {Block::mistral, "mistral", "MistralForCausalLM"},
+    {Block::mixtral, "mixtral", "MixtralForCausalLM"},   {Block::qwen3, "qwen3", "Qwen3ForCausalLM"},
+    {Block::qwen3_moe, "qwen3_moe", "Qwen3MoeForCausalLM"}, {Block::deepseek, "deepseek_v3", "DeepseekV3ForCausalLM"},
+    {Block::gpt_oss, "gpt_oss", "GptOssForCausalLM"},
+};
+
+// DeepSeek 2 and 3 differ in how tokens are routed.
+bool is_deepseek2(const Settings& settings, const ModelShape& shape) {
+  return shape.block == Block::deepseek && settings.text("routed_score_func") != "sigmoid";
+}
+
+Names names_of(const Settings& settings, const ModelShape& shape) {
+  if (is_deepseek2(settings, shape)) return {Block::deepseek, "deepseek_v2", "DeepseekV2ForCausalLM"};
+  const auto found = std::find_if(std::begin(kNames), std::end(kNames), [&](const Names& names) { return names.block == shape.block; });
+  if (found == std::end(kNames)) {
+    refuse(fmt::format("Hugging Face's config.json of a model with decoder_block={} is not known", settings.text("decoder_block")),
+           settings.origin("decoder_block").where, "convert a model of another family");
+  }
+  return *found;
+}
+
+// Whole numbers as such: that is how such files are written.
+Ordered number(double value) {
+  if (std::floor(value) == value && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
+  return value;
+}
+
+Ordered yarn_of(const Settings& s, const ModelShape& shape) {
+  const double factor = s.real("rope_factor");
+  Ordered rope{{"rope_type", "yarn"},
+               {"factor", factor},
+               {"original_max_position_embeddings", s.integer("original_max_position_embeddings")},
+               {"beta_fast", number(s.real("beta_fast"))},
+               {"beta_slow", number(s.real("beta_slow"))},
+               {"attention_factor", rotation_scale(s)}};
+  if (!s.boolean("rope_truncate")) rope["truncate"] = false;
+  const double correction = std::sqrt(score_scale(s) * std::sqrt(static_cast<double>(shape.attention.qk_head_dim())));
+  if (shape.attention.latent && std::abs(correction - 1) > 1e-9) rope["mscale_all_dim"] = (correction - 1) / (0.1 * std::log(factor));
+  return rope;
+}
+
+Ordered rope_of(const Settings& s, const ModelShape& shape) {
+  if (turns_as_llama3(s)) {
+    if (!s.boolean("rope_use_scale")) return nullptr;
+    return {{"rope_type", "llama3"},
+            {"factor", s.real("llama3_rope_factor")},
+            {"low_freq_factor", s.real("llama3_low_freq_factor")},
+            {"high_freq_factor", s.real("llama3_high_freq_factor")},
+            {"original_max_position_embeddings", s.integer("llama3_original_positions")}};
+  }
+  if (s.text("rope_type") == "yarn") return yarn_of(s, shape);
+  const double factor = s.real("rope_linear_scaling_factor");
+  if (factor == 1) return nullptr;
+  return {{"rope_type", "linear"}, {"factor", factor}};
+}
+
+std::vector<std::string> layer_types(const ModelShape& shape) {
+  std::vector<std::string> types;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer)
+    types.emplace_back(shape.layer(layer % shape.unlike_layers()).window > 0 ? "sliding_attention" : "full_attention");
+  return types;
+}
+
+std::int64_t window_of(const ModelShape& shape) {
+  for (const LayerShape& layer : shape.of_cycle) {
+    if (layer.window > 0) return layer.window;
+  }
+  return 0;
+}
+
+void add_window(const ModelShape& shape, Ordered& json) {
+  const std::int64_t window = window_of(shape);
+  json["sliding_window"] = window > 0 ? Ordered(window) : Ordered(nullptr);
+  if (shape.block != Block::qwen3 && shape.block != Block::qwen3_moe && shape.block != Block::gpt_oss) return;
+  json["layer_types"] = layer_types(shape);
+  if (shape.block != Block::gpt_oss) json["use_sliding_window"] = window > 0;
+}
+
+void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
+  const AttentionShape& a = shape.attention;
+  json["num_attention_heads"] = a.query_heads;
+  json["num_key_value_heads"] = a.latent ? a.query_heads : a.kv_heads;
+  if (shape.block != Block::mixtral && shape.block != Block::mistral) json["attention_bias"] = a.bias;
+  json["rope_theta"] = number(s.real("rope_max_timescale"));
+  json["rope_scaling"] = rope_of(s, shape);
+  if (!a.latent) {
+    json["head_dim"] = a.head_dim;
+    return add_window(shape, json);
+  }
+  json["q_lora_rank"] = a.q_lora_rank > 0 ? Ordered(a.q_lora_rank) : Ordered(nullptr);
+  json["kv_lora_rank"] = a.kv_lora_rank;
+  json["qk_nope_head_dim"] = a.qk_nope_head_dim;
+  json["qk_rope_head_dim"] = a.qk_rope_head_dim;
+  json["v_head_dim"] = a.v_head_dim;
+  if (!is_deepseek2(s, shape)) json["rope_interleave"] = turns_neighbours(s);
+}
+
+void add_deepseek(const Settings& s, const ModelShape& shape, Ordered& json) {
+  const MoeShape& moe = shape.moe;
+  json["n_routed_experts"] = moe.experts;
+  json["n_shared_experts"] = moe.shared_experts;
+  json["moe_intermediate_size"] = moe.mlp_dim;
+  json["first_k_dense_replace"] = shape.dense_layers;
+  json["routed_scaling_factor"] = s.real("routed_scaling_factor");
+  const bool groups = routes_by_groups(s) && s.integer("n_routing_groups") > 1;
+  json["n_group"] = groups ? s.integer("n_routing_groups") : 1;
+  json["topk_group"] = groups ? s.integer("topk_routing_group") : 1;
+  if (is_deepseek2(s, shape)) {
+    json["topk_method"] = groups ? "group_limited_greedy" : "greedy";
+    json["norm_topk_prob"] = false;
+  } else {
+    json["norm_topk_prob"] = s.text("routed_weights") != "scores";
+  }
+}
+
+void add_experts(const Settings& s, const ModelShape& shape, Ordered& json) {
+  const MoeShape& moe = shape.moe;
+  if (!shape.is_moe()) return;
+  json["num_experts_per_tok"] = moe.experts_per_token;
+  if (shape.block == Block::deepseek) return add_deepseek(s, shape, json);
+  json[shape.block == Block::qwen3_moe ? "num_experts" : "num_local_experts"] = moe.experts;
+  if (shape.block == Block::gpt_oss) json["swiglu_limit"] = s.real("mlp_activations_limit");
+  if (shape.block != Block::qwen3_moe) return;
+  json["moe_intermediate_size"] = moe.mlp_dim;
+  json["decoder_sparse_step"] = 1;
+  json["norm_topk_prob"] = s.text("routed_weights") != "scores";
+  std::vector<std::int64_t> dense;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    if (!shape.layer(layer % shape.unlike_layers()).has_experts) dense.push_back(layer);
+  }
+  json["mlp_only_layers"] = dense;
+}
+
+Ordered config_of(const Settings& s, const ModelShape& shape, const std::string& dtype) {
+  const Names names = names_of(s, shape);
+  const bool gelu = s.texts("mlp_activations").front() == "gelu";
+  const bool one_width = shape.block == Block::mixtral || shape.block == Block::gpt_oss;
+  Ordered json{{"architectures", {names.architecture}}, {"model_type", names.model_type}};
+  json["hidden_size"] = shape.emb_dim;
+  json["intermediate_size"] = one_width ? shape.moe.mlp_dim : shape.mlp_dim;
+  json["num_hidden_layers"] = shape.layers;
+  json["vocab_size"] = shape.vocab_size;
+  json["hidden_act"] = gelu ? "gelu_pytorch_tanh" : "silu";
+  json["rms_norm_eps"] = shape.norm_epsilon;
+  json["max_position_embeddings"] = s.integer("max_position_embeddings");
+  json["tie_word_embeddings"] = shape.tied_embedding;
+  add_attention(s, shape, json);
+  add_experts(s, shape, json);
+  json["torch_dtype"] = dtype;
+  return json;
+}
+
+// What the file says has to be the model that it was written for.
+void check_said(const Settings& settings, const std::string& text) {
+  Settings read;
+  for (const HuggingFaceKey& given : hugging_face_keys_in(text, "config.json")) {
+    const Key* key = find_key(given.key);
+    read.set(given.key, read_value(*key, given.value, given.where), {Source::preset, given.where});
+  }
+  const auto meant = model_facts(settings), said = model_facts(read);
+  for (const auto& [name, value] : meant) {
+    const auto found = said.find(name);
+    if (found != said.end() && found->second == value) continue;
+    refuse(fmt::format("Hugging Face's models of this kind have no {}={}", name, value), settings.origin(name).where,
+           found == said.end() ? "" : fmt::format("{}={} is what they have", name, found->second));
+  }
+}
+
+}  // namespace
+
+std::string hugging_face_config_of(const Settings& settings, const std::string& dtype) {
+  const std::string text = config_of(settings, model_shape(settings), dtype).dump(2) + "\n";
+  check_said(settings, text);
+  return text;
+}
+
+}  // namespace moesh::config

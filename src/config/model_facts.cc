@@ -1,0 +1,140 @@
+#include "config/model_facts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "config/model_shape.h"
+
+namespace moesh::config {
+namespace {
+
+using Facts = std::map<std::string, std::string>;
+
+std::string number(double value) { return fmt::format("{:.9g}", value); }
+std::string yes_or_no(bool value) { return value ? "true" : "false"; }
+
+void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
+  const AttentionShape& a = shape.attention;
+  facts["base_num_query_heads"] = std::to_string(a.query_heads);
+  facts["attention_score_scale"] = number(score_scale(s));
+  facts["attn_logits_soft_cap"] = number(s.real("attn_logits_soft_cap"));
+  facts["attention_type"] = a.latent ? "mla" : "global";
+  if (a.latent) {
+    facts["q_lora_rank"] = std::to_string(a.q_lora_rank);
+    facts["kv_lora_rank"] = std::to_string(a.kv_lora_rank);
+    facts["qk_nope_head_dim"] = std::to_string(a.qk_nope_head_dim);
+    facts["qk_rope_head_dim"] = std::to_string(a.qk_rope_head_dim);
+    facts["v_head_dim"] = std::to_string(a.v_head_dim);
+    facts["mla_norm_epsilon"] = number(a.latent_norm_epsilon);
+    return;
+  }
+  facts["base_num_kv_heads"] = std::to_string(a.kv_heads);
+  facts["head_dim"] = std::to_string(a.head_dim);
+  facts["use_qk_norm"] = yes_or_no(a.qk_norm);
+  facts["attention_bias"] = yes_or_no(a.bias);
+  facts["attention_out_bias"] = yes_or_no(a.out_bias);
+  facts["attention_sink"] = yes_or_no(a.sinks);
+}
+
+void add_rope(const Settings& s, Facts& facts) {
+  const bool llama3 = turns_as_llama3(s) && s.boolean("rope_use_scale"), yarn = !turns_as_llama3(s) && s.text("rope_type") == "yarn";
+  facts["rope_type"] = llama3 ? "llama3.1" : yarn ? "yarn" : "default";
+  facts["rope_max_timescale"] = number(s.real("rope_max_timescale"));
+  if (!yarn) facts["rope_min_timescale"] = number(s.real("rope_min_timescale"));
+  if (!yarn && !turns_as_llama3(s)) facts["rope_linear_scaling_factor"] = number(s.real("rope_linear_scaling_factor"));
+  if (llama3) {
+    for (const char* key : {"llama3_rope_factor", "llama3_low_freq_factor", "llama3_high_freq_factor", "llama3_original_positions"})
+      facts[key] = number(s.real(key));
+  }
+  if (!yarn) return;
+  for (const char* key : {"rope_factor", "beta_fast", "beta_slow", "original_max_position_embeddings"}) facts[key] = number(s.real(key));
+  facts["rope_truncate"] = yes_or_no(s.boolean("rope_truncate"));
+  facts["rope_attention_factor"] = number(rotation_scale(s));
+}
+
+// A softmax over the chosen is the softmax over all of them, made to sum to 1.
+std::string weights_of(const Settings& s) {
+  const std::string &asked = s.text("routed_weights"), &function = s.text("routed_score_func");
+  const bool deepseek = s.text("decoder_block") == "deepseek";
+  const std::string own = !deepseek ? "softmax" : function == "sigmoid" ? "normalized" : "scores";
+  const std::string way = asked.empty() ? own : asked;
+  if (way == "softmax") return function.empty() ? "softmax" : "softmax over " + function;
+  return way == "normalized" && function == "softmax" ? "softmax" : way + " of " + function;
+}
+
+void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
+  const MoeShape& moe = shape.moe;
+  facts["num_experts"] = std::to_string(moe.experts);
+  if (!shape.is_moe()) return;
+  facts["num_experts_per_tok"] = std::to_string(moe.experts_per_token);
+  facts["base_moe_mlp_dim"] = std::to_string(moe.mlp_dim);
+  facts["routed_bias"] = yes_or_no(moe.routed_bias);
+  facts["mlp_bias"] = yes_or_no(moe.bias);
+  facts["routed_weights"] = weights_of(s);
+  if (shape.block == Block::gpt_oss) facts["mlp_activations_limit"] = number(s.real("mlp_activations_limit"));
+  if (shape.block != Block::deepseek) return;
+  facts["shared_experts"] = std::to_string(moe.shared_experts);
+  facts["routed_scaling_factor"] = number(s.real("routed_scaling_factor"));
+  // Of one group all experts may be chosen.
+  const bool has_groups = routes_by_groups(s) && s.integer("n_routing_groups") > 1;
+  facts["n_routing_groups"] = has_groups ? std::to_string(s.integer("n_routing_groups")) : "1";
+  facts["topk_routing_group"] = has_groups ? std::to_string(s.integer("topk_routing_group")) : "1";
+  if (moe.routed_bias || has_groups) facts["routing_group_score"] = s.text("routing_group_score") == "best" ? "best" : routes_by_groups(s) ? "best_two" : "";
+}
+
+void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
+  std::string windows, mlps;
+  const bool deepseek = shape.block == Block::deepseek;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    const LayerShape& of = shape.layer(layer % shape.unlike_layers());
+    windows += fmt::format("{} ", deepseek ? 0 : of.window);
+    mlps += (deepseek ? layer >= shape.dense_layers : of.has_experts) ? "moe " : "dense ";
+  }
+  facts["layer_attention"] = windows;
+  facts["layer_mlp"] = mlps;
+  const bool has_dense = mlps.find("dense") != std::string::npos;
+  if (has_dense) facts["base_mlp_dim"] = std::to_string(shape.mlp_dim);
+  const bool gates = has_dense || shape.block != Block::gpt_oss;
+  if (gates) facts["mlp_activations"] = join(s.texts("mlp_activations"), ",");
+}
+
+}  // namespace
+
+double rotation_scale(const Settings& s) {
+  const double given = s.real("rope_attention_factor"), factor = s.real("rope_factor");
+  if (given >= 0) return given;
+  return s.boolean("rope_attention_scaling") && factor > 1 ? 0.1 * std::log(factor) + 1 : 1;
+}
+
+// (nope + rope)^-1/2, with YaRN's correction for long contexts.
+double score_scale(const Settings& s) {
+  const ModelShape shape = model_shape(s);
+  const AttentionShape& a = shape.attention;
+  if (a.score_scale >= 0) return a.score_scale;
+  const double plain = 1 / std::sqrt(static_cast<double>(a.qk_head_dim()));
+  const bool stretched = s.integer("max_position_embeddings") > s.integer("original_max_position_embeddings");
+  if (!a.latent || s.text("rope_type") != "yarn" || !stretched) return plain;
+  const double correction = 0.1 * s.real("mscale") * std::log(s.real("rope_factor")) + 1;
+  return plain * correction * correction;
+}
+
+Facts model_facts(const Settings& s) {
+  const ModelShape shape = model_shape(s);
+  Facts facts;
+  facts["base_emb_dim"] = std::to_string(shape.emb_dim);
+  facts["base_num_decoder_layers"] = std::to_string(shape.layers);
+  facts["vocab_size"] = std::to_string(shape.vocab_size);
+  facts["normalization_layer_epsilon"] = number(shape.norm_epsilon);
+  facts["logits_via_embedding"] = yes_or_no(shape.tied_embedding);
+  if (shape.tied_embedding) facts["normalize_embedding_logits"] = yes_or_no(s.boolean("normalize_embedding_logits"));
+  add_attention(s, shape, facts);
+  add_rope(s, facts);
+  add_experts(s, shape, facts);
+  add_layers(s, shape, facts);
+  return facts;
+}
+
+}  // namespace moesh::config

@@ -1,0 +1,91 @@
+#include "store/hugging_face_writer.h"
+
+#include <map>
+
+#include <fmt/core.h>
+
+#include "base/json.h"
+#include "base/whole_file.h"
+#include "store/disk.h"
+#include "store/safetensors.h"
+
+namespace moesh::store {
+namespace {
+
+constexpr std::size_t kAlignment = 8;  // of where the data begin
+
+std::int64_t bytes_of(const WrittenTensor& tensor) { return elements(tensor.shape) * size_of(tensor.dtype); }
+
+// Where one file ends and the next begins.
+std::vector<std::size_t> ends_of_shards(const std::vector<WrittenTensor>& tensors, std::int64_t most) {
+  std::vector<std::size_t> ends;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (bytes > 0 && bytes + bytes_of(tensors[i]) > most) {
+      ends.push_back(i);
+      bytes = 0;
+    }
+    bytes += bytes_of(tensors[i]);
+  }
+  ends.push_back(tensors.size());
+  return ends;
+}
+
+std::string header_of(const std::vector<WrittenTensor>& tensors, std::size_t begin, std::size_t end) {
+  JsonWriter json;
+  json.begin_object().key("__metadata__").begin_object().key("format").value("pt").end_object();
+  std::int64_t offset = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    json.key(tensors[i].name).begin_object().key("dtype").value(safetensors_name(tensors[i].dtype)).key("shape").values(tensors[i].shape);
+    json.key("data_offsets").begin_array().value(offset).value(offset + bytes_of(tensors[i])).end_array().end_object();
+    offset += bytes_of(tensors[i]);
+  }
+  json.end_object();
+  std::string text = json.text();
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  const std::uint64_t length = text.size();
+  text.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
+  return text;
+}
+
+std::string shard_name(std::size_t shard, std::size_t count) {
+  return count == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, count);
+}
+
+void write_index(const std::string& folder, const std::vector<WrittenTensor>& tensors, const std::vector<std::size_t>& ends) {
+  std::map<std::string, std::string> files;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0, shard = 0; i < tensors.size(); ++i) {
+    if (i == ends[shard]) ++shard;
+    files.emplace(tensors[i].name, shard_name(shard, ends.size()));
+    bytes += bytes_of(tensors[i]);
+  }
+  JsonWriter json;
+  json.begin_object().key("metadata").begin_object().key("total_size").value(bytes).end_object().line().key("weight_map").begin_object();
+  for (const auto& [name, file] : files) json.line().key(name).value(file);
+  json.end_object().end_object();
+  replace_file(folder + "/model.safetensors.index.json", json.text() + "\n", "choose another folder");
+}
+
+}  // namespace
+
+void write_weights(const std::string& folder, const std::vector<WrittenTensor>& tensors,
+                   const std::function<const std::byte*(std::size_t tensor)>& numbers, std::int64_t most_of_shard) {
+  const std::vector<std::size_t> ends = ends_of_shards(tensors, most_of_shard);
+  std::size_t begin = 0;
+  for (std::size_t shard = 0; shard < ends.size(); ++shard) {
+    const std::string path = folder + "/" + shard_name(shard, ends.size()), header = header_of(tensors, begin, ends[shard]);
+    const Descriptor file = create_file(path);
+    write_at(file.number(), header.data(), static_cast<std::int64_t>(header.size()), 0, path);
+    auto offset = static_cast<std::int64_t>(header.size());
+    for (; begin < ends[shard]; ++begin) {
+      write_at(file.number(), numbers(begin), bytes_of(tensors[begin]), offset, path);
+      begin_writing_out(file.number(), bytes_of(tensors[begin]), offset);
+      offset += bytes_of(tensors[begin]);
+    }
+    sync(file.number(), path);
+  }
+  if (ends.size() > 1) write_index(folder, tensors, ends);
+}
+
+}  // namespace moesh::store

@@ -1,0 +1,250 @@
+#include "train/convert.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/json_reader.h"
+#include "base/progress.h"
+#include "base/system.h"
+#include "base/whole_file.h"
+#include "config/builtin.h"
+#include "config/hugging_face.h"
+#include "config/hugging_face_write.h"
+#include "config/load.h"
+#include "store/checkpoint.h"
+#include "store/disk.h"
+#include "store/folder.h"
+#include "store/hugging_face_writer.h"
+#include "store/saving.h"
+#include "train/hugging_face.h"
+
+namespace moesh::train {
+namespace {
+
+namespace fs = std::filesystem;
+using store::Block;
+using store::Part;
+
+constexpr std::int64_t kMostOfPiece = std::int64_t{1} << 30;  // bytes that layers of a stack are brought together for
+
+void check_free(const std::string& path) {
+  if (fs::exists(fs::symlink_status(path))) refuse("it is there already", path, "name another folder, or move it away");
+}
+
+// A folder that takes its name when all of it is written; what is left on the way is removed.
+class NewFolder {
+ public:
+  explicit NewFolder(const std::string& path) : path_(path), part_(path + ".part") {
+    check_free(path_);
+    std::error_code ignored;
+    fs::remove_all(part_, ignored);
+    make_folder(part_, "name a folder that can be written");
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!is_kept_) fs::remove_all(part_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  const std::string& part() const { return part_; }
+  void keep() {
+    store::sync_folder(part_);
+    store::rename_path(part_, path_);
+    is_kept_ = true;
+  }
+
+ private:
+  std::string path_, part_;
+  bool is_kept_ = false;
+};
+
+// All of a tensor, or a layer of a large stack at a time.
+std::vector<Block> pieces_of(const Trained& trained, DType dtype) {
+  const Block whole = store::whole_block(trained.shape);
+  if (trained.layers_dim < 0 || elements(trained.shape) * size_of(dtype) <= kMostOfPiece) return {whole};
+  const auto dim = static_cast<std::size_t>(trained.layers_dim);
+  std::vector<Block> pieces(static_cast<std::size_t>(trained.shape[dim]), whole);
+  for (std::size_t layer = 0; layer < pieces.size(); ++layer)
+    pieces[layer][dim] = {static_cast<std::int64_t>(layer), static_cast<std::int64_t>(layer) + 1};
+  return pieces;
+}
+
+// Memory for one piece at a time.
+using Room = std::shared_ptr<std::vector<std::byte>>;
+
+Part room_for(const Room& room, const Block& block, DType dtype) {
+  room->resize(static_cast<std::size_t>(store::elements_of(block) * size_of(dtype)));
+  return store::dense_part(block, dtype, room->data());
+}
+
+// What of a checkpoint's settings says which model it is of.
+std::vector<std::string> request_of(const store::Settings& saved) {
+  std::vector<std::string> request{"override_model_config=true"};
+  for (const config::Topic& topic : config::topics()) {
+    constexpr std::string_view kOfModels[] = {"Model shape", "Attention", "Multi-head latent attention", "Rotary positions", "Experts", "Routing"};
+    if (std::find(std::begin(kOfModels), std::end(kOfModels), topic.title) == std::end(kOfModels)) continue;
+    for (const auto& [key, value] : saved) {
+      const bool is_here = std::any_of(topic.keys.begin(), topic.keys.end(), [&](const config::Key& one) { return one.name == key; });
+      if (is_here) request.push_back(key + "=" + value);
+    }
+  }
+  for (const auto& [key, value] : saved) {
+    if (key == "model_name" && config::find_builtin("models/" + value + ".yml") != nullptr) request.push_back(key + "=" + value);
+  }
+  return request;
+}
+
+std::vector<store::ModelTensor> parameters_of(const store::Index& index) {
+  std::vector<store::ModelTensor> all;
+  for (const auto& [name, tensor] : index.tensors) {
+    if (!name.starts_with("mu/") && !name.starts_with("nu/")) all.push_back({name, tensor.shape, tensor.layers_dim});
+  }
+  return all;
+}
+
+// The tensors of a checkpoint as Hugging Face's files have them.
+class Outgoing {
+ public:
+  Outgoing(store::Checkpoint& checkpoint, const config::Settings& settings, std::optional<DType> dtype, backend::Workers& workers)
+      : checkpoint_(checkpoint),
+        workers_(workers),
+        model_(hugging_face_model(settings, config::model_shape(settings))),
+        layers_(store::layer_names(parameters_of(checkpoint.index()))) {
+    for (auto& [name, tensor] : store::hugging_face_tensors(model_, store::shapes_alone(parameters_of(checkpoint.index())))) {
+      written_.push_back({name, dtype.value_or(dtype_of(tensor)), tensor.shape});
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+
+  const std::vector<store::WrittenTensor>& written() const { return written_; }
+
+  const std::byte* numbers(std::size_t index) {
+    const store::WrittenTensor& of = written_[index];
+    const Part whole = room_for(room_, store::whole_block(of.shape), of.dtype);
+    for (const store::HuggingFacePlace& place : tensors_[index].places) {
+      const store::Layer& layer = *layers_.find(place.ours);
+      const std::vector<Part> parts = store::parts_of_ours(model_, place, whole.data, whole.dtype, whole.strides);
+      checkpoint_.read(layer.tensor, layer.dim < 0 ? parts : store::as_index(parts, layer.dim, layer.index), workers_);
+      if (place.row->is_query && model_.query_factor != 1)
+        store::multiply(whole.data, store::elements_of(whole.block), of.dtype, 1 / model_.query_factor);
+    }
+    return whole.data;
+  }
+
+ private:
+  DType dtype_of(const store::HuggingFaceTensor& tensor) const {
+    return checkpoint_.index().tensors.at(layers_.find(tensor.places.front().ours)->tensor).dtype;
+  }
+
+  store::Checkpoint& checkpoint_;
+  backend::Workers& workers_;
+  store::HuggingFaceModel model_;
+  store::LayerNames layers_;
+  std::vector<store::WrittenTensor> written_;
+  std::vector<store::HuggingFaceTensor> tensors_;
+  Room room_ = std::make_shared<std::vector<std::byte>>();
+};
+
+Converted sum_of(const std::vector<store::WrittenTensor>& written) {
+  Converted made{static_cast<std::int64_t>(written.size()), 0};
+  for (const store::WrittenTensor& tensor : written) made.bytes += elements(tensor.shape) * size_of(tensor.dtype);
+  return made;
+}
+
+void write_with_progress(const NewFolder& folder, const std::vector<store::WrittenTensor>& written, const Conversion& conversion,
+                         const std::function<const std::byte*(std::size_t)>& numbers) {
+  Progress progress("converting, tensor", static_cast<std::int64_t>(written.size()));
+  const auto told = [&](std::size_t index) {
+    progress.advance(static_cast<std::int64_t>(index), written[index].name);
+    return numbers(index);
+  };
+  store::write_weights(folder.part(), written, told, conversion.most_of_shard);
+}
+
+// The same model in other numbers: none of them quantised.
+std::string config_with_dtype(const std::string& path, DType dtype) {
+  nlohmann::ordered_json config = nlohmann::ordered_json::parse(read_file(path, "the description of a model", 16 << 20, ""));
+  config.erase("quantization_config");
+  config[config.contains("dtype") ? "dtype" : "torch_dtype"] = name_of(dtype);
+  return config.dump(2) + "\n";
+}
+
+// Tokenizers and the like.
+void copy_what_is_no_weight(const std::string& from, const std::string& to) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_weight = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") || name.ends_with(".bin");
+    if (entry.is_regular_file() && !is_weight && name != "config.json") fs::copy_file(entry.path(), fs::path(to) / name);
+  }
+}
+
+}  // namespace
+
+Converted to_checkpoint(const Conversion& conversion, const config::Settings& settings, const graph::Graph& model, backend::Workers& workers) {
+  check_free(conversion.to);
+  const std::vector<Trained> parameters = trained_parameters(model, settings);
+  store::HuggingFaceSource source(hugging_face_model(settings, config::model_shape(settings)),
+                                  config::hugging_face_folder(conversion.from), model_tensors(parameters));
+  store::About about{MOESH_VERSION, local_time("%Y-%m-%dT%H:%M:%S%z"), 0, 0, "", 0, {}, given_settings(settings)};
+  const auto room = std::make_shared<std::vector<std::byte>>();
+  Progress progress("converting, tensor", static_cast<std::int64_t>(parameters.size()));
+  std::vector<store::Held> held;
+  for (const Trained& trained : parameters) {
+    const DType dtype = conversion.dtype.value_or(source.dtype_of(trained.path));
+    about.parameters += elements(trained.shape);
+    const auto bring = [&, dtype, number = static_cast<std::int64_t>(held.size())](const Block& block) {
+      progress.advance(number, trained.path);
+      const Part part = room_for(room, block, dtype);
+      source.fill(trained.path, {part}, workers);
+      return part;
+    };
+    held.push_back({trained.path, {dtype, trained.shape, trained.layers_dim, "", {}}, {}, pieces_of(trained, dtype), bring});
+  }
+  store::Saving saving(conversion.to, std::move(about), std::move(held));
+  saving.wait();
+  if (!saving.error().empty()) fail(saving.error());
+  return {static_cast<std::int64_t>(parameters.size()), saving.bytes()};
+}
+
+Converted to_hugging_face(const Conversion& conversion, backend::Workers& workers) {
+  NewFolder folder(conversion.to);
+  store::Checkpoint checkpoint(store::checkpoints_at(conversion.from).front());
+  const config::Settings settings = config::load(request_of(checkpoint.index().about.settings)).settings;
+  Outgoing outgoing(checkpoint, settings, conversion.dtype, workers);
+  const DType dtype = outgoing.written().front().dtype;
+  replace_file(folder.part() + "/config.json", config::hugging_face_config_of(settings, std::string(name_of(dtype))), "choose another folder");
+  write_with_progress(folder, outgoing.written(), conversion, [&](std::size_t index) { return outgoing.numbers(index); });
+  folder.keep();
+  return sum_of(outgoing.written());
+}
+
+Converted rewrite_hugging_face(const Conversion& conversion) {
+  NewFolder folder(conversion.to);
+  const std::string from = config::hugging_face_folder(conversion.from);
+  config::hugging_face_keys(conversion.from);  // of a model that is known
+  const store::HuggingFaceWeights weights(from);
+  std::vector<store::WrittenTensor> written;
+  for (const auto& [name, shape] : weights.shapes()) written.push_back({name, conversion.dtype.value_or(weights.dtype(name)), shape});
+  const Room room = std::make_shared<std::vector<std::byte>>();
+  write_with_progress(folder, written, conversion, [&](std::size_t index) {
+    const store::WrittenTensor& of = written[index];
+    const store::Numbers numbers = weights.read(of.name);
+    const Block whole = store::whole_block(of.shape);
+    const Part to = room_for(room, whole, of.dtype);
+    store::copy_shared({whole, numbers.dtype, numbers.data, numbers.strides}, to);
+    weights.forget(of.name);
+    return static_cast<const std::byte*>(to.data);
+  });
+  replace_file(folder.part() + "/config.json", config_with_dtype(config::hugging_face_config(conversion.from), written.front().dtype),
+               "choose another folder");
+  copy_what_is_no_weight(from, folder.part());
+  folder.keep();
+  return sum_of(written);
+}
+
+}  // namespace moesh::train
