@@ -10,6 +10,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "config/hugging_face.h"
 #include "decode/verify_tokens.h"
 #include "session/session.h"
 #include "train/verify.h"
@@ -27,7 +28,7 @@ constexpr Option kOptions[] = {
 constexpr std::string_view kExamples[] = {
     "verify tests/golden/models/llama",
     "verify tests/golden/models/mixtral ici_fsdp_parallelism=2 ici_expert_parallelism=4",
-    "verify tests/golden/hf/qwen3-moe ici_fsdp_parallelism=2 ici_expert_parallelism=4",
+    "verify tests/golden/hf/gpt-oss-bf16 ici_fsdp_parallelism=2 ici_expert_parallelism=4",
     "verify tests/golden/layouts/mixtral-cap1.25-dispatch-noexpert.json --first 3",
     "verify --against-one-device configs/first.yml custom_mesh_and_rule=ep-tp steps=2 max_target_length=32",
 };
@@ -167,7 +168,7 @@ int run(const Arguments& arguments) {
     refuse("no run is named", "the command line", "moesh verify PATH... [key=value ...]");
   }
   for (const std::string& path : arguments.words()) {
-    if (train::is_recorded_model(path)) {
+    if (config::is_hugging_face(path)) {
       const train::RecordedModel recorded = train::read_recorded_model(path);
       verdicts.add(recorded.name, path, verify_model(recorded, arguments.request(), workers));
       continue;

@@ -43,7 +43,7 @@ constexpr Key kRouting[] = {
     {"routed_weights", choice, "", "|softmax|scores|normalized", used,
      "moesh's own: weights of the chosen: a softmax over them, their scores, or these summing to 1; empty: family's"},
     {"routing_group_score", choice, "", "|best|best_two", used,
-     "moesh's own: scores groups by their best expert, or best two, and the bias only chooses; empty: by model's name"},
+     "moesh's own: what scores a group of experts; given, the bias only chooses; empty: by the model's name"},
     {"n_routing_groups", integer, "-1", kCountOrAuto, used,
      "groups of experts among which some are chosen first, by models named deepseek3...; -1 for none"},
     {"topk_routing_group", integer, "-1", kCountOrAuto, used,

@@ -176,7 +176,7 @@ void Saving::give_name() const {
   const bool is_there = ::stat(folder_.c_str(), &status) == 0;
   if (is_there) rename_path(folder_, old);
   rename_path(part, folder_);
-  sync_folder(std::filesystem::path(folder_).parent_path());
+  sync_folder(std::filesystem::absolute(folder_).parent_path());
   if (is_there) remove_folder(old);
 }
 

@@ -41,10 +41,6 @@ std::map<std::string, double> norms_of(const std::string& path) {
 
 }  // namespace
 
-bool is_recorded_model(const std::string& path) {
-  return config::is_hugging_face(path) && std::filesystem::is_regular_file(config::hugging_face_folder(path) + "/expect.safetensors");
-}
-
 RecordedModel read_recorded_model(const std::string& path) {
   RecordedModel recorded;
   const std::string folder = config::hugging_face_folder(path);

@@ -28,7 +28,6 @@ struct RecordedModel {
 };
 
 // A folder with config.json, weights, expect.safetensors and expect.json, or a config file in one.
-bool is_recorded_model(const std::string& path);
 RecordedModel read_recorded_model(const std::string& path);
 
 // How many rows a mesh of so many devices takes: copies of the recorded ones.

@@ -72,8 +72,13 @@ class Gradients {
       const std::vector<store::Part> parts{store::dense_part(store::whole_block(whole.view.shape), DType::float32, whole.raw())};
       return layer.dim < 0 ? parts : store::at_index(parts, layer.dim, layer.index);
     };
-    const std::vector<float> numbers = store::as_theirs(model_, tensors_.at(name), parts_of);
-    return {numbers.begin(), numbers.end()};
+    const store::HuggingFaceTensor& tensor = tensors_.at(name);
+    const std::vector<float> numbers = store::as_theirs(model_, tensor, parts_of);
+    std::vector<double> all(numbers.begin(), numbers.end());
+    if (tensor.places.front().row->is_query) {
+      for (double& one : all) one *= model_.query_factor;
+    }
+    return all;
   }
 
  private:
@@ -97,8 +102,9 @@ void compare_gradients(const RecordedModel& recorded, const Gradients& gradients
     const std::vector<double> mine = gradients.of(name);
     norms.see(std::abs(norm_of(mine) - norm) / std::max(norm, kLeastShare * whole), name);
     if (!recorded.expect.has("grad." + name)) continue;
-    const std::vector<double> theirs = recorded.expect.at("grad." + name).values();
-    if (mine.size() != theirs.size()) refuse("its gradient was recorded in another shape", name);
+    const store::StoredTensor& stored = recorded.expect.at("grad." + name);
+    if (stored.shape != gradients.tensors().at(name).shape) refuse("its gradient was recorded in another shape", name);
+    const std::vector<double> theirs = stored.values();
     all.see(norm < kLeastShare * whole ? largest_difference(mine, theirs) / whole : relative_distance(mine, theirs), name);
   }
   verdicts.push_back(all.verdict());

@@ -27,6 +27,8 @@ using test::kSparse;
 using test::kYarn;
 
 const std::string kGroups = kDeepseek + "n_routing_groups=2 topk_routing_group=1 num_experts_per_tok=1 ";
+const std::string kQwenExperts = kSparse + "decoder_block=qwen3_moe ";
+const std::string kStretched = kLlama + "rope_type=llama3.1 max_target_length=64 rope_max_timescale=1000000000 llama3_original_positions=32 ";
 const std::string kCustom = kLlama + "remat_policy=custom ";
 const std::string kCustomExperts = kSparse + "remat_policy=custom ";
 const std::string kCustomLatent = kDeepseek + "remat_policy=custom ";
@@ -75,6 +77,9 @@ const std::vector<Effect> kEffects{
     {"sliding_window_size=2", kGptOss},
     {"attention_bias=false", kGptOss},
     {"attention_sink=false", kGptOss},
+    {"attention_out_bias=false", kGptOss},
+    {"attention_score_scale=0.5", kLlama},
+    {"layer_attention=[sliding]", kLlama + "sliding_window_size=2 "},
     {"use_qk_norm=true", kQwen},
     {"attn_logits_soft_cap=0.01", kLlama},
     {"context_parallel_load_balance=false", kContextAxis + "ici_context_parallelism=2 "},
@@ -88,6 +93,12 @@ const std::vector<Effect> kEffects{
     {"rope_max_timescale=100", kLlama},
     {"rope_linear_scaling_factor=4", kLlama},
     {"rope_use_scale=false", kLlama + "rope_type=llama3.1 max_target_length=64 rope_max_timescale=1000000000 "},
+    {"llama3_rope_factor=2", kStretched},
+    {"llama3_low_freq_factor=2", kStretched},
+    {"llama3_high_freq_factor=3", kStretched},
+    {"llama3_original_positions=64", kStretched},
+    {"rope_attention_factor=2", kYarn},
+    {"mla_norm_epsilon=0.1", kDeepseek},
     {"max_position_embeddings=16", kYarn},
     {"original_max_position_embeddings=64", kYarn},
     {"rope_factor=8", kYarn},
@@ -165,6 +176,7 @@ const std::vector<Effect> kEffects{
     {"dense_init_scale=2", kSparse},
     {"logits_via_embedding=true", kLlama},
     {"normalize_embedding_logits=false", kLlama + "logits_via_embedding=true "},
+    {"round_tied_embedding=false", kLlama + "logits_via_embedding=true dtype=float32 "},
     {"dtype=float32", kLlama},
     {"weight_dtype=bfloat16", kLlama},
     {"grad_dtype=bfloat16", kLlama},
@@ -183,6 +195,9 @@ const std::vector<Effect> kEffects{
     {"routed_bias_update_rate=0.5", kDeepseek},
     {"routed_scaling_factor=3", kDeepseek},
     {"norm_topk_prob=true", kSparse},
+    {"layer_mlp=[dense]", kQwenExperts},
+    {"routed_weights=scores", kSparse},
+    {"routing_group_score=best", kGroups},
     {"n_routing_groups=4", kGroups + "num_experts=8 "},
     {"topk_routing_group=2", kGroups},
     {"load_balance_loss_weight=0.5", kSparse},

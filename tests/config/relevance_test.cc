@@ -35,7 +35,7 @@ TEST(Relevance, IsSaidInOneNoticeOfAllKeysThatTheModelLacks) {
               "first_num_dense_layers=1 q_lora_rank=4 routed_bias_update_rate=0.1 capacity_factor=1.5"),
       ElementsAre(
           "without effect on this model or run: first_num_dense_layers, shared_experts, routed_bias_update_rate "
-          "(only with decoder_block=deepseek); sliding_window_size (only with decoder_block=gpt_oss); "
+          "(only with decoder_block=deepseek); sliding_window_size (only with decoder_block=gpt_oss or layer_attention); "
           "capacity_factor (only with sparse_matmul=false); attention_type (only with global, or mla of "
           "decoder_block=deepseek); q_lora_rank (only with attention_type=mla of decoder_block=deepseek)"));
 }
@@ -45,7 +45,7 @@ TEST(Relevance, IsSaidOfGroupsOfExpertsThatNoTokenHeeds) {
   EXPECT_THAT(
       notices("model_name=deepseek2-16b " + sizes),
       ElementsAre("without effect on this model or run: n_routing_groups, topk_routing_group (only with models named "
-                  "deepseek3...)"));
+                  "deepseek3..., or routing_group_score)"));
   EXPECT_THAT(notices("model_name=deepseek3-tiny " + sizes), IsEmpty());
 }
 

@@ -88,8 +88,8 @@ TEST(Safetensors, AreRefusedWhenAnEntryIsIncomplete) {
 }
 
 TEST(Safetensors, AreRefusedForATypeThatIsNotRead) {
-  EXPECT_EQ(refusal(safetensors(entry("\"F8_E4M3\"", "[1]", "[0,1]"), "1")),
-            "f: w: dtype \"F8_E4M3\", one of F32, BF16, F64, I32, BOOL was expected");
+  EXPECT_EQ(refusal(safetensors(entry("\"F8_E5M2\"", "[1]", "[0,1]"), "1")),
+            "f: w: dtype \"F8_E5M2\", one of F32, BF16, F64, I32, BOOL, F16, F8_E4M3, U8, I64 was expected");
   EXPECT_THAT(refusal(safetensors(entry("\"" + std::string(10'000, 'x') + "\"", "[1]", "[0,1]"), "1")),
               StartsWith("f: w: dtype \"" + std::string(58, 'x') + "…, one of"));
 }

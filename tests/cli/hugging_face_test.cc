@@ -1,0 +1,245 @@
+// Hugging Face folders through whole commands: verified, trained from, and converted both ways.
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "store/hugging_face_weights.h"
+#include "tests/cli/outcome.h"
+#include "tests/paths.h"
+#include "tests/store/safetensors_support.h"
+
+namespace moesh::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kLlama = test::source_folder() / "tests/golden/hf/llama";
+const std::string kGptOss = test::source_folder() / "tests/golden/hf/gpt-oss-bf16";
+
+// The bytes of every tensor.
+std::map<std::string, std::string> tensors_of(const std::string& folder) {
+  std::map<std::string, std::string> all;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("model") || !name.ends_with(".safetensors")) continue;
+    for (const auto& [tensor, stored] : store::read_safetensors(entry.path().string()).tensors)
+      all[tensor] = std::string(store::safetensors_name(stored.dtype)) + std::string(reinterpret_cast<const char*>(stored.data), static_cast<std::size_t>(stored.bytes));
+  }
+  return all;
+}
+
+// A copy whose files may be changed.
+class Copy {
+ public:
+  explicit Copy(const std::string& from) { fs::copy(from, path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing); }
+  std::string path() const { return folder_.path(); }
+  std::string file(const std::string& name) const { return folder_.path() + "/" + name; }
+  void change(const std::string& name, const std::string& from, const std::string& to) const {
+    std::string text = test::read_text(file(name));
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    folder_.write(name, text.replace(at, from.size(), to));
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+std::string verified(const std::string& words) {
+  const Outcome done = outcome("verify " + words);
+  return done.code == 0 ? "" : words + "\n" + done.out + done.err;
+}
+
+TEST(HuggingFaceVerify, RecordedModelsAreFoundFromEitherConfig) {
+  for (const std::string& model : {kLlama, kGptOss}) {
+    EXPECT_EQ(verified(model), "");
+    EXPECT_EQ(verified(model + "/config.hub.json"), "");
+  }
+}
+
+TEST(HuggingFaceVerify, RecordedModelsAreFoundOnMeshes) {
+  for (const std::string& model : {kLlama, kGptOss}) {
+    EXPECT_EQ(verified(model + " ici_fsdp_parallelism=2"), "");
+    EXPECT_EQ(verified(model + " ici_fsdp_parallelism=2 ici_expert_parallelism=4"), "");
+    EXPECT_EQ(verified(model + " ici_tensor_parallelism=2 scan_layers=false"), "");
+    EXPECT_EQ(verified(model + " ici_fsdp_parallelism=4 ici_expert_parallelism=2 custom_mesh_and_rule=ep-tp"), "");
+  }
+}
+
+// As MaxText has it: the query's kernel is smaller, and scores are not scaled.
+TEST(HuggingFaceVerify, WeightsAreScaledForAModelThatDoesNotScaleItsQueries) {
+  EXPECT_EQ(verified(kLlama + " attention_score_scale=-1 override_model_config=true"), "");
+}
+
+// What is in a folder besides, or many of them, where somebody has them.
+TEST(HuggingFaceVerifySlow, AllModelsOfAFolderAreFound) {
+  const char* folder = std::getenv("MOESH_HF_MODELS");
+  if (folder == nullptr) GTEST_SKIP() << "MOESH_HF_MODELS names no folder";
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (!fs::exists(entry.path() / "expect.safetensors")) continue;
+    for (const char* config : {"", "/config.hub.json"}) EXPECT_EQ(verified(entry.path().string() + config), "");
+    for (const char* mesh : {" ici_fsdp_parallelism=2", " ici_fsdp_parallelism=2 ici_expert_parallelism=4"})
+      EXPECT_EQ(verified(entry.path().string() + mesh), "");
+  }
+}
+
+TEST(HuggingFaceVerify, SaysWhatIsOff) {
+  const Outcome off = outcome("verify --json " + kLlama + " rope_max_timescale=500 override_model_config=true");
+  EXPECT_EQ(off.code, 1);
+  EXPECT_THAT(off.out, HasSubstr("\"quantity\": \"tokens that differ\""));
+  EXPECT_THAT(outcome("verify " + kGptOss).out, HasSubstr("not compared: routers' scores (a step does not hand them out)"));
+}
+
+TEST(HuggingFaceVerify, RefusesWhatWasNotRecordedOfThisModel) {
+  const Copy copy(kGptOss);
+  EXPECT_THAT(outcome("verify " + copy.path() + " per_device_batch_size=3").err, HasSubstr("3 rows of 2 that were recorded"));
+  copy.change("expect.json", "grad_norms", "norms");
+  EXPECT_THAT(outcome("verify " + copy.path()).err, HasSubstr("'grad_norms' is missing"));
+  copy.change("expect.json", "norms", "grad_norms");
+  copy.change("expect.json", "model.layers.0.self_attn.sinks", "model.layers.0.self_attn.drains");
+  EXPECT_THAT(outcome("verify " + copy.path()).err, HasSubstr("a gradient of it was recorded, the model has no such weight"));
+  fs::remove(copy.file("expect.safetensors"));
+  EXPECT_THAT(outcome("verify " + copy.path()).err, HasSubstr("expect.safetensors: the file cannot be opened"));
+}
+
+// The header's text, where the bytes of all that follows stay where they are.
+void rename_recorded(const Copy& copy, const std::string& from, const std::string& to) {
+  ASSERT_EQ(from.size(), to.size());
+  copy.change("expect.safetensors", from, to);
+}
+
+TEST(HuggingFaceVerify, RefusesNumbersOfOtherShapes) {
+  const Copy shapes(kGptOss);
+  rename_recorded(shapes, "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[2,24]", "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[1,48]");
+  EXPECT_NE(outcome("verify " + shapes.path()).code, 0);
+  const Copy flat(kGptOss);
+  rename_recorded(flat, "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[2,24]", "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[48]  ");
+  EXPECT_THAT(outcome("verify " + flat.path()).err, HasSubstr("input_ids are [48], rows of tokens were expected"));
+  const Copy gradients(kGptOss);
+  rename_recorded(gradients, "\"grad.model.layers.1.mlp.router.weight\":{\"dtype\":\"F32\",\"shape\":[4,96]",
+                  "\"grad.model.layers.1.mlp.router.weight\":{\"dtype\":\"F32\",\"shape\":[96,4]");
+  EXPECT_THAT(outcome("verify " + gradients.path()).err, HasSubstr("its gradient was recorded in another shape"));
+  const Copy routers(kGptOss);
+  rename_recorded(routers, "router_experts.1", "router_exports.1");
+  EXPECT_THAT(outcome("verify " + routers.path()).err, HasSubstr("choices of 1 router were recorded, the model has 2"));
+}
+
+std::string first_loss(const std::string& words) {
+  const Outcome done = outcome("train " + words + " steps=1 dtype=float32 per_device_batch_size=1 max_target_length=16 compile_topology=cpu-1 "
+                               "dataset_type=synthetic");
+  std::smatch found;
+  return std::regex_search(done.out, found, std::regex(R"( loss: ([0-9.]+))")) ? std::string(found[1]) : done.out + done.err;
+}
+
+TEST(HuggingFaceTrain, BeginsWithTheWeightsOfAFolderOrOfWhatItIsConvertedTo) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  const std::string loss = first_loss("model_name=" + kGptOss + " load_parameters_path=" + kGptOss);
+  EXPECT_NE(loss, first_loss("model_name=" + kGptOss));
+  EXPECT_EQ(outcome("convert " + kGptOss + " kept").code, 0);
+  EXPECT_EQ(first_loss("model_name=" + kGptOss + " load_parameters_path=kept"), loss);
+  EXPECT_EQ(first_loss("model_name=" + kGptOss + " load_parameters_path=kept scan_layers=false"), loss);
+  EXPECT_THAT(outcome("checkpoint check kept").out, HasSubstr("whole"));
+}
+
+TEST(HuggingFaceTrain, RefusesWeightsOfAnotherModel) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  EXPECT_THAT(first_loss("model_name=" + kGptOss + " load_parameters_path=" + kLlama), HasSubstr("the weights lack "));
+}
+
+TEST(HuggingFaceConvert, ThereAndBackIsTheSameInEveryByte) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  for (const std::string& model : {kLlama, kGptOss}) {
+    for (const char* stacks : {"true", "false"}) {
+      EXPECT_EQ(outcome("convert " + model + " there scan_layers=" + stacks).err, "");
+      EXPECT_EQ(outcome("convert there back").err, "");
+      EXPECT_EQ(tensors_of("back"), tensors_of(model));
+      EXPECT_TRUE(fs::exists("back/config.json"));
+      fs::remove_all("there");
+      fs::remove_all("back");
+    }
+  }
+}
+
+struct Family {
+  std::string name, request;
+};
+
+const std::vector<Family> kFamilies{
+    {"llama2", "model_name=llama2-7b base_num_decoder_layers=2"},
+    {"llama3.1", "model_name=llama3.1-8b base_num_decoder_layers=2"},
+    {"mixtral", "model_name=mixtral-8x7b base_mlp_dim=32 base_num_decoder_layers=2 num_experts=4"},
+    {"deepseek2", "model_name=deepseek2-16b base_num_decoder_layers=3 q_lora_rank=0 kv_lora_rank=16 qk_nope_head_dim=16 "
+                  "qk_rope_head_dim=8 v_head_dim=16 num_experts=8 num_experts_per_tok=2"},
+    {"deepseek3", "model_name=deepseek3-tiny base_num_decoder_layers=3 first_num_dense_layers=1 q_lora_rank=32 kv_lora_rank=16 "
+                  "qk_nope_head_dim=16 qk_rope_head_dim=8 v_head_dim=16 num_experts=16 num_experts_per_tok=4 n_routing_groups=4 "
+                  "topk_routing_group=2"},
+    {"qwen3_moe", "model_name=qwen3-30b-a3b base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=3"},
+    {"gpt_oss", "model_name=gpt-oss-20b base_num_decoder_layers=4 num_experts=8 num_experts_per_tok=2 sliding_window_size=8"},
+};
+
+const std::string kSmall =
+    " weight_dtype=float32 override_model_config=true base_emb_dim=64 base_num_query_heads=8 base_num_kv_heads=8 head_dim=16 "
+    "base_mlp_dim=64 base_moe_mlp_dim=32 vocab_size=128 ";
+
+// Trained here under MaxText's conventions, written and described as Hugging Face has it: the same model, and so the same loss.
+TEST(HuggingFaceConvert, WhatIsTrainedHereIsTheSameModelThere) {
+  for (const Family& family : kFamilies) {
+    const test::TemporaryFolder folder;
+    const test::WorkingFolder here(folder.path());
+    const std::string small = family.request + kSmall + (family.name == "mixtral" ? "base_mlp_dim=32 " : "");
+    first_loss(small + " enable_checkpointing=true run_name=a learning_rate=0.01");
+    const Outcome converted = outcome("convert moesh_output/a there");
+    EXPECT_EQ(converted.err, "") << family.name;
+    const std::string loss = first_loss(small + " load_parameters_path=moesh_output/a");
+    EXPECT_THAT(loss, Not(HasSubstr("error"))) << family.name;
+    EXPECT_EQ(first_loss("model_name=there load_parameters_path=there"), loss) << family.name;
+    EXPECT_EQ(first_loss(small + " load_parameters_path=there"), loss) << family.name;
+  }
+}
+
+TEST(HuggingFaceConvert, NumbersBecomeThoseThatAreAskedFor) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  EXPECT_EQ(outcome("convert " + kGptOss + " wide --to hugging-face --dtype float32").err, "");
+  EXPECT_THAT(test::read_text("wide/config.json"), HasSubstr("\"dtype\": \"float32\""));
+  EXPECT_EQ(store::HuggingFaceWeights("wide").dtype("model.norm.weight"), DType::float32);
+  EXPECT_EQ(outcome("convert wide there").err, "");
+  EXPECT_EQ(outcome("convert there back --dtype bfloat16").err, "");
+  EXPECT_EQ(tensors_of("back"), tensors_of(kGptOss));
+}
+
+TEST(HuggingFaceConvert, LeavesNothingHalfWritten) {
+  const Copy copy(kLlama);
+  std::string text = test::read_text(copy.file("model.safetensors"));
+  text.replace(text.size() - 4, 4, std::string("\0\0\xC0\x7F", 4));
+  std::ofstream(copy.file("model.safetensors"), std::ios::binary) << text;
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  EXPECT_THAT(outcome("convert " + copy.path() + " there").err, HasSubstr("it holds what is no number"));
+  EXPECT_THAT(outcome("convert " + copy.path() + " there --to hugging-face").err, HasSubstr("it holds what is no number"));
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(HuggingFaceConvert, RefusesWhatItCannotDo) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  EXPECT_THAT(outcome("convert " + kLlama).err, HasSubstr("1 path, FROM and TO were expected"));
+  EXPECT_THAT(outcome("convert " + kLlama + " there --dtype int32").err, HasSubstr("--dtype int32, float32 or bfloat16 was expected"));
+  EXPECT_THAT(outcome("convert " + kLlama + " there --to gguf").err, HasSubstr("--to gguf, checkpoint or hugging-face was expected"));
+  EXPECT_EQ(outcome("convert " + kLlama + " there").code, 0);
+  EXPECT_THAT(outcome("convert " + kLlama + " there").err, HasSubstr("there: it is there already"));
+  EXPECT_THAT(outcome("convert there again --to checkpoint").err, HasSubstr("a checkpoint from a checkpoint"));
+  EXPECT_THAT(outcome("convert there again scan_layers=false").err, HasSubstr("'scan_layers=false' changes nothing of what is written"));
+  EXPECT_THAT(outcome("convert nowhere again").err, HasSubstr("no checkpoint is there"));
+}
+
+}  // namespace
+}  // namespace moesh::cli

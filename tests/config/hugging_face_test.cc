@@ -1,0 +1,208 @@
+// The config.json of a Hugging Face folder as settings, and settings as a config.json.
+#include "config/hugging_face.h"
+
+#include <map>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/hugging_face_write.h"
+#include "config/load.h"
+#include "config/model_facts.h"
+#include "config/model_shape.h"
+#include "tests/paths.h"
+#include "tests/support.h"
+
+namespace moesh::config {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kGolden = test::source_folder() / "tests/golden/hf";
+
+std::string body(const std::string& type, const std::string& architecture, const std::string& more) {
+  return "{\"model_type\": \"" + type + "\", \"architectures\": [\"" + architecture +
+         "\"], \"hidden_size\": 64, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+         "\"vocab_size\": 128, \"intermediate_size\": 96, \"max_position_embeddings\": 256" +
+         more + "}";
+}
+
+std::string llama(const std::string& more) { return body("llama", "LlamaForCausalLM", more); }
+const std::string kExperts = R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32)";
+std::string qwen(const std::string& more) { return body("qwen3_moe", "Qwen3MoeForCausalLM", kExperts + more); }
+std::string deepseek2(const std::string& more) {
+  return body("deepseek_v2", "DeepseekV2ForCausalLM",
+              R"(, "n_routed_experts": 8, "n_shared_experts": 2, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                 "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "first_k_dense_replace": 1)" +
+                  more);
+}
+std::string deepseek3(const std::string& more) {
+  return body("deepseek_v3", "DeepseekV3ForCausalLM",
+              R"(, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "q_lora_rank": 24,
+                 "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "first_k_dense_replace": 1,
+                 "n_group": 4, "topk_group": 2, "routed_scaling_factor": 2.5)" +
+                  more);
+}
+
+std::map<std::string, std::string> keys_of(const std::string& text) {
+  std::map<std::string, std::string> keys;
+  for (const HuggingFaceKey& key : hugging_face_keys_in(text, "config.json")) keys[key.key] = key.value;
+  return keys;
+}
+
+std::string refused(const std::string& text) { return test::message_of([&] { keys_of(text); }); }
+
+Settings settings_of(const std::string& text) {
+  const test::TemporaryFolder folder;
+  folder.write("config.json", text);
+  return load({"model_name=" + folder.path()}).settings;
+}
+
+TEST(HuggingFace, NewerAndOlderSpellingsAreTheSameModel) {
+  for (const char* name : {"llama", "gpt-oss-bf16"}) {
+    const std::string folder = kGolden + "/" + name;
+    const auto newer = model_facts(load({"model_name=" + folder}).settings);
+    EXPECT_EQ(newer, model_facts(load({"model_name=" + folder + "/config.hub.json"}).settings)) << name;
+    EXPECT_EQ(newer.at("layer_mlp").starts_with("moe"), std::string(name) != "llama");
+  }
+}
+
+TEST(HuggingFace, SizesAreThoseOfAPreset) {
+  const ModelShape shape = model_shape(settings_of(llama(R"(, "rms_norm_eps": 1e-06, "tie_word_embeddings": true)")));
+  EXPECT_EQ(shape.emb_dim, 64);
+  EXPECT_EQ(shape.layers, 4);
+  EXPECT_EQ(shape.attention.head_dim, 16);
+  EXPECT_EQ(shape.attention.kv_heads, 2);
+  EXPECT_DOUBLE_EQ(shape.attention.score_scale, 0.25);
+  EXPECT_DOUBLE_EQ(shape.norm_epsilon, 1e-6);
+  EXPECT_TRUE(shape.tied_embedding);
+}
+
+TEST(HuggingFace, AFolderIsNamedByItsWholePath) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() + "/llama3.1-mine");
+  folder.write("llama3.1-mine/config.json", llama(""));
+  const test::WorkingFolder here(folder.path());
+  const Settings settings = load({"model_name=llama3.1-mine"}).settings;
+  EXPECT_THAT(settings.text("model_name"), ::testing::EndsWith("/llama3.1-mine"));
+  EXPECT_FALSE(turns_as_llama3(settings)) << "a name is none of MaxText's models";
+}
+
+TEST(HuggingFace, OverridesContradictItAsTheyDoAPreset) {
+  EXPECT_THAT(test::message_of([] { load({"model_name=" + kGolden + "/llama", "base_emb_dim=32"}); }), HasSubstr("base_emb_dim=32 contradicts"));
+}
+
+TEST(HuggingFace, LayersThatTakeTurnsAreTheShortestCycle) {
+  auto keys = keys_of(qwen(R"(, "mlp_only_layers": [0, 2])"));
+  EXPECT_EQ(keys["inhomogeneous_layer_cycle_interval"], "2");
+  EXPECT_EQ(keys["layer_mlp"], "[dense,moe]");
+  EXPECT_FALSE(keys.contains("layer_attention"));
+  keys = keys_of(qwen(R"(, "mlp_only_layers": [1])"));
+  EXPECT_EQ(keys["layer_mlp"], "[moe,dense,moe,moe]");
+  keys = keys_of(qwen(R"(, "decoder_sparse_step": 2)"));
+  EXPECT_EQ(keys["layer_mlp"], "[dense,moe]");
+  keys = keys_of(qwen(R"(, "use_sliding_window": true, "sliding_window": 7, "max_window_layers": 3)"));
+  EXPECT_EQ(keys["layer_attention"], "[full,full,full,sliding]");
+  keys = keys_of(body("mistral", "MistralForCausalLM", R"(, "sliding_window": 9)"));
+  EXPECT_EQ(keys["layer_attention"], "[sliding]");
+  EXPECT_EQ(keys["sliding_window_size"], "9");
+}
+
+TEST(HuggingFace, RoutingIsTheFamilysOwn) {
+  EXPECT_EQ(keys_of(qwen(R"(, "norm_topk_prob": true)"))["routed_weights"], "normalized");
+  EXPECT_EQ(keys_of(qwen(""))["routed_weights"], "scores");
+  auto keys = keys_of(deepseek2(R"(, "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2, "norm_topk_prob": true)"));
+  EXPECT_EQ(keys["routing_group_score"], "best");
+  EXPECT_EQ(keys["routed_weights"], "scores") << "this family ignores norm_topk_prob";
+  keys = keys_of(deepseek3(""));
+  EXPECT_EQ(keys["routing_group_score"], "best_two");
+  EXPECT_EQ(keys["routed_weights"], "normalized");
+  EXPECT_EQ(keys_of(deepseek3(R"(, "norm_topk_prob": false)"))["routed_weights"], "scores");
+}
+
+TEST(HuggingFace, PositionsAreStretchedAsTheFileSays) {
+  auto keys = keys_of(llama(R"(, "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
+                                "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})"));
+  EXPECT_EQ(keys["rope_type"], "llama3.1");
+  EXPECT_EQ(keys["llama3_rope_factor"], "32");
+  EXPECT_EQ(keys["rope_max_timescale"], "500000");
+  keys = keys_of(llama(R"(, "rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.5})"));
+  EXPECT_EQ(keys["rope_linear_scaling_factor"], "2.5");
+  keys = keys_of(llama(R"(, "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64})"));
+  EXPECT_NEAR(std::stod(keys["rope_attention_factor"]), 0.1 * std::log(4.0) + 1, 1e-12);
+  EXPECT_EQ(keys["rope_interleave"], "false");
+  keys = keys_of(deepseek3(R"(, "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+                                "original_max_position_embeddings": 64})"));
+  const double correction = 0.1 * std::log(40.0) + 1;
+  EXPECT_DOUBLE_EQ(std::stod(keys["attention_score_scale"]), correction * correction / std::sqrt(24.0));
+  EXPECT_EQ(keys["rope_attention_factor"], "1");
+  EXPECT_EQ(keys["mla_norm_epsilon"], "1e-06");
+}
+
+TEST(HuggingFace, RefusesWhatItDoesNotKnowByItsName) {
+  EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr("config.json: model_type 'bert' is an architecture that moesh does not know"));
+  EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr("it knows llama, mistral, mixtral,"));
+  EXPECT_THAT(refused(body("llama", "LlamaForSequenceClassification", "")),
+              HasSubstr("config.json: architectures: [\"LlamaForSequenceClassification\"] asks for what moesh does not do: LlamaForCausalLM was expected"));
+  EXPECT_THAT(refused(llama(R"(, "mlp_bias": true)")), HasSubstr("config.json: mlp_bias: true asks for what moesh does not do"));
+  EXPECT_THAT(refused(llama(R"(, "residual_multiplier": 0.2)")), HasSubstr("config.json: residual_multiplier: a key that moesh does not know, set to 0.2"));
+  EXPECT_THAT(refused(llama(R"(, "rope_scaling": {"type": "dynamic", "factor": 2.0})")),
+              HasSubstr("config.json: rope_scaling.rope_type: rope_type 'dynamic', one of default, linear, llama3, yarn was expected"));
+  EXPECT_THAT(refused(llama(R"(, "rope_scaling": {"type": "linear", "factor": 2.0, "long_factor": [1.0]})")),
+              HasSubstr("config.json: rope_scaling.long_factor: a key that moesh does not know"));
+  EXPECT_THAT(refused(llama(R"(, "quantization_config": {"quant_method": "gptq"})")),
+              HasSubstr("config.json: quantization_config.quant_method: quantised as 'gptq', fp8 or mxfp4 was expected"));
+  EXPECT_THAT(refused(llama(R"(, "hidden_act": "relu")")), HasSubstr("hidden_act: \"relu\" asks for"));
+  EXPECT_EQ(refused(llama(R"(, "torch_dtype": "float16", "_name_or_path": "here", "sliding_window": null)")), "no error");
+}
+
+TEST(HuggingFace, RefusesValuesOfOtherKinds) {
+  EXPECT_THAT(refused("[1]"), HasSubstr("'model_type' is missing"));
+  EXPECT_THAT(refused(R"({"model_type": "llama"})"), HasSubstr("config.json: hidden_size: it is missing, a whole number was expected"));
+  EXPECT_THAT(refused(llama(R"(, "rms_norm_eps": "small")")), HasSubstr("config.json: rms_norm_eps: \"small\", a number was expected"));
+  EXPECT_THAT(refused(llama(R"(, "rope_parameters": 7)")), HasSubstr("config.json: rope_parameters.: an object of keys and values was expected"));
+  EXPECT_THAT(refused(qwen(R"(, "layer_types": ["full_attention"])")), HasSubstr("4 words was expected"));
+  EXPECT_THAT(test::message_of([] { settings_of(llama(R"(, "hidden_size": -1)")); }), Not(HasSubstr("no error")));
+}
+
+TEST(HuggingFace, CyclesThatContradictThemselvesAreRefused) {
+  const auto refused_by = [](const std::string& words) {
+    return test::message_of([&] { model_shape(load(test::words_of(words)).settings); });
+  };
+  EXPECT_THAT(refused_by("layer_attention=[sliding,full] sliding_window_size=4"), HasSubstr("layer_attention has 2 words, for cycles of 1 layer"));
+  EXPECT_THAT(refused_by("layer_attention=[local] sliding_window_size=4"), HasSubstr("layer_attention holds 'local', sliding or full was expected"));
+  EXPECT_THAT(refused_by("model_name=deepseek3-tiny override_model_config=true attention_bias=true"),
+              HasSubstr("attention_bias is no part of attention_type=mla"));
+}
+
+TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {
+  const std::string yarn = R"(, "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.5,
+                                "original_max_position_embeddings": 64})";
+  for (const std::string& text :
+       {llama(R"(, "attention_bias": true)"), llama(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.5})"),
+        body("mistral", "MistralForCausalLM", R"(, "sliding_window": 9)"), body("qwen3", "Qwen3ForCausalLM", R"(, "head_dim": 32)"),
+        qwen(R"(, "mlp_only_layers": [1], "norm_topk_prob": true)"), deepseek2(yarn), deepseek3(yarn), deepseek3(R"(, "norm_topk_prob": false)")}) {
+    const Settings settings = settings_of(text);
+    const std::string written = hugging_face_config_of(settings, "float32");
+    EXPECT_EQ(model_facts(settings_of(written)), model_facts(settings)) << written;
+  }
+}
+
+TEST(HuggingFace, AModelThatNoConfigTellsIsRefused) {
+  const auto refused_by = [](const std::string& words) {
+    return test::message_of([&] { hugging_face_config_of(load(test::words_of(words)).settings, "float32"); });
+  };
+  EXPECT_THAT(refused_by("attn_logits_soft_cap=30"), HasSubstr("Hugging Face's models of this kind have no attn_logits_soft_cap=30"));
+  EXPECT_THAT(refused_by("logits_via_embedding=true"), HasSubstr("have no normalize_embedding_logits=true"));
+  EXPECT_EQ(refused_by("model_name=llama3.1-8b"), "no error");
+  EXPECT_EQ(refused_by("model_name=mixtral-8x7b"), "no error");
+  EXPECT_EQ(refused_by("model_name=deepseek3-671b"), "no error");
+  EXPECT_EQ(refused_by("model_name=gpt-oss-20b"), "no error");
+  EXPECT_EQ(refused_by("model_name=qwen3-30b-a3b"), "no error");
+}
+
+}  // namespace
+}  // namespace moesh::config

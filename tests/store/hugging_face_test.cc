@@ -1,0 +1,225 @@
+// Where the tensors of Hugging Face's files lie in a model's, what numbers they hold, and what is refused of them.
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "store/hugging_face_source.h"
+#include "store/hugging_face_writer.h"
+#include "store/small_floats.h"
+#include "tests/store/safetensors_support.h"
+#include "tests/support.h"
+
+namespace moesh::store {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+HuggingFaceModel llama(std::int64_t turned = 4) { return {"llama2", 2, 0, false, turned, false, false, 1}; }
+
+struct Entry {
+  std::string name, dtype;
+  Shape shape;
+  std::string data;
+};
+
+std::string file_of(const std::vector<Entry>& entries) {
+  std::string header = "{", data;
+  for (const Entry& entry : entries) {
+    header += (header.size() > 1 ? "," : "") + ("\"" + entry.name + "\":{\"dtype\":\"" + entry.dtype + "\",\"shape\":") + to_string(entry.shape) +
+              ",\"data_offsets\":[" + std::to_string(data.size()) + "," + std::to_string(data.size() + entry.data.size()) + "]}";
+    data += entry.data;
+  }
+  return test::safetensors(header + "}", data);
+}
+
+template <typename T>
+std::string bytes_of(const std::vector<T>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)};
+}
+
+// 0, 1, 2, ... as float32.
+Entry counted_up(const std::string& name, const Shape& shape) {
+  std::vector<float> numbers(static_cast<std::size_t>(elements(shape)));
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  return {name, "F32", shape, bytes_of(numbers)};
+}
+
+std::vector<float> read(const std::string& folder, const std::string& name) {
+  const HuggingFaceWeights weights(folder);
+  const Numbers numbers = weights.read(name);
+  const Shape& shape = weights.shapes().at(name);
+  std::vector<float> all(static_cast<std::size_t>(elements(shape)));
+  copy_shared({whole_block(shape), numbers.dtype, numbers.data, numbers.strides},
+              dense_part(whole_block(shape), DType::float32, reinterpret_cast<std::byte*>(all.data())));
+  return all;
+}
+
+// What becomes of the only tensor of a model's that is filled.
+std::vector<float> filled(const HuggingFaceModel& model, const std::vector<Entry>& theirs, const ModelTensor& ours) {
+  const test::TemporaryFolder folder;
+  folder.write("model.safetensors", file_of(theirs));
+  backend::Workers workers(2);
+  HuggingFaceSource source(model, folder.path(), {ours});
+  std::vector<float> all(static_cast<std::size_t>(elements(ours.shape)));
+  source.fill(ours.name, {dense_part(whole_block(ours.shape), DType::float32, reinterpret_cast<std::byte*>(all.data()))}, workers);
+  return all;
+}
+
+TEST(SmallFloats, AreTheNumbersTheyStandFor) {
+  EXPECT_EQ(from_float16(0x3C00), 1.0f);
+  EXPECT_EQ(from_float16(0xC500), -5.0f);
+  EXPECT_EQ(from_float16(0x0001), std::ldexp(1.0f, -24));
+  EXPECT_TRUE(std::isinf(from_float16(0x7C00)));
+  EXPECT_EQ(from_float8_e4m3(0x38), 1.0f);
+  EXPECT_EQ(from_float8_e4m3(0x7E), 448.0f);
+  EXPECT_EQ(from_float8_e4m3(0x81), -std::ldexp(1.0f, -9));
+  EXPECT_TRUE(std::isnan(from_float8_e4m3(0xFF)));
+  EXPECT_EQ(from_float4_e2m1(0xF), -6.0f);
+  EXPECT_EQ(power_of_two(126), 0.5f);
+}
+
+TEST(HuggingFaceNames, AMatrixIsTurnedOver) {
+  const std::vector<float> made = filled({"llama2", 1, 0, false, 4, false, false, 1}, {counted_up("model.layers.0.mlp.gate_proj.weight", {3, 2})},
+                                         {"decoder/layers_0/mlp/wi_0/kernel", {2, 3}, -1});
+  EXPECT_THAT(made, ElementsAre(0, 2, 4, 1, 3, 5));
+}
+
+TEST(HuggingFaceNames, LayersOfAStackComeFromTensorsOfTheirOwn) {
+  std::vector<Entry> theirs;
+  for (int layer = 0; layer < 2; ++layer) {
+    theirs.push_back(counted_up("model.layers." + std::to_string(layer) + ".input_layernorm.weight", {3}));
+    if (layer == 1) theirs.back().data = bytes_of<float>({7, 8, 9});
+  }
+  EXPECT_THAT(filled(llama(), theirs, {"decoder/layers/pre_self_attention_layer_norm/scale", {3, 2}, 1}), ElementsAre(0, 7, 1, 8, 2, 9));
+}
+
+TEST(HuggingFaceNames, HeadsThatTurnInHalvesAreTurnedAsNeighboursWhereTheModelDoesSo) {
+  HuggingFaceModel model = llama();
+  const Entry theirs = counted_up("model.layers.0.self_attn.q_proj.bias", {8});
+  const ModelTensor ours{"decoder/layers_0/self_attention/query/bias", {2, 4}, -1};
+  EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  model.turns_pairs = true;
+  EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
+  model.turned = 2;  // the first dims of a head only
+  EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  model.query_factor = 0.5;
+  EXPECT_THAT(filled(model, {theirs}, ours), ElementsAre(0, 0.5f, 1, 1.5f, 2, 2.5f, 3, 3.5f));
+}
+
+TEST(HuggingFaceNames, ExpertsHaveTensorsOfTheirOwnOrHalvesOfOne) {
+  const HuggingFaceModel mixtral{"mixtral", 1, 0, false, 4, false, false, 1};
+  std::vector<Entry> theirs;
+  for (int expert = 0; expert < 2; ++expert)
+    theirs.push_back(counted_up("model.layers.0.block_sparse_moe.experts." + std::to_string(expert) + ".w2.weight", {2, 1}));
+  theirs[1].data = bytes_of<float>({5, 6});
+  EXPECT_THAT(filled(mixtral, theirs, {"decoder/layers_0/MoeBlock_0/wo", {2, 1, 2}, -1}), ElementsAre(0, 1, 5, 6));
+  const HuggingFaceModel gpt_oss{"gpt_oss", 1, 0, false, 4, false, false, 1};
+  const Entry both = counted_up("model.layers.0.mlp.experts.gate_up_proj_bias", {2, 4});
+  EXPECT_THAT(filled(gpt_oss, {both}, {"decoder/layers_0/GptOssMlp/wi_0_bias", {2, 2}, -1}), ElementsAre(0, 2, 4, 6));
+  EXPECT_THAT(filled(gpt_oss, {both}, {"decoder/layers_0/GptOssMlp/wi_1_bias", {2, 2}, -1}), ElementsAre(1, 3, 5, 7));
+}
+
+TEST(HuggingFaceNames, DenseLayersStandBeforeThoseWithExperts) {
+  const HuggingFaceModel model{"deepseek", 3, 1, false, 4, true, true, 1};
+  const auto all = hugging_face_tensors(model, {{"decoder/dense_layers_0/mlp/wo/kernel", {4, 2}}, {"decoder/moe_layers_1/self_attention/kv_norm/scale", {2}}});
+  EXPECT_TRUE(all.contains("model.layers.0.mlp.down_proj.weight"));
+  EXPECT_TRUE(all.contains("model.layers.2.self_attn.kv_a_layernorm.weight"));
+  EXPECT_THAT(test::message_of([&] { hugging_face_tensors(model, {{"decoder/layers_0/nothing", {2}}}); }),
+              HasSubstr("decoder/layers_0/nothing: Hugging Face's files have no name for it"));
+  EXPECT_TRUE(may_be_left_out(model, "model.layers.3.eh_proj.weight")) << "a layer that guesses ahead";
+  EXPECT_FALSE(may_be_left_out(model, "model.layers.2.eh_proj.weight"));
+  EXPECT_FALSE(may_be_left_out(model, "lm_head.weight"));
+}
+
+TEST(HuggingFaceWeights, SmallNumbersAreReadWithTheirScales) {
+  const test::TemporaryFolder folder;
+  std::string eighths(130 * 2, static_cast<char>(0x38));  // ones
+  eighths[2 * 129] = static_cast<char>(0x40);             // 2
+  const std::string fours = std::string(1, static_cast<char>(0x21)) + std::string(15, '\0');  // 0.5, 1, 0, ...
+  folder.write("model.safetensors",
+               file_of({{"half", "F16", {2}, bytes_of<std::uint16_t>({0x3C00, 0xC000})},
+                        {"w", "F8_E4M3", {130, 2}, eighths},
+                        {"w_scale_inv", "F32", {2, 1}, bytes_of<float>({3, 0.25f})},
+                        {"x_blocks", "U8", {1, 2, 1, 16}, fours + fours},
+                        {"x_scales", "U8", {1, 2, 1}, std::string{static_cast<char>(127), static_cast<char>(128)}}}));
+  EXPECT_THAT(read(folder.path(), "half"), ElementsAre(1, -2));
+  const std::vector<float> w = read(folder.path(), "w");
+  EXPECT_EQ(w[0], 3.0f);
+  EXPECT_EQ(w[2 * 128 + 1], 0.25f) << "the second block of rows has another scale";
+  EXPECT_EQ(w[2 * 129], 0.5f);
+  const HuggingFaceWeights weights(folder.path());
+  EXPECT_EQ(weights.shapes().at("x"), (Shape{1, 32, 2}));
+  EXPECT_FALSE(weights.shapes().contains("x_scales"));
+  const std::vector<float> x = read(folder.path(), "x");
+  EXPECT_THAT(std::vector<float>(x.begin(), x.begin() + 4), ElementsAre(0.5f, 1, 1, 2)) << "rows are what is computed with as columns";
+}
+
+TEST(HuggingFaceWeights, RefusesScalesThatDoNotFitAndNumbersThatAreNone) {
+  const auto refused = [](const std::vector<Entry>& entries, const std::string& name) {
+    const test::TemporaryFolder folder;
+    folder.write("model.safetensors", file_of(entries));
+    return test::message_of([&] { read(folder.path(), name); });
+  };
+  EXPECT_THAT(refused({{"w", "F8_E4M3", {2, 2}, "1234"}}, "w"), HasSubstr("8-bit numbers [2, 2] without a scale for each 128 x 128 of them"));
+  EXPECT_THAT(refused({{"w", "F8_E4M3", {2, 2}, "1234"}, {"w_scale_inv", "F32", {1, 1}, bytes_of<float>({NAN})}}, "w"),
+              HasSubstr("w: its scales hold what is no number"));
+  EXPECT_THAT(refused({{"x_blocks", "U8", {1, 1, 1, 15}, std::string(15, '1')}, {"x_scales", "U8", {1, 1, 1}, "1"}}, "x"),
+              HasSubstr("x_blocks: blocks [1, 1, 1, 15] without their scales, a byte for each 16"));
+  EXPECT_THAT(refused({{"w", "F32", {2}, bytes_of<float>({1, INFINITY})}}, "w"), HasSubstr("w: it holds what is no number"));
+  EXPECT_THAT(refused({{"w", "BF16", {1}, bytes_of<std::uint16_t>({0x7FC0})}}, "w"), HasSubstr("w: it holds what is no number"));
+  EXPECT_THAT(refused({{"w", "I64", {1}, std::string(8, '1')}}, "w"), HasSubstr("w: it is int32, weights were expected"));
+}
+
+TEST(HuggingFaceWeights, FilesBehindAnIndexAreWhatItSays) {
+  const auto refused = [](const std::string& index) {
+    const test::TemporaryFolder folder;
+    folder.write("a.safetensors", file_of({counted_up("v", {1}), counted_up("w", {2})}));
+    folder.write("b.safetensors", file_of({counted_up("w", {2})}));
+    folder.write("model.safetensors.index.json", "{\"weight_map\": {" + index + "}}");
+    return test::message_of([&] { HuggingFaceWeights(folder.path()).read("w"); });
+  };
+  EXPECT_EQ(refused(R"("v": "a.safetensors", "w": "a.safetensors")"), "no error");
+  EXPECT_THAT(refused(R"("v": "a.safetensors", "w": "b.safetensors")"), HasSubstr("'w' is there too, the index says b.safetensors"));
+  EXPECT_THAT(refused(R"("w": "a.safetensors")"), HasSubstr("'v' is there, the index does not name it"));
+  EXPECT_THAT(refused(R"("v": "a.safetensors", "w": "a.safetensors", "x": "a.safetensors")"), HasSubstr("no tensor 'x'"));
+  EXPECT_THAT(refused(R"("w": "../b.safetensors")"), HasSubstr("'../b.safetensors' is no file beside it"));
+  const test::TemporaryFolder empty;
+  EXPECT_THAT(test::message_of([&] { HuggingFaceWeights{empty.path()}; }), HasSubstr("no weights are there"));
+}
+
+TEST(HuggingFaceSource, RefusesWeightsOfAnotherModelNamingThem) {
+  const auto refused = [](const std::vector<Entry>& theirs) {
+    return test::message_of([&] { filled(llama(), theirs, {"decoder/decoder_norm/scale", {3}, -1}); });
+  };
+  EXPECT_THAT(refused({counted_up("model.norms.weight", {3})}), HasSubstr("the weights lack model.norm.weight"));
+  EXPECT_THAT(refused({counted_up("model.norm.weight", {3}), counted_up("more", {1})}),
+              HasSubstr("the weights have tensors that the model has not: more"));
+  EXPECT_THAT(refused({counted_up("model.norm.weight", {4})}),
+              HasSubstr("the weights are of other shapes: model.norm.weight is [4], config.json makes it [3]"));
+  EXPECT_EQ(refused({counted_up("model.norm.weight", {3}), counted_up("model.layers.0.self_attn.rotary_emb.inv_freq", {1})}), "no error");
+}
+
+TEST(HuggingFaceWriter, LargeModelsAreWrittenInSeveralFilesThatAreReadAsOne) {
+  const test::TemporaryFolder folder;
+  const std::vector<WrittenTensor> written{{"a", DType::float32, {3}}, {"b", DType::bfloat16, {2, 2}}, {"c", DType::float32, {4}}};
+  const std::vector<float> numbers{1, 2, 3, 4};
+  write_weights(folder.path(), written, [&](std::size_t) { return reinterpret_cast<const std::byte*>(numbers.data()); }, 20);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/model-00002-of-00002.safetensors"));
+  EXPECT_THAT(read(folder.path(), "a"), ElementsAre(1, 2, 3));
+  EXPECT_THAT(read(folder.path(), "c"), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(HuggingFaceWeights(folder.path()).dtype("b"), DType::bfloat16);
+}
+
+TEST(Safetensors, RefusesTwoEntriesOfOneName) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("a.safetensors", file_of({counted_up("w", {1}), counted_up("w", {1})}));
+  EXPECT_THAT(test::message_of([&] { read_safetensors(path); }), HasSubstr("two entries of the name 'w'"));
+}
+
+}  // namespace
+}  // namespace moesh::store
