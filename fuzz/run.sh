@@ -7,7 +7,7 @@ build=$root/build/fuzz
 seconds=${1:?usage: fuzz/run.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors index graph plan tokenizer text)
+[ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors index hugging_face graph plan tokenizer text)
 
 # What a run may cost: bytes of input, megabytes of memory, seconds an input.
 length() { case $1 in yaml | graph | plan) echo 65536 ;; tokenizer) echo 16384 ;; hardware) echo 8192 ;; *) echo 4096 ;; esac; }
@@ -18,7 +18,7 @@ words() {
   cat "$root/fuzz/$1.dict"
   case $1 in
     overrides) "$root/fuzz/words.sh" overrides ;;
-    safetensors | index | graph | plan | tokenizer | text) ;;
+    safetensors | index | hugging_face | graph | plan | tokenizer | text) ;;
     *) "$root/fuzz/words.sh" configs ;;
   esac
 }
@@ -36,6 +36,7 @@ seed() {
       name=$(basename "$file" .yml)
       echo "model_name=$name" > "$into/model_$name"
     done ;;
+    hugging_face) for file in "$root"/tests/golden/hf/*/*.json; do cp "$file" "$into/${file//\//_}"; done ;;
     rules) for file in "$root"/configs/rules/*.yml; do cp "$file" "$into/"; done ;;
     graph) for name in llama2-7b mixtral-8x7b deepseek2-16b; do
       "$root/moesh" graph "model_name=$name" > "$into/$name"

@@ -10,6 +10,7 @@
 
 #include "base/json_reader.h"
 #include "base/log.h"
+#include "config/hugging_face.h"
 #include "config/load.h"
 #include "config/yaml.h"
 #include "fuzz/harness.h"
@@ -214,6 +215,20 @@ inline void fuzz_safetensors(std::string_view input) {
     const store::TensorFile file = store::read_safetensors(scratch.path());
     for (const auto& [name, tensor] : file.tensors) require(file.at(name).data == tensor.data);
     file.at("a");
+  });
+}
+
+// The config.json of a Hugging Face folder: what is taken makes a model with a shape, or is refused.
+inline void fuzz_hugging_face(std::string_view input) {
+  accept_errors([&] {
+    config::Settings settings;
+    for (const config::HuggingFaceKey& given : config::hugging_face_keys_in(std::string(input), "fuzz")) {
+      const config::Key* key = config::find_key(given.key);
+      require(key != nullptr);
+      settings.set(given.key, config::read_value(*key, given.value, given.where), {config::Source::preset, given.where});
+    }
+    const config::ModelShape shape = config::model_shape(settings);
+    require(shape.unlike_layers() > 0 && shape.layers > 0);
   });
 }
 

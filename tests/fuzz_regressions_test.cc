@@ -46,6 +46,7 @@ TEST(FuzzRegressions, RuleFilesEndInALayoutOrAnError) { run_cases("rules", fuzz_
 TEST(FuzzRegressions, HardwareFilesEndInAMachineOrAnError) { run_cases("hardware", fuzz_hardware); }
 TEST(FuzzRegressions, SafetensorsFilesEndInTensorsOrAnError) { run_cases("safetensors", fuzz_safetensors); }
 TEST(FuzzRegressions, IndicesOfCheckpointsKeepTheirRulesOrEndInAnError) { run_cases("index", fuzz_index); }
+TEST(FuzzRegressions, ConfigsOfHuggingFaceEndInAModelOrAnError) { run_cases("hugging_face", fuzz_hugging_face); }
 TEST(FuzzRegressions, PrintedGraphsEndInAGraphOrAnError) { run_cases("graph", fuzz_graph); }
 TEST(FuzzRegressions, TokenizersKeepTheirRulesOrEndInAnError) { run_cases("tokenizer", fuzz_tokenizer); }
 TEST(FuzzRegressions, TextsHaveTokensThatKeepTheRules) {

@@ -20,10 +20,9 @@ constexpr Option kOptions[] = {
 };
 
 constexpr std::string_view kExamples[] = {
-    "convert Mixtral-8x7B-v0.1 mixtral.checkpoint",
-    "convert Llama-3.1-8B llama.checkpoint model_name=llama3.1-8b",
-    "convert moesh_output/kept my-model --dtype bfloat16",
-    "convert gpt-oss-20b gpt-oss-20b-bf16 --to hugging-face --dtype bfloat16",
+    "convert tests/golden/hf/gpt-oss-bf16 gpt-oss.checkpoint",
+    "convert gpt-oss.checkpoint my-gpt-oss --dtype float32",
+    "convert my-gpt-oss again --to hugging-face --dtype bfloat16",
 };
 
 constexpr const char* kCommandLine = "the command line";
@@ -45,14 +44,17 @@ To to_of(const Arguments& arguments, bool from_hugging_face) {
     refuse(fmt::format("--to {}, checkpoint or hugging-face was expected", shorten(given, 40)), kCommandLine);
   const To to = given == "checkpoint" ? To::checkpoint : To::hugging_face;
   if (to == To::checkpoint && !from_hugging_face)
-    refuse("a checkpoint from a checkpoint", kCommandLine, "moesh train load_full_state_path=PATH goes on from one in another layout");
+    refuse("a checkpoint from a checkpoint", kCommandLine,
+           "moesh train load_full_state_path=PATH goes on from one in another layout");
   return to;
 }
 
 // The model of the folder, or the one that key=value names.
-train::Converted to_checkpoint(const train::Conversion& conversion, const Arguments& arguments, backend::Workers& workers) {
+train::Converted to_checkpoint(const train::Conversion& conversion, const Arguments& arguments,
+                               backend::Workers& workers) {
   std::vector<std::string> request = arguments.request();
-  const bool is_named = std::any_of(request.begin(), request.end(), [](const std::string& word) { return word.starts_with("model_name="); });
+  const bool is_named = std::any_of(request.begin(), request.end(),
+                                    [](const std::string& word) { return word.starts_with("model_name="); });
   if (!is_named) request.push_back("model_name=" + conversion.from);
   request.emplace_back("compile_topology=cpu-1");
   const session::Session session = session::open(request);
@@ -62,21 +64,22 @@ train::Converted to_checkpoint(const train::Conversion& conversion, const Argume
 int run(const Arguments& arguments) {
   const std::vector<std::string>& paths = arguments.words();
   if (paths.size() != 2) {
-    refuse(fmt::format("{}, FROM and TO were expected", counted(static_cast<std::int64_t>(paths.size()), "path")), kCommandLine,
-           "moesh convert FROM TO");
+    refuse(fmt::format("{}, FROM and TO were expected", counted(static_cast<std::int64_t>(paths.size()), "path")),
+           kCommandLine, "moesh convert FROM TO");
   }
   const auto begin = Clock::now();
   const train::Conversion conversion{paths[0], paths[1], dtype_of(arguments)};
   const bool from_hugging_face = config::is_hugging_face(conversion.from);
   const To to = to_of(arguments, from_hugging_face);
   if (to == To::hugging_face && !arguments.request().empty())
-    refuse(fmt::format("'{}' changes nothing of what is written", shorten(arguments.request().front(), 80)), kCommandLine, "leave it away");
+    refuse(fmt::format("'{}' changes nothing of what is written", shorten(arguments.request().front(), 80)),
+           kCommandLine, "leave it away");
   backend::Workers workers(threads_of(arguments));
-  const train::Converted made = to == To::checkpoint    ? to_checkpoint(conversion, arguments, workers)
-                                : from_hugging_face ? train::rewrite_hugging_face(conversion)
-                                                    : train::to_hugging_face(conversion, workers);
-  fmt::print("{}: {}, {} in {:.2f} s\n", conversion.to, counted(made.tensors, "tensor"), human_bytes(static_cast<double>(made.bytes)),
-             seconds_since(begin));
+  const train::Converted made = to == To::checkpoint ? to_checkpoint(conversion, arguments, workers)
+                                : from_hugging_face  ? train::rewrite_hugging_face(conversion)
+                                                     : train::to_hugging_face(conversion, workers);
+  fmt::print("{}: {}, {} in {:.2f} s\n", conversion.to, counted(made.tensors, "tensor"),
+             human_bytes(static_cast<double>(made.bytes)), seconds_since(begin));
   return 0;
 }
 
@@ -86,11 +89,16 @@ const Command kConvert{
     "convert",
     "FROM TO [key=value ...] [--to KIND] [--dtype TYPE]",
     "brings a model from a Hugging Face folder into a checkpoint, and back",
-    "FROM is a Hugging Face folder (config.json and safetensors, in one file or several behind an index) or a checkpoint, a\n"
-    "run's newest where it is a run. Weights may be float32, bfloat16, float16, 8-bit with a scale for each 128 x 128, or\n"
-    "MXFP4. A checkpoint gets the parameters that load_parameters_path begins with, for the model of the folder or the one\n"
-    "that key=value names, whose layers may be stacked or not. Of a checkpoint, config.json is written from its settings, and\n"
-    "refused where Hugging Face has no such model; tokenizers are no part of a checkpoint. Tensors go one by one, so memory\n"
+    "FROM is a Hugging Face folder (config.json and safetensors, in one file or several behind an index) or a "
+    "checkpoint, a\n"
+    "run's newest where it is a run. Weights may be float32, bfloat16, float16, 8-bit with a scale for each 128 x 128, "
+    "or\n"
+    "MXFP4. A checkpoint gets the parameters that load_parameters_path begins with, for the model of the folder or the "
+    "one\n"
+    "that key=value names, whose layers may be stacked or not. Of a checkpoint, config.json is written from its "
+    "settings, and\n"
+    "refused where Hugging Face has no such model; tokenizers are no part of a checkpoint. Tensors go one by one, so "
+    "memory\n"
     "is taken for the largest; TO takes its name when all of it is written, and nothing is written over.",
     kOptions,
     kExamples,

@@ -42,17 +42,38 @@ void check_quantization(HuggingFaceReader& reader) {
   HuggingFaceReader inner(*quantized, reader.where(), "quantization_config.", none);
   const std::string method = inner.text("quant_method", "");
   if (method != "fp8" && method != "mxfp4") {
-    refuse(fmt::format("quantised as '{}', fp8 or mxfp4 was expected", shorten(method, 40)), inner.place("quant_method"),
-           "take a model in bfloat16");
+    refuse(fmt::format("quantised as '{}', fp8 or mxfp4 was expected", shorten(method, 40)),
+           inner.place("quant_method"), "take a model in bfloat16");
   }
 }
 
 // What says nothing of the model's numbers: where it comes from, how it is run, sampled or initialised.
 void ignore_what_is_said_besides(HuggingFaceReader& reader, const Json& config) {
-  reader.ignore({"model_type", "torch_dtype", "dtype", "transformers_version", "bos_token_id", "eos_token_id", "pad_token_id",
-                 "use_cache", "initializer_range", "pretraining_tp", "auto_map", "output_router_logits", "router_aux_loss_coef",
-                 "output_attentions", "output_hidden_states", "return_dict", "use_return_dict", "name_or_path", "id2label", "label2id",
-                 "problem_type", "task_specific_params", "tokenizer_class", "is_encoder_decoder", "chunk_size_feed_forward"});
+  reader.ignore({"model_type",
+                 "torch_dtype",
+                 "dtype",
+                 "transformers_version",
+                 "bos_token_id",
+                 "eos_token_id",
+                 "pad_token_id",
+                 "use_cache",
+                 "initializer_range",
+                 "pretraining_tp",
+                 "auto_map",
+                 "output_router_logits",
+                 "router_aux_loss_coef",
+                 "output_attentions",
+                 "output_hidden_states",
+                 "return_dict",
+                 "use_return_dict",
+                 "name_or_path",
+                 "id2label",
+                 "label2id",
+                 "problem_type",
+                 "task_specific_params",
+                 "tokenizer_class",
+                 "is_encoder_decoder",
+                 "chunk_size_feed_forward"});
   for (const auto& [name, value] : config.items()) {
     if (name.starts_with("_")) reader.ignore({name});
   }
@@ -60,7 +81,9 @@ void ignore_what_is_said_besides(HuggingFaceReader& reader, const Json& config) 
 
 }  // namespace
 
-std::string hugging_face_config(const std::string& path) { return path.ends_with(".json") ? path : path + "/config.json"; }
+std::string hugging_face_config(const std::string& path) {
+  return path.ends_with(".json") ? path : path + "/config.json";
+}
 
 std::string hugging_face_folder(const std::string& path) {
   if (!path.ends_with(".json")) return path;
@@ -71,7 +94,8 @@ std::string hugging_face_folder(const std::string& path) {
 bool is_hugging_face(const std::string& path) {
   const std::string file = hugging_face_config(path);
   std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error) || std::filesystem::file_size(file, error) > kMostConfig) return false;
+  if (!std::filesystem::is_regular_file(file, error) || std::filesystem::file_size(file, error) > kMostConfig)
+    return false;
   const Json config = Json::parse(read_file(file, "the description of a model", kMostConfig, kFix), nullptr, false);
   return config.is_object() && (config.contains("model_type") || config.contains("architectures"));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include <fmt/core.h>
 
@@ -22,7 +23,9 @@ void read_activation(Reader& reader, std::string_view key) {
 }
 
 std::int64_t head_dim_of(Reader& reader) {
-  return reader.integer("head_dim", reader.integer("hidden_size") / reader.integer("num_attention_heads"));
+  const std::int64_t heads = reader.integer("num_attention_heads");
+  if (heads < 1) reader.refuse_key("num_attention_heads", "at least 1");
+  return reader.integer("head_dim", reader.integer("hidden_size") / heads);
 }
 
 // What every model has.
@@ -71,11 +74,15 @@ std::vector<std::string> all_layers(Reader& reader, const std::string& word) {
 std::vector<std::string> attention_of_layers(Reader& reader, std::vector<std::string> otherwise) {
   std::vector<std::string> types = reader.texts("layer_types");
   if (types.empty()) return otherwise;
-  if (types.size() != otherwise.size()) reader.refuse_key("layer_types", counted(static_cast<std::int64_t>(otherwise.size()), "word"));
+  if (types.size() != otherwise.size())
+    reader.refuse_key("layer_types", counted(static_cast<std::int64_t>(otherwise.size()), "word"));
   for (std::string& type : types) {
-    if (type == "sliding_attention") type = "sliding";
-    else if (type == "full_attention") type = "full";
-    else reader.refuse_key("layer_types", "sliding_attention and full_attention");
+    if (type == "sliding_attention")
+      type = "sliding";
+    else if (type == "full_attention")
+      type = "full";
+    else
+      reader.refuse_key("layer_types", "sliding_attention and full_attention");
   }
   return types;
 }
@@ -94,7 +101,8 @@ std::vector<std::string> qwen_attention(Reader& reader) {
   const std::int64_t window = reader.integer("sliding_window", 0), from = reader.integer("max_window_layers", 28);
   std::vector<std::string> words = all_layers(reader, "full");
   if (slides && window > 0) {
-    for (std::size_t i = static_cast<std::size_t>(std::max<std::int64_t>(from, 0)); i < words.size(); ++i) words[i] = "sliding";
+    for (std::size_t i = static_cast<std::size_t>(std::max<std::int64_t>(from, 0)); i < words.size(); ++i)
+      words[i] = "sliding";
   }
   words = attention_of_layers(reader, std::move(words));
   if (std::count(words.begin(), words.end(), "sliding") > 0) reader.give("sliding_window_size", window);
@@ -104,14 +112,20 @@ std::vector<std::string> qwen_attention(Reader& reader) {
 // Qwen: experts in every so many layers, but for those that are named.
 std::vector<std::string> qwen_mlps(Reader& reader) {
   const std::int64_t step = reader.integer("decoder_sparse_step", 1);
-  const std::vector<std::int64_t> dense = reader.integers("mlp_only_layers");
+  const std::vector<std::int64_t> listed = reader.integers("mlp_only_layers");
+  const std::set<std::int64_t> dense(listed.begin(), listed.end());
   if (step < 1) reader.refuse_key("decoder_sparse_step", "at least 1");
   std::vector<std::string> words = all_layers(reader, "moe");
   for (std::size_t i = 0; i < words.size(); ++i) {
     const auto layer = static_cast<std::int64_t>(i);
-    if ((layer + 1) % step != 0 || std::find(dense.begin(), dense.end(), layer) != dense.end()) words[i] = "dense";
+    if ((layer + 1) % step != 0 || dense.contains(layer)) words[i] = "dense";
   }
   return words;
+}
+
+void read_softmax_routing(Reader& reader) {
+  reader.give("routed_score_func", "softmax");
+  reader.give("routed_weights", reader.boolean("norm_topk_prob", false) ? "normalized" : "scores");
 }
 
 void read_llama(Reader& reader) {
@@ -135,6 +149,27 @@ void read_mixtral(Reader& reader) {
   reader.give("base_moe_mlp_dim", reader.integer("intermediate_size"));
 }
 
+void read_qwen2(Reader& reader) {
+  reader.give("decoder_block", "qwen2");
+  read_plain(reader);
+  reader.give("attention_bias", true);
+  reader.give("attention_out_bias", false);
+  give_layers(reader, {qwen_attention(reader), {}});
+}
+
+void read_qwen2_moe(Reader& reader) {
+  reader.give("decoder_block", "qwen2_moe");
+  read_plain(reader);
+  reader.give("attention_bias", reader.boolean("qkv_bias", true));
+  reader.give("attention_out_bias", false);
+  read_experts(reader, "num_experts");
+  reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
+  reader.give("shared_experts", std::int64_t{1});
+  reader.give("shared_expert_mlp_dim", reader.integer("shared_expert_intermediate_size"));
+  read_softmax_routing(reader);
+  give_layers(reader, {qwen_attention(reader), qwen_mlps(reader)});
+}
+
 void read_qwen3(Reader& reader) {
   reader.give("decoder_block", "qwen3");
   read_plain(reader);
@@ -150,8 +185,7 @@ void read_qwen3_moe(Reader& reader) {
   reader.give("attention_bias", reader.boolean("attention_bias", false));
   read_experts(reader, reader.find("num_local_experts") != nullptr ? "num_local_experts" : "num_experts");
   reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
-  reader.give("routed_score_func", "softmax");
-  reader.give("routed_weights", reader.boolean("norm_topk_prob", false) ? "normalized" : "scores");
+  read_softmax_routing(reader);
   give_layers(reader, {qwen_attention(reader), qwen_mlps(reader)});
 }
 
@@ -198,20 +232,75 @@ void read_deepseek_v2(Reader& reader) {
   reader.give("routed_score_func", "softmax");
   reader.give("routed_weights", "scores");
   const std::string method = reader.text("topk_method", "greedy");
-  if (method != "greedy" && method != "group_limited_greedy") reader.refuse_key("topk_method", "greedy or group_limited_greedy");
+  if (method != "greedy" && method != "group_limited_greedy")
+    reader.refuse_key("topk_method", "greedy or group_limited_greedy");
   if (method == "group_limited_greedy") read_groups(reader, "best");
   reader.ignore({"norm_topk_prob", "n_group", "topk_group"});
 }
 
-void read_deepseek_v3(Reader& reader) {
-  read_deepseek(reader);
-  read_latent_attention(reader, reader.boolean("rope_interleave", true));
+void read_biased_routing(Reader& reader) {
   reader.expect_text("scoring_func", "sigmoid");
   reader.expect_text("topk_method", "noaux_tc");
   reader.give("routed_score_func", "sigmoid");
   reader.give("routed_bias", true);
   reader.give("routed_weights", reader.boolean("norm_topk_prob", true) ? "normalized" : "scores");
   read_groups(reader, "best_two");
+}
+
+void read_deepseek_v3(Reader& reader) {
+  read_deepseek(reader);
+  read_latent_attention(reader, reader.boolean("rope_interleave", true));
+  read_biased_routing(reader);
+}
+
+void read_glm4_moe(Reader& reader) {
+  read_deepseek(reader);
+  read_heads(reader);
+  read_rope(reader, 10000, false, 0.5);
+  reader.give("attention_type", "global");
+  reader.give("use_qk_norm", reader.boolean("use_qk_norm", false));
+  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  reader.give("attention_out_bias", false);
+  read_biased_routing(reader);
+}
+
+// Queries are scaled by a number of their own.
+void read_gemma(Reader& reader) {
+  read_sizes(reader);
+  reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings", true));
+  reader.give("head_dim", reader.integer("head_dim", 256));
+  reader.give("attention_score_scale", 1 / std::sqrt(reader.real("query_pre_attn_scalar", 256)));
+  read_activation(reader, "hidden_activation");
+  reader.give("final_logits_soft_cap", reader.real("final_logit_softcapping", 0));
+  reader.expect_off("attention_bias");
+  reader.expect_off("use_bidirectional_attention");
+  reader.ignore({"hidden_act", "cache_implementation"});
+}
+
+void read_gemma2(Reader& reader) {
+  reader.give("decoder_block", "gemma2");
+  read_gemma(reader);
+  read_rope(reader, 10000, false);
+  reader.give("attn_logits_soft_cap", reader.real("attn_logit_softcapping", 0));
+  std::vector<std::string> words = all_layers(reader, "full");
+  for (std::size_t i = 0; i < words.size(); i += 2) words[i] = "sliding";
+  reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
+  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}});
+}
+
+void read_gemma3(Reader& reader) {
+  reader.give("decoder_block", "gemma3");
+  read_gemma(reader);
+  read_rope_by_kind(reader, 1e6, 10000);
+  reader.give("use_qk_norm", true);
+  const std::int64_t pattern = reader.integer("sliding_window_pattern", reader.integer("_sliding_window_pattern", 6));
+  if (pattern < 1) reader.refuse_key("sliding_window_pattern", "at least 1");
+  std::vector<std::string> words = all_layers(reader, "sliding");
+  for (std::size_t i = static_cast<std::size_t>(pattern) - 1; i < words.size(); i += static_cast<std::size_t>(pattern))
+    words[i] = "full";
+  reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
+  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}});
+  reader.ignore({"attn_logit_softcapping"});
 }
 
 void read_gpt_oss(Reader& reader) {
@@ -235,14 +324,19 @@ void read_gpt_oss(Reader& reader) {
   reader.ignore({"experts_per_token", "initial_context_length"});
 }
 
-constexpr std::array<HuggingFaceFamily, 8> kFamilies{{{"llama", "LlamaForCausalLM", read_llama},
-                                                      {"mistral", "MistralForCausalLM", read_mistral},
-                                                      {"mixtral", "MixtralForCausalLM", read_mixtral},
-                                                      {"qwen3", "Qwen3ForCausalLM", read_qwen3},
-                                                      {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
-                                                      {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
-                                                      {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
-                                                      {"gpt_oss", "GptOssForCausalLM", read_gpt_oss}}};
+constexpr std::array<HuggingFaceFamily, 13> kFamilies{{{"llama", "LlamaForCausalLM", read_llama},
+                                                       {"mistral", "MistralForCausalLM", read_mistral},
+                                                       {"mixtral", "MixtralForCausalLM", read_mixtral},
+                                                       {"qwen3", "Qwen3ForCausalLM", read_qwen3},
+                                                       {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
+                                                       {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
+                                                       {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
+                                                       {"gpt_oss", "GptOssForCausalLM", read_gpt_oss},
+                                                       {"qwen2", "Qwen2ForCausalLM", read_qwen2},
+                                                       {"qwen2_moe", "Qwen2MoeForCausalLM", read_qwen2_moe},
+                                                       {"glm4_moe", "Glm4MoeForCausalLM", read_glm4_moe},
+                                                       {"gemma2", "Gemma2ForCausalLM", read_gemma2},
+                                                       {"gemma3_text", "Gemma3ForCausalLM", read_gemma3}}};
 
 bool has_period(const std::vector<std::string>& words, std::size_t period) {
   for (std::size_t i = period; i < words.size(); ++i) {

@@ -16,11 +16,15 @@ struct HuggingFaceFamily {
 
 std::span<const HuggingFaceFamily> hugging_face_families();
 
-// Rotary positions, however the file spells them. `theta`: where the file has none; `pairs`: whether neighbours turn, not halves.
-// Returns by what YaRN would have DeepSeek's scores multiplied, twice.
-double read_rope(HuggingFaceReader& reader, double theta, bool pairs);
+// Rotary positions, however the file spells them. `theta`: where the file has none; `pairs`: whether neighbours turn,
+// not halves. Returns by what YaRN would have DeepSeek's scores multiplied, twice. `partial`: the share of a head that
+// turns, where the file has none.
+double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double partial = 1);
+// Where layers with a window turn otherwise than the others, and never stretched.
+void read_rope_by_kind(HuggingFaceReader& reader, double theta, double local_theta);
 
-// What a layer of each kind is, the first `layers` of which the file describes; given as the shortest cycle that repeats.
+// What a layer of each kind is, the first `layers` of which the file describes; given as the shortest cycle that
+// repeats.
 struct LayerWords {
   std::vector<std::string> attention;  // sliding or full
   std::vector<std::string> mlp;        // dense or moe

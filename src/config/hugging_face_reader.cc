@@ -8,13 +8,23 @@
 #include "base/text.h"
 
 namespace moesh::config {
+namespace {
 
-HuggingFaceReader::HuggingFaceReader(const Json& object, std::string where, std::string path, std::vector<HuggingFaceKey>& into)
+// What asks for nothing: null, false, 0, or empty.
+bool is_off(const Json& value) { return value.empty() || value == false || value == 0 || value == ""; }
+
+}  // namespace
+
+HuggingFaceReader::HuggingFaceReader(const Json& object, std::string where, std::string path,
+                                     std::vector<HuggingFaceKey>& into)
     : object_(object), where_(std::move(where)), path_(std::move(path)), into_(into) {
-  if (!object_.is_object()) refuse("an object of keys and values was expected", where_ + (path_.empty() ? "" : ": " + path_));
+  if (!object_.is_object())
+    refuse("an object of keys and values was expected", where_ + (path_.empty() ? "" : ": " + path_));
 }
 
-std::string HuggingFaceReader::place(std::string_view name) const { return fmt::format("{}: {}{}", where_, path_, name); }
+std::string HuggingFaceReader::place(std::string_view name) const {
+  return fmt::format("{}: {}{}", where_, path_, name);
+}
 
 const Json* HuggingFaceReader::find(std::string_view name) {
   last_ = name;
@@ -25,7 +35,8 @@ const Json* HuggingFaceReader::find(std::string_view name) {
 
 void HuggingFaceReader::refuse_type(std::string_view name, const char* expected) const {
   const auto found = object_.find(std::string(name));
-  if (found == object_.end() || found->is_null()) refuse(fmt::format("it is missing, {} was expected", expected), place(name));
+  if (found == object_.end() || found->is_null())
+    refuse(fmt::format("it is missing, {} was expected", expected), place(name));
   refuse(fmt::format("{}, {} was expected", shorten(found->dump(), 60), expected), place(name));
 }
 
@@ -68,7 +79,8 @@ std::vector<std::string> HuggingFaceReader::texts(std::string_view name) {
 std::vector<std::int64_t> HuggingFaceReader::integers(std::string_view name) {
   const Json* value = find(name);
   if (value == nullptr) return {};
-  if (!value->is_array() || !std::all_of(value->begin(), value->end(), [](const Json& one) { return one.is_number_integer(); }))
+  if (!value->is_array() ||
+      !std::all_of(value->begin(), value->end(), [](const Json& one) { return one.is_number_integer(); }))
     refuse_type(name, "a list of whole numbers");
   return value->get<std::vector<std::int64_t>>();
 }
@@ -85,13 +97,14 @@ void HuggingFaceReader::give(std::string_view key, double value) {
 void HuggingFaceReader::give(std::string_view key, bool value) { give(key, value ? "true" : "false"); }
 
 void HuggingFaceReader::refuse_key(std::string_view name, const std::string& expected) const {
-  refuse(fmt::format("{} asks for what moesh does not do: {} was expected", shorten(object_.at(std::string(name)).dump(), 60), expected),
+  refuse(fmt::format("{} asks for what moesh does not do: {} was expected",
+                     shorten(object_.at(std::string(name)).dump(), 60), expected),
          place(name));
 }
 
 void HuggingFaceReader::expect_off(std::string_view name) {
   const Json* value = find(name);
-  if (value == nullptr || *value == false || *value == 0 || *value == 0.0) return;
+  if (value == nullptr || is_off(*value)) return;
   refuse_key(name, "nothing");
 }
 
@@ -106,9 +119,9 @@ void HuggingFaceReader::ignore(std::initializer_list<std::string_view> names) {
 
 void HuggingFaceReader::finish() const {
   for (const auto& [name, value] : object_.items()) {
-    if (known_.contains(name) || value.is_null()) continue;
-    refuse(fmt::format("a key that moesh does not know, set to {}", shorten(value.dump(), 60)), place(shorten(name, 60)),
-           "take it out if the model is the same without it");
+    if (known_.contains(name) || is_off(value)) continue;
+    refuse(fmt::format("a key that moesh does not know, set to {}", shorten(value.dump(), 60)),
+           place(shorten(name, 60)), "take it out if the model is the same without it");
   }
 }
 

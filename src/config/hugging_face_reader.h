@@ -1,4 +1,5 @@
-// Takes a config.json apart key by key: each that means something is asked for, so that what nobody asked for can be told.
+// Takes a config.json apart key by key: each that means something is asked for, so that what nobody asked for can be
+// told.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ class HuggingFaceReader {
   double real(std::string_view name, std::optional<double> otherwise = std::nullopt);
   bool boolean(std::string_view name, bool otherwise);
   std::string text(std::string_view name, const std::string& otherwise);
-  std::vector<std::string> texts(std::string_view name);     // empty where it is absent
+  std::vector<std::string> texts(std::string_view name);  // empty where it is absent
   std::vector<std::int64_t> integers(std::string_view name);
 
   // A setting that follows from the key that was asked for last.
@@ -36,8 +37,8 @@ class HuggingFaceReader {
   void give(std::string_view key, bool value);
 
   // Refuses a key that asks for what is not done here, whatever it is set to but for these.
-  void expect_off(std::string_view name);                            // absent, null, false, 0
-  void expect_text(std::string_view name, std::string_view value);   // absent or that
+  void expect_off(std::string_view name);                           // absent, null, false, 0
+  void expect_text(std::string_view name, std::string_view value);  // absent or that
   void ignore(std::initializer_list<std::string_view> names);
   [[noreturn]] void refuse_key(std::string_view name, const std::string& expected) const;
 

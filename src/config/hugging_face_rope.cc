@@ -1,4 +1,5 @@
-// Rotary positions of a config.json: newer files nest them in rope_parameters, older ones have rope_theta and rope_scaling.
+// Rotary positions of a config.json: newer files nest them in rope_parameters, older ones have rope_theta and
+// rope_scaling.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +21,8 @@ Yarn read_yarn_scales(HuggingFaceReader& rope) {
   Yarn yarn;
   yarn.factor = rope.real("factor");
   const double strength = rope.real("mscale", 0), of_all = rope.real("mscale_all_dim", 0);
-  yarn.rotation = strength > 0 && of_all > 0 ? yarn_scale(yarn.factor, strength) / yarn_scale(yarn.factor, of_all) : yarn_scale(yarn.factor, 1);
+  yarn.rotation = strength > 0 && of_all > 0 ? yarn_scale(yarn.factor, strength) / yarn_scale(yarn.factor, of_all)
+                                             : yarn_scale(yarn.factor, 1);
   yarn.rotation = rope.real("attention_factor", yarn.rotation);
   if (of_all > 0) yarn.score = yarn_scale(yarn.factor, of_all);
   return yarn;
@@ -64,27 +66,53 @@ double read_scaling(HuggingFaceReader& reader, HuggingFaceReader& rope, bool pai
   rope.give("rope_type", "default");
   if (type == "linear") rope.give("rope_linear_scaling_factor", rope.real("factor"));
   if (type != "linear" && type != "default") {
-    refuse(fmt::format("rope_type '{}', one of default, linear, llama3, yarn was expected", type), rope.place("rope_type"),
-           "moesh stretches positions in no other way");
+    refuse(fmt::format("rope_type '{}', one of default, linear, llama3, yarn was expected", type),
+           rope.place("rope_type"), "moesh stretches positions in no other way");
   }
   return 1;
 }
 
 }  // namespace
 
-double read_rope(HuggingFaceReader& reader, double theta, bool pairs) {
+double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double partial) {
   const Json* newer = reader.find("rope_parameters");
   const Json* older = reader.find("rope_scaling");
   theta = reader.real("rope_theta", theta);
+  partial = reader.real("partial_rotary_factor", partial);
   const Json none = Json::object();
   const Json* nested = newer != nullptr ? newer : older;
-  HuggingFaceReader rope(nested == nullptr ? none : *nested, reader.where(), newer != nullptr ? "rope_parameters." : "rope_scaling.",
-                         reader.settings());
+  HuggingFaceReader rope(nested == nullptr ? none : *nested, reader.where(),
+                         newer != nullptr ? "rope_parameters." : "rope_scaling.", reader.settings());
   rope.give("rope_max_timescale", rope.real("rope_theta", theta));
+  rope.give("partial_rotary_factor", rope.real("partial_rotary_factor", partial));
   const double score = read_scaling(reader, rope, pairs);
   if (type_of(rope) == "default") rope.ignore({"factor"});
   rope.finish();
   return score;
+}
+
+void read_rope_by_kind(HuggingFaceReader& reader, double theta, double local_theta) {
+  const Json* newer = reader.find("rope_parameters");
+  const double older_local = reader.real("rope_local_base_freq", local_theta);
+  if (newer == nullptr || !newer->contains("full_attention")) {
+    read_rope(reader, theta, false);
+    return reader.give("local_rope_max_timescale", older_local);
+  }
+  reader.ignore({"rope_theta", "rope_scaling"});
+  HuggingFaceReader kinds(*newer, reader.where(), "rope_parameters.", reader.settings());
+  const Json* full = kinds.find("full_attention");
+  HuggingFaceReader of_full(*full, reader.where(), "rope_parameters.full_attention.", reader.settings());
+  of_full.give("rope_max_timescale", of_full.real("rope_theta", theta));
+  read_scaling(reader, of_full, false);
+  of_full.finish();
+  const Json none = Json::object();
+  const Json* sliding = kinds.find("sliding_attention");
+  HuggingFaceReader of_sliding(sliding == nullptr ? none : *sliding, reader.where(),
+                               "rope_parameters.sliding_attention.", reader.settings());
+  of_sliding.expect_text("rope_type", "default");
+  of_sliding.give("local_rope_max_timescale", of_sliding.real("rope_theta", local_theta));
+  of_sliding.finish();
+  kinds.finish();
 }
 
 }  // namespace moesh::config

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "config/hugging_face.h"
+#include "config/hugging_face_families.h"
 #include "config/model_facts.h"
 #include "config/model_shape.h"
 
@@ -17,29 +17,34 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
-struct Names {
-  Block block;
-  const char* model_type;
-  const char* architecture;
+constexpr std::pair<Block, std::string_view> kTypes[] = {
+    {Block::llama2, "llama"},        {Block::mistral, "mistral"},      {Block::mixtral, "mixtral"},
+    {Block::qwen2, "qwen2"},         {Block::qwen2_moe, "qwen2_moe"},  {Block::qwen3, "qwen3"},
+    {Block::qwen3_moe, "qwen3_moe"}, {Block::deepseek, "deepseek_v3"}, {Block::gpt_oss, "gpt_oss"},
+    {Block::gemma2, "gemma2"},       {Block::gemma3, "gemma3_text"},
 };
 
-constexpr Names kNames[] = {
-    {Block::llama2, "llama", "LlamaForCausalLM"},        {Block::mistral, "mistral", "MistralForCausalLM"},
-    {Block::mixtral, "mixtral", "MixtralForCausalLM"},   {Block::qwen3, "qwen3", "Qwen3ForCausalLM"},
-    {Block::qwen3_moe, "qwen3_moe", "Qwen3MoeForCausalLM"}, {Block::deepseek, "deepseek_v3", "DeepseekV3ForCausalLM"},
-    {Block::gpt_oss, "gpt_oss", "GptOssForCausalLM"},
-};
+bool is_glm(const ModelShape& shape) { return shape.block == Block::deepseek && !shape.attention.latent; }
+bool is_qwen(const ModelShape& shape) {
+  return shape.block == Block::qwen2 || shape.block == Block::qwen2_moe || shape.block == Block::qwen3 ||
+         shape.block == Block::qwen3_moe;
+}
 
 // DeepSeek 2 and 3 differ in how tokens are routed.
 bool is_deepseek2(const Settings& settings, const ModelShape& shape) {
-  return shape.block == Block::deepseek && settings.text("routed_score_func") != "sigmoid";
+  return shape.block == Block::deepseek && !is_glm(shape) && settings.text("routed_score_func") != "sigmoid";
 }
 
-Names names_of(const Settings& settings, const ModelShape& shape) {
-  if (is_deepseek2(settings, shape)) return {Block::deepseek, "deepseek_v2", "DeepseekV2ForCausalLM"};
-  const auto found = std::find_if(std::begin(kNames), std::end(kNames), [&](const Names& names) { return names.block == shape.block; });
-  assert(found != std::end(kNames) && "a decoder block without a name");
-  return *found;
+const HuggingFaceFamily& family_of(const Settings& settings, const ModelShape& shape) {
+  const auto of_block =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& type) { return type.first == shape.block; });
+  assert(of_block != std::end(kTypes) && "a decoder block without a name");
+  const std::string_view type = is_glm(shape)                   ? "glm4_moe"
+                                : is_deepseek2(settings, shape) ? "deepseek_v2"
+                                                                : of_block->second;
+  const auto all = hugging_face_families();
+  return *std::find_if(all.begin(), all.end(),
+                       [&](const HuggingFaceFamily& family) { return family.model_type == type; });
 }
 
 // Whole numbers as such: that is how such files are written.
@@ -58,7 +63,8 @@ Ordered yarn_of(const Settings& s, const ModelShape& shape) {
                {"attention_factor", rotation_scale(s)}};
   if (!s.boolean("rope_truncate")) rope["truncate"] = false;
   const double correction = std::sqrt(score_scale(s) * std::sqrt(static_cast<double>(shape.attention.qk_head_dim())));
-  if (shape.attention.latent && std::abs(correction - 1) > 1e-9) rope["mscale_all_dim"] = (correction - 1) / (0.1 * std::log(factor));
+  if (shape.attention.latent && std::abs(correction - 1) > 1e-9)
+    rope["mscale_all_dim"] = (correction - 1) / (0.1 * std::log(factor));
   return rope;
 }
 
@@ -93,21 +99,38 @@ std::int64_t window_of(const ModelShape& shape) {
 
 void add_window(const ModelShape& shape, Ordered& json) {
   const std::int64_t window = window_of(shape);
+  if (shape.block == Block::llama2 || is_glm(shape)) return;
   json["sliding_window"] = window > 0 ? Ordered(window) : Ordered(nullptr);
-  if (shape.block != Block::qwen3 && shape.block != Block::qwen3_moe && shape.block != Block::gpt_oss) return;
+  if (shape.block == Block::mistral || shape.block == Block::mixtral) return;
   json["layer_types"] = layer_types(shape);
-  if (shape.block != Block::gpt_oss) json["use_sliding_window"] = window > 0;
+  if (is_qwen(shape)) json["use_sliding_window"] = window > 0;
+}
+
+void add_gemma(const Settings& s, Ordered& json) {
+  const double scale = score_scale(s), attention_cap = s.real("attn_logits_soft_cap"),
+               cap = s.real("final_logits_soft_cap");
+  const bool is_third = s.text("decoder_block") == "gemma3";
+  json["query_pre_attn_scalar"] = number(std::round(1e6 / (scale * scale)) / 1e6);
+  json["final_logit_softcapping"] = cap > 0 ? Ordered(cap) : Ordered(nullptr);
+  json["attn_logit_softcapping"] = attention_cap > 0 && !is_third ? Ordered(attention_cap) : Ordered(nullptr);
+  json["hidden_activation"] = json["hidden_act"];
+  if (is_third) json["rope_local_base_freq"] = number(s.real("local_rope_max_timescale"));
 }
 
 void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
   const AttentionShape& a = shape.attention;
   json["num_attention_heads"] = a.query_heads;
   json["num_key_value_heads"] = a.latent ? a.query_heads : a.kv_heads;
-  if (shape.block != Block::mixtral && shape.block != Block::mistral) json["attention_bias"] = a.bias;
+  const bool may_have_bias =
+      shape.block != Block::mixtral && shape.block != Block::mistral && shape.block != Block::qwen2;
+  if (may_have_bias) json[shape.block == Block::qwen2_moe ? "qkv_bias" : "attention_bias"] = a.bias;
   json["rope_theta"] = number(s.real("rope_max_timescale"));
   json["rope_scaling"] = rope_of(s, shape);
   if (!a.latent) {
     json["head_dim"] = a.head_dim;
+    if (is_glm(shape)) json["use_qk_norm"] = a.qk_norm;
+    if (is_glm(shape)) json["partial_rotary_factor"] = s.real("partial_rotary_factor");
+    if (shape.is_gemma()) add_gemma(s, json);
     return add_window(shape, json);
   }
   json["q_lora_rank"] = a.q_lora_rank > 0 ? Ordered(a.q_lora_rank) : Ordered(nullptr);
@@ -141,9 +164,10 @@ void add_experts(const Settings& s, const ModelShape& shape, Ordered& json) {
   if (!shape.is_moe()) return;
   json["num_experts_per_tok"] = moe.experts_per_token;
   if (shape.block == Block::deepseek) return add_deepseek(s, shape, json);
-  json[shape.block == Block::qwen3_moe ? "num_experts" : "num_local_experts"] = moe.experts;
+  json[is_qwen(shape) ? "num_experts" : "num_local_experts"] = moe.experts;
   if (shape.block == Block::gpt_oss) json["swiglu_limit"] = s.real("mlp_activations_limit");
-  if (shape.block != Block::qwen3_moe) return;
+  if (!is_qwen(shape)) return;
+  if (shape.block == Block::qwen2_moe) json["shared_expert_intermediate_size"] = moe.shared_dim;
   json["moe_intermediate_size"] = moe.mlp_dim;
   json["decoder_sparse_step"] = 1;
   json["norm_topk_prob"] = s.text("routed_weights") != "scores";
@@ -155,10 +179,10 @@ void add_experts(const Settings& s, const ModelShape& shape, Ordered& json) {
 }
 
 Ordered config_of(const Settings& s, const ModelShape& shape, const std::string& dtype) {
-  const Names names = names_of(s, shape);
+  const HuggingFaceFamily& family = family_of(s, shape);
   const bool gelu = s.texts("mlp_activations").front() == "gelu";
   const bool one_width = shape.block == Block::mixtral || shape.block == Block::gpt_oss;
-  Ordered json{{"architectures", {names.architecture}}, {"model_type", names.model_type}};
+  Ordered json{{"architectures", {family.architecture}}, {"model_type", family.model_type}};
   json["hidden_size"] = shape.emb_dim;
   json["intermediate_size"] = one_width ? shape.moe.mlp_dim : shape.mlp_dim;
   json["num_hidden_layers"] = shape.layers;

@@ -20,6 +20,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   const AttentionShape& a = shape.attention;
   facts["base_num_query_heads"] = std::to_string(a.query_heads);
   facts["attention_score_scale"] = number(score_scale(s));
+  facts["final_logits_soft_cap"] = number(s.real("final_logits_soft_cap"));
   facts["attn_logits_soft_cap"] = number(s.real("attn_logits_soft_cap"));
   facts["attention_type"] = a.latent ? "mla" : "global";
   if (a.latent) {
@@ -33,6 +34,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   }
   facts["base_num_kv_heads"] = std::to_string(a.kv_heads);
   facts["head_dim"] = std::to_string(a.head_dim);
+  facts["partial_rotary_factor"] = std::to_string(a.turned_dim);
   facts["use_qk_norm"] = yes_or_no(a.qk_norm);
   facts["attention_bias"] = yes_or_no(a.bias);
   facts["attention_out_bias"] = yes_or_no(a.out_bias);
@@ -40,17 +42,20 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
 }
 
 void add_rope(const Settings& s, Facts& facts) {
-  const bool llama3 = turns_as_llama3(s) && s.boolean("rope_use_scale"), yarn = !turns_as_llama3(s) && s.text("rope_type") == "yarn";
+  const bool llama3 = turns_as_llama3(s) && s.boolean("rope_use_scale"),
+             yarn = !turns_as_llama3(s) && s.text("rope_type") == "yarn";
   facts["rope_type"] = llama3 ? "llama3.1" : yarn ? "yarn" : "default";
   facts["rope_max_timescale"] = number(s.real("rope_max_timescale"));
   if (!yarn) facts["rope_min_timescale"] = number(s.real("rope_min_timescale"));
   if (!yarn && !turns_as_llama3(s)) facts["rope_linear_scaling_factor"] = number(s.real("rope_linear_scaling_factor"));
   if (llama3) {
-    for (const char* key : {"llama3_rope_factor", "llama3_low_freq_factor", "llama3_high_freq_factor", "llama3_original_positions"})
+    for (const char* key :
+         {"llama3_rope_factor", "llama3_low_freq_factor", "llama3_high_freq_factor", "llama3_original_positions"})
       facts[key] = number(s.real(key));
   }
   if (!yarn) return;
-  for (const char* key : {"rope_factor", "beta_fast", "beta_slow", "original_max_position_embeddings"}) facts[key] = number(s.real(key));
+  for (const char* key : {"rope_factor", "beta_fast", "beta_slow", "original_max_position_embeddings"})
+    facts[key] = number(s.real(key));
   facts["rope_truncate"] = yes_or_no(s.boolean("rope_truncate"));
   facts["rope_attention_factor"] = number(rotation_scale(s));
 }
@@ -74,15 +79,19 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["routed_bias"] = yes_or_no(moe.routed_bias);
   facts["mlp_bias"] = yes_or_no(moe.bias);
   facts["routed_weights"] = weights_of(s);
+  facts["shared_experts"] =
+      std::to_string(shape.block == Block::deepseek || shape.block == Block::qwen2_moe ? moe.shared_dim : 0);
   if (shape.block == Block::gpt_oss) facts["mlp_activations_limit"] = number(s.real("mlp_activations_limit"));
   if (shape.block != Block::deepseek) return;
-  facts["shared_experts"] = std::to_string(moe.shared_experts);
   facts["routed_scaling_factor"] = number(s.real("routed_scaling_factor"));
   // Of one group all experts may be chosen.
   const bool has_groups = routes_by_groups(s) && s.integer("n_routing_groups") > 1;
   facts["n_routing_groups"] = has_groups ? std::to_string(s.integer("n_routing_groups")) : "1";
   facts["topk_routing_group"] = has_groups ? std::to_string(s.integer("topk_routing_group")) : "1";
-  if (moe.routed_bias || has_groups) facts["routing_group_score"] = s.text("routing_group_score") == "best" ? "best" : routes_by_groups(s) ? "best_two" : "";
+  if (moe.routed_bias || has_groups)
+    facts["routing_group_score"] = s.text("routing_group_score") == "best" ? "best"
+                                   : routes_by_groups(s)                   ? "best_two"
+                                                                           : "";
 }
 
 void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
@@ -94,6 +103,10 @@ void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
     mlps += (deepseek ? layer >= shape.dense_layers : of.has_experts) ? "moe " : "dense ";
   }
   facts["layer_attention"] = windows;
+  const bool slides = windows.find_first_not_of("0 ") != std::string::npos;
+  if (slides)
+    facts["local_rope_max_timescale"] =
+        std::to_string(std::max<std::int64_t>(0, s.integer("local_rope_max_timescale")));
   facts["layer_mlp"] = mlps;
   const bool has_dense = mlps.find("dense") != std::string::npos;
   if (has_dense) facts["base_mlp_dim"] = std::to_string(shape.mlp_dim);

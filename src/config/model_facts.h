@@ -1,4 +1,5 @@
-// What a model computes, in words that are equal where the numbers are: to tell whether two requests ask for the same model.
+// What a model computes, in words that are equal where the numbers are: to tell whether two requests ask for the same
+// model.
 #pragma once
 
 #include <map>

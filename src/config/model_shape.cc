@@ -14,13 +14,17 @@ namespace {
 
 constexpr double kMostRows = 9007199254740992.0;  // 2^53: exact as a double
 
-constexpr std::array<std::pair<std::string_view, Block>, 7> kBlocks{{{"llama2", Block::llama2},
-                                                                     {"mistral", Block::mistral},
-                                                                     {"mixtral", Block::mixtral},
-                                                                     {"deepseek", Block::deepseek},
-                                                                     {"qwen3", Block::qwen3},
-                                                                     {"qwen3_moe", Block::qwen3_moe},
-                                                                     {"gpt_oss", Block::gpt_oss}}};
+constexpr std::array<std::pair<std::string_view, Block>, 11> kBlocks{{{"llama2", Block::llama2},
+                                                                      {"mistral", Block::mistral},
+                                                                      {"mixtral", Block::mixtral},
+                                                                      {"deepseek", Block::deepseek},
+                                                                      {"qwen2", Block::qwen2},
+                                                                      {"qwen2_moe", Block::qwen2_moe},
+                                                                      {"qwen3", Block::qwen3},
+                                                                      {"qwen3_moe", Block::qwen3_moe},
+                                                                      {"gpt_oss", Block::gpt_oss},
+                                                                      {"gemma2", Block::gemma2},
+                                                                      {"gemma3", Block::gemma3}}};
 
 Block block_of(const Settings& settings) {
   for (const auto& [word, block] : kBlocks) {
@@ -53,6 +57,7 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.query_heads = settings.integer("base_num_query_heads") * scales.heads;
   shape.kv_heads = settings.integer("base_num_kv_heads") * scales.heads;
   shape.head_dim = settings.integer("head_dim");
+  shape.turned_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * settings.real("partial_rotary_factor"));
   shape.qk_norm = settings.boolean("use_qk_norm");
   shape.bias = settings.boolean("attention_bias");
   shape.out_bias = shape.bias && settings.boolean("attention_out_bias");
@@ -81,6 +86,8 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   const std::int64_t own_dim = settings.integer("base_moe_mlp_dim");
   shape.mlp_dim = (own_dim > 0 ? own_dim : settings.integer("base_mlp_dim")) * scales.mlp;
   shape.shared_experts = settings.integer("shared_experts");
+  const std::int64_t shared_dim = settings.integer("shared_expert_mlp_dim");
+  shape.shared_dim = shape.shared_experts * (shared_dim > 0 ? shared_dim * scales.mlp : shape.mlp_dim);
   shape.routed_bias = settings.boolean("routed_bias");
   shape.bias = settings.boolean("mlp_bias");
   shape.strategy = strategy_of(settings);
@@ -94,7 +101,8 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
 }
 
 bool has_experts(Block block) {
-  return block == Block::mixtral || block == Block::deepseek || block == Block::qwen3_moe || block == Block::gpt_oss;
+  return block == Block::mixtral || block == Block::deepseek || block == Block::qwen2_moe || block == Block::qwen3_moe ||
+         block == Block::gpt_oss;
 }
 
 // The word of each layer of a cycle that `key` lists: whether it is `yes` rather than `no`. Empty where the key is.
@@ -173,7 +181,7 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
   if (!has_experts(shape.block) && moe.experts > 1) {
     refuse(fmt::format("num_experts is {}, but decoder_block={} has no experts", moe.experts,
                        settings.text("decoder_block")),
-           settings.origin("num_experts").where, "use decoder_block=mixtral, deepseek, qwen3_moe or gpt_oss");
+           settings.origin("num_experts").where, "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe or gpt_oss");
   }
   if (shape.is_moe() && moe.experts_per_token > moe.experts) {
     refuse(fmt::format("num_experts_per_tok is {}, of {}", moe.experts_per_token, counted(moe.experts, "expert")),

@@ -11,12 +11,13 @@
 
 namespace moesh::config {
 
-enum class Block { llama2, mistral, mixtral, deepseek, qwen3, qwen3_moe, gpt_oss };
+enum class Block { llama2, mistral, mixtral, deepseek, qwen2, qwen2_moe, qwen3, qwen3_moe, gpt_oss, gemma2, gemma3 };
 
 struct AttentionShape {
   std::int64_t query_heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
+  std::int64_t turned_dim = 0;      // the first dims of a head, which are rotated
   bool qk_norm = false;
   bool bias = false;
   bool out_bias = false;
@@ -43,6 +44,7 @@ struct MoeShape {
   std::int64_t experts_per_token = 1;
   std::int64_t mlp_dim = 0;
   std::int64_t shared_experts = 0;
+  std::int64_t shared_dim = 0;      // the width of all of them together
   bool routed_bias = false;
   bool bias = false;  // of the experts' MLPs
   MoeStrategy strategy = MoeStrategy::sparse;
@@ -82,6 +84,7 @@ struct ModelShape {
   bool float32_activations = false;
   bool gathered_keys = true;  // attention asks for the whole context of keys and values on each device
 
+  bool is_gemma() const { return block == Block::gemma2 || block == Block::gemma3; }
   bool is_moe() const { return moe.experts > 1; }
   std::int64_t moe_layers() const;
   std::int64_t unlike_layers() const { return static_cast<std::int64_t>(of_cycle.size()); }

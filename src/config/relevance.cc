@@ -27,23 +27,29 @@ bool is_read(S s) { return is_data(s, "text") || is_data(s, "jsonl") || is_data(
 
 bool turns_as_yarn(S s) { return !turns_as_llama3(s) && s.text("rope_type") == "yarn"; }
 
-bool has_dense_mlp(S s) {
-  return !has_experts(s) || (is_block(s, "deepseek") && s.integer("first_num_dense_layers") > 0);
-}
 // Families whose layers may be dense or have experts in turn.
-bool may_mix_mlps(S s) { return is_block(s, "qwen3_moe"); }
+bool may_mix_mlps(S s) { return is_block(s, "qwen2_moe") || is_block(s, "qwen3_moe"); }
+bool has_dense_mlp(S s) {
+  if (!has_experts(s)) return true;
+  if (may_mix_mlps(s)) return std::count(s.texts("layer_mlp").begin(), s.texts("layer_mlp").end(), "dense") > 0;
+  return is_block(s, "deepseek") && s.integer("first_num_dense_layers") > 0;
+}
 bool has_cycles(S s) { return is_block(s, "gpt_oss") || !s.texts("layer_attention").empty() || !s.texts("layer_mlp").empty(); }
 bool has_windows(S s) { return is_block(s, "gpt_oss") || !s.texts("layer_attention").empty(); }
-bool has_shared_experts(S s) { return is_block(s, "deepseek") && s.integer("shared_experts") > 0; }
+bool may_share_experts(S s) { return is_block(s, "deepseek") || is_block(s, "qwen2_moe"); }
+bool has_shared_experts(S s) { return may_share_experts(s) && s.integer("shared_experts") > 0; }
 
 // Where every layer has experts the two widths have to be equal, so that giving both is no slip.
 bool has_dense_width(S s) {
-  const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !is_block(s, "qwen3_moe");
+  const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !may_mix_mlps(s);
   return has_dense_mlp(s) || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
 }
 
-constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers", "shared_experts", "routed_scaling_factor",
-                                            "routed_bias_update_rate", "routing_group_score"};
+constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers", "routed_scaling_factor", "routed_bias_update_rate",
+                                            "routing_group_score"};
+constexpr std::string_view kOfSharing[] = {"shared_experts"};
+constexpr std::string_view kOfShared[] = {"shared_expert_mlp_dim"};
+constexpr std::string_view kOfWindowedLayers[] = {"local_rope_max_timescale"};
 constexpr std::string_view kOfOtherBlocks[] = {"layer_attention"};
 constexpr std::string_view kOfMixedMlps[] = {"layer_mlp"};
 constexpr std::string_view kOfWindows[] = {"sliding_window_size"};
@@ -96,7 +102,7 @@ constexpr std::string_view kOfLatent[] = {"q_lora_rank",      "kv_lora_rank", "q
                                           "qk_rope_head_dim", "v_head_dim",   "mla_norm_epsilon", "query_wa_proj",
                                           "kv_wa_proj",       "mla_q",        "mla_kv"};
 constexpr std::string_view kOfLatentQuery[] = {"query_wa_proj"};
-constexpr std::string_view kOfHeads[] = {"head_dim", "base_num_kv_heads"};
+constexpr std::string_view kOfHeads[] = {"head_dim", "base_num_kv_heads", "partial_rotary_factor"};
 constexpr std::string_view kOfStretchedLatent[] = {"max_position_embeddings", "mscale"};
 constexpr std::string_view kOfYarn[] = {"rope_factor",           "beta_fast",     "beta_slow",
                                         "rope_interleave",       "rope_truncate", "original_max_position_embeddings",
@@ -139,7 +145,10 @@ constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkp
 constexpr Need kNeeds[] = {
     {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
     {"another decoder_block than deepseek", [](S s) { return !is_block(s, "deepseek"); }, kOfOtherBlocks},
-    {"decoder_block=qwen3_moe", may_mix_mlps, kOfMixedMlps},
+    {"decoder_block=deepseek or qwen2_moe", may_share_experts, kOfSharing},
+    {"shared_experts", has_shared_experts, kOfShared},
+    {"layers with a window", [](S s) { return has_windows(s) && s.integer("sliding_window_size") > 0; }, kOfWindowedLayers},
+    {"decoder_block=qwen2_moe or qwen3_moe", may_mix_mlps, kOfMixedMlps},
     {"decoder_block=gpt_oss or layer_attention", has_windows, kOfWindows},
     {"decoder_block=gpt_oss, layer_attention or layer_mlp", has_cycles, kOfCycles},
     {"attention_bias=true", [](S s) { return s.boolean("attention_bias"); }, kOfBiases},

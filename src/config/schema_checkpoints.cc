@@ -19,7 +19,8 @@ constexpr Key kCheckpoints[] = {
     {"save_checkpoint_on_completion", boolean, "true", "", used, "saves the last step's too, also of a run that is interrupted"},
     {"async_checkpointing", boolean, "true", "", used, "saves beside the steps that follow; else they wait"},
     {"max_num_checkpoints_to_keep", integer, "null", "1..1000000000", used, "removes the oldest when there are more; null keeps all"},
-    {"load_parameters_path", text, "", "", used, "checkpoint, or run, whose parameters a run begins with that has no checkpoint of its own"},
+    {"load_parameters_path", text, "", "", used, 
+     "checkpoint, run or Hugging Face folder whose parameters a run begins with that has no checkpoint of its own"},
     {"load_full_state_path", text, "", "", used, "the same with optimizer, step and place in the data: it goes on from there"},
 };
 

@@ -9,8 +9,8 @@ using enum Status;
 
 constexpr Key kModel[] = {
     {"decoder_block", choice, "llama2",
-     "llama2|mistral|mixtral|deepseek|qwen3|qwen3_moe|gpt_oss|"
-     "!default|!gemma|!gemma2|!gemma3|!gemma4|!gemma4_small|!qwen2|!qwen3_custom_moe|!qwen3_next|!qwen3_5|!gpt3|"
+     "llama2|mistral|mixtral|deepseek|qwen2|qwen2_moe|qwen3|qwen3_moe|gpt_oss|gemma2|gemma3|"
+     "!default|!gemma|!gemma4|!gemma4_small|!qwen3_custom_moe|!qwen3_next|!qwen3_5|!gpt3|"
      "!simple|!simple_mlp|!llama4|!olmo3|!deepseek4|!envy",
      used, "family of the decoder's layers"},
     {"global_parameter_scale", integer, "1", "1..1048576", used,
@@ -41,7 +41,7 @@ constexpr Key kModel[] = {
      "with logits_via_embedding, divides the logits by the root of the width"},
     {"round_tied_embedding", boolean, "true", "", used,
      "moesh's own: with logits_via_embedding, rounds the table to bfloat16 for the logits whatever dtype says"},
-    {"final_logits_soft_cap", real, "0.0", "0..1000000000", refused,
+    {"final_logits_soft_cap", real, "0.0", "0..1000000000", used,
      "squeezes logits into a range by tanh; 0 for none"},
     {"fused_qkv", boolean, "false", "", refused, "one projection for query, key and value together"},
     {"fused_mlp", boolean, "false", "", refused, "one projection for the MLP's inputs together"},

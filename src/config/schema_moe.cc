@@ -18,6 +18,8 @@ constexpr Key kMoe[] = {
     {"first_num_dense_layers", integer, "0", kCountOrZero, used,
      "layers at the start that have a dense MLP instead of experts"},
     {"shared_experts", integer, "0", kCountOrZero, used, "experts that every token passes, beside the routed ones"},
+    {"shared_expert_mlp_dim", integer, "-1", kSizeOrAuto, used,
+     "moesh's own: hidden width of one shared expert; -1 for that of a routed one"},
     {"moe_expert_input_dim", integer, "-1", kSizeOrAuto, refused,
      "width of the tokens that enter the experts; -1 for that of the residual stream"},
     {"interleave_moe_layer_step", integer, "1", kCount, refused, "every so many layers, one with experts; only 1 here"},

@@ -13,12 +13,13 @@ namespace {
 
 using train::RecordedPrompt;
 
-void read_weights(Decoder& decoder, const Program& program, const train::RecordedModel& recorded, const models::ModelRequest& request,
-                  backend::Workers& workers) {
+void read_weights(Decoder& decoder, const Program& program, const train::RecordedModel& recorded,
+                  const models::ModelRequest& request, backend::Workers& workers) {
   const std::vector<train::Trained> parameters = train::trained_parameters(program.graph, request.settings);
-  store::HuggingFaceSource source(train::hugging_face_model(request.settings, request.shape), config::hugging_face_folder(recorded.path),
-                                  train::model_tensors(parameters));
-  for (const train::Trained& parameter : parameters) source.fill(parameter.path, decoder.parameter_parts(parameter.path), workers);
+  store::HuggingFaceSource source(train::hugging_face_model(request.settings, request.shape),
+                                  config::hugging_face_folder(recorded.path), train::model_tensors(parameters));
+  for (const train::Trained& parameter : parameters)
+    source.fill(parameter.path, decoder.parameter_parts(parameter.path), workers);
 }
 
 // The same tokens in every row.
@@ -46,14 +47,16 @@ struct Held {
   train::Worst logits{"logits while decoding", train::kLogitsOfModel};
 };
 
-// Logits of all rows against those of a recorded token. The token that is likeliest in each of them; -1 where rows disagree.
+// Logits of all rows against those of a recorded token. The token that is likeliest in each of them; -1 where rows
+// disagree.
 std::int32_t see(const RecordedPrompt& of, std::size_t at, const run::Array& logits, Held& held) {
   std::int32_t token = -1;
   for (std::int64_t row = 0; row < logits.view.shape[0]; ++row) {
     const std::vector<double> mine = last_logits(logits, row);
     const auto theirs = of.logits.begin() + static_cast<std::ptrdiff_t>(at * mine.size());
-    held.logits.see(train::largest_difference(mine, std::vector<double>(theirs, theirs + static_cast<std::ptrdiff_t>(mine.size()))),
-                    fmt::format("{}, token {}", of.name, at));
+    held.logits.see(
+        train::largest_difference(mine, std::vector<double>(theirs, theirs + static_cast<std::ptrdiff_t>(mine.size()))),
+        fmt::format("{}, token {}", of.name, at));
     const auto likeliest = static_cast<std::int32_t>(std::max_element(mine.begin(), mine.end()) - mine.begin());
     if (row > 0 && likeliest != token) return -1;
     token = likeliest;
@@ -89,7 +92,8 @@ std::vector<train::Verdict> verify_tokens(const train::RecordedModel& recorded, 
   read_weights(decoder, one, recorded, request, workers);
   Held held;
   for (const RecordedPrompt& of : recorded.prompts) {
-    Ready prefill = decoder.prepare(make_program(request, {static_cast<std::int64_t>(of.prompt.size()), slots}, target));
+    Ready prefill =
+        decoder.prepare(make_program(request, {static_cast<std::int64_t>(of.prompt.size()), slots}, target));
     follow(of, decoder, prefill, step, request.rows, held);
   }
   return {held.tokens.verdict(), held.logits.verdict()};

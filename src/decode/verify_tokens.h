@@ -1,4 +1,5 @@
-// Goes on from recorded prompts, token by token through the KV cache, and holds tokens and logits against what was recorded.
+// Goes on from recorded prompts, token by token through the KV cache, and holds tokens and logits against what was
+// recorded.
 #pragma once
 
 #include <vector>

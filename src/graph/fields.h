@@ -168,8 +168,8 @@ constexpr auto words_of(const Initializer::Kind*) {
   return std::array<std::string_view, 4>{"zeros", "ones", "normal", "fan_in"};
 }
 constexpr auto words_of(const Unary*) {
-  return std::array<std::string_view, 12>{"silu",   "sigmoid", "gelu", "relu",  "identity", "scale",
-                                          "offset", "clamp",   "sqrt", "rsqrt", "minimum",  "finite"};
+  return std::array<std::string_view, 13>{"silu",   "sigmoid", "gelu", "relu",  "tanh",    "identity", "scale",
+                                          "offset", "clamp",   "sqrt", "rsqrt", "minimum", "finite"};
 }
 constexpr auto words_of(const Binary*) {
   return std::array<std::string_view, 4>{"add", "subtract", "multiply", "divide"};

@@ -114,6 +114,7 @@ enum class Unary : std::uint8_t {
   sigmoid,
   gelu,
   relu,
+  tanh,
   identity,
   scale,
   offset,

@@ -1,4 +1,4 @@
-// DeepSeek 2 and 3, Kimi K2: latent attention, the first layers dense, then experts beside shared ones.
+// DeepSeek 2 and 3, Kimi K2, and GLM 4.5 with heads of its own: latent attention, the first layers dense, then experts beside shared ones.
 #include "models/family.h"
 #include "nn/attention.h"
 #include "nn/latent_attention.h"
@@ -19,7 +19,7 @@ LayerResult experts(Builder& builder, const Context& context, Tensor h, const To
   const nn::MoeResult routed = nn::moe(builder, context, "MoeBlock_0", h, labels::embed_moe, tokens);
   const config::MoeShape& moe = context.model.moe;
   if (moe.shared_experts == 0) return {routed.out, routed.balance_loss, routed.load};
-  const Tensor shared = nn::shared_experts(builder, context, h, moe.shared_experts * moe.mlp_dim);
+  const Tensor shared = nn::shared_experts(builder, context, h, moe.shared_dim);
   return {add(routed.out, shared), routed.balance_loss, routed.load};
 }
 

@@ -14,13 +14,17 @@ struct Family {
   std::vector<LayerGroup> (*layers)(const Context&);
 };
 
-constexpr std::array<Family, 7> kFamilies{{{Block::llama2, llama_layers},
+constexpr std::array<Family, 11> kFamilies{{{Block::llama2, llama_layers},
                                            {Block::mistral, llama_layers},
                                            {Block::mixtral, mixtral_layers},
                                            {Block::deepseek, deepseek_layers},
+                                           {Block::qwen2, llama_layers},
+                                           {Block::qwen2_moe, qwen2_moe_layers},
                                            {Block::qwen3, qwen3_layers},
                                            {Block::qwen3_moe, qwen3_layers},
-                                           {Block::gpt_oss, gpt_oss_layers}}};
+                                           {Block::gpt_oss, gpt_oss_layers},
+                                           {Block::gemma2, gemma_layers},
+                                           {Block::gemma3, gemma_layers}}};
 
 }  // namespace
 

@@ -42,8 +42,10 @@ LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, c
 std::vector<LayerGroup> llama_layers(const Context& context);
 std::vector<LayerGroup> mixtral_layers(const Context& context);
 std::vector<LayerGroup> deepseek_layers(const Context& context);
+std::vector<LayerGroup> qwen2_moe_layers(const Context& context);
 std::vector<LayerGroup> qwen3_layers(const Context& context);
 std::vector<LayerGroup> gpt_oss_layers(const Context& context);
+std::vector<LayerGroup> gemma_layers(const Context& context);
 
 std::vector<LayerGroup> layers_of(const Context& context);
 

@@ -1,4 +1,4 @@
-// Llama 2 and 3, and Mistral: grouped-query attention and a gated MLP.
+// Llama 2 and 3, Mistral and Qwen2: grouped-query attention and a gated MLP.
 #include "models/family.h"
 #include "nn/attention.h"
 #include "nn/mlp.h"

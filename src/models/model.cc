@@ -30,8 +30,9 @@ Batch batch_inputs(Builder& builder, const Context& context) {
 
 Tensor embed(Builder& builder, const Context& context, Tensor table_VM, Tensor tokens_BS) {
   const Shape shape{context.rows, context.length, context.model.emb_dim};
-  const Tensor x = builder.add_one(graph::Op::embed, "embed", {cast(table_VM, context.model.compute_dtype), tokens_BS},
-                                   {}, shape, context.model.compute_dtype);
+  Tensor x = builder.add_one(graph::Op::embed, "embed", {cast(table_VM, context.model.compute_dtype), tokens_BS}, {}, shape,
+                             context.model.compute_dtype);
+  if (context.model.is_gemma()) x = graph::scale(x, std::sqrt(static_cast<double>(context.model.emb_dim)));
   return constrain("embedded", x,
                    {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_embed});
 }
@@ -54,10 +55,16 @@ Tensor project_to_vocab(Builder& builder, const Context& context, Tensor x_BSM, 
   return einsum("", "bsm,mv->bsv", cast(x_BSM, dtype), cast(weight_MV, dtype));
 }
 
+// Squeezed into a range: cap * tanh(x / cap).
+Tensor capped(const Context& context, Tensor logits_BSV) {
+  const double cap = context.settings.real("final_logits_soft_cap");
+  return cap > 0 ? graph::scale(unary(graph::Unary::tanh, graph::scale(logits_BSV, 1 / cap)), cap) : logits_BSV;
+}
+
 Tensor logits(Builder& builder, const Context& context, Tensor x_BSM, Tensor table_VM) {
   const graph::Scope scope(builder, "decoder");
   x_BSM = nn::rms_norm(builder, context, "decoder_norm", x_BSM);
-  return constrain("logits", project_to_vocab(builder, context, x_BSM, table_VM),
+  return constrain("logits", capped(context, project_to_vocab(builder, context, x_BSM, table_VM)),
                    {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_vocab});
 }
 

@@ -66,6 +66,15 @@ Tensor maybe_norm(Builder& builder, const Context& context, const std::string& n
   return context.model.attention.qk_norm ? rms_norm(builder, context, name, x_BSHD, {Role::attention_norm_scale}) : x_BSHD;
 }
 
+// The first dims of a head turn, all of them mostly.
+Tensor turn(Builder& builder, const Context& context, Tensor x_BSHD, const Tokens& tokens, bool windowed) {
+  const std::int64_t turned = context.model.attention.turned_dim, dim = x_BSHD.size(3);
+  if (turned == 0) return x_BSHD;
+  if (turned == dim) return rope(builder, context, x_BSHD, tokens.positions, windowed);
+  const Tensor first = rope(builder, context, slice(x_BSHD, 3, 0, turned), tokens.positions, windowed);
+  return graph::concat({first, slice(x_BSHD, 3, turned, dim - turned)}, 3);
+}
+
 }  // namespace
 
 graph::AttentionOf attention_of(const Context& context, std::int64_t window) {
@@ -119,8 +128,8 @@ Tensor attention(Builder& builder, const Context& context, const std::string& na
                          {"query", shape.query_heads, labels::q_heads, labels::kv, divisor});
   Tensor key = project(builder, context, kv_in, {"key", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
   Tensor value = project(builder, context, kv_in, {"value", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
-  query = rope(builder, context, maybe_norm(builder, context, "query_norm", query), tokens.positions);
-  key = rope(builder, context, maybe_norm(builder, context, "key_norm", key), tokens.positions);
+  query = turn(builder, context, maybe_norm(builder, context, "query_norm", query), tokens, window > 0);
+  key = turn(builder, context, maybe_norm(builder, context, "key_norm", key), tokens, window > 0);
   if (shape.scales_query) query = scale(query, shape.score_scale >= 0 ? shape.score_scale : 1 / root);
   query = constrain("query", query, as.query);
   key = constrain("key", key, as.key);

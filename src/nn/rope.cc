@@ -42,14 +42,22 @@ graph::RopeOf rope_of(const config::Settings& settings) {
   return of;
 }
 
+graph::RopeOf rope_of(const config::Settings& settings, bool windowed) {
+  const std::int64_t local = settings.integer("local_rope_max_timescale");
+  if (!windowed || local <= 0) return rope_of(settings);
+  graph::RopeOf of;
+  of.max_timescale = static_cast<double>(local);
+  return of;
+}
+
 }  // namespace
 
-Tensor rope(Builder& builder, const Context& context, Tensor x, Tensor positions) {
+Tensor rope(Builder& builder, const Context& context, Tensor x, Tensor positions, bool windowed) {
   if (x.shape().back() % 2 != 0) {
     refuse(fmt::format("rotary embedding turns pairs, but the last dim is {}", x.shape().back()), builder.path("rope"),
            "choose an even head_dim");
   }
-  return builder.add_one(graph::Op::rope, "rope", {x, positions}, rope_of(context.settings), x.shape(), x.dtype());
+  return builder.add_one(graph::Op::rope, "rope", {x, positions}, rope_of(context.settings, windowed), x.shape(), x.dtype());
 }
 
 }  // namespace moesh::nn

@@ -71,6 +71,20 @@ constexpr Row kQwenExperts[] = {
     {"moe_block/wo", "efm", "mlp.experts.{}.down_proj.weight", "m,f"},
 };
 
+constexpr Row kGatedSharedExpert[] = {
+    {"shared_experts/wi_0/kernel", "mf", "mlp.shared_expert.gate_proj.weight", "f,m"},
+    {"shared_experts/wi_1/kernel", "mf", "mlp.shared_expert.up_proj.weight", "f,m"},
+    {"shared_experts/wo/kernel", "fm", "mlp.shared_expert.down_proj.weight", "m,f"},
+    {"shared_expert_gate/kernel", "m", "mlp.shared_expert_gate.weight", "1,m"},
+};
+
+constexpr Row kNormsAround[] = {
+    {"pre_self_attention_norm/scale", "m", "input_layernorm.weight", "m"},
+    {"post_self_attention_norm/scale", "m", "post_attention_layernorm.weight", "m"},
+    {"pre_ffw_norm/scale", "m", "pre_feedforward_layernorm.weight", "m"},
+    {"post_ffw_norm/scale", "m", "post_feedforward_layernorm.weight", "m"},
+};
+
 constexpr Row kDeepseekExperts[] = {
     {"DeepSeekMoeBlock_0/MoeBlock_0/gate/kernel", "me", "mlp.gate.weight", "e,m"},
     {"DeepSeekMoeBlock_0/MoeBlock_0/gate/bias", "e", "mlp.gate.e_score_correction_bias", "e"},
@@ -110,17 +124,22 @@ enum class Turned { halves, as_model };
 struct Family {
   std::string_view block;
   Turned turned;
-  std::array<Rows, 4> layer;
+  std::array<Rows, 5> layer;
 };
 
 constexpr Family kFamilies[] = {
-    {"llama2", Turned::halves, {kNorms, kAttention, kMlp, {}}},
-    {"mistral", Turned::halves, {kNorms, kAttention, kMlp, {}}},
-    {"mixtral", Turned::halves, {kNorms, kAttention, kMixtralExperts, {}}},
-    {"qwen3", Turned::halves, {kNorms, kAttention, kMlp, {}}},
+    {"llama2", Turned::halves, {kNorms, kAttention, kMlp}},
+    {"mistral", Turned::halves, {kNorms, kAttention, kMlp}},
+    {"mixtral", Turned::halves, {kNorms, kAttention, kMixtralExperts}},
+    {"qwen2", Turned::halves, {kNorms, kAttention, kMlp}},
+    {"qwen2_moe", Turned::halves, {kNorms, kAttention, kMlp, kQwenExperts, kGatedSharedExpert}},
+    {"qwen3", Turned::halves, {kNorms, kAttention, kMlp}},
     {"qwen3_moe", Turned::halves, {kNorms, kAttention, kMlp, kQwenExperts}},
     {"deepseek", Turned::as_model, {kNorms, kLatentAttention, kMlp, kDeepseekExperts}},
-    {"gpt_oss", Turned::halves, {kNorms, kGptOss, {}, {}}},
+    {kGlm, Turned::halves, {kNorms, kAttention, kMlp, kDeepseekExperts}},
+    {"gpt_oss", Turned::halves, {kNorms, kGptOss}},
+    {"gemma2", Turned::halves, {kNormsAround, kAttention, kMlp}},
+    {"gemma3", Turned::halves, {kNormsAround, kAttention, kMlp}},
 };
 
 const Family& family_of(const std::string& block) {
@@ -148,7 +167,8 @@ std::optional<LayerPath> layer_path(const HuggingFaceModel& model, const std::st
   constexpr std::string_view kAbove = "decoder/";
   const std::size_t end = path.find('/', kAbove.size());
   const std::size_t number = path.rfind('_', end);
-  if (!path.starts_with(kAbove) || end == std::string::npos || number == std::string::npos || number < kAbove.size()) return std::nullopt;
+  if (!path.starts_with(kAbove) || end == std::string::npos || number == std::string::npos || number < kAbove.size())
+    return std::nullopt;
   const std::string group = path.substr(kAbove.size(), number - kAbove.size());
   const auto layer = parse_integer(path.substr(number + 1, end - number - 1));
   if (!layer || (group != "layers" && group != "dense_layers" && group != "moe_layers")) return std::nullopt;
@@ -157,6 +177,7 @@ std::optional<LayerPath> layer_path(const HuggingFaceModel& model, const std::st
 
 std::int64_t size_of_letter(const HuggingFacePlace& place, char letter) {
   if (letter == '2') return 2;
+  if (letter == '1') return 1;
   const std::size_t dim = place.row->our_dims.find(letter);
   assert(dim != std::string_view::npos && "a letter of theirs that ours lack");
   return place.our_shape[dim];
@@ -173,7 +194,8 @@ Shape shape_of_theirs(const HuggingFacePlace& place) {
 }
 
 // Bytes from one index of a letter to the next.
-std::map<char, std::int64_t> strides_of_letters(const HuggingFacePlace& place, const std::vector<std::int64_t>& strides) {
+std::map<char, std::int64_t> strides_of_letters(const HuggingFacePlace& place,
+                                                const std::vector<std::int64_t>& strides) {
   std::map<char, std::int64_t> made;
   const std::vector<std::string> dims = split(std::string(place.row->their_dims), ',');
   for (std::size_t dim = 0; dim < dims.size(); ++dim) {
@@ -209,7 +231,8 @@ std::vector<Part> reordered(const HuggingFaceModel& model, const Part& part, std
 
 std::string numbered(std::string_view name, std::int64_t expert) {
   std::string made(name);
-  if (const std::size_t hole = made.find("{}"); hole != std::string::npos) made.replace(hole, 2, std::to_string(expert));
+  if (const std::size_t hole = made.find("{}"); hole != std::string::npos)
+    made.replace(hole, 2, std::to_string(expert));
   return made;
 }
 
@@ -220,7 +243,8 @@ std::int64_t experts_of(const HuggingFacePlace& place) {
 
 }  // namespace
 
-std::map<std::string, HuggingFaceTensor> hugging_face_tensors(const HuggingFaceModel& model, const std::map<std::string, Shape>& ours) {
+std::map<std::string, HuggingFaceTensor> hugging_face_tensors(const HuggingFaceModel& model,
+                                                              const std::map<std::string, Shape>& ours) {
   const Family& family = family_of(model.family);
   std::map<std::string, HuggingFaceTensor> all;
   for (const auto& [name, shape] : ours) {
@@ -229,7 +253,8 @@ std::map<std::string, HuggingFaceTensor> hugging_face_tensors(const HuggingFaceM
     for (const Rows rows : family.layer) {
       if (layer && row == nullptr) row = find(rows, layer->rest);
     }
-    if (row == nullptr) refuse("Hugging Face's files have no name for it", name, "convert a model as its family has it");
+    if (row == nullptr)
+      refuse("Hugging Face's files have no name for it", name, "convert a model as its family has it");
     HuggingFacePlace place{row, name, shape, 0};
     for (place.expert = 0; place.expert < experts_of(place); ++place.expert) {
       const std::string name_of_layer = layer ? fmt::format("model.layers.{}.", layer->layer) : "";
@@ -242,8 +267,8 @@ std::map<std::string, HuggingFaceTensor> hugging_face_tensors(const HuggingFaceM
   return all;
 }
 
-std::vector<Part> parts_of_ours(const HuggingFaceModel& model, const HuggingFacePlace& place, std::byte* data, DType dtype,
-                                const std::vector<std::int64_t>& strides) {
+std::vector<Part> parts_of_ours(const HuggingFaceModel& model, const HuggingFacePlace& place, std::byte* data,
+                                DType dtype, const std::vector<std::int64_t>& strides) {
   std::map<char, std::int64_t> letters = strides_of_letters(place, strides);
   Part part{whole_block(place.our_shape), dtype, data + place.row->half * letters['2'], {}};
   std::size_t turned = place.our_shape.size();
@@ -266,7 +291,7 @@ bool may_be_left_out(const HuggingFaceModel& model, const std::string& name) {
   if (!name.starts_with(kLayers)) return false;
   const std::size_t end = name.find('.', kLayers.size());
   const auto layer = parse_integer(name.substr(kLayers.size(), end - kLayers.size()));
-  return layer && *layer >= model.layers && model.family == "deepseek";
+  return layer && *layer >= model.layers && (model.family == "deepseek" || model.family == kGlm);
 }
 
 }  // namespace moesh::store

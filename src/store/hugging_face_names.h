@@ -11,9 +11,11 @@
 
 namespace moesh::store {
 
-// A row of a family's table. Dims are letters: of ours one each, theirs are products of them, "hd,m" for a matrix whose rows are all
-// heads' dims. A capital letter is turned by the rotary embedding. 'e' is missing from theirs where each expert has a tensor of its own,
-// '{}' in its name. '2' is where theirs interleaves two of ours, or has them one after the other, of which `half` is one.
+// A row of a family's table. Dims are letters: of ours one each, theirs are products of them, "hd,m" for a matrix whose
+// rows are all heads' dims. A capital letter is turned by the rotary embedding. 'e' is missing from theirs where each
+// expert has a tensor of its own,
+// '{}' in its name. '2' is where theirs interleaves two of ours, or has them one after the other, of which `half` is
+// one. '1' is a dim that ours lack.
 struct HuggingFaceRow {
   std::string_view ours, our_dims;  // a path within a layer, or a whole one
   std::string_view theirs, their_dims;
@@ -21,16 +23,18 @@ struct HuggingFaceRow {
   bool is_query = false;
 };
 
+inline constexpr const char* kGlm = "deepseek without latent attention";
+
 // What of a model its tensors' places depend on.
 struct HuggingFaceModel {
-  std::string family;               // decoder_block
+  std::string family;  // decoder_block, or kGlm
   std::int64_t layers = 0;
-  std::int64_t dense_layers = 0;    // those in a stack of their own before the others
+  std::int64_t dense_layers = 0;  // those in a stack of their own before the others
   bool tied_embedding = false;
-  std::int64_t turned = 0;          // dims of a head that turn
-  bool turned_last = false;         // the last ones of a capital dim, rather than the first
-  bool turns_pairs = false;         // the model turns neighbours
-  double query_factor = 1;          // our query kernels are theirs times this
+  std::int64_t turned = 0;   // dims of a head that turn
+  bool turned_last = false;  // the last ones of a capital dim, rather than the first
+  bool turns_pairs = false;  // the model turns neighbours
+  double query_factor = 1;   // our query kernels are theirs times this
 };
 
 // Where a tensor of theirs is in one of ours, a layer alone.
@@ -47,13 +51,15 @@ struct HuggingFaceTensor {
 };
 
 // All tensors of a model, by their names; `ours`: by the name of each layer alone.
-std::map<std::string, HuggingFaceTensor> hugging_face_tensors(const HuggingFaceModel& model, const std::map<std::string, Shape>& ours);
+std::map<std::string, HuggingFaceTensor> hugging_face_tensors(const HuggingFaceModel& model,
+                                                              const std::map<std::string, Shape>& ours);
 
 // A tensor of theirs at `data`, as parts of ours. `strides`: of its dims, in bytes.
-std::vector<Part> parts_of_ours(const HuggingFaceModel& model, const HuggingFacePlace& place, std::byte* data, DType dtype,
-                                const std::vector<std::int64_t>& strides);
+std::vector<Part> parts_of_ours(const HuggingFaceModel& model, const HuggingFacePlace& place, std::byte* data,
+                                DType dtype, const std::vector<std::int64_t>& strides);
 
-// Tensors that files may have besides: tables that follow from the settings, layers that only guess tokens ahead, the head of a tied model.
+// Tensors that files may have besides: tables that follow from the settings, layers that only guess tokens ahead, the
+// head of a tied model.
 bool may_be_left_out(const HuggingFaceModel& model, const std::string& name);
 
 }  // namespace moesh::store

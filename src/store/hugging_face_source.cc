@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kMostNamed = 4;
 
 std::string first_of(const std::vector<std::string>& all) {
-  const std::vector<std::string> named(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostNamed)));
+  const std::vector<std::string> named(all.begin(),
+                                       all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostNamed)));
   return join(named, ", ") + (all.size() > kMostNamed ? fmt::format(" and {} more", all.size() - kMostNamed) : "");
 }
 
@@ -26,7 +27,8 @@ Shape without_dim(Shape shape, int dim) {
 
 bool share_something(const std::vector<Part>& a, const std::vector<Part>& b) {
   return std::any_of(a.begin(), a.end(), [&](const Part& of_a) {
-    return std::any_of(b.begin(), b.end(), [&](const Part& of_b) { return shared_block(of_a.block, of_b.block).has_value(); });
+    return std::any_of(b.begin(), b.end(),
+                       [&](const Part& of_b) { return shared_block(of_a.block, of_b.block).has_value(); });
   });
 }
 
@@ -57,7 +59,8 @@ void multiply(std::byte* data, std::int64_t count, DType dtype, double factor) {
 std::vector<float> as_theirs(const HuggingFaceModel& model, const HuggingFaceTensor& tensor,
                              const std::function<std::vector<Part>(const std::string& alone)>& parts_of) {
   std::vector<float> numbers(static_cast<std::size_t>(elements(tensor.shape)));
-  const Part whole = dense_part(whole_block(tensor.shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()));
+  const Part whole =
+      dense_part(whole_block(tensor.shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()));
   for (const HuggingFacePlace& place : tensor.places) {
     const std::vector<Part> ours = parts_of(place.ours);
     for (const Part& to : parts_of_ours(model, place, whole.data, whole.dtype, whole.strides)) {
@@ -80,12 +83,14 @@ std::map<std::string, Shape> shapes_alone(const std::vector<ModelTensor>& tensor
   const LayerNames names = layer_names(tensors);
   std::map<std::string, Shape> shapes;
   for (const ModelTensor& tensor : tensors) {
-    for (const std::string& alone : names.alone(tensor.name)) shapes.emplace(alone, without_dim(tensor.shape, tensor.layers_dim));
+    for (const std::string& alone : names.alone(tensor.name))
+      shapes.emplace(alone, without_dim(tensor.shape, tensor.layers_dim));
   }
   return shapes;
 }
 
-HuggingFaceSource::HuggingFaceSource(const HuggingFaceModel& model, const std::string& folder, const std::vector<ModelTensor>& ours)
+HuggingFaceSource::HuggingFaceSource(const HuggingFaceModel& model, const std::string& folder,
+                                     const std::vector<ModelTensor>& ours)
     : model_(model), weights_(folder), layers_(layer_names(ours)) {
   const std::map<std::string, HuggingFaceTensor> wanted = hugging_face_tensors(model_, shapes_alone(ours));
   check(wanted);
@@ -98,16 +103,19 @@ void HuggingFaceSource::check(const std::map<std::string, HuggingFaceTensor>& wa
   std::vector<std::string> missing, other, unused;
   for (const auto& [name, tensor] : wanted) {
     const auto there = weights_.shapes().find(name);
-    if (there == weights_.shapes().end()) missing.push_back(name);
+    if (there == weights_.shapes().end())
+      missing.push_back(name);
     else if (there->second != tensor.shape)
-      other.push_back(fmt::format("{} is {}, config.json makes it {}", name, to_string(there->second), to_string(tensor.shape)));
+      other.push_back(
+          fmt::format("{} is {}, config.json makes it {}", name, to_string(there->second), to_string(tensor.shape)));
   }
   for (const auto& [name, shape] : weights_.shapes()) {
     if (!wanted.contains(name) && !may_be_left_out(model_, name)) unused.push_back(name);
   }
   constexpr const char* kFix = "take the config.json that belongs to the weights";
   if (!missing.empty()) refuse("the weights lack " + first_of(missing), weights_.folder(), kFix);
-  if (!unused.empty()) refuse("the weights have tensors that the model has not: " + first_of(unused), weights_.folder(), kFix);
+  if (!unused.empty())
+    refuse("the weights have tensors that the model has not: " + first_of(unused), weights_.folder(), kFix);
   if (!other.empty()) refuse("the weights are of other shapes: " + first_of(other), weights_.folder(), kFix);
 }
 
@@ -146,7 +154,8 @@ void HuggingFaceSource::fill(const std::string& ours, const std::vector<Part>& p
     for (const Piece& piece : pieces_.at(alone)) all.push_back({&piece, of_layer});
   }
   workers.parallel(static_cast<std::int64_t>(all.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) fill_layer(*all[static_cast<std::size_t>(i)].piece, all[static_cast<std::size_t>(i)].parts);
+    for (std::int64_t i = begin; i < end; ++i)
+      fill_layer(*all[static_cast<std::size_t>(i)].piece, all[static_cast<std::size_t>(i)].parts);
   });
 }
 

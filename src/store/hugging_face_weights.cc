@@ -77,7 +77,8 @@ HuggingFaceWeights::HuggingFaceWeights(std::string folder) : folder_(std::move(f
   } else if (is_there(single)) {
     open_single(single);
   } else {
-    refuse("no weights are there", folder_, "model.safetensors or model.safetensors.index.json was expected, beside config.json");
+    refuse("no weights are there", folder_,
+           "model.safetensors or model.safetensors.index.json was expected, beside config.json");
   }
   join_quantized();
 }
@@ -112,7 +113,8 @@ void HuggingFaceWeights::open_sharded(const std::string& index) {
 void HuggingFaceWeights::join_quantized() {
   for (const auto& [name, tensor] : stored_) {
     const bool is_scale = name.ends_with(kScale) && stored_.contains(name.substr(0, name.size() - kScale.size()));
-    const bool are_scales = name.ends_with(kScales) && stored_.contains(name.substr(0, name.size() - kScales.size()) + std::string(kBlocks));
+    const bool are_scales = name.ends_with(kScales) &&
+                            stored_.contains(name.substr(0, name.size() - kScales.size()) + std::string(kBlocks));
     if (is_scale || are_scales) continue;
     if (!name.ends_with(kBlocks)) {
       shapes_.emplace(name, tensor->shape);
@@ -122,9 +124,12 @@ void HuggingFaceWeights::join_quantized() {
     const std::string whole = name.substr(0, name.size() - kBlocks.size());
     const Shape& shape = tensor->shape;
     const StoredTensor* scales = find(whole + std::string(kScales));
-    const bool fits = shape.size() == 4 && shape[3] == kBlockBytes && tensor->encoding == Encoding::uint8 && scales != nullptr &&
-                      scales->encoding == Encoding::uint8 && scales->shape == Shape{shape[0], shape[1], shape[2]};
-    if (!fits) refuse(fmt::format("blocks {} without their scales, a byte for each 16", to_string(shape)), name, "take weights in bfloat16");
+    const bool fits = shape.size() == 4 && shape[3] == kBlockBytes && tensor->encoding == Encoding::uint8 &&
+                      scales != nullptr && scales->encoding == Encoding::uint8 &&
+                      scales->shape == Shape{shape[0], shape[1], shape[2]};
+    if (!fits)
+      refuse(fmt::format("blocks {} without their scales, a byte for each 16", to_string(shape)), name,
+             "take weights in bfloat16");
     shapes_.emplace(whole, Shape{shape[0], shape[2] * kBlock, shape[1]});
   }
 }
@@ -142,14 +147,15 @@ DType HuggingFaceWeights::dtype(const std::string& name) const {
 Numbers HuggingFaceWeights::read_encoded(const StoredTensor& tensor) const {
   const Numbers made = made_numbers<float>(tensor.shape, DType::float32);
   auto* numbers = reinterpret_cast<float*>(made.data);
-  for (std::int64_t i = 0; i < elements(tensor.shape); ++i) numbers[i] = static_cast<float>(tensor.value(static_cast<std::size_t>(i)));
+  for (std::int64_t i = 0; i < elements(tensor.shape); ++i)
+    numbers[i] = static_cast<float>(tensor.value(static_cast<std::size_t>(i)));
   return made;
 }
 
 // Each 128 rows and columns have a scale.
 Numbers HuggingFaceWeights::read_scaled(const std::string& name, const StoredTensor& tensor) const {
   const StoredTensor* scales = find(name + std::string(kScale));
-  const bool fits = scales != nullptr && tensor.shape.size() == 2 && scales->dtype == DType::float32 &&
+  const bool fits = scales != nullptr && tensor.shape.size() == 2 && is_floating(scales->dtype) &&
                     scales->shape == Shape{blocks_in(tensor.shape[0]), blocks_in(tensor.shape[1])};
   if (!fits) {
     refuse(fmt::format("8-bit numbers {} without a scale for each 128 x 128 of them{}", to_string(tensor.shape),
@@ -192,7 +198,8 @@ Numbers HuggingFaceWeights::read_blocks(const std::string& name) const {
 Numbers HuggingFaceWeights::read(const std::string& name) const {
   const StoredTensor* tensor = find(name);
   if (tensor == nullptr) return read_blocks(name);
-  if (!are_finite(*tensor)) refuse("it holds what is no number", fmt::format("{}: {}", folder_, name), "the file is damaged: take it again");
+  if (!are_finite(*tensor))
+    refuse("it holds what is no number", fmt::format("{}: {}", folder_, name), "the file is damaged: take it again");
   if (tensor->encoding == Encoding::float8_e4m3) return read_scaled(name, *tensor);
   if (!is_floating(tensor->dtype)) {
     refuse(fmt::format("it is {}, weights were expected", name_of(tensor->dtype)), fmt::format("{}: {}", folder_, name),
@@ -215,7 +222,8 @@ void HuggingFaceWeights::forget(const std::string& name) const {
   if (tensor == nullptr) return;
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(tensor->data) / page * page;
-  const auto end = (reinterpret_cast<std::uintptr_t>(tensor->data) + static_cast<std::uintptr_t>(tensor->bytes)) / page * page;
+  const auto end =
+      (reinterpret_cast<std::uintptr_t>(tensor->data) + static_cast<std::uintptr_t>(tensor->bytes)) / page * page;
   if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 

@@ -13,8 +13,8 @@ namespace moesh::store {
 // The numbers of a tensor: in the file where they are plain, else read into memory of their own.
 struct Numbers {
   DType dtype = DType::float32;
-  std::byte* data = nullptr;           // not to be written to
-  std::vector<std::int64_t> strides;   // in bytes, of each dim
+  std::byte* data = nullptr;          // not to be written to
+  std::vector<std::int64_t> strides;  // in bytes, of each dim
   std::shared_ptr<void> room;
 };
 

@@ -36,7 +36,12 @@ std::string header_of(const std::vector<WrittenTensor>& tensors, std::size_t beg
   json.begin_object().key("__metadata__").begin_object().key("format").value("pt").end_object();
   std::int64_t offset = 0;
   for (std::size_t i = begin; i < end; ++i) {
-    json.key(tensors[i].name).begin_object().key("dtype").value(safetensors_name(tensors[i].dtype)).key("shape").values(tensors[i].shape);
+    json.key(tensors[i].name)
+        .begin_object()
+        .key("dtype")
+        .value(safetensors_name(tensors[i].dtype))
+        .key("shape")
+        .values(tensors[i].shape);
     json.key("data_offsets").begin_array().value(offset).value(offset + bytes_of(tensors[i])).end_array().end_object();
     offset += bytes_of(tensors[i]);
   }
@@ -52,7 +57,8 @@ std::string shard_name(std::size_t shard, std::size_t count) {
   return count == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, count);
 }
 
-void write_index(const std::string& folder, const std::vector<WrittenTensor>& tensors, const std::vector<std::size_t>& ends) {
+void write_index(const std::string& folder, const std::vector<WrittenTensor>& tensors,
+                 const std::vector<std::size_t>& ends) {
   std::map<std::string, std::string> files;
   std::int64_t bytes = 0;
   for (std::size_t i = 0, shard = 0; i < tensors.size(); ++i) {
@@ -61,7 +67,15 @@ void write_index(const std::string& folder, const std::vector<WrittenTensor>& te
     bytes += bytes_of(tensors[i]);
   }
   JsonWriter json;
-  json.begin_object().key("metadata").begin_object().key("total_size").value(bytes).end_object().line().key("weight_map").begin_object();
+  json.begin_object()
+      .key("metadata")
+      .begin_object()
+      .key("total_size")
+      .value(bytes)
+      .end_object()
+      .line()
+      .key("weight_map")
+      .begin_object();
   for (const auto& [name, file] : files) json.line().key(name).value(file);
   json.end_object().end_object();
   replace_file(folder + "/model.safetensors.index.json", json.text() + "\n", "choose another folder");
@@ -74,7 +88,8 @@ void write_weights(const std::string& folder, const std::vector<WrittenTensor>& 
   const std::vector<std::size_t> ends = ends_of_shards(tensors, most_of_shard);
   std::size_t begin = 0;
   for (std::size_t shard = 0; shard < ends.size(); ++shard) {
-    const std::string path = folder + "/" + shard_name(shard, ends.size()), header = header_of(tensors, begin, ends[shard]);
+    const std::string path = folder + "/" + shard_name(shard, ends.size()),
+                      header = header_of(tensors, begin, ends[shard]);
     const Descriptor file = create_file(path);
     write_at(file.number(), header.data(), static_cast<std::int64_t>(header.size()), 0, path);
     auto offset = static_cast<std::int64_t>(header.size());

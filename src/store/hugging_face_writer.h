@@ -21,6 +21,7 @@ inline constexpr std::int64_t kMostOfShard = std::int64_t{5} << 30;  // bytes of
 
 // `numbers`: brings those of a tensor, row by row; they are read before it is called again.
 void write_weights(const std::string& folder, const std::vector<WrittenTensor>& tensors,
-                   const std::function<const std::byte*(std::size_t tensor)>& numbers, std::int64_t most_of_shard = kMostOfShard);
+                   const std::function<const std::byte*(std::size_t tensor)>& numbers,
+                   std::int64_t most_of_shard = kMostOfShard);
 
 }  // namespace moesh::store

@@ -9,7 +9,8 @@ namespace moesh::store {
 float from_float16(std::uint16_t bits) {
   const float sign = (bits & 0x8000u) != 0 ? -1.0f : 1.0f;
   const int exponent = (bits >> 10) & 0x1F, fraction = bits & 0x3FF;
-  if (exponent == 0x1F) return fraction == 0 ? sign * std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  if (exponent == 0x1F)
+    return fraction == 0 ? sign * std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
   if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
   return sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
 }

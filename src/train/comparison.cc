@@ -44,7 +44,8 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 
 Array gradient_of(const Trainer& trainer, const StepResults& made, std::size_t index, run::Pool& pool) {
   const Array scaled = copy_of(trainer.whole(made.gradients[index]), pool);
-  for (std::int64_t i = 0; i < scaled.view.count(); ++i) scaled.as<float>()[i] *= static_cast<float>(made.gradient_factor);
+  for (std::int64_t i = 0; i < scaled.view.count(); ++i)
+    scaled.as<float>()[i] *= static_cast<float>(made.gradient_factor);
   return scaled;
 }
 

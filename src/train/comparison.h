@@ -14,7 +14,7 @@ struct Verdict {
   std::string quantity;  // "loss", "logits", "gradients", "parameters after 10 steps"
   double error = 0;      // the largest, relative
   double tolerance = 0;
-  std::string worst;     // where it is: a step, a tensor
+  std::string worst;  // where it is: a step, a tensor
 
   bool passes() const { return error <= tolerance; }  // false for NaN
 };
@@ -25,7 +25,8 @@ class Worst {
   explicit Worst(std::string quantity, double tolerance) : verdict_{std::move(quantity), 0, tolerance, ""} {}
 
   void see(double error, const std::string& where) {
-    if (std::isnan(verdict_.error) || (!std::isnan(error) && error <= verdict_.error && !verdict_.worst.empty())) return;
+    if (std::isnan(verdict_.error) || (!std::isnan(error) && error <= verdict_.error && !verdict_.worst.empty()))
+      return;
     verdict_.error = error;
     verdict_.worst = where;
   }

@@ -87,15 +87,18 @@ Part room_for(const Room& room, const Block& block, DType dtype) {
 std::vector<std::string> request_of(const store::Settings& saved) {
   std::vector<std::string> request{"override_model_config=true"};
   for (const config::Topic& topic : config::topics()) {
-    constexpr std::string_view kOfModels[] = {"Model shape", "Attention", "Multi-head latent attention", "Rotary positions", "Experts", "Routing"};
+    constexpr std::string_view kOfModels[] = {"Model shape",      "Attention", "Multi-head latent attention",
+                                              "Rotary positions", "Experts",   "Routing"};
     if (std::find(std::begin(kOfModels), std::end(kOfModels), topic.title) == std::end(kOfModels)) continue;
     for (const auto& [key, value] : saved) {
-      const bool is_here = std::any_of(topic.keys.begin(), topic.keys.end(), [&](const config::Key& one) { return one.name == key; });
+      const bool is_here =
+          std::any_of(topic.keys.begin(), topic.keys.end(), [&](const config::Key& one) { return one.name == key; });
       if (is_here) request.push_back(key + "=" + value);
     }
   }
   for (const auto& [key, value] : saved) {
-    if (key == "model_name" && config::find_builtin("models/" + value + ".yml") != nullptr) request.push_back(key + "=" + value);
+    if (key == "model_name" && config::find_builtin("models/" + value + ".yml") != nullptr)
+      request.push_back(key + "=" + value);
   }
   return request;
 }
@@ -111,12 +114,14 @@ std::vector<store::ModelTensor> parameters_of(const store::Index& index) {
 // The tensors of a checkpoint as Hugging Face's files have them.
 class Outgoing {
  public:
-  Outgoing(store::Checkpoint& checkpoint, const config::Settings& settings, std::optional<DType> dtype, backend::Workers& workers)
+  Outgoing(store::Checkpoint& checkpoint, const config::Settings& settings, std::optional<DType> dtype,
+           backend::Workers& workers)
       : checkpoint_(checkpoint),
         workers_(workers),
         model_(hugging_face_model(settings, config::model_shape(settings))),
         layers_(store::layer_names(parameters_of(checkpoint.index()))) {
-    for (auto& [name, tensor] : store::hugging_face_tensors(model_, store::shapes_alone(parameters_of(checkpoint.index())))) {
+    for (auto& [name, tensor] :
+         store::hugging_face_tensors(model_, store::shapes_alone(parameters_of(checkpoint.index())))) {
       written_.push_back({name, dtype.value_or(dtype_of(tensor)), tensor.shape});
       tensors_.push_back(std::move(tensor));
     }
@@ -157,8 +162,8 @@ Converted sum_of(const std::vector<store::WrittenTensor>& written) {
   return made;
 }
 
-void write_with_progress(const NewFolder& folder, const std::vector<store::WrittenTensor>& written, const Conversion& conversion,
-                         const std::function<const std::byte*(std::size_t)>& numbers) {
+void write_with_progress(const NewFolder& folder, const std::vector<store::WrittenTensor>& written,
+                         const Conversion& conversion, const std::function<const std::byte*(std::size_t)>& numbers) {
   Progress progress("converting, tensor", static_cast<std::int64_t>(written.size()));
   const auto told = [&](std::size_t index) {
     progress.advance(static_cast<std::int64_t>(index), written[index].name);
@@ -169,7 +174,8 @@ void write_with_progress(const NewFolder& folder, const std::vector<store::Writt
 
 // The same model in other numbers: none of them quantised.
 std::string config_with_dtype(const std::string& path, DType dtype) {
-  nlohmann::ordered_json config = nlohmann::ordered_json::parse(read_file(path, "the description of a model", 16 << 20, ""));
+  nlohmann::ordered_json config =
+      nlohmann::ordered_json::parse(read_file(path, "the description of a model", 16 << 20, ""));
   config.erase("quantization_config");
   config[config.contains("dtype") ? "dtype" : "torch_dtype"] = name_of(dtype);
   return config.dump(2) + "\n";
@@ -179,14 +185,17 @@ std::string config_with_dtype(const std::string& path, DType dtype) {
 void copy_what_is_no_weight(const std::string& from, const std::string& to) {
   for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
-    const bool is_weight = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") || name.ends_with(".bin");
-    if (entry.is_regular_file() && !is_weight && name != "config.json") fs::copy_file(entry.path(), fs::path(to) / name);
+    const bool is_weight =
+        name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") || name.ends_with(".bin");
+    if (entry.is_regular_file() && !is_weight && name != "config.json")
+      fs::copy_file(entry.path(), fs::path(to) / name);
   }
 }
 
 }  // namespace
 
-Converted to_checkpoint(const Conversion& conversion, const config::Settings& settings, const graph::Graph& model, backend::Workers& workers) {
+Converted to_checkpoint(const Conversion& conversion, const config::Settings& settings, const graph::Graph& model,
+                        backend::Workers& workers) {
   check_free(conversion.to);
   const std::vector<Trained> parameters = trained_parameters(model, settings);
   store::HuggingFaceSource source(hugging_face_model(settings, config::model_shape(settings)),
@@ -204,7 +213,8 @@ Converted to_checkpoint(const Conversion& conversion, const config::Settings& se
       source.fill(trained.path, {part}, workers);
       return part;
     };
-    held.push_back({trained.path, {dtype, trained.shape, trained.layers_dim, "", {}}, {}, pieces_of(trained, dtype), bring});
+    held.push_back(
+        {trained.path, {dtype, trained.shape, trained.layers_dim, "", {}}, {}, pieces_of(trained, dtype), bring});
   }
   store::Saving saving(conversion.to, std::move(about), std::move(held));
   saving.wait();
@@ -218,8 +228,10 @@ Converted to_hugging_face(const Conversion& conversion, backend::Workers& worker
   const config::Settings settings = config::load(request_of(checkpoint.index().about.settings)).settings;
   Outgoing outgoing(checkpoint, settings, conversion.dtype, workers);
   const DType dtype = outgoing.written().front().dtype;
-  replace_file(folder.part() + "/config.json", config::hugging_face_config_of(settings, std::string(name_of(dtype))), "choose another folder");
-  write_with_progress(folder, outgoing.written(), conversion, [&](std::size_t index) { return outgoing.numbers(index); });
+  replace_file(folder.part() + "/config.json", config::hugging_face_config_of(settings, std::string(name_of(dtype))),
+               "choose another folder");
+  write_with_progress(folder, outgoing.written(), conversion,
+                      [&](std::size_t index) { return outgoing.numbers(index); });
   folder.keep();
   return sum_of(outgoing.written());
 }
@@ -230,7 +242,8 @@ Converted rewrite_hugging_face(const Conversion& conversion) {
   config::hugging_face_keys(conversion.from);  // of a model that is known
   const store::HuggingFaceWeights weights(from);
   std::vector<store::WrittenTensor> written;
-  for (const auto& [name, shape] : weights.shapes()) written.push_back({name, conversion.dtype.value_or(weights.dtype(name)), shape});
+  for (const auto& [name, shape] : weights.shapes())
+    written.push_back({name, conversion.dtype.value_or(weights.dtype(name)), shape});
   const Room room = std::make_shared<std::vector<std::byte>>();
   write_with_progress(folder, written, conversion, [&](std::size_t index) {
     const store::WrittenTensor& of = written[index];
@@ -241,7 +254,8 @@ Converted rewrite_hugging_face(const Conversion& conversion) {
     weights.forget(of.name);
     return static_cast<const std::byte*>(to.data);
   });
-  replace_file(folder.part() + "/config.json", config_with_dtype(config::hugging_face_config(conversion.from), written.front().dtype),
+  replace_file(folder.part() + "/config.json",
+               config_with_dtype(config::hugging_face_config(conversion.from), written.front().dtype),
                "choose another folder");
   copy_what_is_no_weight(from, folder.part());
   folder.keep();

@@ -21,9 +21,10 @@ struct Converted {
   std::int64_t tensors = 0, bytes = 0;
 };
 
-// Each writes beside `to` and gives it its name at the end; memory is taken for the largest tensor only. Refuses to write over anything.
-// `model`: as `settings` ask for it, whose parameters the checkpoint will have.
-Converted to_checkpoint(const Conversion& conversion, const config::Settings& settings, const graph::Graph& model, backend::Workers& workers);
+// Each writes beside `to` and gives it its name at the end; memory is taken for the largest tensor only. Refuses to
+// write over anything. `model`: as `settings` ask for it, whose parameters the checkpoint will have.
+Converted to_checkpoint(const Conversion& conversion, const config::Settings& settings, const graph::Graph& model,
+                        backend::Workers& workers);
 Converted to_hugging_face(const Conversion& conversion, backend::Workers& workers);  // of a checkpoint
 Converted rewrite_hugging_face(const Conversion& conversion);
 

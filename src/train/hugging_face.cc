@@ -13,13 +13,14 @@ namespace moesh::train {
 
 store::HuggingFaceModel hugging_face_model(const config::Settings& settings, const config::ModelShape& shape) {
   store::HuggingFaceModel model;
-  model.family = settings.text("decoder_block");
+  const bool latent = shape.block == config::Block::deepseek && shape.attention.latent;
+  model.family = shape.block == config::Block::deepseek && !latent ? store::kGlm : settings.text("decoder_block");
   model.layers = shape.layers;
   model.dense_layers = shape.dense_layers;
   model.tied_embedding = shape.tied_embedding;
   model.turns_pairs = config::turns_neighbours(settings);
-  model.turned = shape.attention.latent ? shape.attention.qk_rope_head_dim : shape.attention.head_dim;
-  model.turned_last = shape.attention.latent;
+  model.turned = latent ? shape.attention.qk_rope_head_dim : shape.attention.turned_dim;
+  model.turned_last = latent;
   // Where the model does not scale its queries, their kernel does.
   if (!shape.attention.scales_query) model.query_factor = 1 / std::sqrt(static_cast<double>(shape.attention.head_dim));
   return model;
@@ -31,7 +32,8 @@ std::vector<store::ModelTensor> model_tensors(const std::vector<Trained>& parame
   return all;
 }
 
-std::string restore_hugging_face(Trainer& trainer, const config::Settings& settings, const std::string& folder, backend::Workers& workers) {
+std::string restore_hugging_face(Trainer& trainer, const config::Settings& settings, const std::string& folder,
+                                 backend::Workers& workers) {
   const auto begin = Clock::now();
   const store::HuggingFaceModel model = hugging_face_model(settings, config::model_shape(settings));
   store::HuggingFaceSource source(model, config::hugging_face_folder(folder), model_tensors(trainer.parameters()));
@@ -42,7 +44,8 @@ std::string restore_hugging_face(Trainer& trainer, const config::Settings& setti
     progress.advance(++done);
   }
   trainer.go_on_after(-1);
-  return fmt::format("Starts with the weights of {}: {} read in {:.2f} s\n", folder, counted(source.tensors(), "tensor"), seconds_since(begin));
+  return fmt::format("Starts with the weights of {}: {} read in {:.2f} s\n", folder,
+                     counted(source.tensors(), "tensor"), seconds_since(begin));
 }
 
 }  // namespace moesh::train

@@ -15,7 +15,9 @@ store::HuggingFaceModel hugging_face_model(const config::Settings& settings, con
 
 std::vector<store::ModelTensor> model_tensors(const std::vector<Trained>& parameters);
 
-// Each device's part is written where it lies. When that fails on the way, the trainer is not as it should be. A line on what was read.
-std::string restore_hugging_face(Trainer& trainer, const config::Settings& settings, const std::string& folder, backend::Workers& workers);
+// Each device's part is written where it lies. When that fails on the way, the trainer is not as it should be. A line
+// on what was read.
+std::string restore_hugging_face(Trainer& trainer, const config::Settings& settings, const std::string& folder,
+                                 backend::Workers& workers);
 
 }  // namespace moesh::train

@@ -24,7 +24,8 @@ std::vector<RecordedPrompt> prompts_of(const store::TensorFile& expect) {
   for (const auto& [name, tensor] : expect.tensors) {
     if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) continue;
     const std::string stem = name.substr(0, name.size() - kAfter.size());
-    prompts.push_back({stem.substr(kBefore.size()), ids_of(tensor), ids_of(expect.at(stem + ".tokens")), expect.at(stem + ".logits").values()});
+    prompts.push_back({stem.substr(kBefore.size()), ids_of(tensor), ids_of(expect.at(stem + ".tokens")),
+                       expect.at(stem + ".logits").values()});
   }
   return prompts;
 }
@@ -35,7 +36,8 @@ std::map<std::string, double> norms_of(const std::string& path) {
   const config::YamlNode* norms = file.find("grad_norms");
   if (norms == nullptr) refuse("'grad_norms' is missing", path, "record the model again");
   std::map<std::string, double> all;
-  for (const config::YamlNode& norm : norms->items) all.emplace(norm.key, config::yaml_real(norm, "the norm of a gradient"));
+  for (const config::YamlNode& norm : norms->items)
+    all.emplace(norm.key, config::yaml_real(norm, "the norm of a gradient"));
   return all;
 }
 
@@ -44,17 +46,22 @@ std::map<std::string, double> norms_of(const std::string& path) {
 RecordedModel read_recorded_model(const std::string& path) {
   RecordedModel recorded;
   const std::string folder = config::hugging_face_folder(path);
-  recorded.name = std::filesystem::path(std::filesystem::absolute(folder).lexically_normal() / "").parent_path().filename().string();
+  recorded.name = std::filesystem::path(std::filesystem::absolute(folder).lexically_normal() / "")
+                      .parent_path()
+                      .filename()
+                      .string();
   recorded.path = path;
   recorded.expect = store::read_safetensors(folder + "/expect.safetensors");
   recorded.gradient_norms = norms_of(folder + "/expect.json");
   const store::StoredTensor& ids = recorded.expect.at("input_ids");
-  if (ids.shape.size() != 2) refuse(fmt::format("input_ids are {}, rows of tokens were expected", to_string(ids.shape)), recorded.expect.path);
+  if (ids.shape.size() != 2)
+    refuse(fmt::format("input_ids are {}, rows of tokens were expected", to_string(ids.shape)), recorded.expect.path);
   recorded.rows = ids.shape[0];
   recorded.length = ids.shape[1];
   recorded.ids = ids_of(ids);
   recorded.prompts = prompts_of(recorded.expect);
-  recorded.request = {"model_name=" + path, "dtype=float32", "weight_dtype=float32", fmt::format("max_target_length={}", recorded.length)};
+  recorded.request = {"model_name=" + path, "dtype=float32", "weight_dtype=float32",
+                      fmt::format("max_target_length={}", recorded.length)};
   return recorded;
 }
 

@@ -1,4 +1,5 @@
-// A Hugging Face model with recorded numbers: a batch and what comes of it, gradients, and prompts that are gone on from.
+// A Hugging Face model with recorded numbers: a batch and what comes of it, gradients, and prompts that are gone on
+// from.
 #pragma once
 
 #include <map>
@@ -10,7 +11,7 @@
 namespace moesh::train {
 
 struct RecordedPrompt {
-  std::string name;                  // "p5"
+  std::string name;  // "p5"
   std::vector<std::int32_t> prompt;
   std::vector<std::int32_t> tokens;  // that follow, each the likeliest
   std::vector<double> logits;        // [tokens, V]
@@ -18,11 +19,11 @@ struct RecordedPrompt {
 
 struct RecordedModel {
   std::string name;
-  std::string path;                        // the folder, or its config.json by another name
-  std::vector<std::string> request;        // key=value, but for the batch
+  std::string path;                  // the folder, or its config.json by another name
+  std::vector<std::string> request;  // key=value, but for the batch
   std::int64_t rows = 0, length = 0;
-  std::vector<std::int32_t> ids;           // [rows, length]
-  store::TensorFile expect;                // "logits", "loss", "grad_norm", "grad.NAME", "router_experts.LAYER", ...
+  std::vector<std::int32_t> ids;  // [rows, length]
+  store::TensorFile expect;       // "logits", "loss", "grad_norm", "grad.NAME", "router_experts.LAYER", ...
   std::map<std::string, double> gradient_norms;  // of every tensor, by its name
   std::vector<RecordedPrompt> prompts;
 };

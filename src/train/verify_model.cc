@@ -47,7 +47,8 @@ Verdict compare_logits(const RecordedModel& recorded, const Array& made) {
   std::vector<double> mine = values_of(made);
   const std::vector<double> theirs = expected.values();
   if (mine.size() < theirs.size())
-    refuse(fmt::format("logits {}, {} were recorded", to_string(made.view.shape), to_string(expected.shape)), recorded.name);
+    refuse(fmt::format("logits {}, {} were recorded", to_string(made.view.shape), to_string(expected.shape)),
+           recorded.name);
   mine.resize(theirs.size());  // the first copy of the rows
   return {"logits", largest_difference(mine, theirs), kLogitsOfModel, "the largest difference"};
 }
@@ -69,7 +70,8 @@ class Gradients {
     const auto parts_of = [&](const std::string& alone) {
       const store::Layer& layer = *layers_.find(alone);
       const Array& whole = ours_.at(layer.tensor);
-      const std::vector<store::Part> parts{store::dense_part(store::whole_block(whole.view.shape), DType::float32, whole.raw())};
+      const std::vector<store::Part> parts{
+          store::dense_part(store::whole_block(whole.view.shape), DType::float32, whole.raw())};
       return layer.dim < 0 ? parts : store::at_index(parts, layer.dim, layer.index);
     };
     const store::HuggingFaceTensor& tensor = tensors_.at(name);
@@ -98,14 +100,16 @@ void compare_gradients(const RecordedModel& recorded, const Gradients& gradients
   Worst all("gradients", kGradients), norms("norms of gradients", kGradients);
   const double whole = recorded.expect.at("grad_norm").values().front();
   for (const auto& [name, norm] : recorded.gradient_norms) {
-    if (!gradients.tensors().contains(name)) refuse("a gradient of it was recorded, the model has no such weight", name);
+    if (!gradients.tensors().contains(name))
+      refuse("a gradient of it was recorded, the model has no such weight", name);
     const std::vector<double> mine = gradients.of(name);
     norms.see(std::abs(norm_of(mine) - norm) / std::max(norm, kLeastShare * whole), name);
     if (!recorded.expect.has("grad." + name)) continue;
     const store::StoredTensor& stored = recorded.expect.at("grad." + name);
     if (stored.shape != gradients.tensors().at(name).shape) refuse("its gradient was recorded in another shape", name);
     const std::vector<double> theirs = stored.values();
-    all.see(norm < kLeastShare * whole ? largest_difference(mine, theirs) / whole : relative_distance(mine, theirs), name);
+    all.see(norm < kLeastShare * whole ? largest_difference(mine, theirs) / whole : relative_distance(mine, theirs),
+            name);
   }
   verdicts.push_back(all.verdict());
   verdicts.push_back(norms.verdict());
@@ -127,8 +131,8 @@ Verdict compare_choices(const RecordedModel& recorded, const ExpertLoad& load, s
   Worst worst("tokens of each expert", 0);
   const std::vector<std::int64_t> layers = routed_layers(recorded);
   if (static_cast<std::int64_t>(layers.size()) != load.layers()) {
-    refuse(fmt::format("choices of {} were recorded, the model has {}", counted(static_cast<std::int64_t>(layers.size()), "router"),
-                       load.layers()),
+    refuse(fmt::format("choices of {} were recorded, the model has {}",
+                       counted(static_cast<std::int64_t>(layers.size()), "router"), load.layers()),
            recorded.name);
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -136,8 +140,9 @@ Verdict compare_choices(const RecordedModel& recorded, const ExpertLoad& load, s
     for (const double expert : recorded.expect.at(fmt::format("router_experts.{}", layers[i])).values())
       counts.at(static_cast<std::size_t>(expert)) += static_cast<double>(copies);
     const auto first = load.tokens.begin() + static_cast<std::ptrdiff_t>(i * counts.size());
-    worst.see(largest_difference(std::vector<double>(first, first + static_cast<std::ptrdiff_t>(counts.size())), counts),
-              fmt::format("layer {}", layers[i]));
+    worst.see(
+        largest_difference(std::vector<double>(first, first + static_cast<std::ptrdiff_t>(counts.size())), counts),
+        fmt::format("layer {}", layers[i]));
   }
   return worst.verdict();
 }
@@ -148,17 +153,21 @@ Findings verify_model(const RecordedModel& recorded, const Subject& subject, bac
   const std::int64_t rows = subject.batch.rows_to_train;
   if (rows % recorded.rows != 0) {
     refuse(fmt::format("{} of {} that were recorded", counted(rows, "row"), recorded.rows),
-           subject.settings.origin("per_device_batch_size").where, "leave per_device_batch_size away, or take copies of them all");
+           subject.settings.origin("per_device_batch_size").where,
+           "leave per_device_batch_size away, or take copies of them all");
   }
-  Trainer trainer(step_program(subject.model, subject.settings, subject.where, {true, true}), subject.settings, workers);
+  Trainer trainer(step_program(subject.model, subject.settings, subject.where, {true, true}), subject.settings,
+                  workers);
   restore_hugging_face(trainer, subject.settings, recorded.path, workers);
   const StepResults made = trainer.run_step(batch_of(recorded, rows, trainer.pool()));
   Findings findings;
   std::vector<Verdict>& verdicts = findings.verdicts;
-  verdicts.push_back({"loss", relative(made.metrics.lm_loss, recorded.expect.at("loss").values().front()), kLoss, "the batch"});
+  verdicts.push_back(
+      {"loss", relative(made.metrics.lm_loss, recorded.expect.at("loss").values().front()), kLoss, "the batch"});
   verdicts.push_back(compare_logits(recorded, trainer.logits(made)));
   compare_gradients(recorded, Gradients(trainer, made, subject, trainer.pool()), verdicts);
-  if (recorded.expect.has("aux_loss")) findings.unheld.push_back({"the auxiliary loss", "moesh's load_balance_loss_weight is MaxText's loss"});
+  if (recorded.expect.has("aux_loss"))
+    findings.unheld.push_back({"the auxiliary loss", "moesh's load_balance_loss_weight is MaxText's loss"});
   if (routed_layers(recorded).empty()) return findings;
   verdicts.push_back(compare_choices(recorded, made.metrics.load, rows / recorded.rows));
   findings.unheld.push_back({"routers' scores", "a step does not hand them out"});

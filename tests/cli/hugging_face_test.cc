@@ -19,6 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 const std::string kLlama = test::source_folder() / "tests/golden/hf/llama";
+const std::string kGemma = test::source_folder() / "tests/golden/hf/gemma3";
 const std::string kGptOss = test::source_folder() / "tests/golden/hf/gpt-oss-bf16";
 
 // The bytes of every tensor.
@@ -28,7 +29,8 @@ std::map<std::string, std::string> tensors_of(const std::string& folder) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("model") || !name.ends_with(".safetensors")) continue;
     for (const auto& [tensor, stored] : store::read_safetensors(entry.path().string()).tensors)
-      all[tensor] = std::string(store::safetensors_name(stored.dtype)) + std::string(reinterpret_cast<const char*>(stored.data), static_cast<std::size_t>(stored.bytes));
+      all[tensor] = std::string(store::safetensors_name(stored.dtype)) +
+                    std::string(reinterpret_cast<const char*>(stored.data), static_cast<std::size_t>(stored.bytes));
   }
   return all;
 }
@@ -36,7 +38,9 @@ std::map<std::string, std::string> tensors_of(const std::string& folder) {
 // A copy whose files may be changed.
 class Copy {
  public:
-  explicit Copy(const std::string& from) { fs::copy(from, path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing); }
+  explicit Copy(const std::string& from) {
+    fs::copy(from, path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  }
   std::string path() const { return folder_.path(); }
   std::string file(const std::string& name) const { return folder_.path() + "/" + name; }
   void change(const std::string& name, const std::string& from, const std::string& to) const {
@@ -56,14 +60,14 @@ std::string verified(const std::string& words) {
 }
 
 TEST(HuggingFaceVerify, RecordedModelsAreFoundFromEitherConfig) {
-  for (const std::string& model : {kLlama, kGptOss}) {
+  for (const std::string& model : {kLlama, kGptOss, kGemma}) {
     EXPECT_EQ(verified(model), "");
     EXPECT_EQ(verified(model + "/config.hub.json"), "");
   }
 }
 
 TEST(HuggingFaceVerify, RecordedModelsAreFoundOnMeshes) {
-  for (const std::string& model : {kLlama, kGptOss}) {
+  for (const std::string& model : {kLlama, kGptOss, kGemma}) {
     EXPECT_EQ(verified(model + " ici_fsdp_parallelism=2"), "");
     EXPECT_EQ(verified(model + " ici_fsdp_parallelism=2 ici_expert_parallelism=4"), "");
     EXPECT_EQ(verified(model + " ici_tensor_parallelism=2 scan_layers=false"), "");
@@ -92,17 +96,20 @@ TEST(HuggingFaceVerify, SaysWhatIsOff) {
   const Outcome off = outcome("verify --json " + kLlama + " rope_max_timescale=500 override_model_config=true");
   EXPECT_EQ(off.code, 1);
   EXPECT_THAT(off.out, HasSubstr("\"quantity\": \"tokens that differ\""));
-  EXPECT_THAT(outcome("verify " + kGptOss).out, HasSubstr("not compared: routers' scores (a step does not hand them out)"));
+  EXPECT_THAT(outcome("verify " + kGptOss).out,
+              HasSubstr("not compared: routers' scores (a step does not hand them out)"));
 }
 
 TEST(HuggingFaceVerify, RefusesWhatWasNotRecordedOfThisModel) {
   const Copy copy(kGptOss);
-  EXPECT_THAT(outcome("verify " + copy.path() + " per_device_batch_size=3").err, HasSubstr("3 rows of 2 that were recorded"));
+  EXPECT_THAT(outcome("verify " + copy.path() + " per_device_batch_size=3").err,
+              HasSubstr("3 rows of 2 that were recorded"));
   copy.change("expect.json", "grad_norms", "norms");
   EXPECT_THAT(outcome("verify " + copy.path()).err, HasSubstr("'grad_norms' is missing"));
   copy.change("expect.json", "norms", "grad_norms");
   copy.change("expect.json", "model.layers.0.self_attn.sinks", "model.layers.0.self_attn.drains");
-  EXPECT_THAT(outcome("verify " + copy.path()).err, HasSubstr("a gradient of it was recorded, the model has no such weight"));
+  EXPECT_THAT(outcome("verify " + copy.path()).err,
+              HasSubstr("a gradient of it was recorded, the model has no such weight"));
   fs::remove(copy.file("expect.safetensors"));
   EXPECT_THAT(outcome("verify " + copy.path()).err, HasSubstr("expect.safetensors: the file cannot be opened"));
 }
@@ -115,10 +122,12 @@ void rename_recorded(const Copy& copy, const std::string& from, const std::strin
 
 TEST(HuggingFaceVerify, RefusesNumbersOfOtherShapes) {
   const Copy shapes(kGptOss);
-  rename_recorded(shapes, "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[2,24]", "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[1,48]");
+  rename_recorded(shapes, "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[2,24]",
+                  "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[1,48]");
   EXPECT_NE(outcome("verify " + shapes.path()).code, 0);
   const Copy flat(kGptOss);
-  rename_recorded(flat, "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[2,24]", "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[48]  ");
+  rename_recorded(flat, "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[2,24]",
+                  "\"input_ids\":{\"dtype\":\"I64\",\"shape\":[48]  ");
   EXPECT_THAT(outcome("verify " + flat.path()).err, HasSubstr("input_ids are [48], rows of tokens were expected"));
   const Copy gradients(kGptOss);
   rename_recorded(gradients, "\"grad.model.layers.1.mlp.router.weight\":{\"dtype\":\"F32\",\"shape\":[4,96]",
@@ -130,10 +139,13 @@ TEST(HuggingFaceVerify, RefusesNumbersOfOtherShapes) {
 }
 
 std::string first_loss(const std::string& words) {
-  const Outcome done = outcome("train " + words + " steps=1 dtype=float32 per_device_batch_size=1 max_target_length=16 compile_topology=cpu-1 "
-                               "dataset_type=synthetic");
+  const Outcome done =
+      outcome("train " + words +
+              " steps=1 dtype=float32 per_device_batch_size=1 max_target_length=16 compile_topology=cpu-1 "
+              "dataset_type=synthetic");
   std::smatch found;
-  return std::regex_search(done.out, found, std::regex(R"( loss: ([0-9.]+))")) ? std::string(found[1]) : done.out + done.err;
+  return std::regex_search(done.out, found, std::regex(R"( loss: ([0-9.]+))")) ? std::string(found[1])
+                                                                               : done.out + done.err;
 }
 
 TEST(HuggingFaceTrain, BeginsWithTheWeightsOfAFolderOrOfWhatItIsConvertedTo) {
@@ -156,7 +168,7 @@ TEST(HuggingFaceTrain, RefusesWeightsOfAnotherModel) {
 TEST(HuggingFaceConvert, ThereAndBackIsTheSameInEveryByte) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
-  for (const std::string& model : {kLlama, kGptOss}) {
+  for (const std::string& model : {kLlama, kGptOss, kGemma}) {
     for (const char* stacks : {"true", "false"}) {
       EXPECT_EQ(outcome("convert " + model + " there scan_layers=" + stacks).err, "");
       EXPECT_EQ(outcome("convert there back").err, "");
@@ -176,20 +188,25 @@ const std::vector<Family> kFamilies{
     {"llama2", "model_name=llama2-7b base_num_decoder_layers=2"},
     {"llama3.1", "model_name=llama3.1-8b base_num_decoder_layers=2"},
     {"mixtral", "model_name=mixtral-8x7b base_mlp_dim=32 base_num_decoder_layers=2 num_experts=4"},
-    {"deepseek2", "model_name=deepseek2-16b base_num_decoder_layers=3 q_lora_rank=0 kv_lora_rank=16 qk_nope_head_dim=16 "
-                  "qk_rope_head_dim=8 v_head_dim=16 num_experts=8 num_experts_per_tok=2"},
-    {"deepseek3", "model_name=deepseek3-tiny base_num_decoder_layers=3 first_num_dense_layers=1 q_lora_rank=32 kv_lora_rank=16 "
-                  "qk_nope_head_dim=16 qk_rope_head_dim=8 v_head_dim=16 num_experts=16 num_experts_per_tok=4 n_routing_groups=4 "
-                  "topk_routing_group=2"},
+    {"deepseek2",
+     "model_name=deepseek2-16b base_num_decoder_layers=3 q_lora_rank=0 kv_lora_rank=16 qk_nope_head_dim=16 "
+     "qk_rope_head_dim=8 v_head_dim=16 num_experts=8 num_experts_per_tok=2"},
+    {"deepseek3",
+     "model_name=deepseek3-tiny base_num_decoder_layers=3 first_num_dense_layers=1 q_lora_rank=32 kv_lora_rank=16 "
+     "qk_nope_head_dim=16 qk_rope_head_dim=8 v_head_dim=16 num_experts=16 num_experts_per_tok=4 n_routing_groups=4 "
+     "topk_routing_group=2"},
     {"qwen3_moe", "model_name=qwen3-30b-a3b base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=3"},
-    {"gpt_oss", "model_name=gpt-oss-20b base_num_decoder_layers=4 num_experts=8 num_experts_per_tok=2 sliding_window_size=8"},
+    {"gpt_oss",
+     "model_name=gpt-oss-20b base_num_decoder_layers=4 num_experts=8 num_experts_per_tok=2 sliding_window_size=8"},
 };
 
 const std::string kSmall =
-    " weight_dtype=float32 override_model_config=true base_emb_dim=64 base_num_query_heads=8 base_num_kv_heads=8 head_dim=16 "
+    " weight_dtype=float32 override_model_config=true base_emb_dim=64 base_num_query_heads=8 base_num_kv_heads=8 "
+    "head_dim=16 "
     "base_mlp_dim=64 base_moe_mlp_dim=32 vocab_size=128 ";
 
-// Trained here under MaxText's conventions, written and described as Hugging Face has it: the same model, and so the same loss.
+// Trained here under MaxText's conventions, written and described as Hugging Face has it: the same model, and so the
+// same loss.
 TEST(HuggingFaceConvert, WhatIsTrainedHereIsTheSameModelThere) {
   for (const Family& family : kFamilies) {
     const test::TemporaryFolder folder;
@@ -224,7 +241,8 @@ TEST(HuggingFaceConvert, LeavesNothingHalfWritten) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
   EXPECT_THAT(outcome("convert " + copy.path() + " there").err, HasSubstr("it holds what is no number"));
-  EXPECT_THAT(outcome("convert " + copy.path() + " there --to hugging-face").err, HasSubstr("it holds what is no number"));
+  EXPECT_THAT(outcome("convert " + copy.path() + " there --to hugging-face").err,
+              HasSubstr("it holds what is no number"));
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
@@ -232,12 +250,15 @@ TEST(HuggingFaceConvert, RefusesWhatItCannotDo) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
   EXPECT_THAT(outcome("convert " + kLlama).err, HasSubstr("1 path, FROM and TO were expected"));
-  EXPECT_THAT(outcome("convert " + kLlama + " there --dtype int32").err, HasSubstr("--dtype int32, float32 or bfloat16 was expected"));
-  EXPECT_THAT(outcome("convert " + kLlama + " there --to gguf").err, HasSubstr("--to gguf, checkpoint or hugging-face was expected"));
+  EXPECT_THAT(outcome("convert " + kLlama + " there --dtype int32").err,
+              HasSubstr("--dtype int32, float32 or bfloat16 was expected"));
+  EXPECT_THAT(outcome("convert " + kLlama + " there --to gguf").err,
+              HasSubstr("--to gguf, checkpoint or hugging-face was expected"));
   EXPECT_EQ(outcome("convert " + kLlama + " there").code, 0);
   EXPECT_THAT(outcome("convert " + kLlama + " there").err, HasSubstr("there: it is there already"));
   EXPECT_THAT(outcome("convert there again --to checkpoint").err, HasSubstr("a checkpoint from a checkpoint"));
-  EXPECT_THAT(outcome("convert there again scan_layers=false").err, HasSubstr("'scan_layers=false' changes nothing of what is written"));
+  EXPECT_THAT(outcome("convert there again scan_layers=false").err,
+              HasSubstr("'scan_layers=false' changes nothing of what is written"));
   EXPECT_THAT(outcome("convert nowhere again").err, HasSubstr("no checkpoint is there"));
 }
 

@@ -151,7 +151,7 @@ TEST(Help, TellsAboutAKey) {
   EXPECT_THAT(outcome("help dump_hlo").out, HasSubstr("accepted without effect"));
   EXPECT_THAT(outcome("help fused_qkv").out, HasSubstr("  status:  refused unless at its default"));
   EXPECT_THAT(outcome("help num_epoch").out, HasSubstr("  status:  refused by a run unless at its default"));
-  EXPECT_THAT(outcome("help n_routing_groups").out, HasSubstr("\n  only with: models named deepseek3...\n"));
+  EXPECT_THAT(outcome("help n_routing_groups").out, HasSubstr("\n  only with: models named deepseek3..., or routing_group_score\n"));
   EXPECT_THAT(outcome("help fused_qkv").out, HasSubstr("refused unless at its default"));
 }
 

@@ -40,10 +40,18 @@ std::string deepseek2(const std::string& more) {
                   more);
 }
 std::string deepseek3(const std::string& more) {
-  return body("deepseek_v3", "DeepseekV3ForCausalLM",
-              R"(, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "q_lora_rank": 24,
+  return body(
+      "deepseek_v3", "DeepseekV3ForCausalLM",
+      R"(, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "q_lora_rank": 24,
                  "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "first_k_dense_replace": 1,
                  "n_group": 4, "topk_group": 2, "routed_scaling_factor": 2.5)" +
+          more);
+}
+
+std::string glm4_moe(const std::string& more) {
+  return body("glm4_moe", "Glm4MoeForCausalLM",
+              R"(, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                 "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.5)" +
                   more);
 }
 
@@ -53,7 +61,9 @@ std::map<std::string, std::string> keys_of(const std::string& text) {
   return keys;
 }
 
-std::string refused(const std::string& text) { return test::message_of([&] { keys_of(text); }); }
+std::string refused(const std::string& text) {
+  return test::message_of([&] { keys_of(text); });
+}
 
 Settings settings_of(const std::string& text) {
   const test::TemporaryFolder folder;
@@ -62,11 +72,11 @@ Settings settings_of(const std::string& text) {
 }
 
 TEST(HuggingFace, NewerAndOlderSpellingsAreTheSameModel) {
-  for (const char* name : {"llama", "gpt-oss-bf16"}) {
+  for (const char* name : {"llama", "gpt-oss-bf16", "gemma3"}) {
     const std::string folder = kGolden + "/" + name;
     const auto newer = model_facts(load({"model_name=" + folder}).settings);
     EXPECT_EQ(newer, model_facts(load({"model_name=" + folder + "/config.hub.json"}).settings)) << name;
-    EXPECT_EQ(newer.at("layer_mlp").starts_with("moe"), std::string(name) != "llama");
+    EXPECT_EQ(newer.at("layer_mlp").starts_with("moe"), std::string(name) == "gpt-oss-bf16");
   }
 }
 
@@ -92,7 +102,10 @@ TEST(HuggingFace, AFolderIsNamedByItsWholePath) {
 }
 
 TEST(HuggingFace, OverridesContradictItAsTheyDoAPreset) {
-  EXPECT_THAT(test::message_of([] { load({"model_name=" + kGolden + "/llama", "base_emb_dim=32"}); }), HasSubstr("base_emb_dim=32 contradicts"));
+  EXPECT_THAT(test::message_of([] {
+                load({"model_name=" + kGolden + "/llama", "base_emb_dim=32"});
+              }),
+              HasSubstr("base_emb_dim=32 contradicts"));
 }
 
 TEST(HuggingFace, LayersThatTakeTurnsAreTheShortestCycle) {
@@ -114,7 +127,8 @@ TEST(HuggingFace, LayersThatTakeTurnsAreTheShortestCycle) {
 TEST(HuggingFace, RoutingIsTheFamilysOwn) {
   EXPECT_EQ(keys_of(qwen(R"(, "norm_topk_prob": true)"))["routed_weights"], "normalized");
   EXPECT_EQ(keys_of(qwen(""))["routed_weights"], "scores");
-  auto keys = keys_of(deepseek2(R"(, "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2, "norm_topk_prob": true)"));
+  auto keys = keys_of(
+      deepseek2(R"(, "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2, "norm_topk_prob": true)"));
   EXPECT_EQ(keys["routing_group_score"], "best");
   EXPECT_EQ(keys["routed_weights"], "scores") << "this family ignores norm_topk_prob";
   keys = keys_of(deepseek3(""));
@@ -123,8 +137,28 @@ TEST(HuggingFace, RoutingIsTheFamilysOwn) {
   EXPECT_EQ(keys_of(deepseek3(R"(, "norm_topk_prob": false)"))["routed_weights"], "scores");
 }
 
+TEST(HuggingFace, GemmasLayersTurnByTheirKind) {
+  const std::string sizes = R"(, "head_dim": 24, "query_pre_attn_scalar": 16, "sliding_window": 7)";
+  auto older = keys_of(
+      body("gemma3_text", "Gemma3ForCausalLM", sizes + R"(, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
+                            "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "sliding_window_pattern": 2)"));
+  auto newer = keys_of(body("gemma3_text", "Gemma3ForCausalLM", sizes + R"(, "rope_parameters": {
+                            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                            "full_attention": {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 8.0}},
+                            "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"])"));
+  for (const auto& keys : {older, newer}) {
+    EXPECT_EQ(keys.at("rope_max_timescale"), "1000000");
+    EXPECT_EQ(keys.at("local_rope_max_timescale"), "10000");
+    EXPECT_EQ(keys.at("rope_linear_scaling_factor"), "8");
+    EXPECT_EQ(keys.at("layer_attention"), "[sliding,full]");
+    EXPECT_EQ(keys.at("attention_score_scale"), "0.25");
+    EXPECT_EQ(keys.at("logits_via_embedding"), "true") << "tied unless it says otherwise";
+  }
+}
+
 TEST(HuggingFace, PositionsAreStretchedAsTheFileSays) {
-  auto keys = keys_of(llama(R"(, "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
+  auto keys = keys_of(
+      llama(R"(, "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
                                 "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})"));
   EXPECT_EQ(keys["rope_type"], "llama3.1");
   EXPECT_EQ(keys["llama3_rope_factor"], "32");
@@ -143,27 +177,37 @@ TEST(HuggingFace, PositionsAreStretchedAsTheFileSays) {
 }
 
 TEST(HuggingFace, RefusesWhatItDoesNotKnowByItsName) {
-  EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr("config.json: model_type 'bert' is an architecture that moesh does not know"));
+  EXPECT_THAT(refused(body("bert", "BertModel", "")),
+              HasSubstr("config.json: model_type 'bert' is an architecture that moesh does not know"));
   EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr("it knows llama, mistral, mixtral,"));
   EXPECT_THAT(refused(body("llama", "LlamaForSequenceClassification", "")),
-              HasSubstr("config.json: architectures: [\"LlamaForSequenceClassification\"] asks for what moesh does not do: LlamaForCausalLM was expected"));
-  EXPECT_THAT(refused(llama(R"(, "mlp_bias": true)")), HasSubstr("config.json: mlp_bias: true asks for what moesh does not do"));
-  EXPECT_THAT(refused(llama(R"(, "residual_multiplier": 0.2)")), HasSubstr("config.json: residual_multiplier: a key that moesh does not know, set to 0.2"));
+              HasSubstr("config.json: architectures: [\"LlamaForSequenceClassification\"] asks for what moesh does not "
+                        "do: LlamaForCausalLM was expected"));
+  EXPECT_THAT(refused(llama(R"(, "mlp_bias": true)")),
+              HasSubstr("config.json: mlp_bias: true asks for what moesh does not do"));
+  EXPECT_THAT(refused(llama(R"(, "residual_multiplier": 0.2)")),
+              HasSubstr("config.json: residual_multiplier: a key that moesh does not know, set to 0.2"));
   EXPECT_THAT(refused(llama(R"(, "rope_scaling": {"type": "dynamic", "factor": 2.0})")),
-              HasSubstr("config.json: rope_scaling.rope_type: rope_type 'dynamic', one of default, linear, llama3, yarn was expected"));
+              HasSubstr("config.json: rope_scaling.rope_type: rope_type 'dynamic', one of default, linear, llama3, "
+                        "yarn was expected"));
   EXPECT_THAT(refused(llama(R"(, "rope_scaling": {"type": "linear", "factor": 2.0, "long_factor": [1.0]})")),
               HasSubstr("config.json: rope_scaling.long_factor: a key that moesh does not know"));
-  EXPECT_THAT(refused(llama(R"(, "quantization_config": {"quant_method": "gptq"})")),
-              HasSubstr("config.json: quantization_config.quant_method: quantised as 'gptq', fp8 or mxfp4 was expected"));
+  EXPECT_THAT(
+      refused(llama(R"(, "quantization_config": {"quant_method": "gptq"})")),
+      HasSubstr("config.json: quantization_config.quant_method: quantised as 'gptq', fp8 or mxfp4 was expected"));
   EXPECT_THAT(refused(llama(R"(, "hidden_act": "relu")")), HasSubstr("hidden_act: \"relu\" asks for"));
-  EXPECT_EQ(refused(llama(R"(, "torch_dtype": "float16", "_name_or_path": "here", "sliding_window": null)")), "no error");
+  EXPECT_EQ(refused(llama(R"(, "torch_dtype": "float16", "_name_or_path": "here", "sliding_window": null)")),
+            "no error");
 }
 
 TEST(HuggingFace, RefusesValuesOfOtherKinds) {
   EXPECT_THAT(refused("[1]"), HasSubstr("'model_type' is missing"));
-  EXPECT_THAT(refused(R"({"model_type": "llama"})"), HasSubstr("config.json: hidden_size: it is missing, a whole number was expected"));
-  EXPECT_THAT(refused(llama(R"(, "rms_norm_eps": "small")")), HasSubstr("config.json: rms_norm_eps: \"small\", a number was expected"));
-  EXPECT_THAT(refused(llama(R"(, "rope_parameters": 7)")), HasSubstr("config.json: rope_parameters.: an object of keys and values was expected"));
+  EXPECT_THAT(refused(R"({"model_type": "llama"})"),
+              HasSubstr("config.json: hidden_size: it is missing, a whole number was expected"));
+  EXPECT_THAT(refused(llama(R"(, "rms_norm_eps": "small")")),
+              HasSubstr("config.json: rms_norm_eps: \"small\", a number was expected"));
+  EXPECT_THAT(refused(llama(R"(, "rope_parameters": 7)")),
+              HasSubstr("config.json: rope_parameters.: an object of keys and values was expected"));
   EXPECT_THAT(refused(qwen(R"(, "layer_types": ["full_attention"])")), HasSubstr("4 words was expected"));
   EXPECT_THAT(test::message_of([] { settings_of(llama(R"(, "hidden_size": -1)")); }), Not(HasSubstr("no error")));
 }
@@ -172,8 +216,10 @@ TEST(HuggingFace, CyclesThatContradictThemselvesAreRefused) {
   const auto refused_by = [](const std::string& words) {
     return test::message_of([&] { model_shape(load(test::words_of(words)).settings); });
   };
-  EXPECT_THAT(refused_by("layer_attention=[sliding,full] sliding_window_size=4"), HasSubstr("layer_attention has 2 words, for cycles of 1 layer"));
-  EXPECT_THAT(refused_by("layer_attention=[local] sliding_window_size=4"), HasSubstr("layer_attention holds 'local', sliding or full was expected"));
+  EXPECT_THAT(refused_by("layer_attention=[sliding,full] sliding_window_size=4"),
+              HasSubstr("layer_attention has 2 words, for cycles of 1 layer"));
+  EXPECT_THAT(refused_by("layer_attention=[local] sliding_window_size=4"),
+              HasSubstr("layer_attention holds 'local', sliding or full was expected"));
   EXPECT_THAT(refused_by("model_name=deepseek3-tiny override_model_config=true attention_bias=true"),
               HasSubstr("attention_bias is no part of attention_type=mla"));
 }
@@ -181,10 +227,21 @@ TEST(HuggingFace, CyclesThatContradictThemselvesAreRefused) {
 TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {
   const std::string yarn = R"(, "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.5,
                                 "original_max_position_embeddings": 64})";
+  const std::string gemma3 = R"(, "sliding_window": 8, "sliding_window_pattern": 3, "rope_local_base_freq": 5000.0,
+                                  "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "query_pre_attn_scalar": 48)";
   for (const std::string& text :
-       {llama(R"(, "attention_bias": true)"), llama(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.5})"),
-        body("mistral", "MistralForCausalLM", R"(, "sliding_window": 9)"), body("qwen3", "Qwen3ForCausalLM", R"(, "head_dim": 32)"),
-        qwen(R"(, "mlp_only_layers": [1], "norm_topk_prob": true)"), deepseek2(yarn), deepseek3(yarn), deepseek3(R"(, "norm_topk_prob": false)")}) {
+       {body("qwen2", "Qwen2ForCausalLM",
+             R"(, "use_sliding_window": true, "sliding_window": 6, "max_window_layers": 2)"),
+        body("qwen2_moe", "Qwen2MoeForCausalLM",
+             kExperts + R"(, "shared_expert_intermediate_size": 80, "mlp_only_layers": [1])"),
+        glm4_moe(R"(, "use_qk_norm": true, "attention_bias": true)"), body("gemma3_text", "Gemma3ForCausalLM", gemma3),
+        body("gemma2", "Gemma2ForCausalLM",
+             R"(, "sliding_window": 8, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0)"),
+        llama(R"(, "attention_bias": true)"), llama(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.5})"),
+        body("mistral", "MistralForCausalLM", R"(, "sliding_window": 9)"),
+        body("qwen3", "Qwen3ForCausalLM", R"(, "head_dim": 32)"),
+        qwen(R"(, "mlp_only_layers": [1], "norm_topk_prob": true)"), deepseek2(yarn), deepseek3(yarn),
+        deepseek3(R"(, "norm_topk_prob": false)")}) {
     const Settings settings = settings_of(text);
     const std::string written = hugging_face_config_of(settings, "float32");
     EXPECT_EQ(model_facts(settings_of(written)), model_facts(settings)) << written;
@@ -195,7 +252,8 @@ TEST(HuggingFace, AModelThatNoConfigTellsIsRefused) {
   const auto refused_by = [](const std::string& words) {
     return test::message_of([&] { hugging_face_config_of(load(test::words_of(words)).settings, "float32"); });
   };
-  EXPECT_THAT(refused_by("attn_logits_soft_cap=30"), HasSubstr("Hugging Face's models of this kind have no attn_logits_soft_cap=30"));
+  EXPECT_THAT(refused_by("attn_logits_soft_cap=30"),
+              HasSubstr("Hugging Face's models of this kind have no attn_logits_soft_cap=30"));
   EXPECT_THAT(refused_by("logits_via_embedding=true"), HasSubstr("have no normalize_embedding_logits=true"));
   EXPECT_EQ(refused_by("model_name=llama3.1-8b"), "no error");
   EXPECT_EQ(refused_by("model_name=mixtral-8x7b"), "no error");

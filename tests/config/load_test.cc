@@ -202,8 +202,7 @@ TEST(LoadModel, SuggestsTheNearestModels) {
             "model_name may also be the path of a YAML file or of a Hugging Face folder");
   EXPECT_EQ(refusal("model_name=gemma-7b"),
             "the command line: unknown model 'gemma-7b'\n  fix: `moesh help models` lists them; model_name may also be "
-            "the path of "
-            "a YAML file");
+            "the path of a YAML file or of a Hugging Face folder");
   EXPECT_THAT(refusal("model_name="), HasSubstr("unknown model ''"));
 }
 

@@ -34,8 +34,8 @@ TEST(Relevance, IsSaidInOneNoticeOfAllKeysThatTheModelLacks) {
               "shared_experts=1 "
               "first_num_dense_layers=1 q_lora_rank=4 routed_bias_update_rate=0.1 capacity_factor=1.5"),
       ElementsAre(
-          "without effect on this model or run: first_num_dense_layers, shared_experts, routed_bias_update_rate "
-          "(only with decoder_block=deepseek); sliding_window_size (only with decoder_block=gpt_oss or layer_attention); "
+          "without effect on this model or run: first_num_dense_layers, routed_bias_update_rate "
+          "(only with decoder_block=deepseek); shared_experts (only with decoder_block=deepseek or qwen2_moe); sliding_window_size (only with decoder_block=gpt_oss or layer_attention); "
           "capacity_factor (only with sparse_matmul=false); attention_type (only with global, or mla of "
           "decoder_block=deepseek); q_lora_rank (only with attention_type=mla of decoder_block=deepseek)"));
 }
@@ -124,6 +124,10 @@ const std::map<std::string, std::string> kQuiet{
     {"decoder_block=mistral", "llama2 by another name"},
     {"decoder_block=llama2", "mistral by another name"},
     {"context_parallel_load_balance=false", "the context lies on one device"},
+    {"routed_weights=softmax", "what families do by themselves, but deepseek"},
+    {"routed_weights=scores", "what deepseek2 does by itself"},
+    {"routed_weights=normalized", "what deepseek3 does by itself"},
+    {"routing_group_score=best_two", "what deepseek3 does by itself, and nothing without groups and a bias"},
     {"remat_policy=custom", "keeps what is named, and nothing is"},
     {"remat_policy=full", "the same"},
     {"max_position_embeddings=327680", "above the original length, only that it is"},

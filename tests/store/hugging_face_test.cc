@@ -30,8 +30,10 @@ struct Entry {
 std::string file_of(const std::vector<Entry>& entries) {
   std::string header = "{", data;
   for (const Entry& entry : entries) {
-    header += (header.size() > 1 ? "," : "") + ("\"" + entry.name + "\":{\"dtype\":\"" + entry.dtype + "\",\"shape\":") + to_string(entry.shape) +
-              ",\"data_offsets\":[" + std::to_string(data.size()) + "," + std::to_string(data.size() + entry.data.size()) + "]}";
+    header += (header.size() > 1 ? "," : "") +
+              ("\"" + entry.name + "\":{\"dtype\":\"" + entry.dtype + "\",\"shape\":") + to_string(entry.shape) +
+              ",\"data_offsets\":[" + std::to_string(data.size()) + "," +
+              std::to_string(data.size() + entry.data.size()) + "]}";
     data += entry.data;
   }
   return test::safetensors(header + "}", data);
@@ -66,7 +68,8 @@ std::vector<float> filled(const HuggingFaceModel& model, const std::vector<Entry
   backend::Workers workers(2);
   HuggingFaceSource source(model, folder.path(), {ours});
   std::vector<float> all(static_cast<std::size_t>(elements(ours.shape)));
-  source.fill(ours.name, {dense_part(whole_block(ours.shape), DType::float32, reinterpret_cast<std::byte*>(all.data()))}, workers);
+  source.fill(ours.name,
+              {dense_part(whole_block(ours.shape), DType::float32, reinterpret_cast<std::byte*>(all.data()))}, workers);
   return all;
 }
 
@@ -84,8 +87,9 @@ TEST(SmallFloats, AreTheNumbersTheyStandFor) {
 }
 
 TEST(HuggingFaceNames, AMatrixIsTurnedOver) {
-  const std::vector<float> made = filled({"llama2", 1, 0, false, 4, false, false, 1}, {counted_up("model.layers.0.mlp.gate_proj.weight", {3, 2})},
-                                         {"decoder/layers_0/mlp/wi_0/kernel", {2, 3}, -1});
+  const std::vector<float> made =
+      filled({"llama2", 1, 0, false, 4, false, false, 1}, {counted_up("model.layers.0.mlp.gate_proj.weight", {3, 2})},
+             {"decoder/layers_0/mlp/wi_0/kernel", {2, 3}, -1});
   EXPECT_THAT(made, ElementsAre(0, 2, 4, 1, 3, 5));
 }
 
@@ -95,7 +99,8 @@ TEST(HuggingFaceNames, LayersOfAStackComeFromTensorsOfTheirOwn) {
     theirs.push_back(counted_up("model.layers." + std::to_string(layer) + ".input_layernorm.weight", {3}));
     if (layer == 1) theirs.back().data = bytes_of<float>({7, 8, 9});
   }
-  EXPECT_THAT(filled(llama(), theirs, {"decoder/layers/pre_self_attention_layer_norm/scale", {3, 2}, 1}), ElementsAre(0, 7, 1, 8, 2, 9));
+  EXPECT_THAT(filled(llama(), theirs, {"decoder/layers/pre_self_attention_layer_norm/scale", {3, 2}, 1}),
+              ElementsAre(0, 7, 1, 8, 2, 9));
 }
 
 TEST(HuggingFaceNames, HeadsThatTurnInHalvesAreTurnedAsNeighboursWhereTheModelDoesSo) {
@@ -115,7 +120,8 @@ TEST(HuggingFaceNames, ExpertsHaveTensorsOfTheirOwnOrHalvesOfOne) {
   const HuggingFaceModel mixtral{"mixtral", 1, 0, false, 4, false, false, 1};
   std::vector<Entry> theirs;
   for (int expert = 0; expert < 2; ++expert)
-    theirs.push_back(counted_up("model.layers.0.block_sparse_moe.experts." + std::to_string(expert) + ".w2.weight", {2, 1}));
+    theirs.push_back(
+        counted_up("model.layers.0.block_sparse_moe.experts." + std::to_string(expert) + ".w2.weight", {2, 1}));
   theirs[1].data = bytes_of<float>({5, 6});
   EXPECT_THAT(filled(mixtral, theirs, {"decoder/layers_0/MoeBlock_0/wo", {2, 1, 2}, -1}), ElementsAre(0, 1, 5, 6));
   const HuggingFaceModel gpt_oss{"gpt_oss", 1, 0, false, 4, false, false, 1};
@@ -126,10 +132,13 @@ TEST(HuggingFaceNames, ExpertsHaveTensorsOfTheirOwnOrHalvesOfOne) {
 
 TEST(HuggingFaceNames, DenseLayersStandBeforeThoseWithExperts) {
   const HuggingFaceModel model{"deepseek", 3, 1, false, 4, true, true, 1};
-  const auto all = hugging_face_tensors(model, {{"decoder/dense_layers_0/mlp/wo/kernel", {4, 2}}, {"decoder/moe_layers_1/self_attention/kv_norm/scale", {2}}});
+  const auto all = hugging_face_tensors(model, {{"decoder/dense_layers_0/mlp/wo/kernel", {4, 2}},
+                                                {"decoder/moe_layers_1/self_attention/kv_norm/scale", {2}}});
   EXPECT_TRUE(all.contains("model.layers.0.mlp.down_proj.weight"));
   EXPECT_TRUE(all.contains("model.layers.2.self_attn.kv_a_layernorm.weight"));
-  EXPECT_THAT(test::message_of([&] { hugging_face_tensors(model, {{"decoder/layers_0/nothing", {2}}}); }),
+  EXPECT_THAT(test::message_of([&] {
+                hugging_face_tensors(model, {{"decoder/layers_0/nothing", {2}}});
+              }),
               HasSubstr("decoder/layers_0/nothing: Hugging Face's files have no name for it"));
   EXPECT_TRUE(may_be_left_out(model, "model.layers.3.eh_proj.weight")) << "a layer that guesses ahead";
   EXPECT_FALSE(may_be_left_out(model, "model.layers.2.eh_proj.weight"));
@@ -138,8 +147,8 @@ TEST(HuggingFaceNames, DenseLayersStandBeforeThoseWithExperts) {
 
 TEST(HuggingFaceWeights, SmallNumbersAreReadWithTheirScales) {
   const test::TemporaryFolder folder;
-  std::string eighths(130 * 2, static_cast<char>(0x38));  // ones
-  eighths[2 * 129] = static_cast<char>(0x40);             // 2
+  std::string eighths(130 * 2, static_cast<char>(0x38));                                      // ones
+  eighths[2 * 129] = static_cast<char>(0x40);                                                 // 2
   const std::string fours = std::string(1, static_cast<char>(0x21)) + std::string(15, '\0');  // 0.5, 1, 0, ...
   folder.write("model.safetensors",
                file_of({{"half", "F16", {2}, bytes_of<std::uint16_t>({0x3C00, 0xC000})},
@@ -156,7 +165,8 @@ TEST(HuggingFaceWeights, SmallNumbersAreReadWithTheirScales) {
   EXPECT_EQ(weights.shapes().at("x"), (Shape{1, 32, 2}));
   EXPECT_FALSE(weights.shapes().contains("x_scales"));
   const std::vector<float> x = read(folder.path(), "x");
-  EXPECT_THAT(std::vector<float>(x.begin(), x.begin() + 4), ElementsAre(0.5f, 1, 1, 2)) << "rows are what is computed with as columns";
+  EXPECT_THAT(std::vector<float>(x.begin(), x.begin() + 4), ElementsAre(0.5f, 1, 1, 2))
+      << "rows are what is computed with as columns";
 }
 
 TEST(HuggingFaceWeights, RefusesScalesThatDoNotFitAndNumbersThatAreNone) {
@@ -165,14 +175,19 @@ TEST(HuggingFaceWeights, RefusesScalesThatDoNotFitAndNumbersThatAreNone) {
     folder.write("model.safetensors", file_of(entries));
     return test::message_of([&] { read(folder.path(), name); });
   };
-  EXPECT_THAT(refused({{"w", "F8_E4M3", {2, 2}, "1234"}}, "w"), HasSubstr("8-bit numbers [2, 2] without a scale for each 128 x 128 of them"));
+  EXPECT_THAT(refused({{"w", "F8_E4M3", {2, 2}, "1234"}}, "w"),
+              HasSubstr("8-bit numbers [2, 2] without a scale for each 128 x 128 of them"));
   EXPECT_THAT(refused({{"w", "F8_E4M3", {2, 2}, "1234"}, {"w_scale_inv", "F32", {1, 1}, bytes_of<float>({NAN})}}, "w"),
               HasSubstr("w: its scales hold what is no number"));
-  EXPECT_THAT(refused({{"x_blocks", "U8", {1, 1, 1, 15}, std::string(15, '1')}, {"x_scales", "U8", {1, 1, 1}, "1"}}, "x"),
-              HasSubstr("x_blocks: blocks [1, 1, 1, 15] without their scales, a byte for each 16"));
-  EXPECT_THAT(refused({{"w", "F32", {2}, bytes_of<float>({1, INFINITY})}}, "w"), HasSubstr("w: it holds what is no number"));
-  EXPECT_THAT(refused({{"w", "BF16", {1}, bytes_of<std::uint16_t>({0x7FC0})}}, "w"), HasSubstr("w: it holds what is no number"));
-  EXPECT_THAT(refused({{"w", "I64", {1}, std::string(8, '1')}}, "w"), HasSubstr("w: it is int32, weights were expected"));
+  EXPECT_THAT(
+      refused({{"x_blocks", "U8", {1, 1, 1, 15}, std::string(15, '1')}, {"x_scales", "U8", {1, 1, 1}, "1"}}, "x"),
+      HasSubstr("x_blocks: blocks [1, 1, 1, 15] without their scales, a byte for each 16"));
+  EXPECT_THAT(refused({{"w", "F32", {2}, bytes_of<float>({1, INFINITY})}}, "w"),
+              HasSubstr("w: it holds what is no number"));
+  EXPECT_THAT(refused({{"w", "BF16", {1}, bytes_of<std::uint16_t>({0x7FC0})}}, "w"),
+              HasSubstr("w: it holds what is no number"));
+  EXPECT_THAT(refused({{"w", "I64", {1}, std::string(8, '1')}}, "w"),
+              HasSubstr("w: it is int32, weights were expected"));
 }
 
 TEST(HuggingFaceWeights, FilesBehindAnIndexAreWhatItSays) {
@@ -184,9 +199,11 @@ TEST(HuggingFaceWeights, FilesBehindAnIndexAreWhatItSays) {
     return test::message_of([&] { HuggingFaceWeights(folder.path()).read("w"); });
   };
   EXPECT_EQ(refused(R"("v": "a.safetensors", "w": "a.safetensors")"), "no error");
-  EXPECT_THAT(refused(R"("v": "a.safetensors", "w": "b.safetensors")"), HasSubstr("'w' is there too, the index says b.safetensors"));
+  EXPECT_THAT(refused(R"("v": "a.safetensors", "w": "b.safetensors")"),
+              HasSubstr("'w' is there too, the index says b.safetensors"));
   EXPECT_THAT(refused(R"("w": "a.safetensors")"), HasSubstr("'v' is there, the index does not name it"));
-  EXPECT_THAT(refused(R"("v": "a.safetensors", "w": "a.safetensors", "x": "a.safetensors")"), HasSubstr("no tensor 'x'"));
+  EXPECT_THAT(refused(R"("v": "a.safetensors", "w": "a.safetensors", "x": "a.safetensors")"),
+              HasSubstr("no tensor 'x'"));
   EXPECT_THAT(refused(R"("w": "../b.safetensors")"), HasSubstr("'../b.safetensors' is no file beside it"));
   const test::TemporaryFolder empty;
   EXPECT_THAT(test::message_of([&] { HuggingFaceWeights{empty.path()}; }), HasSubstr("no weights are there"));
@@ -201,14 +218,18 @@ TEST(HuggingFaceSource, RefusesWeightsOfAnotherModelNamingThem) {
               HasSubstr("the weights have tensors that the model has not: more"));
   EXPECT_THAT(refused({counted_up("model.norm.weight", {4})}),
               HasSubstr("the weights are of other shapes: model.norm.weight is [4], config.json makes it [3]"));
-  EXPECT_EQ(refused({counted_up("model.norm.weight", {3}), counted_up("model.layers.0.self_attn.rotary_emb.inv_freq", {1})}), "no error");
+  EXPECT_EQ(
+      refused({counted_up("model.norm.weight", {3}), counted_up("model.layers.0.self_attn.rotary_emb.inv_freq", {1})}),
+      "no error");
 }
 
 TEST(HuggingFaceWriter, LargeModelsAreWrittenInSeveralFilesThatAreReadAsOne) {
   const test::TemporaryFolder folder;
-  const std::vector<WrittenTensor> written{{"a", DType::float32, {3}}, {"b", DType::bfloat16, {2, 2}}, {"c", DType::float32, {4}}};
+  const std::vector<WrittenTensor> written{
+      {"a", DType::float32, {3}}, {"b", DType::bfloat16, {2, 2}}, {"c", DType::float32, {4}}};
   const std::vector<float> numbers{1, 2, 3, 4};
-  write_weights(folder.path(), written, [&](std::size_t) { return reinterpret_cast<const std::byte*>(numbers.data()); }, 20);
+  write_weights(
+      folder.path(), written, [&](std::size_t) { return reinterpret_cast<const std::byte*>(numbers.data()); }, 20);
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/model-00002-of-00002.safetensors"));
   EXPECT_THAT(read(folder.path(), "a"), ElementsAre(1, 2, 3));
   EXPECT_THAT(read(folder.path(), "c"), ElementsAre(1, 2, 3, 4));

@@ -68,6 +68,7 @@ void unary_of(const KernelCall& call) {
     case Unary::sigmoid: return map<T>(call, [](W x) MOESH_LOOP { return sigmoid_of(x); });
     case Unary::gelu: return map<T>(call, [](W x) MOESH_LOOP { return x * gelu_sigmoid(x); });
     case Unary::relu: return map<T>(call, [](W x) MOESH_LOOP { return x < 0 ? W(0) : x; });
+    case Unary::tanh: return map<T>(call, [](W x) MOESH_LOOP { return std::tanh(x); });
     case Unary::identity: return map<T>(call, [](W x) MOESH_LOOP { return x; });
     case Unary::scale: return map<T>(call, [a](W x) MOESH_LOOP { return x * a; });
     case Unary::offset: return map<T>(call, [a](W x) MOESH_LOOP { return x + a; });
@@ -99,6 +100,11 @@ void unary_grad_of(const KernelCall& call) {
       });
     case Unary::gelu: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return dy * gelu_slope(x); });
     case Unary::relu: return map2<T>(call, [](W x, W dy) MOESH_LOOP { return x > 0 ? dy : W(0); });
+    case Unary::tanh:
+      return map2<T>(call, [](W x, W dy) MOESH_LOOP {
+        const W t = std::tanh(x);
+        return dy * (1 - t * t);
+      });
     case Unary::identity:
     case Unary::offset: return map2<T>(call, [](W, W dy) MOESH_LOOP { return dy; });
     case Unary::scale: return map2<T>(call, [a](W, W dy) MOESH_LOOP { return dy * a; });

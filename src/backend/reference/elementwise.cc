@@ -18,6 +18,7 @@ W apply(const graph::UnaryOf& of, W x) {
     case Unary::sigmoid: return 1 / (1 + std::exp(-x));
     case Unary::gelu: return x / 2 * (1 + std::tanh(W(0.7978845608028654) * (x + W(0.044715) * x * x * x)));
     case Unary::relu: return x > 0 ? x : 0;
+    case Unary::tanh: return std::tanh(x);
     case Unary::identity: return x;
     case Unary::scale: return x * a;
     case Unary::offset: return x + a;
@@ -49,6 +50,10 @@ W slope(const graph::UnaryOf& of, W x) {
       return (1 + t) / 2 + x / 2 * (1 - t * t) * c * (1 + 3 * W(0.044715) * x * x);
     }
     case Unary::relu: return x > 0 ? 1 : 0;
+    case Unary::tanh: {
+      const W t = std::tanh(x);
+      return 1 - t * t;
+    }
     case Unary::identity:
     case Unary::offset: return 1;
     case Unary::scale: return a;

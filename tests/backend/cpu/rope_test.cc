@@ -92,6 +92,8 @@ TEST(Rope, GivesTheNumbersOfMaxText) {
   llama3.kind = RopeOf::Kind::llama3;
   llama3.max_timescale = 500000;
   llama3.interleave = true;
+  llama3.factor = 8;
+  llama3.original_max_positions = 8192;
   expect(llama3, 7, {-0.140017733, 0.463951081, 1.244480610, 1.749906898, 0.541197777, 1.160710692, 1.504582286, 2.000081539});
 }
 
