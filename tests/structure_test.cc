@@ -43,7 +43,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"train",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session"}},
       {"decode",
-       {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "store", "run", "session", "train"}},
+       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "store", "run", "session", "train"}},
       {"cli",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
         "store", "transport", "train", "decode"}},

@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include "base/text.h"
+
 namespace moesh {
 
 void JsonWriter::separate() {
@@ -91,6 +93,7 @@ JsonWriter& JsonWriter::value(double d) {
 }
 
 JsonWriter& JsonWriter::value(std::string_view s) {
+  if (!is_valid_utf8(s)) return value(as_utf8(s));
   separate();
   text_ += '"';
   for (const char c : s) {

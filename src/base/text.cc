@@ -196,18 +196,39 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
   return best;
 }
 
+namespace {
+
+// Of the character that begins there; 0 where none does.
+std::size_t character_bytes(std::string_view text, std::size_t at) {
+  const auto lead = static_cast<unsigned char>(text[at]);
+  const auto length = static_cast<std::size_t>(sequence_length(lead));
+  if (length == 0 || at + length > text.size()) return 0;
+  for (std::size_t k = 1; k < length; ++k) {
+    const auto byte = static_cast<unsigned char>(text[at + k]);
+    if ((byte & 0xC0) != 0x80 || (k == 1 && !second_byte_fits(lead, byte))) return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
 bool is_valid_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const int length = sequence_length(lead);
-    if (length == 0 || i + static_cast<std::size_t>(length) > text.size()) return false;
-    for (int k = 1; k < length; ++k) {
-      const auto byte = static_cast<unsigned char>(text[i + static_cast<std::size_t>(k)]);
-      if ((byte & 0xC0) != 0x80 || (k == 1 && !second_byte_fits(lead, byte))) return false;
-    }
-    i += static_cast<std::size_t>(length);
+    const std::size_t bytes = character_bytes(text, i);
+    if (bytes == 0) return false;
+    i += bytes;
   }
   return true;
+}
+
+std::string as_utf8(std::string_view text) {
+  std::string made;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t bytes = character_bytes(text, i);
+    made += bytes == 0 ? "\xEF\xBF\xBD" : text.substr(i, bytes);
+    i += std::max<std::size_t>(bytes, 1);
+  }
+  return made;
 }
 
 int display_width(std::string_view text) {

@@ -32,6 +32,7 @@ std::string counted(std::int64_t count, std::string_view noun);
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates, int limit = 3);
 
 bool is_valid_utf8(std::string_view text);
+std::string as_utf8(std::string_view text);  // bytes that make no character are U+FFFD, each
 
 // Display columns of UTF-8 text, and the text cut to at most `columns` with an ellipsis at its end or its start.
 int display_width(std::string_view text);

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "cli/command.h"
+#include "config/hugging_face.h"
 #include "decode/generation.h"
 #include "decode/text_stream.h"
 #include "decode/weights.h"
@@ -40,6 +41,8 @@ constexpr Option kOptions[] = {
 };
 
 constexpr std::string_view kExamples[] = {
+    "decode tests/golden/hf/llama tokenizer_path= --max-tokens 8 abc",
+    "decode tests/golden/hf/llama tokenizer_path= --max-tokens 8 --json abc de f --batch 2",
     "decode moesh_output/kept \"The author\" --max-tokens 40",
     "decode moesh_output/kept \"The author\" decode_sampling_strategy=weighted decode_sampling_temperature=0.8 --stop .",
 };
@@ -78,19 +81,26 @@ Words words_of(const Arguments& arguments) {
   return words;
 }
 
-// The settings that a checkpoint was saved under, and those of the command line. Where no devices are asked for, one decodes.
-std::vector<std::string> request_of(const Words& words, const std::string& checkpoint) {
-  const store::Index index = store::parse_index(read_file(checkpoint + "/index.json", "the index", kMostBytes, ""), checkpoint);
+bool says_devices(const std::string& word) {
+  return word.starts_with("ici_") || word.starts_with("dcn_") || word.starts_with("compile_topology") || word.starts_with("num_slices=");
+}
+
+// A Hugging Face folder's model, with its tokenizer; or the settings that a checkpoint was saved under.
+std::vector<std::string> settings_of(const std::string& model) {
+  if (config::is_hugging_face(model)) return {"model_name=" + model, "tokenizer_path=" + config::hugging_face_folder(model)};
+  const std::string path = store::checkpoints_at(model).front() + "/index.json";
+  const store::Index index = store::parse_index(read_file(path, "the index", kMostBytes, ""), path);
   std::vector<std::string> request;
-  const auto says_devices = [](const std::string& word) {
-    return word.starts_with("ici_") || word.starts_with("dcn_") || word.starts_with("compile_topology") || word.starts_with("num_slices=");
-  };
-  const bool has_devices = std::any_of(words.settings.begin(), words.settings.end(), says_devices);
   for (const auto& [key, value] : index.about.settings) {
-    const std::string word = key + "=" + value;
-    if (!says_devices(word)) request.push_back(word);
+    if (!says_devices(key)) request.push_back(key + "=" + value);
   }
-  if (!has_devices) request.emplace_back("compile_topology=cpu-1");
+  return request;
+}
+
+// With those of the command line. Where no devices are asked for, one decodes.
+std::vector<std::string> request_of(const Words& words) {
+  std::vector<std::string> request = settings_of(words.model);
+  if (!std::any_of(words.settings.begin(), words.settings.end(), says_devices)) request.emplace_back("compile_topology=cpu-1");
   request.insert(request.end(), words.settings.begin(), words.settings.end());
   return request;
 }
@@ -229,8 +239,7 @@ std::int64_t rows_of(const Arguments& arguments, const session::Session& session
 
 int run(const Arguments& arguments) {
   const Words words = words_of(arguments);
-  const std::string checkpoint = store::checkpoints_at(words.model).front();
-  const session::Session session = session::open_to_run(request_of(words, checkpoint), config::Run::steps);
+  const session::Session session = session::open_to_run(request_of(words), config::Run::steps);
   const config::Settings& settings = session.loaded.settings;
   const auto tokenizer = tokenizer_of(settings);
   const decode::Sampling sampling = decode::sampling_of(settings);
@@ -247,9 +256,10 @@ int run(const Arguments& arguments) {
   }
   const std::int64_t slots = std::min(longest, settings.integer("max_target_length"));
   backend::Workers workers(threads_of(arguments));
-  decode::Generator generator(session::model_request(session, rows_of(arguments, session, texts.size())), session.target, slots, workers);
+  const models::ModelRequest model = session::model_request(session, rows_of(arguments, session, texts.size()));
+  decode::Generator generator(model, session.target, slots, workers);
   for (decode::Prompt& prompt : prompts) generator.add(std::move(prompt));
-  log_notice(decode::read_checkpoint(generator, settings, checkpoint, workers));
+  log_notice(decode::read_weights(generator.decoder(), generator.graph(), model, words.model, workers));
   Output output(arguments.has("--json"), texts.size());
   output.begin(texts.front());
   const Speed speed = generate(generator, texts, output);
@@ -262,10 +272,10 @@ int run(const Arguments& arguments) {
 
 const Command kDecode{
     "decode",
-    "RUN|CHECKPOINT [PROMPT ...] [key=value ...]",
-    "goes on with texts, by the parameters of a run",
-    "Goes on with prompts, token by token, with the model of a run that saved its parameters (enable_checkpointing), under the\n"
-    "settings that it was saved with; key=value changes them. One device decodes, unless ici_... or compile_topology ask for a mesh:\n"
+    "MODEL [PROMPT ...] [key=value ...]",
+    "goes on with texts",
+    "Goes on with prompts, token by token. MODEL is a Hugging Face folder with its tokenizer, a run that saved its parameters\n"
+    "(enable_checkpointing), or a checkpoint, under the settings that it was saved with; key=value changes them. One device decodes, unless ici_... or compile_topology ask for a mesh:\n"
     "keys and values that are kept lie there as the rules say. Several prompts go on together: when one ends, the next takes its place.\n"
     "decode_sampling_... choose how tokens are drawn; without them the likeliest is taken. A text depends on its prompt, its number and\n"
     "the seed alone. Prompt and text have max_target_length tokens at most. Without a prompt, the key `prompt` is one.",

@@ -4,23 +4,13 @@
 
 #include <fmt/core.h>
 
-#include "config/hugging_face.h"
 #include "decode/decoder.h"
-#include "train/hugging_face.h"
+#include "decode/weights.h"
 
 namespace moesh::decode {
 namespace {
 
 using train::RecordedPrompt;
-
-void read_weights(Decoder& decoder, const Program& program, const train::RecordedModel& recorded,
-                  const models::ModelRequest& request, backend::Workers& workers) {
-  const std::vector<train::Trained> parameters = train::trained_parameters(program.graph, request.settings);
-  store::HuggingFaceSource source(train::hugging_face_model(request.settings, request.shape),
-                                  config::hugging_face_folder(recorded.path), train::model_tensors(parameters));
-  for (const train::Trained& parameter : parameters)
-    source.fill(parameter.path, decoder.parameter_parts(parameter.path), workers);
-}
 
 // The same tokens in every row.
 NewTokens in_all_rows(const std::vector<std::int32_t>& ids, std::int64_t first, std::int64_t rows) {
@@ -89,7 +79,7 @@ std::vector<train::Verdict> verify_tokens(const train::RecordedModel& recorded, 
   Decoder decoder(workers);
   const Program one = make_program(request, {1, slots}, target);
   Ready step = decoder.prepare(one);
-  read_weights(decoder, one, recorded, request, workers);
+  read_weights(decoder, one.graph, request, recorded.path, workers);
   Held held;
   for (const RecordedPrompt& of : recorded.prompts) {
     Ready prefill =

@@ -30,6 +30,12 @@ TEST(JsonWriter, WritesNestedObjectsAndLists) {
   EXPECT_EQ(json::parse(writer.text()), json::parse(R"({"a": [1, {}, [], null], "b": {"c": true, "d": false}})"));
 }
 
+TEST(JsonWriter, WritesBytesThatAreNoCharacterAsOneThatSaysSo) {
+  JsonWriter writer;
+  writer.value("a\xFF\xC3(\xE2\x82");
+  EXPECT_EQ(json::parse(writer.text()), json("a\uFFFD\uFFFD(\uFFFD\uFFFD"));
+}
+
 TEST(JsonWriter, EscapesWhatTextMayNotHold) {
   std::string every;
   for (int c = 1; c < 128; ++c) every += static_cast<char>(c);

@@ -286,6 +286,15 @@ const std::set<std::string> kElsewhere{
     "shard_mode",             // Explicit.NamesTheOpAndTheTwoSpecs
     "collective_timeout",     // Together.AProcessThatDoesNotAnswerIsGivenUp
     "use_ragged_sort",        // CheckSettings.RefusesABoundOfARingThatDoesNotSort
+    "prompt",                 // DecodeCommand.GoesOnWithThePromptOfTheSettings
+    // Sampling.IsAsTheKeysSay
+    "decode_sampling_strategy",
+    "decode_sampling_temperature",
+    "decode_sampling_top_k",
+    "decode_sampling_nucleus_p",
+    "decode_sampling_min_p",
+    "decode_sampling_repetition_penalty",
+    "decode_sampling_seed",
 };
 
 // Every axis is asked for on its own, and makes a mesh of two devices. The default mesh has no sequence axis.

@@ -144,7 +144,6 @@ TEST(Honesty, WhatChangesNoResultIsNoted) {
       "log_period=10",
       "profile_periodically_period=3",
       "enable_tensorboard=false",
-      "prompt=hello",
       "debug_sharding=true",
       "tokenize_eval_data=false",
       "enable_dropout=false",

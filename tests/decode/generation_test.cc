@@ -119,6 +119,14 @@ TEST(Generation, EndsTextsWhereTheyAreToEnd) {
   EXPECT_TRUE(of->is_idle());
 }
 
+TEST(Generation, NeedsAllParameters) {
+  const session::Session session = test::session(kSmallWidths + test::small_model("llama2").request + "compile_topology=cpu-1 ");
+  backend::Workers workers(1);
+  Generator generator(session::model_request(session, 1), session.target, 8, workers);
+  generator.add({.ids = {1}, .sampling = {}, .most_tokens = 1, .stop_ids = {}, .text = 0});
+  EXPECT_THAT(test::message_of([&] { generator.step([](const Continued&) { return true; }); }), HasSubstr("the parameter has no value"));
+}
+
 TEST(Generation, NeedsAPromptWithRoomForMore) {
   Generating of(test::small_model("llama2").request + "compile_topology=cpu-1 ", 1);
   EXPECT_THAT(test::message_of([&] { of->add({.ids = {}, .sampling = {}, .most_tokens = 1, .stop_ids = {}, .text = 3}); }),

@@ -90,6 +90,8 @@ TEST(Sampling, IsAsTheKeysSay) {
   const auto of = [](const std::string& keys) { return sampling_of(config::load(test::words_of(keys)).settings); };
   EXPECT_EQ(of("decode_sampling_temperature=2").temperature, 0);
   EXPECT_EQ(of("decode_sampling_strategy=weighted decode_sampling_temperature=2").temperature, 2);
+  EXPECT_EQ(of("decode_sampling_seed=9").seed, 9);
+  EXPECT_EQ(of("decode_sampling_repetition_penalty=1.5").repetition_penalty, 1.5);
   const Sampling both = of("decode_sampling_strategy=composite decode_sampling_top_k=7 decode_sampling_nucleus_p=0.5 decode_sampling_min_p=0.1");
   EXPECT_EQ(both.top_k, 7);
   EXPECT_EQ(both.top_p, 0.5);
