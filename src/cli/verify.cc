@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 
 #include <fmt/core.h>
@@ -10,6 +11,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/recorded_tokenizer.h"
 #include "config/hugging_face.h"
 #include "decode/verify_tokens.h"
 #include "session/session.h"
@@ -30,6 +32,7 @@ constexpr std::string_view kExamples[] = {
     "verify tests/golden/models/mixtral ici_fsdp_parallelism=2 ici_expert_parallelism=4",
     "verify tests/golden/hf/gpt-oss-bf16 ici_fsdp_parallelism=2 ici_expert_parallelism=4",
     "verify tests/golden/layouts/mixtral-cap1.25-dispatch-noexpert.json --first 3",
+    "verify tests/golden/tokenizers/bytelevel-llama3 tests/golden/tokenizers/t5",
     "verify --against-one-device configs/first.yml custom_mesh_and_rule=ep-tp steps=2 max_target_length=32",
 };
 
@@ -168,6 +171,10 @@ int run(const Arguments& arguments) {
     refuse("no run is named", "the command line", "moesh verify PATH... [key=value ...]");
   }
   for (const std::string& path : arguments.words()) {
+    if (is_recorded_tokenizer(path)) {
+      verdicts.add(std::filesystem::path(path).filename(), path, verify_tokenizer(path));
+      continue;
+    }
     if (config::is_hugging_face(path)) {
       const train::RecordedModel recorded = train::read_recorded_model(path);
       verdicts.add(recorded.name, path, verify_model(recorded, arguments.request(), workers));
@@ -193,6 +200,7 @@ const Command kVerify{
     "the tolerance and where it is. key=value changes the request, also the mesh; the batch stays the recorded one.\n"
     "A Hugging Face folder with expect.safetensors and expect.json (or another config file in it) is held to what was\n"
     "recorded of that model: loss, logits, gradients, tokens of each expert, and what prompts are gone on with.\n"
+    "A recorded tokenizer (a folder with one and an expect.json of texts) is held to the ids and texts in it.\n"
     "With --against-one-device a configuration is held against itself on one device. Exit code 1 when something is off.",
     kOptions,
     kExamples,

@@ -17,8 +17,7 @@ namespace moesh::tokenizer {
 
 struct AddedToken {
   std::string content;
-  std::string
-      written;  // as decoders are given it: the normalised content of a token that is looked for in normalised text
+  std::string written;           // what is looked for and what decoders are given: the content, normalised if the text is
   bool is_single_word;           // not within other letters
   bool takes_left, takes_right;  // the blanks beside it belong to it
   bool is_normalized;            // looked for in the normalised text

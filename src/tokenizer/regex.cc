@@ -48,11 +48,7 @@ Regex::Matcher::Matcher(const Regex& regex)
       data_(pcre2_match_data_create_from_pattern(code_of(regex.code_), nullptr),
             [](void* held) { pcre2_match_data_free(static_cast<pcre2_match_data*>(held)); }),
       context_(pcre2_match_context_create(nullptr),
-               [](void* held) { pcre2_match_context_free(static_cast<pcre2_match_context*>(held)); }),
-      stack_(pcre2_jit_stack_create(kStackBytes, kMostStackBytes, nullptr),
-             [](void* held) { pcre2_jit_stack_free(static_cast<pcre2_jit_stack*>(held)); }) {
-  pcre2_jit_stack_assign(context_of(context_), nullptr, stack_.get());
-}
+               [](void* held) { pcre2_match_context_free(static_cast<pcre2_match_context*>(held)); }) {}
 
 void Regex::Matcher::begin(std::string_view text) {
   text_ = text;
@@ -62,10 +58,23 @@ void Regex::Matcher::begin(std::string_view text) {
   pcre2_set_match_limit(context_of(context_), static_cast<std::uint32_t>(steps));
 }
 
+int Regex::Matcher::search() {
+  return pcre2_match(code_of(regex_.code_), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), at_, PCRE2_NO_UTF_CHECK, data_of(data_),
+                     context_of(context_));
+}
+
+// Few expressions need more of a stack than there is.
+int Regex::Matcher::search_with_stack() {
+  stack_ = std::shared_ptr<void>(pcre2_jit_stack_create(kStackBytes, kMostStackBytes, nullptr),
+                                 [](void* held) { pcre2_jit_stack_free(static_cast<pcre2_jit_stack*>(held)); });
+  pcre2_jit_stack_assign(context_of(context_), nullptr, stack_.get());
+  return search();
+}
+
 std::optional<Bytes> Regex::Matcher::next() {
   while (at_ <= text_.size()) {
-    const int found = pcre2_match(code_of(regex_.code_), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), at_,
-                                  PCRE2_NO_UTF_CHECK, data_of(data_), context_of(context_));
+    int found = search();
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT && stack_ == nullptr) found = search_with_stack();
     if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
     if (found < 0)
       fail(fmt::format("a regular expression gave up on a text: {}", words_of(found)), regex_.where_, "shorter texts");

@@ -26,6 +26,9 @@ class Regex {
     std::optional<Bytes> next();
 
    private:
+    int search();
+    int search_with_stack();
+
     const Regex& regex_;
     std::shared_ptr<void> data_, context_, stack_;
     std::string_view text_;

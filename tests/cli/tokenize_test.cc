@@ -80,5 +80,23 @@ TEST(Tokenize, RefusesWhatItCannotDo) {
   EXPECT_THAT(refusal({"tokenize", "nothing", "a"}), HasSubstr("nothing: the tokenizer cannot be read"));
 }
 
+TEST(Tokenize, IsHeldToWhatWasRecorded) {
+  const Outcome held = outcome_of({"verify", kRecorded + "/spm-bpe", kRecorded + "/t5"});
+  EXPECT_EQ(held.code, 0) << held.out << held.err;
+  EXPECT_THAT(held.out, HasSubstr("all as recorded."));
+  const test::TemporaryFolder folder;
+  folder.write("tokenizer.json", test::read_text(kTokenizer + "/tokenizer.json"));
+  folder.write("expect.json", R"({"cases": [
+      {"text": "a", "ids": [1, 66], "ids_plain": [66], "decoded": "<|begin|>a", "decoded_skip": "a"},
+      {"text": "b", "ids": [1, 66], "ids_plain": [67], "decoded": "<|begin|>a", "decoded_skip": "b"}]})");
+  const Outcome off = outcome_of({"verify", folder.path(), "--json"});
+  EXPECT_EQ(off.code, 1);
+  EXPECT_THAT(off.out, HasSubstr(R"("quantity": "ids", "error": 1)"));
+  EXPECT_THAT(off.out, HasSubstr(R"("worst": "\"b\"")"));
+  EXPECT_THAT(off.out, HasSubstr(R"("quantity": "text", "error": 0)"));
+  folder.write("expect.json", "{}");
+  EXPECT_THAT(outcome_of({"verify", folder.path()}).err, HasSubstr("expect.json: 'cases' is missing"));
+}
+
 }  // namespace
 }  // namespace moesh::cli

@@ -58,6 +58,12 @@ TEST(RegexSyntax, CodePointsAreWrittenInTwoWays) {
   EXPECT_THAT(matches(R"([\u4e00-\u9fa5]+|\x{41})", "A\xE6\xBC\xA2"), ElementsAre("A", "\xE6\xBC\xA2"));
 }
 
+TEST(RegexSyntax, LongMatchesHaveTheStackThatTheyNeed) {
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += i % 3 == 0 ? "ab" : "c";
+  EXPECT_THAT(matches("(?:(a)b|c)+", text), ElementsAre(text));
+}
+
 TEST(RegexSyntax, EmptyMatchesStandWhereNoOtherEnded) {
   EXPECT_THAT(matches("b*", "abc"), ElementsAre("", "b", "")) << "none right behind the b";
 }
