@@ -274,7 +274,6 @@ inline void require_sound(const tokenizer::Tokenizer& tokenizer, std::string_vie
 
 // A tokenizer.json below a line of text.
 inline void fuzz_tokenizer(std::string_view input) {
-  hear_notices(false);
   accept_errors([&] {
     const auto tokenizer = tokenizer::read_tokenizer_json(parse_json(after_first_line(input), "fuzz"), "fuzz");
     require_sound(*tokenizer, first_line(input));

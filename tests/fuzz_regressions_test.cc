@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/log.h"
 #include "config/pipeline.h"
 #include "fuzz/targets.h"
 #include "tests/paths.h"
@@ -88,6 +89,7 @@ TEST(FuzzRegressions, MutatedPlansAndGraphsEndWellOrInAnError) {
 // The same of tokenizers, from those that fuzzers start from.
 TEST(FuzzRegressions, MutatedTokenizersEndWellOrInAnError) {
   std::mt19937 random(2);
+  hear_notices(false);
   std::vector<std::string> seeds;
   for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "fuzz/corpus/tokenizer")) {
     seeds.push_back(bytes_of(entry.path()));

@@ -45,9 +45,9 @@ constexpr std::size_t kLongestDecomposition = 32;  // U+FDFA has 18 code points
 using Decomposed = std::array<CodePoint, kLongestDecomposition>;
 
 std::size_t decompose(CodePoint c, UnicodeForm form, Decomposed& to) {
+  const auto options = static_cast<utf8proc_option_t>(options_of(form));
   int last_class = 0;
-  const auto count =
-      utf8proc_decompose_char(c, to.data(), to.size(), static_cast<utf8proc_option_t>(options_of(form)), &last_class);
+  const auto count = utf8proc_decompose_char(c, to.data(), static_cast<utf8proc_ssize_t>(to.size()), options, &last_class);
   return static_cast<std::size_t>(count);
 }
 
