@@ -94,7 +94,9 @@ train::Findings verify_model(const train::RecordedModel& recorded, const std::ve
   const session::Session s = session_of(recorded, changes);
   train::Findings findings = train::verify_model(recorded, subject(s), workers);
   const models::ModelRequest request{s.loaded.settings, s.shape, s.batch.rows_to_train, 1, &s.mesh};
-  for (train::Verdict& verdict : decode::verify_tokens(recorded, request, s.target, workers)) findings.verdicts.push_back(std::move(verdict));
+  const train::Findings tokens = decode::verify_tokens(recorded, request, s.target, workers);
+  findings.verdicts.insert(findings.verdicts.end(), tokens.verdicts.begin(), tokens.verdicts.end());
+  findings.unheld.insert(findings.unheld.end(), tokens.unheld.begin(), tokens.unheld.end());
   return findings;
 }
 

@@ -1,9 +1,11 @@
 #include "decode/verify_tokens.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/core.h>
 
+#include "base/error.h"
 #include "decode/decoder.h"
 #include "decode/weights.h"
 
@@ -68,25 +70,53 @@ void follow(const RecordedPrompt& of, Decoder& decoder, Ready& prefill, Ready& s
   held.tokens.see(0, of.name);
 }
 
-}  // namespace
+// Of one token, and of each prompt's length.
+struct Programs {
+  Program step;
+  std::vector<Program> prompts;
+};
 
-std::vector<train::Verdict> verify_tokens(const train::RecordedModel& recorded, const models::ModelRequest& request,
-                                          const mesh::Topology& target, backend::Workers& workers) {
-  if (recorded.prompts.empty()) return {};
+Programs make_programs(const train::RecordedModel& recorded, const models::ModelRequest& request,
+                       const mesh::Topology& target) {
   std::int64_t slots = 1;
   for (const RecordedPrompt& of : recorded.prompts)
     slots = std::max(slots, static_cast<std::int64_t>(of.prompt.size() + of.tokens.size()));
-  Decoder decoder(workers);
-  const Program one = make_program(request, {1, slots}, target);
-  Ready step = decoder.prepare(one);
-  read_weights(decoder, one.graph, request, recorded.path, workers);
-  Held held;
+  Programs programs{make_program(request, {1, slots}, target), {}};
   for (const RecordedPrompt& of : recorded.prompts) {
-    Ready prefill =
-        decoder.prepare(make_program(request, {static_cast<std::int64_t>(of.prompt.size()), slots}, target));
-    follow(of, decoder, prefill, step, request.rows, held);
+    programs.prompts.push_back(make_program(request, {static_cast<std::int64_t>(of.prompt.size()), slots}, target));
   }
-  return {held.tokens.verdict(), held.logits.verdict()};
+  return programs;
+}
+
+Held run(const Programs& programs, const train::RecordedModel& recorded, const models::ModelRequest& request,
+         backend::Workers& workers) {
+  Decoder decoder(workers);
+  Ready step = decoder.prepare(programs.step);
+  read_weights(decoder, programs.step.graph, request, recorded.path, workers);
+  Held held;
+  for (std::size_t i = 0; i < recorded.prompts.size(); ++i) {
+    Ready prefill = decoder.prepare(programs.prompts[i]);
+    follow(recorded.prompts[i], decoder, prefill, step, request.rows, held);
+  }
+  return held;
+}
+
+}  // namespace
+
+train::Findings verify_tokens(const train::RecordedModel& recorded, const models::ModelRequest& request,
+                              const mesh::Topology& target, backend::Workers& workers) {
+  if (recorded.prompts.empty()) return {};
+  std::optional<Programs> programs;
+  try {
+    programs = make_programs(recorded, request, target);
+  } catch (const Error& error) {
+    if (error.parts().fault != Fault::bad_request) throw;
+    return {{},
+            {{"tokens that prompts are gone on with",
+              "this layout does not decode: " + error.parts().where + ": " + error.parts().what}}};
+  }
+  const Held held = run(*programs, recorded, request, workers);
+  return {{held.tokens.verdict(), held.logits.verdict()}, {}};
 }
 
 }  // namespace moesh::decode

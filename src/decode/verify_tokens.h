@@ -9,8 +9,8 @@
 
 namespace moesh::decode {
 
-// On as many rows as the request says, each of them the same prompt.
-std::vector<train::Verdict> verify_tokens(const train::RecordedModel& recorded, const models::ModelRequest& request,
+// On as many rows as the request says, each of them the same prompt. A layout that trains, and single tokens cannot lie in, is told.
+train::Findings verify_tokens(const train::RecordedModel& recorded, const models::ModelRequest& request,
                                           const mesh::Topology& target, backend::Workers& workers);
 
 }  // namespace moesh::decode

@@ -75,6 +75,12 @@ TEST(HuggingFaceVerify, RecordedModelsAreFoundOnMeshes) {
   }
 }
 
+TEST(HuggingFaceVerify, ALayoutThatOnlyTrainsIsHeldToTheRest) {
+  const Outcome done = outcome("verify " + kGptOss + " ici_context_parallelism=2");
+  EXPECT_EQ(done.code, 0) << done.out << done.err;
+  EXPECT_THAT(done.out, HasSubstr("not compared: tokens that prompts are gone on with (this layout does not decode: "));
+}
+
 // As MaxText has it: the query's kernel is smaller, and scores are not scaled.
 TEST(HuggingFaceVerify, WeightsAreScaledForAModelThatDoesNotScaleItsQueries) {
   EXPECT_EQ(verified(kLlama + " attention_score_scale=-1 override_model_config=true"), "");
