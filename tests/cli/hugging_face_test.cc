@@ -92,6 +92,8 @@ TEST(HuggingFaceVerifySlow, AllModelsOfAFolderAreFound) {
   if (folder == nullptr) GTEST_SKIP() << "MOESH_HF_MODELS names no folder";
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (!fs::exists(entry.path() / "expect.safetensors")) continue;
+    const Outcome laid_out = outcome("shardings compile_topology=cpu-1 model_name=" + entry.path().string());
+    if (laid_out.err.find("an architecture that moesh does not know") != std::string::npos) continue;
     for (const char* config : {"", "/config.hub.json"}) EXPECT_EQ(verified(entry.path().string() + config), "");
     for (const char* mesh : {" ici_fsdp_parallelism=2", " ici_fsdp_parallelism=2 ici_expert_parallelism=4"})
       EXPECT_EQ(verified(entry.path().string() + mesh), "");

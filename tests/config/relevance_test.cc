@@ -122,6 +122,7 @@ const std::set<std::string_view> kTopicsOfModels{
 const std::map<std::string, std::string> kQuiet{
     {"attention=flash", "what autoselected chooses"},
     {"decoder_block=mistral", "llama2 by another name"},
+    {"decoder_block=qwen2", "llama2 by another name: its biases are a key of their own"},
     {"decoder_block=llama2", "mistral by another name"},
     {"context_parallel_load_balance=false", "the context lies on one device"},
     {"routed_weights=softmax", "what families do by themselves, but deepseek"},

@@ -55,7 +55,7 @@ graph::TopKOf routing_of(const Context& context) {
   of.scale = deepseek ? settings.real("routed_scaling_factor") : 1;
   of.groups = config::routes_by_groups(settings) ? std::max<std::int64_t>(0, settings.integer("n_routing_groups")) : 0;
   of.chosen_groups = of.groups > 0 ? settings.integer("topk_routing_group") : 0;
-  of.group_score_terms = settings.text("routing_group_score") == "best" ? 1 : 2;
+  if (of.groups > 0 && settings.text("routing_group_score") == "best") of.group_score_terms = 1;
   return of;
 }
 
