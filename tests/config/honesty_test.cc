@@ -145,7 +145,6 @@ TEST(Honesty, WhatChangesNoResultIsNoted) {
       "profile_periodically_period=3",
       "enable_tensorboard=false",
       "debug_sharding=true",
-      "tokenize_eval_data=false",
       "enable_dropout=false",
       "matmul_precision=highest",
   };
