@@ -1,6 +1,7 @@
 #include "train/reference_run.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -70,7 +71,7 @@ void add_words(const Json& set, std::vector<std::string>& request) {
 }
 
 // Of the first step; curve.json has them too.
-const std::set<std::string> kNumbers{"loss", "raw_grad_norm"};
+constexpr std::array<std::string_view, 2> kNumbers{"loss", "raw_grad_norm"};
 
 // The kinds of tensors in a file of what came out; a file that holds anything else holds something that nobody would compare.
 std::set<std::string> kinds_in(const store::TensorFile& expect, std::int64_t steps) {
@@ -79,7 +80,7 @@ std::set<std::string> kinds_in(const store::TensorFile& expect, std::int64_t ste
     const std::string kind = name.substr(0, name.find('.'));
     const std::int64_t step = kind.starts_with("step") ? parse_integer(kind.substr(4)).value_or(0) : 0;
     const bool is_step = step > 0 && step <= steps;
-    const bool is_number = kNumbers.contains(name) && elements(tensor.shape) == 1;
+    const bool is_number = std::find(kNumbers.begin(), kNumbers.end(), name) != kNumbers.end() && elements(tensor.shape) == 1;
     const bool is_known = name == "logits" || is_number || name.starts_with("router.");
     if (!is_known && (name == kind || (kind != "grad" && !is_step))) {
       refuse(fmt::format("'{}' is nothing that is compared", name), expect.path,
