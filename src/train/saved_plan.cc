@@ -1,6 +1,7 @@
 #include "train/saved_plan.h"
 
-#include <set>
+#include <algorithm>
+#include <array>
 
 #include "plan/compare.h"
 
@@ -8,7 +9,9 @@ namespace moesh::train {
 namespace {
 
 // Where a run lies and what it is called, which no plan depends on.
-const std::set<std::string_view> kOfTheRun{"run_name", "base_output_directory", "log_config", "metrics_file", "plan", "steps"};
+constexpr std::array<std::string_view, 6> kOfTheRun{"run_name", "base_output_directory", "log_config", "metrics_file", "plan", "steps"};
+
+bool is_of_the_run(std::string_view key) { return std::find(kOfTheRun.begin(), kOfTheRun.end(), key) != kOfTheRun.end(); }
 
 }  // namespace
 
@@ -17,7 +20,7 @@ plan::Origin origin_of(const config::Settings& settings, const mesh::Topology& t
   for (const config::Topic& topic : config::topics()) {
     if (topic.scope == config::Scope::runs) continue;
     for (const config::Key& key : topic.keys) {
-      if (key.status != config::Status::used || settings.is_default(key.name) || kOfTheRun.contains(key.name)) continue;
+      if (key.status != config::Status::used || settings.is_default(key.name) || is_of_the_run(key.name)) continue;
       origin.settings.emplace_back(key.name, to_string(settings.value(key.name)));
     }
   }
