@@ -57,37 +57,28 @@ const std::string kModel =
     "dataset_type=synthetic "
     "log_config=false enable_checkpointing=true checkpoint_period=1 ";
 
-class Folder {
+// A folder that small disks may be mounted on.
+class Folder : public TemporaryFolder {
  public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "moesh-faults-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) fail("no temporary folder: " + system_reason());
-    path_ = name;
-  }
+  Folder() = default;
   ~Folder() {
-    while (::umount2(path_.c_str(), MNT_DETACH) == 0) {
+    while (::umount2(path().c_str(), MNT_DETACH) == 0) {
     }
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
-  const std::string& path() const { return path_; }
   // A disk of its own, as large as that.
   void mount(const std::string& options) const {
-    if (::mount("none", path_.c_str(), "tmpfs", 0, options.c_str()) != 0)
+    if (::mount("none", path().c_str(), "tmpfs", 0, options.c_str()) != 0)
       fail("a small disk cannot be mounted: " + system_reason());
   }
   // As soon as no file is being written.
   void make_read_only() const {
-    while (::mount("none", path_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") != 0) {
+    while (::mount("none", path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") != 0) {
       if (errno != EBUSY) fail("a disk cannot be made read-only: " + system_reason());
     }
   }
-
- private:
-  std::string path_;
 };
 
 // A command in a process group of its own, with its output in files.

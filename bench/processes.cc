@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "errors.h"
 #include "median.h"
+#include "temporary_folder.h"
 #include "words.h"
 
 namespace moesh::bench {
@@ -83,8 +84,7 @@ Ended run(const std::string& folder, const Named& layout, const Options& options
 }
 
 int measure(const Options& options) {
-  std::string folder = std::filesystem::temp_directory_path() / "moesh-processes-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) fail("no temporary folder");
+  const TemporaryFolder folder;
   Table table({{"layout"}, {"1 process, ms", true}, {"2 processes, ms", true}, {"ratio", true}, {"between devices, all steps"}});
   Progress progress("layout", std::size(kLayouts));
   std::int64_t done = 0;
@@ -93,8 +93,8 @@ int measure(const Options& options) {
     std::vector<double> one, two, ratios;
     std::string moved;
     for (std::int64_t round = 0; round < options.rounds; ++round) {
-      one.push_back(run(folder, layout, options, "--threads 2").seconds);
-      const Ended ended = run(folder, layout, options, "--processes 2");
+      one.push_back(run(folder.path(), layout, options, "--threads 2").seconds);
+      const Ended ended = run(folder.path(), layout, options, "--processes 2");
       two.push_back(ended.seconds);
       ratios.push_back(two.back() / one.back());
       moved = ended.moved;
@@ -103,7 +103,6 @@ int measure(const Options& options) {
                fmt::format("{:.2f}", median(ratios)), moved});
   }
   fmt::print("{}", table.text(0));
-  std::filesystem::remove_all(folder);
   return 0;
 }
 

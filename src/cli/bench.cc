@@ -6,12 +6,13 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/progress.h"
-#include "base/table.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "cli/bench_decode.h"
 #include "cli/bench_kernels.h"
 #include "cli/command.h"
 #include "cli/rates_words.h"
+#include "cli/times_words.h"
 #include "measure/profile.h"
 #include "measure/rates.h"
 #include "session/session.h"
@@ -31,6 +32,8 @@ constexpr Option kOptions[] = {
 
 constexpr std::string_view kExamples[] = {
     "bench configs/first.yml steps=3",
+    "bench decode model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 base_emb_dim=512 base_mlp_dim=1024 "
+    "per_device_batch_size=1 max_target_length=64 steps=32",
     "bench kernels --only silu",
     "bench model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 vocab_size=256 "
     "dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 max_target_length=64 steps=3 --all",
@@ -91,23 +94,7 @@ std::string summary_of(const Measured& of) {
 }
 
 std::string words_of(const Measured& of, int width) {
-  Table table({{"instructions", false, Room::cut},
-               {"runs", true, Room::none, 3},
-               {"ms a step", true},
-               {"share", true},
-               {"GFLOP/s", true},
-               {"GB/s", true, Room::none, 2},
-               {"planned ms", true, Room::none, 4}});
-  double sum = 0;
-  for (const measure::KindTime& time : of.times) {
-    sum += time.seconds;
-    table.add({time.kind, with_commas(time.runs), fmt::format("{:.2f}", time.seconds * 1e3),
-               fmt::format("{:.1f}%", 100 * time.seconds / of.seconds), giga(time.flops / time.seconds), giga(time.bytes / time.seconds),
-               fmt::format("{:.2f}", time.planned * 1e3)});
-  }
-  table.add({"between instructions", "", fmt::format("{:.2f}", (of.seconds - sum) * 1e3),
-             fmt::format("{:.1f}%", 100 * (of.seconds - sum) / of.seconds), "", "", ""});
-  return table.text(width) + "\n" + wrapped(summary_of(of), width, 2);
+  return times_words(of.times, of.seconds, width) + "\n" + wrapped(summary_of(of), width, 2);
 }
 
 std::string json_of(const Measured& of) {
@@ -116,17 +103,14 @@ std::string json_of(const Measured& of) {
   json.key("tokens_per_second").value(of.tokens / of.seconds).key("model_flops").value(of.model_flops);
   json.line().key("machine");
   add(json, of.rates);
-  json.line().key("instructions").begin_array();
-  for (const measure::KindTime& time : of.times) {
-    json.line().begin_object().key("kind").value(time.kind).key("runs").value(time.runs).key("seconds").value(time.seconds);
-    json.key("flops").value(time.flops).key("bytes").value(time.bytes).key("planned_seconds").value(time.planned).end_object();
-  }
-  json.line().end_array().line().end_object();
-  return json.text();
+  json.line().key("instructions");
+  add(json, of.times);
+  return json.line().end_object().text();
 }
 
 int run(const Arguments& arguments) {
   if (arguments.words() == std::vector<std::string>{"kernels"}) return bench_kernels(arguments);
+  if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments);
   if (arguments.has("--only")) refuse("--only without `kernels`", "the command line", "moesh bench kernels --only TEXT");
   const std::vector<std::string>& request = request_alone(arguments, "`moesh bench --help` shows examples");
   const session::Session session = session::open_to_run(request, config::Run::training);
@@ -145,12 +129,13 @@ int run(const Arguments& arguments) {
 
 const Command kBench{
     "bench",
-    "kernels | [FILE.yml] [key=value ...] [--all] [--json] [--threads N]",
+    "kernels | [decode] [FILE.yml] [key=value ...] [--all] [--json] [--threads N]",
     "where the time of a training step goes on this machine, or how fast its kernels are",
     "Trains some steps, `steps` of them after a first one, and shows the one that took the middle of the times: what its\n"
     "instructions took by kind, at what rates, and what the plan says that they take on the hardware it is made for. Below stand\n"
     "the rates that this machine reaches at most, measured at once: of multiplications whose operands stay in the first cache, of a\n"
     "large product, and of a copy.\n"
+    "`bench decode` does the same with tokens that follow each other, one of each of per_device_batch_size rows a step, on initial weights.\n"
     "`bench kernels` times kernels one by one, in both types, and says what part that is of what they could reach at most: the time that\n"
     "their operations take at the rate of the large product, or their bytes at that of the copy.",
     kOptions,

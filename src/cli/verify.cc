@@ -93,8 +93,7 @@ train::Subject subject(const session::Session& s) { return {s.graph, s.loaded.se
 train::Findings verify_model(const train::RecordedModel& recorded, const std::vector<std::string>& changes, backend::Workers& workers) {
   const session::Session s = session_of(recorded, changes);
   train::Findings findings = train::verify_model(recorded, subject(s), workers);
-  const models::ModelRequest request{s.loaded.settings, s.shape, s.batch.rows_to_train, 1, &s.mesh};
-  const train::Findings tokens = decode::verify_tokens(recorded, request, s.target, workers);
+  const train::Findings tokens = decode::verify_tokens(recorded, session::model_request(s, s.batch.rows_to_train), s.target, workers);
   findings.verdicts.insert(findings.verdicts.end(), tokens.verdicts.begin(), tokens.verdicts.end());
   findings.unheld.insert(findings.unheld.end(), tokens.unheld.begin(), tokens.unheld.end());
   return findings;

@@ -87,7 +87,7 @@ run::Array Decoder::run(Ready& program, const NewTokens& tokens) {
   return run::gathered(program.run.output(models::results::logits), mesh_, pool(), workers_);
 }
 
-void Decoder::keep(Ready& program, const NewTokens& tokens) {
+void Decoder::keep(Ready& program, const NewTokens& tokens, const run::Observers& observers) {
   check(program, tokens);
   for (const plan::Port& port : program.run.plan().ports) {
     if (port.kind != plan::Port::Kind::input) continue;
@@ -102,7 +102,7 @@ void Decoder::keep(Ready& program, const NewTokens& tokens) {
     program.run.put(port.view, whole);
   }
   is_lost_ = true;
-  program.run.run();
+  program.run.run(observers);
   is_lost_ = false;
 }
 

@@ -45,7 +45,7 @@ class Decoder {
   // The logits of the new tokens, [B, S, V].
   run::Array run(Ready& program, const NewTokens& tokens);
   // They are kept, and nothing is asked about them.
-  void keep(Ready& program, const NewTokens& tokens);
+  void keep(Ready& program, const NewTokens& tokens, const run::Observers& observers = {});
 
   run::Pool& pool() { return *pool_; }
 

@@ -7,23 +7,9 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
-#include "base/text.h"
 
 namespace moesh::store {
 namespace {
-
-constexpr std::size_t kMostNamed = 4;
-
-std::string first_of(const std::vector<std::string>& all) {
-  const std::vector<std::string> named(all.begin(),
-                                       all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostNamed)));
-  return join(named, ", ") + (all.size() > kMostNamed ? fmt::format(" and {} more", all.size() - kMostNamed) : "");
-}
-
-Shape without_dim(Shape shape, int dim) {
-  if (dim >= 0) shape.erase(shape.begin() + dim);
-  return shape;
-}
 
 bool share_something(const std::vector<Part>& a, const std::vector<Part>& b) {
   return std::any_of(a.begin(), a.end(), [&](const Part& of_a) {
@@ -70,25 +56,6 @@ std::vector<float> as_theirs(const HuggingFaceModel& model, const HuggingFaceTen
   return numbers;
 }
 
-LayerNames layer_names(const std::vector<ModelTensor>& tensors) {
-  std::map<std::string, LayerNames::Stack> all;
-  for (const ModelTensor& tensor : tensors) {
-    const std::int64_t layers = tensor.layers_dim < 0 ? 1 : tensor.shape[static_cast<std::size_t>(tensor.layers_dim)];
-    all.emplace(tensor.name, LayerNames::Stack{tensor.layers_dim, layers});
-  }
-  return LayerNames(std::move(all));
-}
-
-std::map<std::string, Shape> shapes_alone(const std::vector<ModelTensor>& tensors) {
-  const LayerNames names = layer_names(tensors);
-  std::map<std::string, Shape> shapes;
-  for (const ModelTensor& tensor : tensors) {
-    for (const std::string& alone : names.alone(tensor.name))
-      shapes.emplace(alone, without_dim(tensor.shape, tensor.layers_dim));
-  }
-  return shapes;
-}
-
 HuggingFaceSource::HuggingFaceSource(const HuggingFaceModel& model, const std::string& folder,
                                      const std::vector<ModelTensor>& ours)
     : model_(model), weights_(folder), layers_(layer_names(ours)) {
@@ -113,10 +80,10 @@ void HuggingFaceSource::check(const std::map<std::string, HuggingFaceTensor>& wa
     if (!wanted.contains(name) && !may_be_left_out(model_, name)) unused.push_back(name);
   }
   constexpr const char* kFix = "take the config.json that belongs to the weights";
-  if (!missing.empty()) refuse("the weights lack " + first_of(missing), weights_.folder(), kFix);
+  if (!missing.empty()) refuse("the weights lack " + some_of(missing), weights_.folder(), kFix);
   if (!unused.empty())
-    refuse("the weights have tensors that the model has not: " + first_of(unused), weights_.folder(), kFix);
-  if (!other.empty()) refuse("the weights are of other shapes: " + first_of(other), weights_.folder(), kFix);
+    refuse("the weights have tensors that the model has not: " + some_of(unused), weights_.folder(), kFix);
+  if (!other.empty()) refuse("the weights are of other shapes: " + some_of(other), weights_.folder(), kFix);
 }
 
 DType HuggingFaceSource::dtype_of(const std::string& ours) const {

@@ -9,20 +9,9 @@
 #include "backend/workers.h"
 #include "store/hugging_face_names.h"
 #include "store/hugging_face_weights.h"
-#include "store/layers.h"
+#include "store/model_tensors.h"
 
 namespace moesh::store {
-
-// A tensor of a model: of one layer, or of a stack of them.
-struct ModelTensor {
-  std::string name;
-  Shape shape;
-  int layers_dim = -1;
-};
-
-// The layers of a model's tensors, each by what it is called alone.
-LayerNames layer_names(const std::vector<ModelTensor>& tensors);
-std::map<std::string, Shape> shapes_alone(const std::vector<ModelTensor>& tensors);
 
 class HuggingFaceSource {
  public:

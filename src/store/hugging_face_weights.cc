@@ -15,6 +15,7 @@
 #include "base/json_reader.h"
 #include "base/text.h"
 #include "base/whole_file.h"
+#include "store/parts.h"
 #include "store/small_floats.h"
 
 namespace moesh::store {
@@ -34,14 +35,8 @@ bool is_there(const std::string& path) {
 template <typename T>
 Numbers made_numbers(const Shape& shape, DType dtype) {
   const auto room = std::make_shared<std::vector<T>>(static_cast<std::size_t>(elements(shape)));
-  Numbers made{dtype, reinterpret_cast<std::byte*>(room->data()), {}, room};
-  made.strides.resize(shape.size());
-  std::int64_t stride = sizeof(T);
-  for (std::size_t dim = shape.size(); dim-- > 0;) {
-    made.strides[dim] = stride;
-    stride *= shape[dim];
-  }
-  return made;
+  const Part whole = dense_part(whole_block(shape), dtype, reinterpret_cast<std::byte*>(room->data()));
+  return {dtype, whole.data, whole.strides, room};
 }
 
 // Of numbers whose exponent is all ones where they are not finite.
@@ -206,14 +201,8 @@ Numbers HuggingFaceWeights::read(const std::string& name) const {
            "take weights in float32, bfloat16 or float16");
   }
   if (tensor->encoding != Encoding::plain) return read_encoded(*tensor);
-  Numbers made{tensor->dtype, const_cast<std::byte*>(tensor->data), {}, nullptr};
-  made.strides.resize(tensor->shape.size());
-  std::int64_t stride = size_of(tensor->dtype);
-  for (std::size_t dim = tensor->shape.size(); dim-- > 0;) {
-    made.strides[dim] = stride;
-    stride *= tensor->shape[dim];
-  }
-  return made;
+  const Part whole = dense_part(whole_block(tensor->shape), tensor->dtype, const_cast<std::byte*>(tensor->data));
+  return {whole.dtype, whole.data, whole.strides, nullptr};
 }
 
 void HuggingFaceWeights::forget(const std::string& name) const {

@@ -12,7 +12,7 @@
 namespace moesh::store {
 namespace {
 
-constexpr std::size_t kAlignment = 8;  // of where the data begin
+constexpr std::int64_t kAlignment = 8;  // of where the data begin
 
 std::int64_t bytes_of(const WrittenTensor& tensor) { return elements(tensor.shape) * size_of(tensor.dtype); }
 
@@ -32,25 +32,10 @@ std::vector<std::size_t> ends_of_shards(const std::vector<WrittenTensor>& tensor
 }
 
 std::string header_of(const std::vector<WrittenTensor>& tensors, std::size_t begin, std::size_t end) {
-  JsonWriter json;
-  json.begin_object().key("__metadata__").begin_object().key("format").value("pt").end_object();
-  std::int64_t offset = 0;
-  for (std::size_t i = begin; i < end; ++i) {
-    json.key(tensors[i].name)
-        .begin_object()
-        .key("dtype")
-        .value(safetensors_name(tensors[i].dtype))
-        .key("shape")
-        .values(tensors[i].shape);
-    json.key("data_offsets").begin_array().value(offset).value(offset + bytes_of(tensors[i])).end_array().end_object();
-    offset += bytes_of(tensors[i]);
-  }
-  json.end_object();
-  std::string text = json.text();
-  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
-  const std::uint64_t length = text.size();
-  text.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
-  return text;
+  SafetensorsHeader header;
+  header.add_format("pt");
+  for (std::size_t i = begin; i < end; ++i) header.add(tensors[i].name, tensors[i].dtype, tensors[i].shape);
+  return header.text(kAlignment);
 }
 
 std::string shard_name(std::size_t shard, std::size_t count) {

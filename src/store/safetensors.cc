@@ -186,6 +186,26 @@ const StoredTensor& TensorFile::at(const std::string& name) const {
          close.empty() ? "" : "near ones are " + join(close, ", "));
 }
 
+void SafetensorsHeader::add_format(std::string_view format) {
+  json_.key("__metadata__").begin_object().key("format").value(format).end_object();
+}
+
+void SafetensorsHeader::add(const std::string& name, DType dtype, const Shape& shape) {
+  const std::int64_t begin = end_;
+  end_ += elements(shape) * size_of(dtype);
+  json_.key(name).begin_object().key("dtype").value(safetensors_name(dtype)).key("shape").values(shape);
+  json_.key("data_offsets").begin_array().value(begin).value(end_).end_array().end_object();
+}
+
+std::string SafetensorsHeader::text(std::int64_t alignment) {
+  std::string text = json_.end_object().text();
+  const auto used = static_cast<std::int64_t>(sizeof(std::uint64_t) + text.size());
+  text.append(static_cast<std::size_t>((alignment - used % alignment) % alignment), ' ');
+  const std::uint64_t length = text.size();
+  text.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
+  return text;
+}
+
 TensorFile read_safetensors(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is no reason to wait
   if (file < 0) refuse("the file cannot be opened", path, "check the path");

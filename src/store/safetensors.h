@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/json.h"
 #include "base/shape.h"
 
 namespace moesh::store {
@@ -41,6 +42,21 @@ struct TensorFile {
 
 // "F32" for float32, of plain numbers.
 std::string_view safetensors_name(DType dtype);
+
+// The header of a file that is written: tensors lie one after the other in the order they are added.
+class SafetensorsHeader {
+ public:
+  SafetensorsHeader() { json_.begin_object(); }
+  void add_format(std::string_view format);  // what other libraries ask for; before any tensor
+  void add(const std::string& name, DType dtype, const Shape& shape);
+  std::int64_t bytes() const { return end_; }  // of all tensors
+  // With its own length before it, and spaces until a multiple of `alignment`, where the first tensor begins.
+  std::string text(std::int64_t alignment);
+
+ private:
+  JsonWriter json_;
+  std::int64_t end_ = 0;
+};
 
 TensorFile read_safetensors(const std::string& path);
 

@@ -100,32 +100,13 @@ void Saving::run() {
 
 // Where each piece will lie in the file, and the file's header.
 std::string Saving::lay_out() {
-  JsonWriter header;
-  header.begin_object();
-  std::int64_t end = 0;
+  SafetensorsHeader header;
   for (const Held& held : tensors_) {
-    for (const Block& block : held.pieces) {
-      const std::int64_t bytes = elements_of(block) * size_of(held.tensor.dtype);
-      header.key(piece_name(held, block)).begin_object().key("dtype").value(safetensors_name(held.tensor.dtype));
-      header.key("shape")
-          .values(sharding::shape_of(block))
-          .key("data_offsets")
-          .begin_array()
-          .value(end)
-          .value(end + bytes)
-          .end_array()
-          .end_object();
-      end += bytes;
-    }
+    for (const Block& block : held.pieces) header.add(piece_name(held, block), held.tensor.dtype, sharding::shape_of(block));
   }
-  header.end_object();
-  std::string text = header.text();
-  const std::int64_t used = static_cast<std::int64_t>(sizeof(std::uint64_t) + text.size());
-  text.append(static_cast<std::size_t>((kHeaderAlignment - used % kHeaderAlignment) % kHeaderAlignment), ' ');
-  const std::uint64_t length = text.size();
-  text.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
+  std::string text = header.text(kHeaderAlignment);
   File& file = index_.files.emplace_back();
-  file = {fmt::format("data-{:05}.safetensors", share_.self), static_cast<std::int64_t>(text.size()) + end,
+  file = {fmt::format("data-{:05}.safetensors", share_.self), static_cast<std::int64_t>(text.size()) + header.bytes(),
           static_cast<std::int64_t>(text.size()), hash_of(text)};
   return text;
 }

@@ -172,8 +172,8 @@ Checkpoints::Source Checkpoints::source() const {
     if (std::vector<std::string> own = this->own(); !own.empty()) return {Source::Kind::own, std::move(own)};
     const std::string &full = settings_.text("load_full_state_path"), &parameters = settings_.text("load_parameters_path");
     if (!full.empty()) return {Source::Kind::full_state, store::checkpoints_at(full)};
-    if (!parameters.empty()) return {Source::Kind::parameters, config::is_hugging_face(parameters) ? std::vector{parameters} : store::checkpoints_at(parameters)};
-    return {};
+    if (parameters.empty()) return {};
+    return {Source::Kind::parameters, config::is_hugging_face(parameters) ? std::vector{parameters} : store::checkpoints_at(parameters)};
   };
   const Source ours = company_.is_first() ? found() : Source{};
   std::string words = std::to_string(static_cast<int>(ours.kind));
@@ -190,11 +190,19 @@ void Checkpoints::say_what_changed(const store::About& then) const {
   if (!keys.empty()) log_notice("other than when the checkpoint was saved: " + join(keys, ", "));
 }
 
+// The weights of a Hugging Face folder.
+Start Checkpoints::start_with(const std::string& folder, Trainer& trainer, backend::Workers& workers) const {
+  const auto begin = Clock::now();
+  const store::HuggingFaceModel model = hugging_face_model(settings_, config::model_shape(settings_));
+  const std::int64_t tensors = restore(targets_in(trainer, Restored::parameters), model, folder, workers);
+  trainer.go_on_after(-1);
+  return {0, true, fmt::format("Starts with the weights of {}: {} read in {:.2f} s\n", folder, counted(tensors, "tensor"), seconds_since(begin))};
+}
+
 Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& workers) {
   const Source source = this->source();
   const Restored asked = source.kind == Source::Kind::parameters ? Restored::parameters : Restored::all;
-  if (asked == Restored::parameters && config::is_hugging_face(source.paths.front()))
-    return {0, true, restore_hugging_face(trainer, settings_, source.paths.front(), workers)};
+  if (asked == Restored::parameters && config::is_hugging_face(source.paths.front())) return start_with(source.paths.front(), trainer, workers);
   for (std::size_t i = 0; i < source.paths.size(); ++i) {
     Candidate candidate(source.paths[i], settings_, asked);
     if (!candidate.take(trainer, workers, company_, i + 1 < source.paths.size())) continue;

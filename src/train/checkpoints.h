@@ -52,6 +52,7 @@ class Checkpoints {
     std::vector<std::string> paths;
   };
   Source source() const;
+  Start start_with(const std::string& hugging_face, Trainer& trainer, backend::Workers& workers) const;
   void say_what_changed(const store::About& then) const;
   bool is_due(std::int64_t step, bool is_last) const;
   std::vector<std::string> own() const;

@@ -21,6 +21,7 @@
 #include "store/hugging_face_writer.h"
 #include "store/saving.h"
 #include "train/hugging_face.h"
+#include "train/restore.h"
 
 namespace moesh::train {
 namespace {
@@ -104,10 +105,8 @@ std::vector<std::string> request_of(const store::Settings& saved) {
 }
 
 std::vector<store::ModelTensor> parameters_of(const store::Index& index) {
-  std::vector<store::ModelTensor> all;
-  for (const auto& [name, tensor] : index.tensors) {
-    if (!name.starts_with("mu/") && !name.starts_with("nu/")) all.push_back({name, tensor.shape, tensor.layers_dim});
-  }
+  std::vector<store::ModelTensor> all = tensors_of(index);
+  std::erase_if(all, [](const store::ModelTensor& tensor) { return is_moment(tensor.name); });
   return all;
 }
 

@@ -2,11 +2,7 @@
 
 #include <cmath>
 
-#include <fmt/core.h>
-
-#include "base/clock.h"
 #include "base/progress.h"
-#include "base/text.h"
 #include "config/hugging_face.h"
 
 namespace moesh::train {
@@ -32,20 +28,16 @@ std::vector<store::ModelTensor> model_tensors(const std::vector<Trained>& parame
   return all;
 }
 
-std::string restore_hugging_face(Trainer& trainer, const config::Settings& settings, const std::string& folder,
-                                 backend::Workers& workers) {
-  const auto begin = Clock::now();
-  const store::HuggingFaceModel model = hugging_face_model(settings, config::model_shape(settings));
-  store::HuggingFaceSource source(model, config::hugging_face_folder(folder), model_tensors(trainer.parameters()));
-  Progress progress("reading weights, tensor", static_cast<std::int64_t>(trainer.parameters().size()));
+std::int64_t restore(const std::vector<Target>& parameters, const store::HuggingFaceModel& model, const std::string& folder,
+                     backend::Workers& workers) {
+  store::HuggingFaceSource source(model, config::hugging_face_folder(folder), tensors_of(parameters));
+  Progress progress("reading weights, tensor", static_cast<std::int64_t>(parameters.size()));
   std::int64_t done = 0;
-  for (const Trained& trained : trainer.parameters()) {
-    source.fill(trained.path, trainer.state_parts(trained.path), workers);
-    progress.advance(++done);
+  for (const Target& of : parameters) {
+    progress.advance(done++, of.tensor.name);
+    source.fill(of.tensor.name, of.parts, workers);
   }
-  trainer.go_on_after(-1);
-  return fmt::format("Starts with the weights of {}: {} read in {:.2f} s\n", folder,
-                     counted(source.tensors(), "tensor"), seconds_since(begin));
+  return source.tensors();
 }
 
 }  // namespace moesh::train

@@ -1,4 +1,4 @@
-// What of a Hugging Face folder goes into a trainer's parameters.
+// A Hugging Face folder as a model of ours: how it is seen, and its weights.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 #include "backend/workers.h"
 #include "config/model_shape.h"
 #include "store/hugging_face_source.h"
-#include "train/trainer.h"
+#include "train/restore.h"
+#include "train/trained.h"
 
 namespace moesh::train {
 
@@ -15,9 +16,9 @@ store::HuggingFaceModel hugging_face_model(const config::Settings& settings, con
 
 std::vector<store::ModelTensor> model_tensors(const std::vector<Trained>& parameters);
 
-// Each device's part is written where it lies. When that fails on the way, the trainer is not as it should be. A line
-// on what was read.
-std::string restore_hugging_face(Trainer& trainer, const config::Settings& settings, const std::string& folder,
-                                 backend::Workers& workers);
+// Fills parameters where they lie, and returns how many tensors it read. When it fails on the way, they are neither as they were nor as
+// they should be.
+std::int64_t restore(const std::vector<Target>& parameters, const store::HuggingFaceModel& model, const std::string& folder,
+                     backend::Workers& workers);
 
 }  // namespace moesh::train

@@ -10,8 +10,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/text.h"
-#include "store/layers.h"
+#include "store/model_tensors.h"
 
 namespace moesh::train {
 namespace {
@@ -20,49 +19,25 @@ using store::Layer;
 using store::LayerNames;
 using store::Part;
 
-constexpr std::size_t kMostNamed = 4;
-
-LayerNames::Stack stack_of(const Shape& shape, int dim) {
-  return {dim, dim < 0 ? 1 : shape[static_cast<std::size_t>(dim)]};
-}
-
-Shape without_dim(Shape shape, int dim) {
-  if (dim >= 0) shape.erase(shape.begin() + dim);
-  return shape;
-}
-
-bool is_moment(const std::string& name) { return name.starts_with("mu/") || name.starts_with("nu/"); }
-
 // How the tensors of a run are found in a checkpoint, layer by layer where one of them stacks its layers and the other does not.
 class Names {
  public:
-  Names(const std::vector<Target>& targets, const store::Index& index) : index_(index), ours_(stacks(targets)), theirs_(stacks(index)) {}
+  Names(const std::vector<Target>& targets, const store::Index& index) : index_(index), ours_(store::layer_names(tensors_of(targets))), theirs_(store::layer_names(tensors_of(index))) {}
 
   // Where each layer of ours is; null entries for those that are nowhere.
   std::vector<const Layer*> layers(const Target& of) const {
     std::vector<const Layer*> found;
-    for (const std::string& alone : ours_.alone(of.name)) found.push_back(theirs_.find(alone));
+    for (const std::string& alone : ours_.alone(of.tensor.name)) found.push_back(theirs_.find(alone));
     return found;
   }
   const LayerNames& theirs() const { return theirs_; }
-  std::vector<std::string> ours(const Target& of) const { return ours_.alone(of.name); }
+  std::vector<std::string> ours(const Target& of) const { return ours_.alone(of.tensor.name); }
   bool is_same(const Target& of) const {
-    const auto found = index_.tensors.find(of.name);
-    return found != index_.tensors.end() && found->second.shape == of.shape && found->second.layers_dim == of.layers_dim;
+    const auto found = index_.tensors.find(of.tensor.name);
+    return found != index_.tensors.end() && found->second.shape == of.tensor.shape && found->second.layers_dim == of.tensor.layers_dim;
   }
 
  private:
-  static LayerNames stacks(const std::vector<Target>& targets) {
-    std::map<std::string, LayerNames::Stack> all;
-    for (const Target& of : targets) all.emplace(of.name, stack_of(of.shape, of.layers_dim));
-    return LayerNames(std::move(all));
-  }
-  static LayerNames stacks(const store::Index& index) {
-    std::map<std::string, LayerNames::Stack> all;
-    for (const auto& [name, tensor] : index.tensors) all.emplace(name, stack_of(tensor.shape, tensor.layers_dim));
-    return LayerNames(std::move(all));
-  }
-
   const store::Index& index_;
   LayerNames ours_, theirs_;
 };
@@ -70,11 +45,6 @@ class Names {
 // Parts of one of our layers as parts of the tensor that holds it.
 void read_layer(store::Checkpoint& checkpoint, const Layer& layer, const std::vector<Part>& parts, backend::Workers& workers) {
   checkpoint.read(layer.tensor, layer.dim < 0 ? parts : store::as_index(parts, layer.dim, layer.index), workers);
-}
-
-std::string first_of(const std::vector<std::string>& all) {
-  std::vector<std::string> named(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kMostNamed)));
-  return join(named, ", ") + (all.size() > kMostNamed ? fmt::format(" and {} more", all.size() - kMostNamed) : "");
 }
 
 // What does not fit, before anything is read.
@@ -89,16 +59,16 @@ Fit fit_of(const std::vector<Target>& targets, const store::Index& index) {
   Fit fit;
   std::set<std::string> used;  // layers
   for (const Target& of : targets) {
-    const Shape layer_shape = without_dim(of.shape, of.layers_dim);
+    const Shape shape = store::layer_shape(of.tensor);
     for (const std::string& alone : names.ours(of)) used.insert(alone);
     for (const Layer* layer : names.layers(of)) {
       if (layer == nullptr) {
-        fit.missing.push_back(of.name);
+        fit.missing.push_back(of.tensor.name);
         break;
       }
       const store::Tensor& there = index.tensors.at(layer->tensor);
-      if (without_dim(there.shape, there.layers_dim) != layer_shape) {
-        fit.other.push_back(fmt::format("{} is {} there and {} here", of.name, to_string(there.shape), to_string(of.shape)));
+      if (store::layer_shape({layer->tensor, there.shape, there.layers_dim}) != shape) {
+        fit.other.push_back(fmt::format("{} is {} there and {} here", of.tensor.name, to_string(there.shape), to_string(of.tensor.shape)));
         break;
       }
     }
@@ -111,13 +81,25 @@ Fit fit_of(const std::vector<Target>& targets, const store::Index& index) {
 
 }  // namespace
 
+std::vector<store::ModelTensor> tensors_of(const std::vector<Target>& targets) {
+  std::vector<store::ModelTensor> tensors;
+  for (const Target& of : targets) tensors.push_back(of.tensor);
+  return tensors;
+}
+
+std::vector<store::ModelTensor> tensors_of(const store::Index& index) {
+  std::vector<store::ModelTensor> tensors;
+  for (const auto& [name, tensor] : index.tensors) tensors.push_back({name, tensor.shape, tensor.layers_dim});
+  return tensors;
+}
+
 std::vector<Target> targets_in(const Trainer& trainer, Restored what) {
   std::vector<Target> all;
   for (const Trained& trained : trainer.parameters()) {
     std::vector<std::string> names{trained.path};
     if (what == Restored::all && trained.moments > 0) names.push_back(trained.mu());
     if (what == Restored::all && trained.moments > 1) names.push_back(trained.nu());
-    for (const std::string& name : names) all.push_back({name, trainer.state(name).seen_shape(), trained.layers_dim, trainer.state_parts(name)});
+    for (const std::string& name : names) all.push_back({{name, trainer.state(name).seen_shape(), trained.layers_dim}, trainer.state_parts(name)});
   }
   return all;
 }
@@ -126,9 +108,9 @@ void check_fit(const std::vector<Target>& targets, const store::Checkpoint& chec
   const Fit fit = fit_of(targets, checkpoint.index());
   const std::string& where = checkpoint.folder();
   constexpr const char* kFix = "go on with the model that it was saved from: `moesh checkpoint show PATH` tells its settings";
-  if (!fit.other.empty()) refuse("the checkpoint is of another model: " + first_of(fit.other), where, kFix);
-  if (!fit.unused.empty()) refuse("the checkpoint has parameters that this model has not: " + first_of(fit.unused), where, kFix);
-  if (!fit.missing.empty()) refuse("the checkpoint lacks " + first_of(fit.missing), where, kFix);
+  if (!fit.other.empty()) refuse("the checkpoint is of another model: " + store::some_of(fit.other), where, kFix);
+  if (!fit.unused.empty()) refuse("the checkpoint has parameters that this model has not: " + store::some_of(fit.unused), where, kFix);
+  if (!fit.missing.empty()) refuse("the checkpoint lacks " + store::some_of(fit.missing), where, kFix);
 }
 
 void restore(const std::vector<Target>& targets, store::Checkpoint& checkpoint, backend::Workers& workers) {
@@ -138,13 +120,13 @@ void restore(const std::vector<Target>& targets, store::Checkpoint& checkpoint, 
   for (const Target& of : targets) {
     progress.advance(done++);
     if (names.is_same(of)) {
-      checkpoint.read(of.name, of.parts, workers);
+      checkpoint.read(of.tensor.name, of.parts, workers);
       continue;
     }
     const std::vector<const Layer*> layers = names.layers(of);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       read_layer(checkpoint, *layers[i],
-                 of.layers_dim < 0 ? of.parts : store::at_index(of.parts, of.layers_dim, static_cast<std::int64_t>(i)), workers);
+                 of.tensor.layers_dim < 0 ? of.parts : store::at_index(of.parts, of.tensor.layers_dim, static_cast<std::int64_t>(i)), workers);
     }
   }
 }

@@ -6,17 +6,18 @@
 
 #include "backend/workers.h"
 #include "store/checkpoint.h"
+#include "store/model_tensors.h"
 #include "train/trainer.h"
 
 namespace moesh::train {
 
 // A tensor that is to be filled: what it is, as others see it, and where it lies.
 struct Target {
-  std::string name;
-  Shape shape;
-  int layers_dim = -1;  // where the layers of a stack stand
+  store::ModelTensor tensor;
   std::vector<store::Part> parts;
 };
+std::vector<store::ModelTensor> tensors_of(const std::vector<Target>& targets);
+std::vector<store::ModelTensor> tensors_of(const store::Index& index);
 
 enum class Restored { parameters, all };
 std::vector<Target> targets_in(const Trainer& trainer, Restored what);

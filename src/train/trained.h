@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/settings.h"
@@ -22,6 +23,9 @@ struct Trained {
   std::string mu() const { return "mu/" + path; }
   std::string nu() const { return "nu/" + path; }
 };
+
+// Whether a name is that of a moment, not of a parameter.
+inline bool is_moment(std::string_view name) { return name.starts_with("mu/") || name.starts_with("nu/"); }
 
 std::vector<Trained> trained_parameters(const graph::Graph& model, const config::Settings& settings);
 

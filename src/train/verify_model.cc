@@ -56,8 +56,8 @@ Verdict compare_logits(const RecordedModel& recorded, const Array& made) {
 // Gradients by the names of the weights.
 class Gradients {
  public:
-  Gradients(const Trainer& trainer, const StepResults& made, const Subject& subject, run::Pool& pool)
-      : model_(hugging_face_model(subject.settings, config::model_shape(subject.settings))),
+  Gradients(const Trainer& trainer, const StepResults& made, const store::HuggingFaceModel& model, run::Pool& pool)
+      : model_(model),
         layers_(store::layer_names(model_tensors(trainer.parameters()))),
         tensors_(store::hugging_face_tensors(model_, store::shapes_alone(model_tensors(trainer.parameters())))) {
     for (std::size_t i = 0; i < trainer.parameters().size(); ++i)
@@ -158,14 +158,16 @@ Findings verify_model(const RecordedModel& recorded, const Subject& subject, bac
   }
   Trainer trainer(step_program(subject.model, subject.settings, subject.where, {true, true}), subject.settings,
                   workers);
-  restore_hugging_face(trainer, subject.settings, recorded.path, workers);
+  const store::HuggingFaceModel model = hugging_face_model(subject.settings, config::model_shape(subject.settings));
+  restore(targets_in(trainer, Restored::parameters), model, recorded.path, workers);
+  trainer.go_on_after(-1);
   const StepResults made = trainer.run_step(batch_of(recorded, rows, trainer.pool()));
   Findings findings;
   std::vector<Verdict>& verdicts = findings.verdicts;
   verdicts.push_back(
       {"loss", relative(made.metrics.lm_loss, recorded.expect.at("loss").values().front()), kLoss, "the batch"});
   verdicts.push_back(compare_logits(recorded, trainer.logits(made)));
-  compare_gradients(recorded, Gradients(trainer, made, subject, trainer.pool()), verdicts);
+  compare_gradients(recorded, Gradients(trainer, made, model, trainer.pool()), verdicts);
   if (recorded.expect.has("aux_loss"))
     findings.unheld.push_back({"the auxiliary loss", "moesh's load_balance_loss_weight is MaxText's loss"});
   if (routed_layers(recorded).empty()) return findings;

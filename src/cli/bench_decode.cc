@@ -1,0 +1,135 @@
+#include "cli/bench_decode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "cli/rates_words.h"
+#include "cli/times_words.h"
+#include "decode/decoder.h"
+#include "measure/profile.h"
+#include "measure/rates.h"
+#include "session/session.h"
+#include "train/initialize.h"
+
+namespace moesh::cli {
+namespace {
+
+constexpr std::int64_t kUntimed = 2;  // the first steps touch their memory for the first time
+
+struct Measured {
+  std::int64_t rows = 0;
+  double seconds = 0;  // of the step in the middle
+  double weights = 0;  // bytes that a step reads
+  std::vector<measure::KindTime> times;
+  measure::MachineRates rates;
+
+  double tokens_per_second() const { return static_cast<double>(rows) / seconds; }
+};
+
+void initialize(decode::Decoder& decoder, const session::Session& session, backend::Workers& workers) {
+  const std::int64_t seed = session.loaded.settings.integer("init_weights_seed");
+  for (const graph::Node& node : session.graph.nodes) {
+    if (node.op != graph::Op::parameter) continue;
+    const graph::Value& value = session.graph.value(node.results.front());
+    const auto& initializer = std::get<graph::ParameterOf>(node.attributes).initializer;
+    decoder.set_parameter(node.path, train::initial_value(node.path, value.shape, value.dtype, initializer, seed, decoder.pool(), workers));
+  }
+}
+
+// Of the experts those that are expected to have a token, of the embedding the tokens' rows.
+double weights_read(const session::Session& session, std::int64_t rows) {
+  const config::ModelShape& shape = session.shape;
+  const double experts = static_cast<double>(std::max<std::int64_t>(1, shape.moe.experts));
+  const double of_a_token = static_cast<double>(shape.moe.experts_per_token) / experts;
+  const double share = 1 - std::pow(1 - of_a_token, static_cast<double>(rows));
+  double bytes = 0;
+  for (const graph::Node& node : session.graph.nodes) {
+    if (node.op != graph::Op::parameter) continue;
+    const graph::Value& value = session.graph.value(node.results.front());
+    const graph::Role role = std::get<graph::ParameterOf>(node.attributes).role;
+    const bool is_of_an_expert = role == graph::Role::expert_kernel || role == graph::Role::expert_bias;
+    const bool is_looked_up = role == graph::Role::embedding && !shape.tied_embedding;
+    const double part = is_of_an_expert ? share : is_looked_up ? static_cast<double>(rows) / static_cast<double>(shape.vocab_size) : 1;
+    bytes += part * static_cast<double>(elements(value.shape) * size_of(value.dtype));
+  }
+  return bytes;
+}
+
+decode::NewTokens tokens_at(std::int64_t step, std::int64_t rows, std::int64_t vocabulary) {
+  decode::NewTokens tokens;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    tokens.ids.push_back(static_cast<std::int32_t>((7919 * step + 104'729 * row) % vocabulary));
+    tokens.positions.push_back(static_cast<std::int32_t>(step));
+    tokens.segments.push_back(1);
+  }
+  return tokens;
+}
+
+Measured measure_decoding(const session::Session& session, int threads, bool by_instruction) {
+  const config::Settings& settings = session.loaded.settings;
+  const std::int64_t rows = session.batch.micro_rows, slots = settings.integer("max_target_length");
+  const std::int64_t timed = std::clamp<std::int64_t>(slots - kUntimed, 1, std::max<std::int64_t>(1, settings.integer("steps")));
+  backend::Workers workers(threads);
+  decode::Decoder decoder(workers, backend::find_backend(settings.text("backend")));
+  decode::Ready step = decoder.prepare(decode::make_program(session::model_request(session, rows), {1, slots}, session.target));
+  initialize(decoder, session, workers);
+  std::vector<std::vector<run::Span>> steps;
+  Progress progress("token", kUntimed + timed);
+  for (std::int64_t i = 0; i < kUntimed + timed; ++i) {
+    progress.advance(i);
+    std::vector<run::Span> spans;
+    decoder.keep(step, tokens_at(std::min(i, slots - 1), rows, session.shape.vocab_size), {.spans = &spans});
+    if (i >= kUntimed) steps.push_back(std::move(spans));
+  }
+  const auto middle = steps.begin() + timed / 2;
+  std::nth_element(steps.begin(), middle, steps.end(), [](const auto& a, const auto& b) { return a.back().end < b.back().end; });
+  const plan::Plan& plan = step.run.plan();
+  const std::vector<forecast::Timing> timings = forecast::timings_of(plan, cost::Network(session.mesh, session.target));
+  return {rows, middle->back().end, weights_read(session, rows),
+          by_instruction ? measure::times_by_instruction(plan, timings, *middle) : measure::times_by_kind(plan, timings, *middle),
+          measure::measure_rates(workers)};
+}
+
+std::string summary_of(const Measured& of) {
+  const double rate = of.weights / of.seconds;
+  return fmt::format("{:.2f} ms a token of {}, {:.1f} tokens/s; {} of weights are read: {} GB/s, {:.0f}% of the copy\n", of.seconds * 1e3,
+                     counted(of.rows, "row"), of.tokens_per_second(), human_bytes(of.weights), giga(rate), 100 * rate / of.rates.stream) +
+         rates_words(of.rates);
+}
+
+std::string json_of(const Measured& of) {
+  JsonWriter json;
+  json.begin_object().key("rows").value(of.rows).key("seconds_per_token").value(of.seconds);
+  json.key("tokens_per_second").value(of.tokens_per_second()).key("weights_read").value(of.weights);
+  json.line().key("machine");
+  add(json, of.rates);
+  json.line().key("instructions");
+  add(json, of.times);
+  return json.line().end_object().text();
+}
+
+}  // namespace
+
+int bench_decode(const Arguments& arguments) {
+  const session::Session session = session::open_to_run(arguments.request(), config::Run::steps);
+  const Measured measured = measure_decoding(session, threads_of(arguments), arguments.has("--all"));
+  if (arguments.has("--json")) {
+    fmt::print("{}\n", json_of(measured));
+    return 0;
+  }
+  const int width = terminal_width();
+  fmt::print("{}\n{}\n{}", wrapped(session::headline(session) + "\n", width, 2), times_words(measured.times, measured.seconds, width),
+             wrapped(summary_of(measured), width, 2));
+  return 0;
+}
+
+}  // namespace moesh::cli

@@ -1,0 +1,16 @@
+// Where the time of a step went, as a table and as JSON.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/json.h"
+#include "measure/profile.h"
+
+namespace moesh::cli {
+
+// `seconds`: of the whole step.
+std::string times_words(std::span<const measure::KindTime> times, double seconds, int width);
+void add(JsonWriter& json, std::span<const measure::KindTime> times);
+
+}  // namespace moesh::cli

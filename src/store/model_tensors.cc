@@ -1,0 +1,42 @@
+#include "store/model_tensors.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+
+namespace moesh::store {
+
+LayerNames layer_names(const std::vector<ModelTensor>& tensors) {
+  std::map<std::string, LayerNames::Stack> all;
+  for (const ModelTensor& tensor : tensors) {
+    const std::int64_t layers = tensor.layers_dim < 0 ? 1 : tensor.shape[static_cast<std::size_t>(tensor.layers_dim)];
+    all.emplace(tensor.name, LayerNames::Stack{tensor.layers_dim, layers});
+  }
+  return LayerNames(std::move(all));
+}
+
+std::map<std::string, Shape> shapes_alone(const std::vector<ModelTensor>& tensors) {
+  const LayerNames names = layer_names(tensors);
+  std::map<std::string, Shape> shapes;
+  for (const ModelTensor& tensor : tensors) {
+    for (const std::string& alone : names.alone(tensor.name)) shapes.emplace(alone, layer_shape(tensor));
+  }
+  return shapes;
+}
+
+Shape layer_shape(const ModelTensor& tensor) {
+  Shape shape = tensor.shape;
+  if (tensor.layers_dim >= 0) shape.erase(shape.begin() + tensor.layers_dim);
+  return shape;
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 4;
+  if (names.size() <= kMost) return join(names, ", ");
+  const std::vector<std::string> first(names.begin(), names.begin() + kMost);
+  return fmt::format("{} and {} more", join(first, ", "), names.size() - kMost);
+}
+
+}  // namespace moesh::store
