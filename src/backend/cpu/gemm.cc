@@ -25,6 +25,8 @@ constexpr std::int64_t kPanelElements = std::is_same_v<P, bfloat16> ? 4 * 32 * 1
 constexpr std::int64_t kMostTaskRows = 896;
 constexpr std::int64_t kFewestColumns = 128;  // that are worth packing the rows for
 constexpr std::int64_t kFewRows = 84;         // for which packing b is not worth it
+constexpr std::int64_t kStripSums = 16 * 1024;   // of all rows of a strip: they stay in the second cache
+constexpr std::int64_t kFewestInStrip = 512;     // columns, so that memory is read in long runs
 constexpr std::int64_t kTasksPerThread = 4;   // so that threads end together
 constexpr std::int64_t kGrainWork = 200000;   // multiplications worth handing to a thread
 
@@ -87,6 +89,7 @@ class Product {
       : workers_(workers),
         isa_(isa),
         kernels_(micro_kernels<P>(isa)),
+        strips_(is_run(b.columns) && pitch_of(b.rows) ? strip_kernel<P, B>(isa) : nullptr),
         a_(a),
         b_(b),
         c_(c),
@@ -127,6 +130,9 @@ class Product {
     if (options_.depth_begins.empty()) return {0, static_cast<std::int64_t>(a_.columns.size())};
     return {options_.depth_begins[at(i)], options_.depth_begins[at(i + 1)]};
   }
+  bool takes_strips(std::int64_t i, Range rows) const {
+    return strips_ != nullptr && rows.size() <= std::min(kernels_.rows, Strip<P, B>::kMostRows) && depth_of(i).size() > 0;
+  }
   // Whether kernels write the result itself.
   bool is_in_place() const { return std::is_same_v<C, W> && c_pitch_.has_value(); }
 
@@ -141,22 +147,59 @@ class Product {
     const std::int64_t parts = threads == 1 ? 1 : divide_up(kTasksPerThread * threads, bands);
     const std::int64_t width = std::min(is_deep_ ? round_down(kSumElements / most_rows, kernels_.columns) : columns_,
                                         std::max(kFewestColumns, round_up(divide_up(columns_, parts), kernels_.columns)));
+    const std::int64_t strip_width = std::max(kFewestInStrip, round_up(divide_up(columns_, divide_up(threads, bands)), kernels_.columns));
     for (std::int64_t i = 0; i < batch_; ++i) {
       const Range rows = rows_of(i);
       const std::int64_t height = round_up(divide_up(rows.size(), bands_of(rows)), kernels_.rows);
+      const std::int64_t step = takes_strips(i, rows) ? strip_width : width;
       for (std::int64_t row = rows.begin; row < rows.end; row += height) {
-        for (std::int64_t column = 0; column < columns_; column += width) {
-          tasks.push_back({i, {row, std::min(row + height, rows.end)}, {column, std::min(column + width, columns_)}});
+        for (std::int64_t column = 0; column < columns_; column += step) {
+          tasks.push_back({i, {row, std::min(row + height, rows.end)}, {column, std::min(column + step, columns_)}});
         }
       }
     }
     return tasks;
   }
 
-  void run_task(const Task& task) const {
+  Lines<A> rows_of_a(const Task& task) const { return {a_.data + a_.batch[at(task.i)], a_.rows, a_.columns, a_rows_run_, a_depth_runs_}; }
+
+  // Few rows take strips, but for the columns at the end that are fewer than a block's.
+  void run_task(Task task) const {
+    if (takes_strips(task.i, task.rows)) {
+      const std::int64_t end = task.columns.begin + round_down(task.columns.size(), kernels_.columns);
+      const std::int64_t width = round_down(kStripSums / task.rows.size(), kernels_.columns);
+      for (std::int64_t column = task.columns.begin; column < end; column += width) {
+        run_strip({task.i, task.rows, {column, std::min(column + width, end)}});
+      }
+      task.columns.begin = end;
+    }
+    if (task.columns.size() > 0) run_blocks(task);
+  }
+
+  void run_strip(const Task& task) const {
+    const Range depth = depth_of(task.i);
+    const std::int64_t columns = task.columns.size(), count = task.rows.size() * columns;
+    Wide<P>* const sums = room<P>().sums;
+    Wide<P>* const chunk_sums = sums + kStripSums;
+    if (options_.add) fetch(task, sums, columns);
+    for (std::int64_t begin = depth.begin; begin < depth.end; begin += kernels_.chunk) {
+      const Range chunk{begin, std::min(begin + kernels_.chunk, depth.end)};
+      const bool adds = options_.add || begin > depth.begin;
+      Packer<P, A>(isa_, kernels_, depth_room_).rows(rows_of_a(task), task.rows, chunk, room<P>().rows);
+      const B* const b = b_.data + b_.batch[at(task.i)] + b_.rows[at(begin)] + b_.columns[at(task.columns.begin)];
+      strips_({chunk.size(), task.rows.size(), columns, room<P>().rows, b, *b_pitch_, adds ? chunk_sums : sums, columns});
+      if (!adds) continue;
+      vectorised(isa_, [&]() MOESH_LOOP {
+        for (std::int64_t j = 0; j < count; ++j) sums[j] += chunk_sums[j];
+      });
+    }
+    hand_over(task, sums, columns);
+  }
+
+  void run_blocks(const Task& task) const {
     if (kernels_.begin != nullptr) kernels_.begin();
     const Range depth = depth_of(task.i);
-    const Lines<A> a{a_.data + a_.batch[at(task.i)], a_.rows, a_.columns, a_rows_run_, a_depth_runs_};
+    const Lines<A> a = rows_of_a(task);
     const Lines<B> b{b_.data + b_.batch[at(task.i)], b_.columns, b_.rows, b_columns_run_, b_depth_runs_};
     const std::int64_t panels = std::clamp<std::int64_t>(kPanelElements<P> / (kernels_.columns * depth_room_), 1, kMostPanels);
     for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += kernels_.chunk) {
@@ -248,6 +291,7 @@ class Product {
   Workers* workers_;
   Isa isa_;
   const MicroKernels<P>& kernels_;
+  StripKernel<P, B> strips_;  // where they can be taken
   Matrices<const A> a_;
   Matrices<const B> b_;
   Matrices<C> c_;

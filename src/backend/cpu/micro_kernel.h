@@ -57,6 +57,45 @@ struct MicroKernels {
   }
 };
 
+// Few rows by many columns of b, which is read where it lies, its columns side by side: c = the sum over a chunk, in the order of blocks.
+template <typename P, typename B>
+struct Strip {
+  std::int64_t depth = 0;    // of the chunk, at least one
+  std::int64_t rows = 0;     // packed as for blocks, at most kMostRows
+  std::int64_t columns = 0;  // a multiple of those of a block
+  const P* a = nullptr;
+  const B* b = nullptr;
+  std::int64_t b_pitch = 0;  // from one of the depth to the next
+  Wide<P>* c = nullptr;
+  std::int64_t c_pitch = 0;
+
+  static constexpr std::int64_t kMostRows = 8;
+};
+
+template <typename P, typename B>
+using StripKernel = void (*)(const Strip<P, B>& strip);
+
+void multiply_strip_avx2(const Strip<float, float>& strip);
+void multiply_strip_avx2(const Strip<float, bfloat16>& strip);
+void multiply_strip_avx512(const Strip<float, float>& strip);
+void multiply_strip_avx512(const Strip<float, bfloat16>& strip);
+void multiply_strip_avx512_bf16(const Strip<bfloat16, bfloat16>& strip);
+
+// Null where there is none for these operands. None is written in tiles: a chunk of theirs adds up in another order.
+template <typename P, typename B>
+StripKernel<P, B> strip_kernel(Isa isa) {
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<P, bfloat16> && std::is_same_v<B, bfloat16>) {
+    if (isa == Isa::avx512_bf16) return multiply_strip_avx512_bf16;
+  } else if constexpr (std::is_same_v<P, float>) {
+    if (isa >= Isa::avx512) return multiply_strip_avx512;
+    if (isa == Isa::avx2) return multiply_strip_avx2;
+  }
+#endif
+  (void)isa;
+  return nullptr;
+}
+
 template <typename P>
 const MicroKernels<P>& portable_kernels();
 template <typename P>

@@ -4,6 +4,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -20,6 +21,24 @@ constexpr int kRows = 6;
 MOESH_VECTORS(Floats, float, __m256, 256, ps);
 MOESH_VECTORS(Doubles, double, __m256d, 256, pd);
 
+struct Plain {
+  MOESH_INLINE static void read(const float* b, std::int64_t, std::int64_t, __m256 (&to)[2]) {
+    to[0] = _mm256_loadu_ps(b);
+    to[1] = _mm256_loadu_ps(b + Floats::kWidth);
+  }
+};
+
+struct Widened {
+  MOESH_INLINE static __m256 wide(const bfloat16* from) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+  MOESH_INLINE static void read(const bfloat16* b, std::int64_t, std::int64_t, __m256 (&to)[2]) {
+    to[0] = wide(b);
+    to[1] = wide(b + Floats::kWidth);
+  }
+};
+
 }  // namespace
 
 template <typename P>
@@ -30,6 +49,9 @@ const MicroKernels<P>& avx2_kernels() {
 
 template const MicroKernels<float>& avx2_kernels();
 template const MicroKernels<double>& avx2_kernels();
+
+void multiply_strip_avx2(const Strip<float, float>& strip) { multiply_strip<Floats, Plain>(strip); }
+void multiply_strip_avx2(const Strip<float, bfloat16>& strip) { multiply_strip<Floats, Widened>(strip); }
 
 }  // namespace moesh::backend::cpu
 #endif

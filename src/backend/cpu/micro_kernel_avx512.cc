@@ -4,6 +4,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -20,6 +21,25 @@ constexpr int kRows = 14;
 MOESH_VECTORS(Floats, float, __m512, 512, ps);
 MOESH_VECTORS(Doubles, double, __m512d, 512, pd);
 
+struct Plain {
+  MOESH_INLINE static void read(const float* b, std::int64_t, std::int64_t, __m512 (&to)[2]) {
+    to[0] = _mm512_loadu_ps(b);
+    to[1] = _mm512_loadu_ps(b + Floats::kWidth);
+  }
+};
+
+struct Widened {
+  MOESH_INLINE static __m512 wide(const bfloat16* from) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    constexpr __mmask16 kAll = 0xffff;
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, _mm512_maskz_cvtepu16_epi32(kAll, bits), 16));
+  }
+  MOESH_INLINE static void read(const bfloat16* b, std::int64_t, std::int64_t, __m512 (&to)[2]) {
+    to[0] = wide(b);
+    to[1] = wide(b + Floats::kWidth);
+  }
+};
+
 }  // namespace
 
 template <typename P>
@@ -30,6 +50,9 @@ const MicroKernels<P>& avx512_kernels() {
 
 template const MicroKernels<float>& avx512_kernels();
 template const MicroKernels<double>& avx512_kernels();
+
+void multiply_strip_avx512(const Strip<float, float>& strip) { multiply_strip<Floats, Plain>(strip); }
+void multiply_strip_avx512(const Strip<float, bfloat16>& strip) { multiply_strip<Floats, Widened>(strip); }
 
 }  // namespace moesh::backend::cpu
 #endif

@@ -4,11 +4,12 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <utility>
 
-#define MOESH_INSTRUCTIONS "avx512f,avx512bf16"
+#define MOESH_INSTRUCTIONS "avx512f,avx512bw,avx512bf16"
 
 namespace moesh::backend::cpu {
 namespace {
@@ -32,12 +33,25 @@ struct Pairs : Floats {
 
 constexpr std::int64_t kWidth = Pairs::kWidth;
 
+// Two of the depth, element by element in turns; zeros for the second where the chunk ends before it.
+struct Turns {
+  MOESH_INLINE static void read(const bfloat16* b, std::int64_t pitch, std::int64_t left, __m512 (&to)[2]) {
+    const __m512i first = _mm512_loadu_si512(b), second = left > 1 ? _mm512_loadu_si512(b + pitch) : _mm512_setzero_si512();
+    const __m512i low = _mm512_unpacklo_epi16(first, second), high = _mm512_unpackhi_epi16(first, second);
+    const __m512i lower = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), upper = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    to[0] = _mm512_castsi512_ps(_mm512_permutex2var_epi64(low, lower, high));
+    to[1] = _mm512_castsi512_ps(_mm512_permutex2var_epi64(low, upper, high));
+  }
+};
+
 }  // namespace
 
 const MicroKernels<bfloat16>& avx512_bf16_kernels() {
   static const MicroKernels<bfloat16> kernels = all_blocks<Pairs>();
   return kernels;
 }
+
+void multiply_strip_avx512_bf16(const Strip<bfloat16, bfloat16>& strip) { multiply_strip<Pairs, Turns>(strip); }
 
 [[gnu::target("avx512f,avx512bw,avx512bf16")]] void store_avx512_bf16(const float* from, std::int64_t from_pitch, std::int64_t rows,
                                                                        std::int64_t columns, bfloat16* to, std::int64_t to_pitch) {

@@ -14,6 +14,7 @@
     static constexpr int kWidth = BITS / 8 / sizeof(Element);                                                                  \
     MOESH_INLINE static Vector zero() { return _mm##BITS##_setzero_##SUFFIX(); }                                               \
     MOESH_INLINE static Vector read(const Element* p) { return _mm##BITS##_loadu_##SUFFIX(p); }                                \
+    MOESH_INLINE static Vector read_sum(const Sum* p) { return _mm##BITS##_loadu_##SUFFIX(p); }                                \
     MOESH_INLINE static Vector spread(const Element* p) { return _mm##BITS##_set1_##SUFFIX(*p); }                              \
     MOESH_INLINE static Vector multiply_add(Vector a, Vector b, Vector sum) { return _mm##BITS##_fmadd_##SUFFIX(a, b, sum); }  \
     MOESH_INLINE static void write(Sum* p, Vector sum, bool add) {                                                             \
@@ -58,6 +59,66 @@ MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
 #pragma GCC unroll 2
     for (int j = 0; j < vectors; ++j) Words::write(c + i * c_pitch + j * Words::kWidth, sum[i][j], add);
   }
+}
+
+// Steps [0, count) of a strip for some of its rows. `Reader` gives two vectors of b for a step.
+template <typename Words, typename Reader, int rows, int count, typename B>
+MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip, std::int64_t first_row, std::int64_t first_step) {
+  using Vector = typename Words::Vector;
+  constexpr int kTogether = MicroKernels<typename Words::Element>::kTogether;
+  Vector of_a[count][rows];
+#pragma GCC unroll 8
+  for (int step = 0; step < count; ++step) {
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; ++i) of_a[step][i] = Words::spread(strip.a + ((first_step + step) * kRowRoom + first_row + i) * kTogether);
+  }
+  const B* b = strip.b + first_step * kTogether * strip.b_pitch;
+  for (std::int64_t j = 0; j < strip.columns; j += 2 * Words::kWidth, b += 2 * Words::kWidth) {
+    typename Words::Sum* const c = strip.c + first_row * strip.c_pitch + j;
+    Vector sum[rows][2];
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; ++i) {
+      sum[i][0] = first_step == 0 ? Words::zero() : Words::read_sum(c + i * strip.c_pitch);
+      sum[i][1] = first_step == 0 ? Words::zero() : Words::read_sum(c + i * strip.c_pitch + Words::kWidth);
+    }
+#pragma GCC unroll 8
+    for (int step = 0; step < count; ++step) {
+      Vector of_b[2];
+      Reader::read(b + step * kTogether * strip.b_pitch, strip.b_pitch, strip.depth - (first_step + step) * kTogether, of_b);
+#pragma GCC unroll 4
+      for (int i = 0; i < rows; ++i) {
+        sum[i][0] = Words::multiply_add(of_a[step][i], of_b[0], sum[i][0]);
+        sum[i][1] = Words::multiply_add(of_a[step][i], of_b[1], sum[i][1]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; ++i) {
+      Words::write(c + i * strip.c_pitch, sum[i][0], false);
+      Words::write(c + i * strip.c_pitch + Words::kWidth, sum[i][1], false);
+    }
+  }
+}
+
+template <typename Words, typename Reader, int count, typename B>
+MOESH_TARGET void multiply_all_rows(const Strip<typename Words::Element, B>& strip, std::int64_t step) {
+  for (std::int64_t row = 0; row < strip.rows; row += 4) {
+    switch (std::min<std::int64_t>(4, strip.rows - row)) {
+      case 1: multiply_steps<Words, Reader, 1, count>(strip, row, step); break;
+      case 2: multiply_steps<Words, Reader, 2, count>(strip, row, step); break;
+      case 3: multiply_steps<Words, Reader, 3, count>(strip, row, step); break;
+      default: multiply_steps<Words, Reader, 4, count>(strip, row, step); break;
+    }
+  }
+}
+
+template <typename Words, typename Reader, typename B>
+MOESH_TARGET void multiply_strip(const Strip<typename Words::Element, B>& strip) {
+  constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether;
+  constexpr std::int64_t kSteps = 8 / kTogether;  // so many lines of b are read side by side, for which the machine fetches ahead
+  const std::int64_t steps = (strip.depth + kTogether - 1) / kTogether;
+  std::int64_t step = 0;
+  for (; step + kSteps <= steps; step += kSteps) multiply_all_rows<Words, Reader, kSteps>(strip, step);
+  for (; step < steps; ++step) multiply_all_rows<Words, Reader, 1>(strip, step);
 }
 
 template <typename Words, int... row>
