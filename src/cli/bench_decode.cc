@@ -35,26 +35,24 @@ struct Measured {
   double tokens_per_second() const { return static_cast<double>(rows) / seconds; }
 };
 
-void initialize(decode::Decoder& decoder, const session::Session& session, backend::Workers& workers) {
-  const std::int64_t seed = session.loaded.settings.integer("init_weights_seed");
-  for (const graph::Node& node : session.graph.nodes) {
+void initialize(decode::Decoder& decoder, const graph::Graph& graph, std::int64_t seed, backend::Workers& workers) {
+  for (const graph::Node& node : graph.nodes) {
     if (node.op != graph::Op::parameter) continue;
-    const graph::Value& value = session.graph.value(node.results.front());
+    const graph::Value& value = graph.value(node.results.front());
     const auto& initializer = std::get<graph::ParameterOf>(node.attributes).initializer;
     decoder.set_parameter(node.path, train::initial_value(node.path, value.shape, value.dtype, initializer, seed, decoder.pool(), workers));
   }
 }
 
 // Of the experts those that are expected to have a token, of the embedding the tokens' rows.
-double weights_read(const session::Session& session, std::int64_t rows) {
-  const config::ModelShape& shape = session.shape;
+double weights_read(const graph::Graph& graph, const config::ModelShape& shape, std::int64_t rows) {
   const double experts = static_cast<double>(std::max<std::int64_t>(1, shape.moe.experts));
   const double of_a_token = static_cast<double>(shape.moe.experts_per_token) / experts;
   const double share = 1 - std::pow(1 - of_a_token, static_cast<double>(rows));
   double bytes = 0;
-  for (const graph::Node& node : session.graph.nodes) {
+  for (const graph::Node& node : graph.nodes) {
     if (node.op != graph::Op::parameter) continue;
-    const graph::Value& value = session.graph.value(node.results.front());
+    const graph::Value& value = graph.value(node.results.front());
     const graph::Role role = std::get<graph::ParameterOf>(node.attributes).role;
     const bool is_of_an_expert = role == graph::Role::expert_kernel || role == graph::Role::expert_bias;
     const bool is_looked_up = role == graph::Role::embedding && !shape.tied_embedding;
@@ -80,8 +78,9 @@ Measured measure_decoding(const session::Session& session, int threads, bool by_
   const std::int64_t timed = std::clamp<std::int64_t>(slots - kUntimed, 1, std::max<std::int64_t>(1, settings.integer("steps")));
   backend::Workers workers(threads);
   decode::Decoder decoder(workers, backend::find_backend(settings.text("backend")));
-  decode::Ready step = decoder.prepare(decode::make_program(session::model_request(session, rows), {1, slots}, session.target));
-  initialize(decoder, session, workers);
+  const decode::Program program = decode::make_program(session::model_request(session, rows), {1, slots}, session.target);
+  decode::Ready step = decoder.prepare(program);
+  initialize(decoder, program.graph, settings.integer("init_weights_seed"), workers);
   std::vector<std::vector<run::Span>> steps;
   Progress progress("token", kUntimed + timed);
   for (std::int64_t i = 0; i < kUntimed + timed; ++i) {
@@ -94,7 +93,7 @@ Measured measure_decoding(const session::Session& session, int threads, bool by_
   std::nth_element(steps.begin(), middle, steps.end(), [](const auto& a, const auto& b) { return a.back().end < b.back().end; });
   const plan::Plan& plan = step.run.plan();
   const std::vector<forecast::Timing> timings = forecast::timings_of(plan, cost::Network(session.mesh, session.target));
-  return {rows, middle->back().end, weights_read(session, rows),
+  return {rows, middle->back().end, weights_read(program.graph, session.shape, rows),
           by_instruction ? measure::times_by_instruction(plan, timings, *middle) : measure::times_by_kind(plan, timings, *middle),
           measure::measure_rates(workers)};
 }

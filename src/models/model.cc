@@ -37,22 +37,33 @@ Tensor embed(Builder& builder, const Context& context, Tensor table_VM, Tensor t
                    {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_embed});
 }
 
+DType logits_dtype(const Context& context) {
+  return context.settings.boolean("logits_dot_in_fp32") ? DType::float32 : context.model.compute_dtype;
+}
+
+// MaxText rounds a tied table to bfloat16 whatever the compute type.
+bool rounds_tied_embedding(const Context& context) { return context.settings.boolean("round_tied_embedding"); }
+
+// The embedding's, which reads it in the compute type, as the logits do where they are tied to it.
+DType table_dtype(const Context& context) {
+  const config::ModelShape& model = context.model;
+  const bool is_read_alike = !model.tied_embedding || rounds_tied_embedding(context) || logits_dtype(context) == model.compute_dtype;
+  return is_read_alike ? nn::kept_dtype(context, model.compute_dtype) : model.weight_dtype;
+}
+
 Tensor project_to_vocab(Builder& builder, const Context& context, Tensor x_BSM, Tensor table_VM) {
   const config::ModelShape& model = context.model;
-  const DType dtype = context.settings.boolean("logits_dot_in_fp32") ? DType::float32 : model.compute_dtype;
+  const DType dtype = logits_dtype(context);
   if (model.tied_embedding) {
     const bool normalize = context.settings.boolean("normalize_embedding_logits");
-    // MaxText rounds a tied table to bfloat16 whatever the compute type.
-    const bool rounds = context.settings.boolean("round_tied_embedding");
-    const Tensor rounded_VM = cast(rounds ? cast(table_VM, DType::bfloat16) : table_VM, dtype);
+    const Tensor rounded_VM = cast(rounds_tied_embedding(context) ? cast(table_VM, DType::bfloat16) : table_VM, dtype);
     const Tensor logits = einsum("logits", "bsm,vm->bsv", cast(x_BSM, dtype), rounded_VM);
     return normalize ? graph::scale(logits, 1 / std::sqrt(static_cast<double>(model.emb_dim))) : logits;
   }
   const graph::Scope scope(builder, "logits_dense");
-  const Tensor weight_MV = builder.parameter("kernel", {model.emb_dim, model.vocab_size}, model.weight_dtype,
-                                             {{labels::embed_vocab, labels::vocab}, nn::fan_in(model.emb_dim),
-                                              graph::Role::output_projection});
-  return einsum("", "bsm,mv->bsv", cast(x_BSM, dtype), cast(weight_MV, dtype));
+  const graph::ParameterOf of{{labels::embed_vocab, labels::vocab}, nn::fan_in(model.emb_dim), graph::Role::output_projection};
+  const Tensor weight_MV = nn::parameter(builder, context, "kernel", {model.emb_dim, model.vocab_size}, of, dtype);
+  return einsum("", "bsm,mv->bsv", cast(x_BSM, dtype), weight_MV);
 }
 
 // Squeezed into a range: cap * tanh(x / cap).
@@ -102,7 +113,7 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
   {
     const graph::Scope scope(builder, "token_embedder");
     table_VM = builder.parameter("embedding", {context.model.vocab_size, context.model.emb_dim},
-                                 context.model.weight_dtype,
+                                 table_dtype(context),
                                  {{labels::vocab, labels::embed_vocab}, {graph::Initializer::Kind::normal, 1, 1},
                                   graph::Role::embedding});
   }

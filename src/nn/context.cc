@@ -6,8 +6,17 @@
 
 namespace moesh::nn {
 
+DType kept_dtype(const Context& context, DType read_in) {
+  const DType weight = context.model.weight_dtype;
+  return !context.trains() && size_of(read_in) < size_of(weight) ? read_in : weight;
+}
+
+Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of, DType read_in) {
+  return cast(builder.parameter(name, std::move(shape), kept_dtype(context, read_in), std::move(of)), read_in);
+}
+
 Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of) {
-  return cast(builder.parameter(name, std::move(shape), context.model.weight_dtype, std::move(of)), context.model.compute_dtype);
+  return parameter(builder, context, name, std::move(shape), std::move(of), context.model.compute_dtype);
 }
 
 sharding::Spec Context::spec_of(const sharding::Constraint& constraint) const {

@@ -29,14 +29,13 @@ Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, con
   const graph::Scope scope(builder, "gate");
   const config::ModelShape& model = context.model;
   const DType dtype = model.float32_gate_logits ? DType::float32 : model.compute_dtype;
-  const Tensor weight = builder.parameter("kernel", {model.emb_dim, model.moe.experts}, model.weight_dtype,
-                                          {{label, labels::none}, moe_fan_in(context, model.emb_dim), Role::router_kernel});
-  const Tensor logits = einsum("", "bsm,me->bse", cast(x_BSM, dtype), cast(weight, dtype));
+  const Tensor weight = parameter(builder, context, "kernel", {model.emb_dim, model.moe.experts},
+                                  {{label, labels::none}, moe_fan_in(context, model.emb_dim), Role::router_kernel}, dtype);
+  const Tensor logits = einsum("", "bsm,me->bse", cast(x_BSM, dtype), weight);
   const Tensor scored = score_function(context, logits);
   if (!model.moe.routed_bias) return {scored, scored, tokens.numbers, tokens.draw_keys};
-  const Tensor bias = builder.parameter("bias", {model.moe.experts}, model.weight_dtype,
-                                        {{labels::none}, zeros(), Role::router_bias});
-  const Tensor biased = add_bias(scored, cast(bias, dtype));
+  const Tensor bias = parameter(builder, context, "bias", {model.moe.experts}, {{labels::none}, zeros(), Role::router_bias}, dtype);
+  const Tensor biased = add_bias(scored, bias);
   return {biased, config::routes_by_groups(context.settings) ? scored : biased, tokens.numbers, tokens.draw_keys};
 }
 
