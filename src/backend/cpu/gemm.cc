@@ -26,7 +26,7 @@ constexpr std::int64_t kMostTaskRows = 896;
 constexpr std::int64_t kFewestColumns = 128;  // that are worth packing the rows for
 constexpr std::int64_t kFewRows = 84;         // for which packing b is not worth it
 constexpr std::int64_t kStripSums = 16 * 1024;   // of all rows of a strip: they stay in the second cache
-constexpr std::int64_t kFewestInStrip = 512;     // columns, so that memory is read in long runs
+constexpr std::int64_t kFewestInStrip = 1024;    // columns, so that memory is read in long runs
 constexpr std::int64_t kTasksPerThread = 4;   // so that threads end together
 constexpr std::int64_t kGrainWork = 200000;   // multiplications worth handing to a thread
 
@@ -109,6 +109,7 @@ class Product {
   }
 
   void run() {
+    if (takes_chunks()) return run_by_chunks();
     const ScratchList<Task> tasks = all_tasks();
     if (tasks.empty()) return;
     const auto count = static_cast<std::int64_t>(tasks.size());
@@ -132,6 +133,13 @@ class Product {
   }
   bool takes_strips(std::int64_t i, Range rows) const {
     return strips_ != nullptr && rows.size() <= std::min(kernels_.rows, Strip<P, B>::kMostRows) && depth_of(i).size() > 0;
+  }
+  // Whether threads share the depth of the only product: where they would read short pieces of b, were they to share its columns.
+  bool takes_chunks() const {
+    if (workers_ == nullptr || workers_->threads() == 1 || batch_ != 1 || !takes_strips(0, rows_of(0))) return false;
+    const std::int64_t depth = depth_of(0).size(), chunks = divide_up(depth, kernels_.chunk), sums = rows_of(0).size() * columns_;
+    const bool is_narrow = columns_ >= kernels_.columns && columns_ < kFewestInStrip * workers_->threads();
+    return is_narrow && chunks > 1 && chunks * sums <= kSumElements && sums * depth > kGrainWork;
   }
   // Whether kernels write the result itself.
   bool is_in_place() const { return std::is_same_v<C, W> && c_pitch_.has_value(); }
@@ -183,17 +191,46 @@ class Product {
     Wide<P>* const chunk_sums = sums + kStripSums;
     if (options_.add) fetch(task, sums, columns);
     for (std::int64_t begin = depth.begin; begin < depth.end; begin += kernels_.chunk) {
-      const Range chunk{begin, std::min(begin + kernels_.chunk, depth.end)};
       const bool adds = options_.add || begin > depth.begin;
-      Packer<P, A>(isa_, kernels_, depth_room_).rows(rows_of_a(task), task.rows, chunk, room<P>().rows);
-      const B* const b = b_.data + b_.batch[at(task.i)] + b_.rows[at(begin)] + b_.columns[at(task.columns.begin)];
-      strips_({chunk.size(), task.rows.size(), columns, room<P>().rows, b, *b_pitch_, adds ? chunk_sums : sums, columns});
-      if (!adds) continue;
-      vectorised(isa_, [&]() MOESH_LOOP {
-        for (std::int64_t j = 0; j < count; ++j) sums[j] += chunk_sums[j];
-      });
+      run_strip_chunk(task, {begin, std::min(begin + kernels_.chunk, depth.end)}, adds ? chunk_sums : sums);
+      if (adds) add_to(sums, chunk_sums, count);
     }
     hand_over(task, sums, columns);
+  }
+
+  void run_strip_chunk(const Task& task, Range chunk, Wide<P>* sums) const {
+    Packer<P, A>(isa_, kernels_, depth_room_).rows(rows_of_a(task), task.rows, chunk, room<P>().rows);
+    const B* const b = b_.data + b_.batch[at(task.i)] + b_.rows[at(chunk.begin)] + b_.columns[at(task.columns.begin)];
+    strips_({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *b_pitch_, sums, task.columns.size()});
+  }
+
+  void add_to(Wide<P>* sums, const Wide<P>* more, std::int64_t count) const {
+    vectorised(isa_, [&]() MOESH_LOOP {
+      for (std::int64_t j = 0; j < count; ++j) sums[j] += more[j];
+    });
+  }
+
+  // Sums of chunks wait for those before them: they are added up in the same order.
+  void run_by_chunks() const {
+    const std::int64_t columns = round_down(columns_, kernels_.columns);
+    const Task task{0, rows_of(0), {0, columns}};
+    const Range depth = depth_of(0);
+    const std::int64_t count = task.rows.size() * columns, chunks = divide_up(depth.size(), kernels_.chunk);
+    Wide<P>* const sums = room<P>().sums;  // of this thread, for all of them
+    workers_->parallel(chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t first = depth.begin + i * kernels_.chunk;
+        run_strip_chunk(task, {first, std::min(first + kernels_.chunk, depth.end)}, sums + i * count);
+      }
+    });
+    if (options_.add) {
+      Wide<P>* const before = sums + chunks * count;
+      fetch(task, before, columns);
+      add_to(sums, before, count);
+    }
+    for (std::int64_t i = 1; i < chunks; ++i) add_to(sums, sums + i * count, count);
+    hand_over(task, sums, columns);
+    if (columns < columns_) run_blocks({0, task.rows, {columns, columns_}});
   }
 
   void run_blocks(const Task& task) const {

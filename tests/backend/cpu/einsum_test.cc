@@ -102,6 +102,21 @@ TEST(Einsum, GivesARowTheSameBitsHoweverManyStandBesideIt) {
   }
 }
 
+// Threads share the depth of products with few rows and columns; one thread goes through it alone.
+TEST(Einsum, GivesTheSameBitsHoweverManyThreadsShareTheDepth) {
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    for (const DType dtype : floating_types()) {
+      for (const std::int64_t columns : {64, 250, 1000, 2100}) {
+        for (const std::int64_t rows : {1, 3, 8}) {
+          const Call call = product(dtype, "am,mb->ab", {rows, 1300}, {1300, columns}, {rows, columns});
+          EXPECT_TRUE(run(call, 1)[0].bytes == run(call, 3)[0].bytes) << rows << " rows, " << columns << " columns on " << name_of(isa);
+        }
+      }
+    }
+  }
+}
+
 // Columns [begin, end) of a product's operand.
 Tensor some_columns(const Tensor& from, std::int64_t begin, std::int64_t end) {
   Tensor made(from.dtype, {from.shape[0], end - begin});
