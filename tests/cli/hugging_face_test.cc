@@ -87,16 +87,21 @@ TEST(HuggingFaceVerify, WeightsAreScaledForAModelThatDoesNotScaleItsQueries) {
 }
 
 // Those that are here, and in MOESH_HF_MODELS, where somebody has more.
-TEST(HuggingFaceVerifySlow, AllModelsOfAFolderAreFound) {
-  std::vector<std::string> folders{test::source_folder() / "tests/golden/hf"};
+std::vector<std::string> recorded_models() {
+  std::vector<std::string> folders{test::source_folder() / "tests/golden/hf"}, models;
   if (const char* more = std::getenv("MOESH_HF_MODELS")) folders.emplace_back(more);
   for (const std::string& folder : folders) {
     for (const auto& entry : fs::directory_iterator(folder)) {
-      if (!fs::exists(entry.path() / "expect.safetensors")) continue;
-      for (const char* config : {"", "/config.hub.json"}) EXPECT_EQ(verified(entry.path().string() + config), "");
-      for (const char* mesh : {" ici_fsdp_parallelism=2", " ici_fsdp_parallelism=2 ici_expert_parallelism=4"})
-        EXPECT_EQ(verified(entry.path().string() + mesh), "");
+      if (fs::exists(entry.path() / "expect.safetensors")) models.push_back(entry.path().string());
     }
+  }
+  return models;
+}
+
+TEST(HuggingFaceVerifySlow, AllRecordedModelsAreFound) {
+  for (const std::string& model : recorded_models()) {
+    for (const char* config : {"", "/config.hub.json"}) EXPECT_EQ(verified(model + config), "");
+    for (const char* mesh : {" ici_fsdp_parallelism=2", " ici_fsdp_parallelism=2 ici_expert_parallelism=4"}) EXPECT_EQ(verified(model + mesh), "");
   }
 }
 
@@ -185,6 +190,25 @@ TEST(HuggingFaceConvert, ThereAndBackIsTheSameInEveryByte) {
       fs::remove_all("there");
       fs::remove_all("back");
     }
+  }
+}
+
+// With the Python that MOESH_PYTHON names, where it has transformers and torch.
+TEST(HuggingFaceConvertSlow, TransformersLoadsWhatIsWrittenAndComputesTheSame) {
+  const char* named = std::getenv("MOESH_PYTHON");
+  const std::string python = named == nullptr ? "python3" : named;
+  if (std::system((python + " -c 'import torch, transformers' 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << python << " has no torch and transformers; MOESH_PYTHON names one that does";
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  for (const std::string& model : recorded_models()) {
+    EXPECT_EQ(outcome("convert " + model + " there").err, "");
+    EXPECT_EQ(outcome("convert there back").err, "");
+    const std::string script = test::source_folder() / "tests/cli/same_logits.py";
+    EXPECT_EQ(std::system((python + " " + script + " " + model + " back >said 2>errors").c_str()), 0) << model << test::read_text("errors");
+    EXPECT_THAT(test::read_text("said"), ::testing::StartsWith("0 of ")) << model;
+    fs::remove_all("there");
+    fs::remove_all("back");
   }
 }
 
