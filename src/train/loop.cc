@@ -30,6 +30,7 @@
 #include "train/run_folder.h"
 #include "train/run_words.h"
 #include "train/saved_plan.h"
+#include "train/tensorboard.h"
 #include "train/trace_file.h"
 #include "train/trainer.h"
 
@@ -144,9 +145,14 @@ Footprint checked_memory(const StepProgram& step, const std::optional<StepProgra
   return footprint;
 }
 
+// Curves are written where a run has a folder, and where a user asks for them.
+bool asks_for_board(const config::Settings& settings) {
+  return settings.boolean("enable_tensorboard") && settings.is_by_user("enable_tensorboard");
+}
+
 // The run's folder, where it writes there; the first process makes it.
 std::string folder_of(const config::Settings& settings, const Company& company) {
-  const bool has_folder = settings.boolean("enable_checkpointing") || settings.text("metrics_file").empty();
+  const bool has_folder = settings.boolean("enable_checkpointing") || settings.text("metrics_file").empty() || asks_for_board(settings);
   return company.first_says(has_folder && company.is_first() ? make_run_folder(settings) : "", "at the run's folder");
 }
 
@@ -182,6 +188,7 @@ class Loop {
     Batches& batches;
     Checkpoints& checkpoints;
     MetricsFile& metrics;
+    std::optional<TensorBoard>& board;
     std::optional<Evaluation>& evaluation;
     std::optional<TraceFile>& trace;
   };
@@ -226,6 +233,7 @@ class Loop {
     const std::string saved = parts_.checkpoints.after_step(parts_.trainer, parts_.batches);
     const StepSpeed speed{seconds_since(begin), flops_ / devices, tokens_ / devices};
     parts_.metrics.write(metrics, speed.seconds, parts_.checkpoints.waited() - waited);
+    if (parts_.board) parts_.board->write(metrics, speed);
     progress_->advance(step + 1, fmt::format("loss {:.3f}", metrics.loss),
                        step_line(metrics, speed, request_.shape.is_moe(), columns_of(Stream::out)) + (saved.empty() ? "" : "\n" + saved));
     if (done_.steps++ == 0) done_.first_loss = metrics.loss;
@@ -240,6 +248,7 @@ class Loop {
     const std::optional<EvalMetrics> found = parts_.evaluation->run(step, [&] { return is_asked_to_end(); }, see);
     if (!found) return;
     parts_.metrics.write(*found);
+    if (parts_.board) parts_.board->write(*found);
     progress_->advance(step + 1, fmt::format("eval loss {:.3f}", found->loss), eval_line(*found, request_.settings));
     done_.reached_target = parts_.evaluation->reaches_target(*found);
   }
@@ -308,7 +317,10 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   std::optional<TraceFile> trace;
   if (company.is_first() && !settings.text("profiler").empty())
     trace.emplace(settings, metrics.path(), trainer.plan(), request.where.target);
-  Loop loop(request, size, {trainer, batches, checkpoints, metrics, evaluation, trace});
+  std::optional<TensorBoard> board;
+  if (company.is_first() && !folder.empty() && settings.boolean("enable_tensorboard"))
+    board.emplace(folder + "/tensorboard", start.step, size.parameters, settings);
+  Loop loop(request, size, {trainer, batches, checkpoints, metrics, board, evaluation, trace});
   RunSummary run = loop.run(start.step, steps);
   run.peak_bytes = footprint.process;
   run.planned_in_regions = in_regions;

@@ -220,6 +220,7 @@ const std::vector<Effect> kEffects{
     {"use_2d_fsdp_sharding=true", kDevices + "custom_mesh_and_rule=2d-fsdp "},
     {"expert_shard_attention_option=fsdp", kDevices},
     {"metrics_file=m.jsonl", kLlama},
+    {"enable_tensorboard=false", kLlama},
     {"run_name=mine", kLlama},
     {"base_output_directory=mine", kLlama + "run_name=a "},
     {"model_name=llama2-7b", kLlama + "override_model_config=true "},

@@ -103,7 +103,8 @@ std::string observed_run(const std::string& request) {
   for (std::size_t at = 0; (at = text.find(folder.path())) != std::string::npos;) text.erase(at, folder.path().size());
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
-    files.push_back(entry.path().lexically_relative(folder.path()).string());
+    const std::string name = entry.path().lexically_relative(folder.path()).string();
+    files.push_back(name.substr(0, name.find(".tfevents.")));  // behind it are time, machine and process
   }
   std::sort(files.begin(), files.end());
   return text + join(files, "\n");
