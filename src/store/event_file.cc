@@ -57,7 +57,8 @@ std::uint32_t crc32c(std::string_view bytes) {
 }
 
 EventFile::EventFile(const std::string& folder)
-    : path_(name_in(folder)), file_((make_folder(folder, "choose base_output_directory, or enable_tensorboard=false"), create_file(path_))) {
+    : path_(name_in(folder)),
+      file_((make_folder(folder, "choose base_output_directory, or enable_tensorboard=false"), create_file(path_))) {
   add(ProtobufWriter().bytes(kVersion, "brain.Event:2"));
 }
 

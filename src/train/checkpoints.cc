@@ -196,13 +196,15 @@ Start Checkpoints::start_with(const std::string& folder, Trainer& trainer, backe
   const store::HuggingFaceModel model = hugging_face_model(settings_, config::model_shape(settings_));
   const std::int64_t tensors = restore(targets_in(trainer, Restored::parameters), model, folder, workers);
   trainer.go_on_after(-1);
-  return {0, true, fmt::format("Starts with the weights of {}: {} read in {:.2f} s\n", folder, counted(tensors, "tensor"), seconds_since(begin))};
+  return {0, true,
+          fmt::format("Starts with the weights of {}: {} read in {:.2f} s\n", folder, counted(tensors, "tensor"), seconds_since(begin))};
 }
 
 Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& workers) {
   const Source source = this->source();
   const Restored asked = source.kind == Source::Kind::parameters ? Restored::parameters : Restored::all;
-  if (asked == Restored::parameters && config::is_hugging_face(source.paths.front())) return start_with(source.paths.front(), trainer, workers);
+  if (asked == Restored::parameters && config::is_hugging_face(source.paths.front()))
+    return start_with(source.paths.front(), trainer, workers);
   for (std::size_t i = 0; i < source.paths.size(); ++i) {
     Candidate candidate(source.paths[i], settings_, asked);
     if (!candidate.take(trainer, workers, company_, i + 1 < source.paths.size())) continue;

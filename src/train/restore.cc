@@ -22,7 +22,8 @@ using store::Part;
 // How the tensors of a run are found in a checkpoint, layer by layer where one of them stacks its layers and the other does not.
 class Names {
  public:
-  Names(const std::vector<Target>& targets, const store::Index& index) : index_(index), ours_(store::layer_names(tensors_of(targets))), theirs_(store::layer_names(tensors_of(index))) {}
+  Names(const std::vector<Target>& targets, const store::Index& index)
+      : index_(index), ours_(store::layer_names(tensors_of(targets))), theirs_(store::layer_names(tensors_of(index))) {}
 
   // Where each layer of ours is; null entries for those that are nowhere.
   std::vector<const Layer*> layers(const Target& of) const {
@@ -99,7 +100,9 @@ std::vector<Target> targets_in(const Trainer& trainer, Restored what) {
     std::vector<std::string> names{trained.path};
     if (what == Restored::all && trained.moments > 0) names.push_back(trained.mu());
     if (what == Restored::all && trained.moments > 1) names.push_back(trained.nu());
-    for (const std::string& name : names) all.push_back({{name, trainer.state(name).seen_shape(), trained.layers_dim}, trainer.state_parts(name)});
+    for (const std::string& name : names) {
+      all.push_back({{name, trainer.state(name).seen_shape(), trained.layers_dim}, trainer.state_parts(name)});
+    }
   }
   return all;
 }
@@ -125,8 +128,8 @@ void restore(const std::vector<Target>& targets, store::Checkpoint& checkpoint, 
     }
     const std::vector<const Layer*> layers = names.layers(of);
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      read_layer(checkpoint, *layers[i],
-                 of.tensor.layers_dim < 0 ? of.parts : store::at_index(of.parts, of.tensor.layers_dim, static_cast<std::int64_t>(i)), workers);
+      const int dim = of.tensor.layers_dim;
+      read_layer(checkpoint, *layers[i], dim < 0 ? of.parts : store::at_index(of.parts, dim, static_cast<std::int64_t>(i)), workers);
     }
   }
 }

@@ -59,7 +59,8 @@ class Summary {
   }
   Summary& image(const std::string& name, const std::vector<std::uint8_t>& shades, std::int64_t width) {
     Message made;
-    made.integer(field::height, static_cast<std::int64_t>(shades.size()) / width).integer(field::width, width).integer(field::colors, kGrey);
+    made.integer(field::height, static_cast<std::int64_t>(shades.size()) / width).integer(field::width, width);
+    made.integer(field::colors, kGrey);
     made.bytes(field::encoded, store::png_of(shades, width));
     return add(Message().bytes(field::tag, name).message(field::image, made));
   }
@@ -92,7 +93,9 @@ std::vector<std::uint8_t> picture_of(const ExpertLoad& load) {
     double sum = 0;
     for (auto at = first; at != first + load.experts; ++at) sum += *at;
     const double even = std::max(sum / static_cast<double>(load.experts), 1e-12);
-    for (auto at = first; at != first + load.experts; ++at) shades.push_back(static_cast<std::uint8_t>(std::min(255.0, 127.5 * *at / even)));
+    for (auto at = first; at != first + load.experts; ++at) {
+      shades.push_back(static_cast<std::uint8_t>(std::min(255.0, 127.5 * *at / even)));
+    }
   }
   return shades;
 }

@@ -1,0 +1,47 @@
+// What a run left behind in its metrics file, as far as it can be read: of runs that ended, were killed, or still go on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "store/index.h"
+
+namespace moesh::train {
+
+struct RecordedStep {
+  std::int64_t step = 0;
+  double seconds = 0, learning_rate = 0, loss = 0, raw_grad_norm = 0, param_norm = 0;
+  double total_weights = 0;                 // positions that count
+  std::vector<std::vector<double>> tokens;  // by layer and expert; none without experts
+  double dropped = 0;                       // choices, of all layers
+
+  double tokens_per_second() const { return seconds > 0 ? total_weights / seconds : 0; }
+};
+
+struct RecordedEval {
+  std::int64_t step = 0;
+  double loss = 0;
+};
+
+struct RunRecord {
+  std::string path;          // of the file
+  std::string began;         // the last time
+  std::int64_t starts = 0;   // how often
+  store::Settings settings;  // of the last time, as they were given
+  std::vector<RecordedStep> steps;  // what a later start did again is there once, as it did it
+  std::vector<RecordedEval> evals;
+  std::int64_t unreadable = 0;  // lines
+  bool goes_on = false;         // somebody writes to it
+
+  std::string setting(const std::string& key) const;  // empty where it was not given
+  double tokens_per_second() const;                   // of the step in the middle
+};
+
+// `path`: a run's folder or its metrics file. Refuses what is neither.
+RunRecord read_run(const std::string& path);
+
+// The metrics files in a folder and all below it, by name.
+std::vector<std::string> metrics_files_below(const std::string& folder);
+
+}  // namespace moesh::train

@@ -1,0 +1,109 @@
+// `moesh runs`.
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/outcome.h"
+#include "tests/train/trainer_support.h"
+#include "train/line_file.h"
+#include "train/run_record.h"
+
+namespace moesh::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kTrain = "train " + test::kTinyModel + " compile_topology=cpu-1 log_config=false dataset_type=synthetic ";
+
+class Runs : public ::testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& lines) const { folder_.write(name, lines); }
+
+ private:
+  test::TemporaryFolder folder_;
+  test::WorkingFolder here_{folder_.path()};
+};
+
+TEST_F(Runs, AreListedWithTheirLastFigures) {
+  ASSERT_EQ(outcome(kTrain + "run_name=a steps=3 eval_interval=2 eval_steps=1").code, 0);
+  ASSERT_EQ(outcome(kTrain + "run_name=b/c steps=2").code, 0);
+  const Outcome listed = outcome("runs");
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("moesh_output/a "), HasSubstr("moesh_output/b/c "), HasSubstr("3 of 3"), HasSubstr("done")));
+  const auto json = nlohmann::json::parse(outcome("runs moesh_output --json").out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0]["steps"], 3);
+  EXPECT_GT(json[0]["eval_loss"].get<double>(), 0);
+  EXPECT_FALSE(json[1].contains("eval_loss"));
+  EXPECT_EQ(json[1]["run"], "moesh_output/b/c");
+}
+
+TEST_F(Runs, DifferInSettingsAndFromAStepOn) {
+  ASSERT_EQ(outcome(kTrain + "run_name=a steps=4").code, 0);
+  ASSERT_EQ(outcome(kTrain + "run_name=b steps=4 learning_rate=0.5").code, 0);
+  ASSERT_EQ(outcome(kTrain + "run_name=c steps=4").code, 0);
+  const Outcome parted = outcome("runs diff moesh_output/a moesh_output/b");
+  EXPECT_THAT(parted.out, AllOf(HasSubstr("learning_rate"), HasSubstr("0.5"), HasSubstr("Losses part at step "), HasSubstr("Tokens/s: ")));
+  EXPECT_THAT(outcome("runs diff moesh_output/a moesh_output/c").out, HasSubstr("The same losses in all 4 steps that both did."));
+  const auto json = nlohmann::json::parse(outcome("runs diff moesh_output/a/metrics.jsonl moesh_output/b --json").out);
+  EXPECT_EQ(json["steps_of_both"], 4);
+  EXPECT_GE(json["losses_part_at"].get<int>(), 1);
+  EXPECT_TRUE(nlohmann::json::parse(outcome("runs diff moesh_output/a moesh_output/c --json").out)["losses_part_at"].is_null());
+}
+
+constexpr const char* kBegin = 
+    "{\"run\": {\"moesh\": \"0.1.0\", \"began\": \"2026-01-01T00:00:00+0000\", \"settings\": {\"steps\": \"9\"}}}";
+
+TEST_F(Runs, ThatWereKilledOrDamagedAreReadAsFarAsTheyGo) {
+  write("metrics.jsonl", std::string(kBegin) +
+                             "\n{\"step\": 0, \"loss\": 5, \"seconds\": 1, \"total_weights\": 8}\n{\"step\": 1, \"lo\n[]\nnull\n{\"step\": \"x\"}\n"
+                             "{\"step\": 1, \"loss\": null, \"seconds\": 1, \"moe\": {\"tokens\": [[1,2],[3,4]], \"dropped\": [1, 2]}}\n"
+                             "{\"eval_step\": 1, \"eval/avg_loss\": 4}\n{\"step\": 2, \"loss\": 3");
+  const train::RunRecord run = train::read_run(".");
+  EXPECT_EQ(run.starts, 1);
+  ASSERT_EQ(run.steps.size(), 2u);
+  EXPECT_EQ(run.steps[0].tokens_per_second(), 8);
+  EXPECT_TRUE(std::isnan(run.steps[1].loss));
+  EXPECT_EQ(run.steps[1].tokens, (std::vector<std::vector<double>>{{1, 2}, {3, 4}}));
+  EXPECT_EQ(run.steps[1].dropped, 3);
+  ASSERT_EQ(run.evals.size(), 1u);
+  EXPECT_EQ(run.unreadable, 4);
+  const Outcome listed = outcome("runs .");
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("2 of 9"), HasSubstr("not a number"), HasSubstr("ended before")));
+  EXPECT_THAT(listed.err, HasSubstr("metrics.jsonl: 4 lines cannot be read and are left out"));
+}
+
+TEST_F(Runs, ThatWereStartedAgainAreOneCourse) {
+  const auto step = [](int number, int loss) { return fmt::format("{{\"step\": {}, \"loss\": {}, \"seconds\": 1}}\n", number, loss); };
+  write("m.jsonl", std::string(kBegin) + "\n" + step(0, 9) + step(1, 8) + step(2, 7) + kBegin + "\n" + step(1, 6) + step(2, 5) + step(3, 4));
+  const train::RunRecord run = train::read_run("m.jsonl");
+  EXPECT_EQ(run.starts, 2);
+  std::vector<double> losses;
+  for (const train::RecordedStep& one : run.steps) losses.push_back(one.loss);
+  EXPECT_EQ(losses, (std::vector<double>{9, 6, 5, 4}));
+}
+
+TEST_F(Runs, ThatAreWrittenJustNowGoOn) {
+  write("metrics.jsonl", std::string(kBegin) + "\n");
+  EXPECT_FALSE(train::read_run(".").goes_on);
+  const train::LineFile held("metrics.jsonl", "{\"run\": {\"moesh\": \"");
+  EXPECT_TRUE(train::read_run(".").goes_on);
+}
+
+TEST_F(Runs, RefusesWhatIsNoRun) {
+  write("text", "some text\n");
+  EXPECT_THAT(outcome("runs").err, HasSubstr("no such folder"));
+  EXPECT_THAT(outcome("runs .").err, HasSubstr("no run is there"));
+  EXPECT_THAT(outcome("runs a b").err, HasSubstr("'b' besides a folder"));
+  EXPECT_THAT(outcome("runs diff a").err, HasSubstr("1 run, two were expected"));
+  EXPECT_THAT(outcome("runs diff text text").err, HasSubstr("text: it holds no metrics of moesh"));
+  EXPECT_THAT(outcome("runs diff nowhere text").err, HasSubstr("nowhere"));
+  EXPECT_THAT(outcome("runs steps=3").err, HasSubstr("'steps=3' changes nothing of runs"));
+}
+
+}  // namespace
+}  // namespace moesh::cli
