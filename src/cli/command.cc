@@ -18,7 +18,7 @@
 namespace moesh::cli {
 namespace {
 
-const std::array kCommands{&kShardings, &kWhy,     &kLint,     &kCompile, &kGraph,  &kTrain, &kCheckpoint, &kRuns,
+const std::array kCommands{&kShardings, &kWhy,     &kLint,     &kCompile, &kGraph,  &kTrain, &kCheckpoint, &kRuns, &kReport,
                            &kConvert,   &kDecode,  &kTokenize, &kBench,   &kVerify, &kHelp};
 
 constexpr std::string_view kIntroduction =

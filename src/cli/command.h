@@ -70,6 +70,7 @@ extern const Command kCompile;
 extern const Command kTrain;
 extern const Command kCheckpoint;
 extern const Command kRuns;
+extern const Command kReport;
 extern const Command kTokenize;
 extern const Command kDecode;
 extern const Command kConvert;

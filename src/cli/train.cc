@@ -21,6 +21,8 @@ constexpr Option kOptions[] = {
     {"--restarts", "K", "starts the run again, from its newest checkpoint, up to K times when it ends badly"},
     {"--check-collectives", "", "of several processes: asks before each collective whether all are about to do the same"},
     {"--from", "STEP", "goes on from the run's checkpoint of that step, not from its newest; later ones are set aside"},
+    {"--quiet", "", "prints only how the run ended"},
+    {"--json", "", "prints the lines of metrics.jsonl as they are written, and nothing else"},
     {"--skew", "S", "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"},
     kThreads,
 };
@@ -74,6 +76,13 @@ std::optional<std::int64_t> step_to_go_on_from(const Arguments& arguments) {
   return step;
 }
 
+train::Printed printed_of(const Arguments& arguments) {
+  if (arguments.has("--quiet") && (arguments.has("--json") || arguments.has("--audit")))
+    refuse(fmt::format("--quiet and {}", arguments.has("--json") ? "--json" : "--audit"), "the command line", "leave out one of them");
+  if (arguments.has("--json") && arguments.has("--audit")) refuse("--json and --audit", "the command line", "leave out one of them");
+  return arguments.has("--quiet") ? train::Printed::ends : arguments.has("--json") ? train::Printed::metrics : train::Printed::all;
+}
+
 int train_here(const Arguments& arguments, const train::Company& company) {
   std::vector<std::string> words = request_alone(arguments);
   const std::optional<std::int64_t> from = step_to_go_on_from(arguments);
@@ -99,6 +108,7 @@ int train_here(const Arguments& arguments, const train::Company& company) {
                        request.about + session::headline(session),
                        request.is_first ? kNext : "",
                        arguments.has("--audit"),
+                       printed_of(arguments),
                        company,
                        from,
                        subject},

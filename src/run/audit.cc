@@ -75,6 +75,24 @@ std::int64_t moved_bytes(const Instruction& of, const Plan& plan) {
   return reshard_elements(*how, from, plan.view(of.results[0]), plan.mesh) * size_of(from.dtype);
 }
 
+std::vector<AuditLine> folded(const std::vector<AuditLine>& all) {
+  std::vector<AuditLine> lines;
+  for (const AuditLine& line : all) {
+    const auto alike = std::find_if(lines.begin(), lines.end(), [&](const AuditLine& other) {
+      return other.kind == line.kind && other.path == line.path && other.is_bound == line.is_bound && other.holds() && line.holds();
+    });
+    if (alike == lines.end()) {
+      lines.push_back(line);
+      continue;
+    }
+    alike->runs += line.runs;
+    alike->planned_runs += line.planned_runs;
+    alike->bytes += line.bytes;
+    alike->planned_bytes += line.planned_bytes;
+  }
+  return lines;
+}
+
 Audit audit(const Program& program) {
   const Plan& plan = program.plan();
   Audit made;

@@ -32,6 +32,9 @@ struct Audit {
   std::string difference() const;
 };
 
+// Collectives of one kind that one node asks for in a line, unless they differ from the plan.
+std::vector<AuditLine> folded(const std::vector<AuditLine>& all);
+
 // Of all runs of the program so far.
 Audit audit(const Program& program);
 

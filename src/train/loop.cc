@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
 #include <fmt/core.h>
@@ -27,6 +28,7 @@
 #include "train/memory.h"
 #include "train/metrics_file.h"
 #include "train/notes.h"
+#include "train/report.h"
 #include "train/run_folder.h"
 #include "train/run_words.h"
 #include "train/saved_plan.h"
@@ -38,9 +40,14 @@ namespace moesh::train {
 namespace {
 
 // What must be seen before what follows is done, also through a pipe.
-void show(const std::string& words) {
+void print_now(const std::string& words) {
   fmt::print("{}", wrapped(words, columns_of(Stream::out), 2));
   flush_output();
+}
+
+// Of what a run tells as it goes.
+void show(const TrainRequest& request, const std::string& words) {
+  if (request.printed == Printed::all) print_now(words);
 }
 
 std::int64_t steps_to_train(const config::Settings& settings) {
@@ -134,14 +141,14 @@ std::optional<StepProgram> evaluation_of(const TrainRequest& request) {
 }
 
 // What a device and a process hold; refuses what this machine has not got.
-Footprint checked_memory(const StepProgram& step, const std::optional<StepProgram>& evaluation, const Company& company,
+Footprint checked_memory(const StepProgram& step, const std::optional<StepProgram>& evaluation, const TrainRequest& request,
                          std::int64_t threads) {
   Footprint footprint = footprint_of(step);
   if (evaluation) footprint = with_beside(footprint, footprint_of(*evaluation));
   MemoryPlan memory = memory_plan(step, footprint, threads);
   if (evaluation) memory.workspace = std::max(memory.workspace, memory_plan(*evaluation, footprint, threads).workspace);
-  check_memory(of_machine(memory, company), free_memory());
-  show(peak_words(footprint, memory.total()) + "\n");
+  check_memory(of_machine(memory, request.company), free_memory());
+  show(request, peak_words(footprint, memory.total()) + "\n");
   return footprint;
 }
 
@@ -164,9 +171,20 @@ std::string metrics_path(const config::Settings& settings, const std::string& fo
 
 // That the run did what its plan says.
 void check_audit(const run::Audit& audit, bool shows) {
-  if (shows) show("\n" + audit_words(audit, columns_of(Stream::out)));
+  if (shows) print_now("\n" + audit_words(audit, columns_of(Stream::out)));
   if (const std::string difference = audit.difference(); !difference.empty()) {
     fail("the run did something else than its plan: " + difference, "audit", "this is a fault of moesh: report it with the command");
+  }
+}
+
+// What only shows a run does not make it fail.
+void write_report(const std::string& metrics) {
+  try {
+    RunRecord run = read_run(metrics);
+    run.goes_on = false;  // it is this one that holds the file
+    replace_file(std::filesystem::path(metrics).parent_path() / "report.html", report_of({run}), "");
+  } catch (const Error& error) {
+    log_notice(fmt::format("no report is written: {}", error.what()));
   }
 }
 
@@ -201,6 +219,7 @@ class Loop {
   // What it adds to the summary: all that only steps tell.
   RunSummary run(std::int64_t first, std::int64_t steps) {
     const auto begin = Clock::now();
+    steps_ = steps;
     progress_.emplace("step", steps);
     for (std::int64_t step = first; step < steps && !done_.reached_target && !is_asked_to_end(); ++step) {
       train(step);
@@ -231,11 +250,10 @@ class Loop {
       report_not_finite(parts_.trainer, metrics, batch, request_.settings);
     }
     const std::string saved = parts_.checkpoints.after_step(parts_.trainer, parts_.batches);
-    const StepSpeed speed{seconds_since(begin), flops_ / devices, tokens_ / devices};
+    const StepSpeed speed{seconds_since(begin), flops_ / devices, tokens_ / devices, devices};
     parts_.metrics.write(metrics, speed.seconds, parts_.checkpoints.waited() - waited);
     if (parts_.board) parts_.board->write(metrics, speed);
-    progress_->advance(step + 1, fmt::format("loss {:.3f}", metrics.loss),
-                       step_line(metrics, speed, request_.shape.is_moe(), columns_of(Stream::out)) + (saved.empty() ? "" : "\n" + saved));
+    tell(step, fmt::format("loss {:.3f}", metrics.loss), step_words(metrics, speed) + (saved.empty() ? "" : "\n" + saved));
     if (done_.steps++ == 0) done_.first_loss = metrics.loss;
     done_.last_loss = metrics.loss;
     done_.load = metrics.load;
@@ -249,12 +267,24 @@ class Loop {
     if (!found) return;
     parts_.metrics.write(*found);
     if (parts_.board) parts_.board->write(*found);
-    progress_->advance(step + 1, fmt::format("eval loss {:.3f}", found->loss), eval_line(*found, request_.settings));
+    tell(step, fmt::format("eval loss {:.3f}", found->loss), eval_line(*found, request_.settings));
     done_.reached_target = parts_.evaluation->reaches_target(*found);
+  }
+
+  // The reference's line, or on a terminal one that is read by a person.
+  std::string step_words(const StepMetrics& metrics, const StepSpeed& speed) const {
+    const int columns = columns_of(Stream::out);
+    return columns > 0 ? short_step_line(metrics, speed, steps_, columns) : step_line(metrics, speed, request_.shape.is_moe());
+  }
+
+  void tell(std::int64_t step, const std::string& note, const std::string& line) {
+    if (request_.printed == Printed::all) progress_->advance(step + 1, note, line);
+    else progress_->advance(step + 1, note);
   }
 
   const TrainRequest& request_;
   Parts parts_;
+  std::int64_t steps_ = 0;
   double tokens_, flops_;  // of a step
   const Interrupts interrupts_;
   std::optional<Progress> progress_;
@@ -294,26 +324,27 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   const ModelSize size = model_size(request.model, request.shape, request.batch.rows_to_train * length, length);
   const std::int64_t steps = steps_to_train(settings);
   Batches batches(settings, request.batch, request.shape.vocab_size);
-  say_what_is_asked(settings);
-  show(header_words(request, size, batches.describe(), workers));
+  if (settings.boolean("log_config") && request.printed == Printed::all) print_config(settings);
+  say_what_is_not_done(settings);
+  show(request, header_words(request, size, batches.describe(), workers));
   StepProgram program = program_of(request);
   std::optional<StepProgram> evaluated = evaluation_of(request);
-  const Footprint footprint = checked_memory(program, evaluated, company, workers.threads());
+  const Footprint footprint = checked_memory(program, evaluated, request, workers.threads());
   const double in_regions = planned_in_regions(program);
   const std::string folder = folder_of(settings, company);
   Checkpoints checkpoints(settings, settings.boolean("enable_checkpointing") ? folder : "", request.from, company);
-  MetricsFile metrics(metrics_path(settings, folder, company), settings);
+  MetricsFile metrics(metrics_path(settings, folder, company), settings, request.printed == Printed::metrics);
   Trainer trainer(std::move(program), settings, workers, company);
   const Start start = checkpoints.start(trainer, batches, workers);
   if (!start.has_parameters) initialize(trainer, request.model, settings.integer("init_weights_seed"), workers);
-  show(start.words);
+  show(request, start.words);
   if (start.has_parameters && start.step >= steps) {
-    show(fmt::format("Nothing is left to do: steps={}. More steps go on from here.\n", steps));
+    show(request, fmt::format("Nothing is left to do: steps={}. More steps go on from here.\n", steps));
     return 0;
   }
   std::optional<Evaluation> evaluation;
   if (evaluated) evaluation.emplace(*request.evaluated, *std::move(evaluated), trainer);
-  if (evaluation) show("evaluated " + evaluation->describe() + "\n");
+  if (evaluation) show(request, "evaluated " + evaluation->describe() + "\n");
   std::optional<TraceFile> trace;
   if (company.is_first() && !settings.text("profiler").empty())
     trace.emplace(settings, metrics.path(), trainer.plan(), request.where.target);
@@ -324,11 +355,15 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   RunSummary run = loop.run(start.step, steps);
   run.peak_bytes = footprint.process;
   run.planned_in_regions = in_regions;
-  show(fmt::format("{}\n{}Metrics: {}\n", loop.saved(), summary_words(run), metrics.path()));
-  if (trace) show(trace->finish());
-  check_audit(trainer.audit(), request.shows_audit);
+  if (request.printed != Printed::metrics)
+    print_now(fmt::format("{}\n{}Metrics: {}\n", loop.saved(), summary_words(run), metrics.path()));
+  if (trace) show(request, trace->finish());
+  const run::Audit audit = trainer.audit();
+  metrics.end(audit);
+  if (company.is_first() && !folder.empty() && settings.text("metrics_file").empty()) write_report(metrics.path());
+  check_audit(audit, request.shows_audit);
   if (checkpoints.has_failed()) fail("the last checkpoint of the run is not saved", folder, "see above for what stood in its way");
-  if (!request.next.empty()) fmt::print("\nNext:\n{}", request.next);
+  if (!request.next.empty()) show(request, "\nNext:\n" + request.next);
   return loop.exit_code();
 }
 

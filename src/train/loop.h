@@ -11,6 +11,9 @@
 
 namespace moesh::train {
 
+// What a run prints: all, its last lines only, or the lines of its metrics file.
+enum class Printed { all, ends, metrics };
+
 struct TrainRequest {
   const config::Settings& settings;
   const config::ModelShape& shape;
@@ -21,6 +24,7 @@ struct TrainRequest {
   std::string headline;
   std::string next = {};  // what to try afterwards
   bool shows_audit = false;
+  Printed printed = Printed::all;
   Company company = {};
   std::optional<std::int64_t> from = std::nullopt;  // the step of the checkpoint to go on from, where it is not the newest
   std::optional<Subject> evaluated = std::nullopt;  // the same model on batches of an evaluation, where eval_interval asks for any

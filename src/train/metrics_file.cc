@@ -2,8 +2,11 @@
 
 #include <cmath>
 
+#include <fmt/core.h>
+
 #include "base/json.h"
 #include "base/log.h"
+#include "base/streams.h"
 #include "base/system.h"
 
 namespace moesh::train {
@@ -39,9 +42,17 @@ std::string run_line(const config::Settings& settings) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::string& path, const config::Settings& settings) : file_(path, kSignature) {
+MetricsFile::MetricsFile(const std::string& path, const config::Settings& settings, bool prints)
+    : file_(path, kSignature), prints_(prints) {
   if (file_.had_lines()) log_notice(file_.path() + " has lines of earlier runs; those of this one follow");
-  file_.append(run_line(settings));
+  append(run_line(settings));
+}
+
+void MetricsFile::append(const std::string& line) {
+  file_.append(line);
+  if (!prints_) return;
+  fmt::print("{}\n", line);
+  flush_output();
 }
 
 void MetricsFile::write(const StepMetrics& m, double seconds, double waited_for_disk) {
@@ -59,7 +70,19 @@ void MetricsFile::write(const StepMetrics& m, double seconds, double waited_for_
   if (waited_for_disk > 0) json.key("checkpoint_seconds").value(waited_for_disk);
   if (m.load.experts > 0) write_load(json, m.load);
   json.end_object();
-  file_.append(json.text());
+  append(json.text());
+}
+
+void MetricsFile::end(const run::Audit& audit) {
+  JsonWriter json;
+  json.begin_object().key("run").begin_object().key("ended").value(local_time("%Y-%m-%dT%H:%M:%S%z"));
+  json.key("planned_memory").value(audit.planned_memory).key("memory").value(audit.memory).key("collectives").begin_array();
+  for (const run::AuditLine& line : folded(audit.collectives)) {
+    json.begin_object().key("kind").value(graph::name_of(line.kind)).key("where").value(line.path).key("runs").value(line.runs);
+    json.key("planned_runs").value(line.planned_runs).key("bytes").value(line.bytes).key("planned_bytes").value(line.planned_bytes);
+    json.key("at_most").value(line.is_bound).end_object();
+  }
+  append(json.end_array().end_object().end_object().text());
 }
 
 void MetricsFile::write(const EvalMetrics& m) {
@@ -67,7 +90,7 @@ void MetricsFile::write(const EvalMetrics& m) {
   json.begin_object().key("eval_step").value(m.step).key("seconds").value(m.seconds).key("batches").value(m.batches);
   json.key("eval/avg_loss").value(m.loss).key("eval/avg_perplexity").value(std::exp(m.loss));
   json.key("eval/total_weights").value(m.total_weights).key("eval/avg_moe_lb_loss").value(m.balance_loss).end_object();
-  file_.append(json.text());
+  append(json.text());
 }
 
 }  // namespace moesh::train

@@ -9,16 +9,6 @@
 namespace moesh::train {
 namespace {
 
-void print_config(const config::Settings& settings) {
-  for (const config::Topic& topic : config::topics()) {
-    for (const config::Key& key : topic.keys) {
-      if (settings.is_by_user(key.name)) {
-        fmt::print("Config param {}: {}\n", key.name, config::to_string(settings.value(key.name)));
-      }
-    }
-  }
-}
-
 // Values that the backward pass is to find in the host's memory: here there is no other.
 std::vector<std::string> offloaded(const config::Settings& settings) {
   const std::string& policy = settings.text("remat_policy");
@@ -32,8 +22,17 @@ std::vector<std::string> offloaded(const config::Settings& settings) {
 
 }  // namespace
 
-void say_what_is_asked(const config::Settings& settings) {
-  if (settings.boolean("log_config")) print_config(settings);
+void print_config(const config::Settings& settings) {
+  for (const config::Topic& topic : config::topics()) {
+    for (const config::Key& key : topic.keys) {
+      if (settings.is_by_user(key.name)) {
+        fmt::print("Config param {}: {}\n", key.name, config::to_string(settings.value(key.name)));
+      }
+    }
+  }
+}
+
+void say_what_is_not_done(const config::Settings& settings) {
   if (const std::vector<std::string> all = offloaded(settings); !all.empty()) {
     log_notice(fmt::format("{}: kept in memory, where all values are; nothing is moved elsewhere", join(all, ", ")));
   }

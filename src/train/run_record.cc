@@ -45,8 +45,19 @@ RecordedStep step_of(const Json& line) {
   return step;
 }
 
+RunEnd end_of(const Json& about) {
+  RunEnd end{about.value("planned_memory", std::int64_t{0}), about.value("memory", std::int64_t{0}), {}};
+  for (const Json& one : about.value("collectives", Json::array())) {
+    const auto count = [&](const char* key) { return one.value(key, std::int64_t{0}); };
+    end.collectives.push_back({one.value("kind", ""), one.value("where", ""), count("runs"), count("planned_runs"), count("bytes"),
+                               count("planned_bytes"), one.value("at_most", false)});
+  }
+  return end;
+}
+
 void begin_again(RunRecord& run, const Json& about) {
   ++run.starts;
+  run.end.reset();
   run.began = about.value("began", "");
   run.settings.clear();
   const auto settings = about.find("settings");
@@ -65,7 +76,9 @@ void take(std::vector<Recorded>& all, Recorded one) {
 // False where it is none of ours.
 bool add_line(RunRecord& run, const std::string& text) {
   const Json line = parse_json(text, run.path);
-  if (line.contains("run"))
+  if (line.contains("run") && line["run"].contains("ended"))
+    run.end = end_of(line["run"]);
+  else if (line.contains("run"))
     begin_again(run, line["run"]);
   else if (line.contains("step"))
     take(run.steps, step_of(line));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,18 @@ struct RecordedEval {
   double loss = 0;
 };
 
+struct RecordedCollective {
+  std::string kind, where;
+  std::int64_t runs = 0, planned_runs = 0, bytes = 0, planned_bytes = 0;
+  bool is_bound = false;  // the planned bytes, as the router decides
+};
+
+// What a run says at its end.
+struct RunEnd {
+  std::int64_t planned_memory = 0, memory = 0;  // of the process: state and arenas
+  std::vector<RecordedCollective> collectives;
+};
+
 struct RunRecord {
   std::string path;          // of the file
   std::string began;         // the last time
@@ -31,6 +44,7 @@ struct RunRecord {
   store::Settings settings;  // of the last time, as they were given
   std::vector<RecordedStep> steps;  // what a later start did again is there once, as it did it
   std::vector<RecordedEval> evals;
+  std::optional<RunEnd> end;    // of the last start, once it is there
   std::int64_t unreadable = 0;  // lines
   bool goes_on = false;         // somebody writes to it
 

@@ -23,26 +23,20 @@ std::int64_t state_of_device(const sharding::Layout& layout) {
   return bytes;
 }
 
-// A field of the step's line, and how soon it is left out: 0 for never, then the largest first.
-struct Field {
-  std::string text;
-  int spare = 0;
-};
-
-std::string joined(const std::vector<Field>& fields) {
-  std::vector<std::string> words;
-  for (const Field& field : fields) words.push_back(field.text);
-  return join(words, ", ");
+// How many times the mean the busiest expert of any layer had.
+double busiest_of(const ExpertLoad& load) {
+  double most = 0;
+  for (std::int64_t layer = 0; layer < load.layers(); ++layer) most = std::max(most, load.max_over_mean(layer));
+  return most;
 }
 
 // What the experts of the last step had to do, and what that cost on the wire.
 std::string load_words(const RunSummary& run) {
   const ExpertLoad& load = run.load;
-  double worst = 0, dropped = 0, choices = 0;
-  for (std::int64_t layer = 0; layer < load.layers(); ++layer) worst = std::max(worst, load.max_over_mean(layer));
+  double dropped = 0, choices = 0;
   for (const double d : load.dropped) dropped += d;
   for (const double t : load.tokens) choices += t;
-  std::string words = fmt::format("Experts in the last step: the busiest of a layer had {:.2f} times the mean; {:.0f} of {} dropped", worst,
+  std::string words = fmt::format("Experts in the last step: the busiest of a layer had {:.2f} times the mean; {:.0f} of {} dropped", busiest_of(load),
                                   dropped, counted(static_cast<std::int64_t>(choices), "choice"));
   if (load.sent.empty()) return words + ".\n";
   const auto [least, most] = std::minmax_element(load.sent.begin(), load.sent.end());
@@ -62,25 +56,6 @@ std::string_view kernels_of(const config::Settings& settings) {
   return chosen.name == backend::cpu_backend().name ? name_of(backend::cpu::chosen_isa()) : chosen.name;
 }
 
-// Collectives of one kind that one node asks for in a line, unless they differ from the plan.
-std::vector<run::AuditLine> folded(const std::vector<run::AuditLine>& all) {
-  std::vector<run::AuditLine> lines;
-  for (const run::AuditLine& line : all) {
-    const auto alike = std::find_if(lines.begin(), lines.end(), [&](const run::AuditLine& other) {
-      return other.kind == line.kind && other.path == line.path && other.is_bound == line.is_bound && other.holds() && line.holds();
-    });
-    if (alike == lines.end()) {
-      lines.push_back(line);
-      continue;
-    }
-    alike->runs += line.runs;
-    alike->planned_runs += line.planned_runs;
-    alike->bytes += line.bytes;
-    alike->planned_bytes += line.planned_bytes;
-  }
-  return lines;
-}
-
 }  // namespace
 
 std::string header_words(const TrainRequest& request, const ModelSize& size, const std::string& data, const backend::Workers& workers) {
@@ -97,24 +72,33 @@ std::string peak_words(const Footprint& footprint, std::int64_t of_process) {
                      bytes_words(footprint.process), bytes_words(of_process));
 }
 
-std::string step_line(const StepMetrics& m, const StepSpeed& speed, bool is_moe, int columns) {
-  std::vector<Field> fields{
-      {fmt::format("completed step: {}", m.step)},
-      {fmt::format("seconds: {:.3f}", speed.seconds)},
-      {fmt::format("TFLOP/s/device: {:.3f}", speed.flops / speed.seconds / 1e12), 2},
-      {fmt::format("Tokens/s/device: {:.3f}", speed.tokens / speed.seconds), 1},
-      {fmt::format("total_weights: {:.0f}", m.total_weights), 6},
-      {fmt::format("loss: {:.3f}", m.loss)},
-      {fmt::format("lm_loss: {:.3f}", m.lm_loss), 4},
-      {fmt::format("perplexity: {:.3f}", std::exp(m.lm_loss)), 3},
+std::string step_line(const StepMetrics& m, const StepSpeed& speed, bool is_moe) {
+  std::vector<std::string> fields{
+      fmt::format("completed step: {}", m.step),
+      fmt::format("seconds: {:.3f}", speed.seconds),
+      fmt::format("TFLOP/s/device: {:.3f}", speed.flops / speed.seconds / 1e12),
+      fmt::format("Tokens/s/device: {:.3f}", speed.tokens / speed.seconds),
+      fmt::format("total_weights: {:.0f}", m.total_weights),
+      fmt::format("loss: {:.3f}", m.loss),
+      fmt::format("lm_loss: {:.3f}", m.lm_loss),
+      fmt::format("perplexity: {:.3f}", std::exp(m.lm_loss)),
   };
-  if (is_moe) fields.push_back({fmt::format("moe_lb_loss: {:.6f}", m.balance_loss), 5});
-  while (columns > 0 && display_width(joined(fields)) > columns) {
-    const auto most = std::max_element(fields.begin(), fields.end(), [](const Field& a, const Field& b) { return a.spare < b.spare; });
-    if (most->spare == 0) break;
-    fields.erase(most);
-  }
-  return joined(fields);
+  if (is_moe) fields.push_back(fmt::format("moe_lb_loss: {:.6f}", m.balance_loss));
+  return join(fields, ", ");
+}
+
+std::string short_step_line(const StepMetrics& m, const StepSpeed& speed, std::int64_t steps, int columns) {
+  const std::string last = std::to_string(std::max<std::int64_t>(0, steps - 1));
+  std::vector<std::string> fields{
+      fmt::format("step {:>{}} of {}", m.step, last.size(), last),
+      fmt::format("loss {:.4f}", m.loss),
+      fmt::format("{:>7} tokens/s", with_commas(std::llround(speed.tokens * speed.devices / speed.seconds))),
+      human_seconds(speed.seconds),
+      fmt::format("gradient norm {:.3g}", m.raw_grad_norm),
+  };
+  if (m.load.layers() > 0) fields.insert(fields.begin() + 4, fmt::format("busiest expert {:.2f} x the mean", busiest_of(m.load)));
+  while (fields.size() > 2 && display_width(join(fields, "   ")) > columns) fields.pop_back();
+  return join(fields, "   ");
 }
 
 std::string eval_line(const EvalMetrics& m, const config::Settings& settings) {

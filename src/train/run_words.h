@@ -18,13 +18,15 @@ std::string peak_words(const Footprint& footprint, std::int64_t of_process);
 
 struct StepSpeed {
   double seconds = 0;
-  double flops = 0;  // a device
+  double flops = 0;   // a device
   double tokens = 0;  // a device
+  double devices = 1;
 };
 
-// The reference's line, which scripts read, whole when `columns` is 0. On a terminal what fits: fields are left out, the
-// least telling first.
-std::string step_line(const StepMetrics& metrics, const StepSpeed& speed, bool is_moe, int columns);
+// The reference's line, which scripts read.
+std::string step_line(const StepMetrics& metrics, const StepSpeed& speed, bool is_moe);
+// What a person looks for, in so many columns at most.
+std::string short_step_line(const StepMetrics& metrics, const StepSpeed& speed, std::int64_t steps, int columns);
 
 // The reference's line of an evaluation.
 std::string eval_line(const EvalMetrics& metrics, const config::Settings& settings);

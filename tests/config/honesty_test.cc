@@ -143,7 +143,7 @@ TEST(Honesty, WhatChangesNoResultIsNoted) {
       "kv_proj=device",
       "log_period=10",
       "profile_periodically_period=3",
-      "enable_tensorboard=false",
+      "gcs_metrics=true",
       "debug_sharding=true",
       "enable_dropout=false",
       "matmul_precision=highest",

@@ -21,6 +21,7 @@ using test::Outcome;
 using test::TemporaryFolder;
 using test::metrics_in;
 using test::train_with;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
@@ -97,6 +98,19 @@ TEST(Train, PrintsTheReferencesLineForEveryStep) {
   };
   EXPECT_EQ(lines_of(kTinyModel, line), 3);
   EXPECT_EQ(lines_of(kTinyMixtral, line + R"(, moe_lb_loss: \d+\.\d{6})"), 3);
+}
+
+TEST(Train, PrintsItsEndOnlyOrItsMetricsWhereThatIsAskedFor) {
+  const TemporaryFolder folder;
+  const std::string request = kTinyMixtral + "log_config=true steps=2 metrics_file=" + folder.path() + "/m.jsonl";
+  const Outcome quiet = train_with(request + " --quiet");
+  EXPECT_EQ(quiet.code, 0) << quiet.err;
+  EXPECT_THAT(quiet.out, AllOf(HasSubstr("2 steps in "), Not(HasSubstr("completed step")), Not(HasSubstr("Config param")), Not(HasSubstr(" parameters, "))));
+  std::filesystem::remove(folder.path() + "/m.jsonl");
+  const std::string lines = train_with(request + " --json").out;
+  EXPECT_EQ(lines, test::read_text(folder.path() + "/m.jsonl"));
+  EXPECT_THAT(train_with(request + " --quiet --json").err, HasSubstr("--quiet and --json"));
+  EXPECT_THAT(train_with(request + " --json --audit").err, HasSubstr("--json and --audit"));
 }
 
 TEST(Train, SaysWhatItTrainsAndWhatCameOut) {

@@ -1,0 +1,119 @@
+#include "train/curves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/core.h>
+
+namespace moesh::train {
+namespace {
+
+constexpr double kWidth = 560, kHeight = 240, kLeft = 64, kRight = 12, kTop = 10, kBottom = 30;
+constexpr std::size_t kMostPoints = 600;
+
+// From values to places between two of them.
+struct Scale {
+  double from, to;  // places
+  double least = std::numeric_limits<double>::infinity(), most = -std::numeric_limits<double>::infinity();
+
+  void see(double value) {
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  double at(double value) const {
+    return most <= least ? (from + to) / 2 : from + (to - from) * (value - least) / (most - least);
+  }
+  // A handful of round numbers.
+  std::vector<double> marks() const {
+    if (most <= least) return {least};
+    const double rough = (most - least) / 4, ten = std::pow(10, std::floor(std::log10(rough)));
+    const double step = rough < 2 * ten ? 2 * ten : rough < 5 * ten ? 5 * ten : 10 * ten;
+    std::vector<double> all;
+    for (double mark = std::ceil(least / step) * step; mark <= most + 1e-9 * step; mark += step)
+      all.push_back(std::abs(mark) < 1e-9 * step ? 0 : mark);
+    return all;
+  }
+};
+
+// So few that the page stays small: of each piece its least and its largest.
+std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points) {
+  if (points.size() <= kMostPoints) return points;
+  std::vector<std::pair<double, double>> kept;
+  const std::size_t pieces = kMostPoints / 2;
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    const auto begin = points.begin() + static_cast<std::ptrdiff_t>(piece * points.size() / pieces);
+    const auto end = points.begin() + static_cast<std::ptrdiff_t>((piece + 1) * points.size() / pieces);
+    auto [least, most] =
+        std::minmax_element(begin, end, [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most < least) std::swap(least, most);
+    kept.push_back(*least);
+    if (most != least) kept.push_back(*most);
+  }
+  return kept;
+}
+
+std::string drawn(const Curve& curve, const Scale& x, const Scale& y) {
+  std::string places;
+  std::string made;
+  for (const auto& [step, value] : thinned(curve.points)) {
+    if (curve.is_dots)
+      made += fmt::format("<circle class=\"run{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"/>", curve.run, x.at(step),
+                          y.at(value));
+    else
+      places += fmt::format("{:.1f},{:.1f} ", x.at(step), y.at(value));
+  }
+  return curve.is_dots ? made : fmt::format("<polyline class=\"run{}\" points=\"{}\"/>", curve.run, places);
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    if (c == '&')
+      safe += "&amp;";
+    else if (c == '<')
+      safe += "&lt;";
+    else if (c == '>')
+      safe += "&gt;";
+    else if (c == '"')
+      safe += "&quot;";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+std::string svg_of(const std::string& title, const std::vector<Curve>& given) {
+  std::vector<Curve> curves = given;
+  Scale x{kLeft, kWidth - kRight}, y{kHeight - kBottom, kTop};
+  for (Curve& curve : curves) {
+    std::erase_if(curve.points, [](const auto& point) { return !std::isfinite(point.second); });
+    for (const auto& [step, value] : curve.points) {
+      x.see(step);
+      y.see(value);
+    }
+  }
+  if (x.most < x.least) return "";
+  std::string made =
+      fmt::format("<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">",
+                  escaped(title), kWidth, kHeight, escaped(title));
+  for (const double mark : y.marks()) {
+    made += fmt::format("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", kLeft,
+                        kWidth - kRight, y.at(mark), y.at(mark));
+    made +=
+        fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:.6g}</text>", kLeft - 6, y.at(mark) + 4, mark);
+  }
+  for (const double mark : x.marks()) {
+    if (mark == std::floor(mark))
+      made +=
+          fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>", x.at(mark), kHeight - 10, mark);
+  }
+  for (const Curve& curve : curves) {
+    if (!curve.points.empty()) made += drawn(curve, x, y);
+  }
+  return made + "</svg></figure>\n";
+}
+
+}  // namespace moesh::train

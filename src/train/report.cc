@@ -1,0 +1,264 @@
+#include "train/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "store/png.h"
+#include "train/curves.h"
+
+namespace moesh::train {
+namespace {
+
+constexpr std::size_t kMostLayers = 12, kMostColumns = 240;
+
+constexpr const char* kStyle = R"(
+:root{--back:#fff;--text:#1c1e21;--faint:#697079;--grid:#e3e6ea;--panel:#f6f7f9;--c0:#1f6fb4;--c1:#d1602a;--c2:#3a8f47;--c3:#8b4fa8;--c4:#b4881f;--c5:#c23b72}
+@media(prefers-color-scheme:dark){:root{--back:#14171a;--text:#e6e8ea;--faint:#9aa3ad;--grid:#2b3138;--panel:#1c2126;--c0:#6db3f2;--c1:#f0946a;--c2:#7fcf8c;--c3:#c99be0;--c4:#e0bd66;--c5:#ee86b0}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:1.5rem;max-width:1280px;background:var(--back);color:var(--text);font:15px/1.45 system-ui,sans-serif}
+h1{font-size:1.4rem;margin:0 0 .25rem}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{color:var(--faint);margin:.25rem 0 1rem}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr));gap:1rem}
+figure{margin:0;padding:.75rem;background:var(--panel);border-radius:8px;min-width:0}
+figcaption{color:var(--faint);font-size:.9rem;margin-bottom:.35rem;overflow-wrap:anywhere}
+svg{width:100%;height:auto;display:block}svg text{font-size:11px;fill:var(--faint)}.grid{stroke:var(--grid)}
+polyline{fill:none;stroke-width:1.6;stroke-linejoin:round}
+img{width:100%;image-rendering:pixelated;border-radius:4px;display:block}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;min-width:100%}
+th,td{text-align:left;padding:.3rem .9rem .3rem 0;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:anywhere}td.n,th.n{text-align:right}
+.key{display:inline-block;width:.8em;height:.8em;border-radius:50%;margin-right:.4em}
+)";
+
+std::string colours() {
+  std::string made;
+  for (int i = 0; i < 6; ++i)
+    made += fmt::format(
+        "polyline.run{0}{{stroke:var(--c{0})}}circle.run{0}{{fill:var(--c{0})}}.key.run{0}{{background:var(--c{0})}}\n",
+        i);
+  return made;
+}
+
+std::size_t colour_of(std::size_t run) { return run % 6; }
+
+std::string base64(std::string_view bytes) {
+  constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string made;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t three = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      three = three << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    for (std::size_t k = 0; k < 4; ++k) made += i + k <= bytes.size() ? kLetters[three >> (18 - 6 * k) & 63] : '=';
+  }
+  return made;
+}
+
+std::string name_of(const RunRecord& run) {
+  const std::filesystem::path path(run.path);
+  return path.has_parent_path() ? path.parent_path().filename().string() : run.path;
+}
+
+std::string heading_of(const RunRecord& run, std::size_t number) {
+  return fmt::format("<span class=\"key run{}\"></span>{}", colour_of(number), escaped(name_of(run)));
+}
+
+class Rows {
+ public:
+  explicit Rows(const std::vector<RunRecord>& runs) : runs_(runs) {
+    text_ = "<div class=\"scroll\"><table><tr><th></th>";
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      text_ += fmt::format("<th class=\"n\">{}</th>", heading_of(runs[i], i));
+    text_ += "</tr>\n";
+  }
+  template <typename Cell>
+  void add(const std::string& name, const Cell& cell) {
+    text_ += fmt::format("<tr><td>{}</td>", escaped(name));
+    for (const RunRecord& run : runs_) text_ += fmt::format("<td class=\"n\">{}</td>", escaped(cell(run)));
+    text_ += "</tr>\n";
+  }
+  std::string text() const { return text_ + "</table></div>\n"; }
+
+ private:
+  const std::vector<RunRecord>& runs_;
+  std::string text_;
+};
+
+std::string number_words(double number) {
+  return std::isfinite(number) ? fmt::format("{:.4f}", number) : "not a number";
+}
+
+std::string figures_of(const std::vector<RunRecord>& runs) {
+  Rows rows(runs);
+  rows.add("began", [](const RunRecord& run) {
+    return run.began + (run.starts > 1 ? fmt::format(", start {}", run.starts) : "");
+  });
+  rows.add("state", [](const RunRecord& run) {
+    return std::string(run.goes_on ? "goes on" : run.end ? "ended" : "ended without its last lines");
+  });
+  rows.add("steps",
+           [](const RunRecord& run) { return std::to_string(run.steps.empty() ? 0 : run.steps.back().step + 1); });
+  const auto last = [](const auto& all, const auto& words) {
+    return all.empty() ? std::string("-") : words(all.back());
+  };
+  rows.add("loss", [&](const RunRecord& run) {
+    return last(run.steps, [](const RecordedStep& step) { return number_words(step.loss); });
+  });
+  rows.add("loss of the evaluation", [&](const RunRecord& run) {
+    return last(run.evals, [](const RecordedEval& eval) { return number_words(eval.loss); });
+  });
+  rows.add("tokens/s, in the middle",
+           [](const RunRecord& run) { return with_commas(std::llround(run.tokens_per_second())); });
+  const auto memory = [](std::int64_t RunEnd::*of) {
+    return [of](const RunRecord& run) {
+      return run.end ? human_bytes(static_cast<double>(*run.end.*of)) : std::string("-");
+    };
+  };
+  rows.add("memory of values, as planned", memory(&RunEnd::planned_memory));
+  rows.add("as taken", memory(&RunEnd::memory));
+  return rows.text();
+}
+
+template <typename Value>
+std::string curve(const std::string& title, const std::vector<RunRecord>& runs, const Value& value,
+                  bool with_evaluations = false) {
+  std::vector<Curve> curves;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Curve made{colour_of(i), false, {}};
+    for (const RecordedStep& step : runs[i].steps)
+      made.points.emplace_back(static_cast<double>(step.step), value(step));
+    curves.push_back(std::move(made));
+    if (!with_evaluations) continue;
+    Curve dots{colour_of(i), true, {}};
+    for (const RecordedEval& eval : runs[i].evals) dots.points.emplace_back(static_cast<double>(eval.step), eval.loss);
+    curves.push_back(std::move(dots));
+  }
+  return svg_of(title, curves);
+}
+
+double busiest_of(const RecordedStep& step) {
+  double most = std::nan("");
+  for (const std::vector<double>& layer : step.tokens) {
+    double sum = 0, top = 0;
+    for (const double tokens : layer) {
+      sum += tokens;
+      top = std::max(top, tokens);
+    }
+    if (sum > 0) most = std::fmax(most, top * static_cast<double>(layer.size()) / sum);
+  }
+  return most;
+}
+
+// A line an expert, a column some steps: grey has its even share of the tokens, white twice that and more.
+std::string load_picture(const RunRecord& run, std::size_t layer) {
+  const std::size_t experts = run.steps.front().tokens[layer].size(),
+                    columns = std::min(run.steps.size(), kMostColumns);
+  std::vector<std::uint8_t> shades(experts * columns);
+  for (std::size_t column = 0; column < columns; ++column) {
+    std::vector<double> tokens(experts);
+    double sum = 0;
+    for (std::size_t i = column * run.steps.size() / columns; i < (column + 1) * run.steps.size() / columns; ++i) {
+      const auto& of_step = run.steps[i].tokens;
+      if (layer >= of_step.size() || of_step[layer].size() != experts) continue;
+      for (std::size_t e = 0; e < experts; ++e) {
+        tokens[e] += of_step[layer][e];
+        sum += of_step[layer][e];
+      }
+    }
+    for (std::size_t e = 0; e < experts; ++e) {
+      const double share = sum > 0 ? tokens[e] * static_cast<double>(experts) / sum : 0;
+      shades[e * columns + column] = static_cast<std::uint8_t>(std::min(255.0, 127.5 * share));
+    }
+  }
+  const std::string picture = base64(store::png_of(shades, static_cast<std::int64_t>(columns)));
+  const std::size_t height = std::clamp<std::size_t>(8 * experts, 48, 220);
+  return fmt::format(
+      "<figure><figcaption>layer {}</figcaption><img style=\"height:{}px\" alt=\"tokens of each expert of layer {} "
+      "over the steps\" "
+      "src=\"data:image/png;base64,{}\"></figure>\n",
+      layer, height, layer, picture);
+}
+
+std::string experts_of(const std::vector<RunRecord>& runs) {
+  std::string made;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunRecord& run = runs[i];
+    if (run.steps.empty() || run.steps.front().tokens.empty()) continue;
+    const std::size_t layers = run.steps.front().tokens.size(), shown = std::min(layers, kMostLayers);
+    made += fmt::format(
+        "<h2>Experts of {}</h2><p>A line an expert, from the first step to the last: black has no token, grey its even "
+        "share, white "
+        "twice that and more{}.</p><div class=\"figures\">",
+        heading_of(run, i), shown < layers ? fmt::format("; {} of {} layers", shown, layers) : "");
+    for (std::size_t k = 0; k < shown; ++k) made += load_picture(run, k * layers / shown);
+    made += "</div>\n";
+  }
+  return made;
+}
+
+std::string collectives_of(const std::vector<RunRecord>& runs) {
+  std::string made;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].end || runs[i].end->collectives.empty()) continue;
+    made += fmt::format(
+        "<h2>What devices of {} exchanged</h2><div class=\"scroll\"><table><tr><th>collective</th><th>where</th><th "
+        "class=\"n\">runs</th>"
+        "<th class=\"n\">planned</th><th class=\"n\">bytes</th><th class=\"n\">planned</th></tr>\n",
+        heading_of(runs[i], i));
+    for (const RecordedCollective& one : runs[i].end->collectives) {
+      made += fmt::format(
+          "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
+          "class=\"n\">{}{}</td></tr>\n",
+          escaped(one.kind), escaped(one.where), with_commas(one.runs), with_commas(one.planned_runs),
+          human_bytes(static_cast<double>(one.bytes)), one.is_bound ? "at most " : "",
+          human_bytes(static_cast<double>(one.planned_bytes)));
+    }
+    made += "</table></div>\n";
+  }
+  return made;
+}
+
+// Those that differ, of several runs; all, of one.
+std::string settings_of(const std::vector<RunRecord>& runs) {
+  std::vector<std::string> keys;
+  for (const RunRecord& run : runs) {
+    for (const auto& [key, value] : run.settings) {
+      const bool differs =
+          std::any_of(runs.begin(), runs.end(),
+                      [&, &own = value, &name = key](const RunRecord& other) { return other.setting(name) != own; });
+      if ((runs.size() == 1 || differs) && std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+    }
+  }
+  if (keys.empty()) return "";
+  Rows rows(runs);
+  for (const std::string& key : keys) rows.add(key, [&](const RunRecord& run) { return run.setting(key); });
+  return std::string(runs.size() == 1 ? "<h2>Settings</h2>" : "<h2>Settings that differ</h2>") + rows.text();
+}
+
+}  // namespace
+
+std::string report_of(const std::vector<RunRecord>& runs) {
+  std::vector<std::string> names;
+  for (const RunRecord& run : runs) names.push_back(name_of(run));
+  const std::string title = escaped(join(names, ", "));
+  std::string page = fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width\">"
+      "<link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{}{}</style></head><body>\n<h1>{}</h1><p>written by "
+      "moesh {}</p>\n",
+      title, kStyle, colours(), title, MOESH_VERSION);
+  page += figures_of(runs) + "<h2>Curves</h2><div class=\"figures\">\n";
+  page += curve(
+      "loss; dots: of evaluations", runs, [](const RecordedStep& step) { return step.loss; }, true);
+  page += curve("tokens a second", runs, [](const RecordedStep& step) { return step.tokens_per_second(); });
+  page +=
+      curve("norm of the gradient, before clipping", runs, [](const RecordedStep& step) { return step.raw_grad_norm; });
+  page += curve("learning rate", runs, [](const RecordedStep& step) { return step.learning_rate; });
+  page += curve("the busiest expert's tokens, times the mean", runs, busiest_of);
+  page += curve("choices that found no room", runs,
+                [](const RecordedStep& step) { return step.tokens.empty() ? std::nan("") : step.dropped; });
+  return page + "</div>\n" + experts_of(runs) + collectives_of(runs) + settings_of(runs) + "</body></html>\n";
+}
+
+}  // namespace moesh::train

@@ -1,0 +1,13 @@
+// Runs as one HTML page that stands alone: figures, curves, how the experts were used, and the run beside its plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/run_record.h"
+
+namespace moesh::train {
+
+std::string report_of(const std::vector<RunRecord>& runs);
+
+}  // namespace moesh::train
