@@ -16,8 +16,10 @@ namespace {
 constexpr std::size_t kMostLayers = 12, kMostColumns = 240;
 
 constexpr const char* kStyle = R"(
-:root{--back:#fff;--text:#1c1e21;--faint:#697079;--grid:#e3e6ea;--panel:#f6f7f9;--c0:#1f6fb4;--c1:#d1602a;--c2:#3a8f47;--c3:#8b4fa8;--c4:#b4881f;--c5:#c23b72}
-@media(prefers-color-scheme:dark){:root{--back:#14171a;--text:#e6e8ea;--faint:#9aa3ad;--grid:#2b3138;--panel:#1c2126;--c0:#6db3f2;--c1:#f0946a;--c2:#7fcf8c;--c3:#c99be0;--c4:#e0bd66;--c5:#ee86b0}}
+:root{--back:#fff;--text:#1c1e21;--faint:#697079;--grid:#e3e6ea;--panel:#f6f7f9;
+--c0:#1f6fb4;--c1:#d1602a;--c2:#3a8f47;--c3:#8b4fa8;--c4:#b4881f;--c5:#c23b72}
+@media(prefers-color-scheme:dark){:root{--back:#14171a;--text:#e6e8ea;--faint:#9aa3ad;--grid:#2b3138;--panel:#1c2126;
+--c0:#6db3f2;--c1:#f0946a;--c2:#7fcf8c;--c3:#c99be0;--c4:#e0bd66;--c5:#ee86b0}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1.5rem;max-width:1280px;background:var(--back);color:var(--text);font:15px/1.45 system-ui,sans-serif}
 h1{font-size:1.4rem;margin:0 0 .25rem}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{color:var(--faint);margin:.25rem 0 1rem}
@@ -28,7 +30,8 @@ svg{width:100%;height:auto;display:block}svg text{font-size:11px;fill:var(--fain
 polyline{fill:none;stroke-width:1.6;stroke-linejoin:round}
 img{width:100%;image-rendering:pixelated;border-radius:4px;display:block}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;min-width:100%}
-th,td{text-align:left;padding:.3rem .9rem .3rem 0;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:anywhere}td.n,th.n{text-align:right}
+th,td{text-align:left;padding:.3rem .9rem .3rem 0;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:anywhere}
+td.n,th.n{text-align:right}
 .key{display:inline-block;width:.8em;height:.8em;border-radius:50%;margin-right:.4em}
 )";
 
@@ -190,7 +193,7 @@ std::string experts_of(const std::vector<RunRecord>& runs) {
         "<h2>Experts of {}</h2><p>A line an expert, from the first step to the last: black has no token, grey its even "
         "share, white "
         "twice that and more{}.</p><div class=\"figures\">",
-        heading_of(run, i), shown < layers ? fmt::format("; {} of {} layers", shown, layers) : "");
+        heading_of(run, i), shown < layers ? fmt::format("; {} of {}", shown, counted(static_cast<std::int64_t>(layers), "layer")) : "");
     for (std::size_t k = 0; k < shown; ++k) made += load_picture(run, k * layers / shown);
     made += "</div>\n";
   }
@@ -256,8 +259,9 @@ std::string report_of(const std::vector<RunRecord>& runs) {
       curve("norm of the gradient, before clipping", runs, [](const RecordedStep& step) { return step.raw_grad_norm; });
   page += curve("learning rate", runs, [](const RecordedStep& step) { return step.learning_rate; });
   page += curve("the busiest expert's tokens, times the mean", runs, busiest_of);
-  page += curve("choices that found no room", runs,
-                [](const RecordedStep& step) { return step.tokens.empty() ? std::nan("") : step.dropped; });
+  const auto drops = [](const RecordedStep& step) { return step.dropped > 0; };
+  if (std::any_of(runs.begin(), runs.end(), [&](const RunRecord& run) { return std::any_of(run.steps.begin(), run.steps.end(), drops); }))
+    page += curve("choices that found no room", runs, [](const RecordedStep& step) { return step.dropped; });
   return page + "</div>\n" + experts_of(runs) + collectives_of(runs) + settings_of(runs) + "</body></html>\n";
 }
 

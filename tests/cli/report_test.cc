@@ -17,7 +17,7 @@ using ::testing::Not;
 
 const std::string kTrain = "train " + test::kTinyMixtral + " compile_topology=cpu-2 ici_fsdp_parallelism=2 log_config=false dataset_type=synthetic ";
 
-class Report : public ::testing::Test {
+class RunPage : public ::testing::Test {
  protected:
   void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }
   static std::string page(const std::string& path) { return test::read_text(path); }
@@ -45,7 +45,7 @@ void expect_well_formed(const std::string& page) {
   EXPECT_TRUE(open.empty()) << open.back();
 }
 
-TEST_F(Report, IsAPageThatARunLeavesAtItsEnd) {
+TEST_F(RunPage, IsAPageThatARunLeavesAtItsEnd) {
   ASSERT_EQ(outcome(kTrain + "run_name=a steps=4 eval_interval=2 eval_steps=1").code, 0);
   const std::string made = page("moesh_output/a/report.html");
   expect_well_formed(made);
@@ -57,7 +57,7 @@ TEST_F(Report, IsAPageThatARunLeavesAtItsEnd) {
   EXPECT_FALSE(std::filesystem::exists("moesh_output/b")) << "a run without a folder leaves none";
 }
 
-TEST_F(Report, ShowsSeveralRunsWithTheSettingsThatDiffer) {
+TEST_F(RunPage, ShowsSeveralRunsWithTheSettingsThatDiffer) {
   ASSERT_EQ(outcome(kTrain + "run_name=a steps=2").code, 0);
   ASSERT_EQ(outcome(kTrain + "run_name=b steps=3 learning_rate=0.5").code, 0);
   const Outcome made = outcome("report moesh_output/a moesh_output/b --to both.html");
@@ -68,7 +68,7 @@ TEST_F(Report, ShowsSeveralRunsWithTheSettingsThatDiffer) {
                                        HasSubstr("<td>learning_rate</td>"), Not(HasSubstr("<td>num_experts</td>"))));
 }
 
-TEST_F(Report, ReadsRunsThatWereKilledGoOnOrNeverMadeAStep) {
+TEST_F(RunPage, ReadsRunsThatWereKilledGoOnOrNeverMadeAStep) {
   std::filesystem::create_directory("a<b>&c");
   const std::string begin = "{\"run\": {\"moesh\": \"0.1.0\", \"began\": \"now\", \"settings\": {\"steps\": \"9\", \"run_name\": \"<x>\"}}}\n";
   write("a<b>&c/metrics.jsonl", begin + "{\"step\": 0, \"loss\": null, \"seconds\": 0}\n{\"step\": 1, \"loss\": 2, \"moe\": {\"tokens\": [[0, 0]]}}\n{\"st");
@@ -83,7 +83,7 @@ TEST_F(Report, ReadsRunsThatWereKilledGoOnOrNeverMadeAStep) {
 }
 
 // Expert loads of steps that do not fit each other, as somebody may have written them.
-TEST_F(Report, LeavesOutWhatDoesNotFit) {
+TEST_F(RunPage, LeavesOutWhatDoesNotFit) {
   const std::string begin = "{\"run\": {\"moesh\": \"0.1.0\"}}\n";
   write("metrics.jsonl", begin + "{\"step\": 0, \"loss\": 1, \"moe\": {\"tokens\": [[1, 2], [3, 4]]}}\n{\"step\": 1, \"loss\": 1, \"moe\": {\"tokens\": [[1]]}}\n"
                                  "{\"step\": 2, \"loss\": 1, \"moe\": {\"tokens\": []}}\n{\"run\": {\"ended\": 1, \"collectives\": [{}, {\"runs\": 3}]}}\n");
@@ -91,7 +91,7 @@ TEST_F(Report, LeavesOutWhatDoesNotFit) {
   expect_well_formed(page("report.html"));
 }
 
-TEST_F(Report, RefusesWhatIsNoRun) {
+TEST_F(RunPage, RefusesWhatIsNoRun) {
   EXPECT_THAT(outcome("report").err, HasSubstr("of which run?"));
   EXPECT_THAT(outcome("report a steps=2").err, HasSubstr("'steps=2' changes nothing of a report"));
   EXPECT_THAT(outcome("report nowhere").err, HasSubstr("nowhere"));

@@ -103,12 +103,13 @@ TEST(RunFolder, OfTheSameNameKeepsTheStepsOfEarlierRuns) {
             "moesh: note: " + path + " has lines of earlier runs; those of this one follow\n");
   EXPECT_THAT(test::read_text(path), ::testing::StartsWith(before));
   const std::vector<json> lines = test::json_lines_in(path);
-  ASSERT_EQ(lines.size(), 5u);
+  ASSERT_EQ(lines.size(), 7u);
   EXPECT_FALSE(lines[0]["run"]["settings"].contains("learning_rate"));
-  EXPECT_EQ(lines[2]["run"]["settings"]["learning_rate"], "0.5");
-  EXPECT_TRUE(std::regex_match(lines[2]["run"]["began"].get<std::string>(),
+  EXPECT_TRUE(lines[2]["run"].contains("ended"));
+  EXPECT_EQ(lines[3]["run"]["settings"]["learning_rate"], "0.5");
+  EXPECT_TRUE(std::regex_match(lines[3]["run"]["began"].get<std::string>(),
                                std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4})")));
-  EXPECT_EQ(lines[4]["step"], 1);
+  EXPECT_EQ(lines[5]["step"], 1);
 }
 
 // What was lost: a configuration and a data set that were named as the file of metrics.
