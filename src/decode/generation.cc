@@ -36,9 +36,10 @@ Generator::Generator(const models::ModelRequest& request, const mesh::Topology& 
 
 void Generator::add(Prompt prompt) {
   const auto length = static_cast<std::int64_t>(prompt.ids.size());
-  if (length == 0) refuse("a prompt without any token", fmt::format("prompt {}", prompt.text), "give it some text, or a token that begins texts");
+  const auto where = fmt::format("prompt {}", prompt.text);
+  if (length == 0) refuse("a prompt without any token", where, "give it some text, or a token that begins texts");
   if (length >= slots_) {
-    refuse(fmt::format("{}, and {} at most make a text with what follows", counted(length, "token"), slots_), fmt::format("prompt {}", prompt.text),
+    refuse(fmt::format("{}, and {} at most make a text with what follows", counted(length, "token"), slots_), where,
            "a shorter prompt, or a larger max_target_length");
   }
   waiting_.push_back(std::move(prompt));
@@ -114,7 +115,7 @@ void Generator::step(const std::function<bool(const Continued&)>& see) {
     Row& row = rows_[r];
     if (row.is_free()) continue;
     const std::vector<float> scores = floats(logits, static_cast<std::int64_t>(r) * vocabulary, vocabulary);
-    const std::int32_t token = sample(scores, row.ids, row.prompt.sampling, row.prompt.text);
+    const std::int32_t token = sample(scores, row.ids, row.prompt.sampling, row.prompt.number);
     row.ids.push_back(token);
     const Ended ended = end_of(row, token);
     const bool goes_on = see({row.prompt.text, token, ended});

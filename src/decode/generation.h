@@ -17,7 +17,8 @@ struct Prompt {
   Sampling sampling;
   std::int64_t most_tokens = 0;         // that follow it
   std::vector<std::int32_t> stop_ids;   // each of which ends the text
-  std::int64_t text = 0;                // its number: what is drawn goes by it, not by the row
+  std::int64_t text = 0;                // tells it apart from others that go on
+  std::int64_t number = 0;              // what is drawn goes by it, not by the row
 };
 
 enum class Ended { not_yet, by_stop, by_length, by_caller };
@@ -41,14 +42,11 @@ class Generator {
   // Refuses a prompt that leaves no room for a token.
   void add(Prompt prompt);
   bool is_idle() const;  // no text is left
-  std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
 
   // Each text that has a row goes on by a token. `see` may end a text by its answer: true where it is to go on.
   void step(const std::function<bool(const Continued&)>& see);
   // A text is given up, wherever it is.
   void drop(std::int64_t text);
-
-  std::int64_t slots() const { return slots_; }
 
  private:
   struct Row {
