@@ -31,7 +31,8 @@ std::set<std::string> packages_asked_for() {
       {"nlohmann_json", "nlohmann-json3-dev"},
       {"PCRE2_LIBRARY", "libpcre2-dev"},
       {"UTF8PROC_LIBRARY", "libutf8proc-dev"},
-      {"SENTENCEPIECE_LIBRARY", "libsentencepiece-dev"}};
+      {"SENTENCEPIECE_LIBRARY", "libsentencepiece-dev"},
+      {"HTTPLIB_LIBRARY", "libcpp-httplib-dev"}};
   std::set<std::string> packages{"cmake", "g++", "ninja-build"};
   const std::string text = test::read_text(test::source_folder() / "CMakeLists.txt");
   const std::regex required("find_(?:package|library|path)\\((\\S+)[^)]* REQUIRED\\)");

@@ -71,6 +71,7 @@ extern const Command kTrain;
 extern const Command kCheckpoint;
 extern const Command kTokenize;
 extern const Command kDecode;
+extern const Command kServe;
 extern const Command kConvert;
 extern const Command kBench;
 extern const Command kVerify;

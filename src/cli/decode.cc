@@ -190,15 +190,6 @@ Speed generate(decode::Generator& generator, std::vector<Text>& texts, Output& o
   return speed;
 }
 
-// As many rows as there are texts, or what the devices share evenly.
-std::int64_t rows_of(const Arguments& arguments, const session::Session& session, std::size_t texts) {
-  if (const auto rows = count_of(arguments, "--batch", 1'000'000, "--batch 8")) return *rows;
-  if (session.loaded.settings.is_by_user("per_device_batch_size")) return session.batch.micro_rows;
-  const std::int64_t devices = session.mesh.devices();
-  const std::int64_t wanted = std::min(static_cast<std::int64_t>(texts), kMostAtOnce);
-  return (wanted + devices - 1) / devices * devices;
-}
-
 int run(const Arguments& arguments) {
   const Words words = words_of(arguments);
   const session::Session session = session::open_to_run(decode::request_of(words.model, words.settings), config::Run::steps);
@@ -219,7 +210,9 @@ int run(const Arguments& arguments) {
   }
   const std::int64_t slots = std::min(longest, settings.integer("max_target_length"));
   backend::Workers workers(threads_of(arguments));
-  const models::ModelRequest model = session::model_request(session, rows_of(arguments, session, texts.size()));
+  const std::int64_t wanted = std::min(static_cast<std::int64_t>(texts.size()), kMostAtOnce);
+  const auto rows = count_of(arguments, "--batch", 1'000'000, "--batch 8");
+  const models::ModelRequest model = session::model_request(session, rows.value_or(decode::rows_for(session, wanted)));
   decode::Generator generator(model, session.target, slots, workers);
   for (decode::Prompt& prompt : prompts) generator.add(std::move(prompt));
   log_notice(decode::read_weights(generator.decoder(), generator.graph(), model, words.model, workers));

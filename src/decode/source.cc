@@ -36,6 +36,12 @@ std::vector<std::string> request_of(const std::string& model, const std::vector<
   return request;
 }
 
+std::int64_t rows_for(const session::Session& session, std::int64_t wanted) {
+  if (session.loaded.settings.is_by_user("per_device_batch_size")) return session.batch.micro_rows;
+  const std::int64_t devices = session.mesh.devices();
+  return (wanted + devices - 1) / devices * devices;
+}
+
 tokenizer::Ids prompt_ids(const tokenizer::Tokenizer& tokenizer, const config::Settings& settings, std::string_view prompt) {
   tokenizer::Ids ids = tokenizer.encode(prompt, tokenizer::Special::left_out);
   if (settings.boolean("add_bos") && tokenizer.begin_id) ids.insert(ids.begin(), *tokenizer.begin_id);
