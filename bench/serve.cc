@@ -2,17 +2,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "backend/workers.h"
 #include "base/clock.h"
@@ -45,9 +47,9 @@ constexpr std::int64_t kSlots = 256;
 // A mixture of experts whose step takes some milliseconds, of random weights.
 session::Session open_model() {
   return session::open_to_run(
-      {"model_name=mixtral-8x7b", "override_model_config=true", "base_emb_dim=512", "base_num_query_heads=8", "base_num_kv_heads=4", "head_dim=64",
-       "base_mlp_dim=1024", "base_num_decoder_layers=6", "num_experts=8", "num_experts_per_tok=2", "vocab_size=256", "compile_topology=cpu-1",
-       "weight_dtype=bfloat16", fmt::format("max_target_length={}", kSlots)},
+      {"model_name=mixtral-8x7b", "override_model_config=true", "base_emb_dim=512", "base_num_query_heads=8", "base_num_kv_heads=4",
+       "head_dim=64", "base_mlp_dim=1024", "base_moe_mlp_dim=1024", "base_num_decoder_layers=4", "num_experts=8", "num_experts_per_tok=2",
+       "vocab_size=256", "compile_topology=cpu-1", "weight_dtype=bfloat16", fmt::format("max_target_length={}", kSlots)},
       config::Run::steps);
 }
 
@@ -77,6 +79,9 @@ std::string prompt_of(std::int64_t number) {
   return text;
 }
 
+// As texts differ, so do the moments at which rows become free.
+std::int64_t tokens_of(std::int64_t number, const Options& options) { return options.tokens / 2 + number * 13 % options.tokens; }
+
 bool is_hostile(std::int64_t number) { return number % 3 == 2; }
 
 struct Texts {
@@ -92,7 +97,7 @@ Texts by_batch_loop(decode::Generator& generator, const tokenizer::Tokenizer& to
     if (is_hostile(i)) continue;
     const tokenizer::Ids ids = tokenizer.encode(prompt_of(i), tokenizer::Special::left_out);
     streams.emplace(i, decode::TextStream(tokenizer, ids, {}));
-    generator.add({ids, {}, options.tokens, {}, i, 0});
+    generator.add({ids, {}, tokens_of(i, options), {}, i, 0});
   }
   const auto begin = Clock::now();
   std::int64_t tokens = 0;
@@ -110,10 +115,10 @@ Texts by_batch_loop(decode::Generator& generator, const tokenizer::Tokenizer& to
 
 std::string request_of(std::int64_t number, const Options& options, bool streams) {
   return test::post_of(
-      json({{"prompt", prompt_of(number)}, {"max_tokens", options.tokens}, {"temperature", 0}, {"stream", streams}}).dump());
+      json({{"prompt", prompt_of(number)}, {"max_tokens", tokens_of(number, options)}, {"temperature", 0}, {"stream", streams}}).dump());
 }
 
-// What a hostile client does; the status that it is answered with, 0 where it does not stay for one.
+// What a hostile client does, and the status that it is answered with, 0 where it does not stay for one.
 struct Hostile {
   const char* name;
   int (*act)(int port, std::int64_t number, const Options& options);
@@ -124,7 +129,10 @@ int status_of(int port, const std::string& request) { return test::answer_to(por
 void pause(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 
 const Hostile kHostile[] = {
-    {"a prompt that is too long", [](int port, std::int64_t, const Options&) { return status_of(port, test::post_of("{\"prompt\": \"" + std::string(100'000, 'a') + "\"}")); }},
+    {"a prompt that is too long",
+     [](int port, std::int64_t, const Options&) {
+       return status_of(port, test::post_of("{\"prompt\": \"" + std::string(100'000, 'a') + "\"}"));
+     }},
     {"broken JSON", [](int port, std::int64_t, const Options&) { return status_of(port, test::post_of("{\"prompt\": [[[")); }},
     {"another path", [](int port, std::int64_t, const Options&) { return status_of(port, test::post_of("{}", "/admin")); }},
     {"no HTTP", [](int port, std::int64_t, const Options&) { return status_of(port, std::string(300, '\xff') + "\r\n\r\n"); }},
@@ -169,95 +177,141 @@ std::int64_t metric(int port, const std::string& name) {
   return at == std::string::npos ? 0 : std::strtoll(all.c_str() + at + name.size() + 2, nullptr, 10);
 }
 
-struct Outcome {
-  std::int64_t right = 0, other = 0;           // well-meant requests with their text, and without
-  std::map<std::string, std::map<int, int>> hostile;  // statuses by what was done
-  std::vector<double> seconds, mebibytes;
-  double rate = 0, all = 0;
-};
-
-// Clients that take one request after the other.
-Outcome by_clients(int port, const Texts& expected, const Options& options) {
-  Outcome outcome;
+// What clients of another process saw, as JSON: numbers of answers and seconds.
+json by_clients(int port, const json& expected, const Options& options) {
   std::mutex mutex;
   std::atomic<std::int64_t> next{0};
+  std::int64_t right = 0, other = 0;
+  std::vector<double> seconds;
+  json hostile_statuses;
   const std::int64_t before = metric(port, "moesh_tokens_total");
   const auto begin = Clock::now();
+  // One request after the other.
   const auto client = [&] {
     for (std::int64_t i = next++; i < options.requests; i = next++) {
-      if (i * 8 % options.requests < 8) {
-        const std::lock_guard lock(mutex);
-        outcome.mebibytes.push_back(resident_mebibytes());
-      }
       if (is_hostile(i)) {
         const Hostile& hostile = kHostile[static_cast<std::size_t>(i / 3) % std::size(kHostile)];
-        const int status = hostile.act(port, i, options);
+        const std::string status = std::to_string(hostile.act(port, i, options));
         const std::lock_guard lock(mutex);
-        ++outcome.hostile[hostile.name][status];
+        json& count = hostile_statuses[hostile.name][status];
+        count = count.is_null() ? 1 : count.get<int>() + 1;
         continue;
       }
       const auto asked = Clock::now();
       const test::Reply reply = test::answer_to(port, request_of(i, options, false));
       const double took = seconds_since(asked);
       const json body = json::parse(reply.body, nullptr, false);
-      const bool is_right = reply.status == 200 && body["choices"][0]["text"] == as_utf8(expected.by_number.at(i));
+      const bool is_right = reply.status == 200 && body["choices"][0]["text"] == expected[std::to_string(i)];
       const std::lock_guard lock(mutex);
-      ++(is_right ? outcome.right : outcome.other);
-      outcome.seconds.push_back(took);
+      ++(is_right ? right : other);
+      seconds.push_back(took);
     }
   };
   std::vector<std::thread> clients;
   for (std::int64_t i = 0; i < options.clients; ++i) clients.emplace_back(client);
   for (std::thread& thread : clients) thread.join();
-  outcome.all = seconds_since(begin);
-  outcome.rate = static_cast<double>(metric(port, "moesh_tokens_total") - before) / outcome.all;
-  outcome.mebibytes.push_back(resident_mebibytes());
-  std::sort(outcome.seconds.begin(), outcome.seconds.end());
-  return outcome;
+  const double all = seconds_since(begin);
+  const auto tokens = static_cast<double>(metric(port, "moesh_tokens_total") - before);
+  std::sort(seconds.begin(), seconds.end());
+  return {{"right", right},       {"other", other}, {"median", seconds[seconds.size() / 2]}, {"worst", seconds.back()},
+          {"rate", tokens / all}, {"all", all},     {"hostile", hostile_statuses}};
 }
 
-void print(const Outcome& outcome, const Texts& alone) {
-  fmt::print("batch loop {:7.1f} tokens/s   served {:7.1f} tokens/s   ratio {:.3f}   in {:.1f} s\n", alone.rate, outcome.rate, outcome.rate / alone.rate,
-             outcome.all);
-  fmt::print("  answers: {} with their text, {} otherwise; median {:.2f} s, worst {:.2f} s\n", outcome.right, outcome.other,
-             outcome.seconds[outcome.seconds.size() / 2], outcome.seconds.back());
-  fmt::print("  resident:");
-  for (const double mebibytes : outcome.mebibytes) fmt::print(" {:.1f}", mebibytes);
-  fmt::print(" MiB\n");
+// A process of the clients alone, so that memory is the server's: a line of JSON each way.
+class Clients {
+ public:
+  explicit Clients(const Options& options) {
+    int there[2], back[2];
+    if (::pipe(there) != 0 || ::pipe(back) != 0) fail("no pipe to a process of its own", "clients");
+    id_ = ::fork();
+    to_ = ::fdopen(id_ == 0 ? back[1] : there[1], "w");
+    from_ = ::fdopen(id_ == 0 ? there[0] : back[0], "r");
+    ::close(id_ == 0 ? there[1] : there[0]);
+    ::close(id_ == 0 ? back[0] : back[1]);
+    if (id_ != 0) return;
+    for (json asked = read(); !asked.is_discarded(); asked = read()) write(by_clients(asked["port"], asked["texts"], options));
+    ::_exit(0);
+  }
+  ~Clients() {
+    std::fclose(to_);
+    std::fclose(from_);
+    ::waitpid(id_, nullptr, 0);
+  }
+  Clients(const Clients&) = delete;
+  Clients& operator=(const Clients&) = delete;
+
+  void write(const json& line) {
+    fmt::print(to_, "{}\n", line.dump());
+    std::fflush(to_);
+  }
+  bool has_answered() const {
+    pollfd of{::fileno(from_), POLLIN, 0};
+    return ::poll(&of, 1, 100) > 0;
+  }
+  json read() {
+    std::string line;
+    for (int c = std::fgetc(from_); c != EOF && c != '\n'; c = std::fgetc(from_)) line += static_cast<char>(c);
+    return json::parse(line, nullptr, false);
+  }
+
+ private:
+  pid_t id_ = 0;
+  std::FILE *to_ = nullptr, *from_ = nullptr;
+};
+
+// Nine of them, from the first to the last.
+std::string words_of(const std::vector<double>& mebibytes) {
+  std::string words;
+  for (std::size_t i = 0; i <= 8; ++i) words += fmt::format(" {:.1f}", mebibytes[i * (mebibytes.size() - 1) / 8]);
+  return words;
+}
+
+json texts_json(const Texts& texts) {
+  json all;
+  for (const auto& [number, text] : texts.by_number) all[std::to_string(number)] = as_utf8(text);
+  return all;
 }
 
 int measure(int argc, char** argv) {
   Options options;
   bench::for_words(argc, argv, kHelp, [&](const std::string& name, const std::string& value) {
-    const std::map<std::string, std::int64_t*> words{{"--clients", &options.clients}, {"--requests", &options.requests}, {"--rows", &options.rows},
-                                                     {"--tokens", &options.tokens},   {"--threads", &options.threads},   {"--rounds", &options.rounds}};
+    const std::map<std::string, std::int64_t*> words{{"--clients", &options.clients}, {"--requests", &options.requests},
+                                                     {"--rows", &options.rows},       {"--tokens", &options.tokens},
+                                                     {"--threads", &options.threads}, {"--rounds", &options.rounds}};
     if (!words.contains(name)) return false;
     *words.at(name) = bench::count_in(name, value);
     return true;
   });
+  Clients clients(options);  // before there are threads
   hear_notices(false);
   const session::Session session = open_model();
   const auto tokenizer = tokenizer::bytes();
   backend::Workers workers(static_cast<int>(options.threads));
   decode::Generator generator(session::model_request(session, options.rows), session.target, kSlots, workers);
   draw_weights(generator, workers);
-  fmt::print("{}; {} rows, {} threads; {} clients, {} requests, a third of them hostile, {} tokens each\n", session::headline(session), options.rows,
-             options.threads, options.clients, options.requests, options.tokens);
+  fmt::print("{}; {} rows, {} threads; {} clients, {} requests, a third of them hostile, about {} tokens each\n",
+             session::headline(session), options.rows, options.threads, options.clients, options.requests, options.tokens);
   by_batch_loop(generator, *tokenizer, {.requests = options.rows, .rows = options.rows, .tokens = 4});  // programs are made once
-  std::optional<Outcome> last;
+  json told;
   for (std::int64_t round = 0; round < options.rounds; ++round) {
     const Texts alone = by_batch_loop(generator, *tokenizer, options);
-    serve::Service service(generator, {"bench", *tokenizer, session.loaded.settings, {}, {}, kSlots, 256, kSlots, 1024}, {options.rows, 1024, false});
+    const serve::Served served{"bench", *tokenizer, session.loaded.settings, {}, {}, kSlots, 256, kSlots, 1024};
+    serve::Service service(generator, served, {options.rows, 1024, false});
     const auto server = serve::listen("127.0.0.1", 0, {}, service);
-    last = by_clients(server->port(), alone, options);
-    print(*last, alone);
+    std::vector<double> mebibytes{resident_mebibytes()};
+    clients.write({{"port", server->port()}, {"texts", texts_json(alone)}});
+    while (!clients.has_answered()) mebibytes.push_back(resident_mebibytes());
+    told = clients.read();
+    const double rate = told["rate"];
+    fmt::print("batch loop {:.1f} tokens/s, served {:.1f} tokens/s: ratio {:.3f}; {:.1f} s\n", alone.rate, rate, rate / alone.rate,
+               told["all"].get<double>());
+    fmt::print("  answers: {} with their text, {} otherwise; median {:.2f} s, worst {:.2f} s\n", told["right"].get<int>(),
+               told["other"].get<int>(), told["median"].get<double>(), told["worst"].get<double>());
+    fmt::print("  resident from begin to end:{} MiB\n", words_of(mebibytes));
+    std::fflush(stdout);
   }
-  fmt::print("hostile clients of the last round, and the statuses that they were answered with (0: they did not wait):\n");
-  for (const auto& [name, statuses] : last->hostile) {
-    fmt::print("  {:<30}", name);
-    for (const auto& [status, count] : statuses) fmt::print(" {} x {}", count, status);
-    fmt::print("\n");
-  }
+  fmt::print("hostile clients of the last round, and how often they were answered with a status (0: they did not wait):\n");
+  for (const auto& [name, statuses] : told["hostile"].items()) fmt::print("  {:<30} {}\n", name, statuses.dump());
   return 0;
 }
 

@@ -51,7 +51,8 @@ std::int64_t port_of(const Arguments& arguments) {
   if (!given) return kUsualPort;
   const auto port = parse_integer(*given);
   if (!port || *port < 0 || *port > 65'535) {
-    refuse(fmt::format("--port {}: not a number from 0 to 65535", shorten(*given, 40)), "the command line", "--port 8000, or --port 0 for any");
+    refuse(fmt::format("--port {}: not a number from 0 to 65535", shorten(*given, 40)), "the command line",
+           "--port 8000, or --port 0 for any");
   }
   return *port;
 }

@@ -43,7 +43,8 @@ class Generator {
   void add(Prompt prompt);
   bool is_idle() const;  // no text is left
 
-  // Each text that has a row goes on by a token. `see` may end a text by its answer: true where it is to go on.
+  // Each text that has a row goes on by a token: by the next one of its prompt, or by a new one. `see` may end a text by its answer:
+  // true where it is to go on.
   void step(const std::function<bool(const Continued&)>& see);
   // A text is given up, wherever it is.
   void drop(std::int64_t text);
@@ -56,14 +57,21 @@ class Generator {
     std::int32_t segment = 0;       // tells its texts apart
 
     bool is_free() const { return ids.empty(); }
+    std::int64_t left() const { return is_free() ? 0 : static_cast<std::int64_t>(ids.size()) - kept - 1; }  // of the prompt, but its last
     void free() {
       ids.clear();
       kept = 0;
     }
   };
+  // A program with what it took, the least so far; 0: it has not run.
+  struct Timed {
+    Ready program;
+    double seconds = 0;
+  };
   void take_rows();
   void keep_prompts();
-  Ready& prefill(std::int64_t length);
+  bool pays(const Timed& prefill) const;
+  Timed& prefill(std::int64_t length);
   NewTokens next_tokens(std::int64_t length, std::int64_t left);
   Ended end_of(const Row& row, std::int32_t token) const;
 
@@ -72,8 +80,8 @@ class Generator {
   std::int64_t slots_;
   Decoder decoder_;
   Program program_;  // of a token
-  Ready step_;
-  std::map<std::int64_t, Ready> prefills_;  // by their lengths
+  Timed step_;
+  std::map<std::int64_t, Timed> prefills_;  // by their lengths
   std::deque<Prompt> waiting_;
   std::vector<Row> rows_;
 };

@@ -57,7 +57,9 @@ std::unique_ptr<HttpServer> listen(const std::string& host, int port, const Http
   make_room_for(limits.connections);
   std::string why;
   HttpServer* server = load_module()(host, port, limits, handler, why);
-  if (server == nullptr) fail(fmt::format("cannot listen: {}", why), fmt::format("{}:{}", host, port), "another --port, or --port 0 for any");
+  if (server == nullptr) {
+    fail(fmt::format("cannot listen: {}", why), fmt::format("{}:{}", host, port), "another --port, or --port 0 for any");
+  }
   return std::unique_ptr<HttpServer>(server);
 }
 

@@ -75,5 +75,14 @@ TEST(ServeCommand, SaysWhatIsWrong) {
   EXPECT_THAT(outcome(of_llama + "--host no.such.host.invalid").err, HasSubstr("no.such.host.invalid:8000: cannot listen"));
 }
 
+TEST(ServeCommand, NeedsItsModuleBesideTheBinary) {
+  const test::TemporaryFolder folder;
+  const std::string alone = folder.path() + "/bin/moesh";
+  std::filesystem::create_directory(folder.path() + "/bin");
+  std::filesystem::copy_file(test::binary(), alone);
+  EXPECT_EQ(test::shell(alone + " serve " + llama() + " tokenizer_path= --port 0 2>" + folder.path() + "/err"), 1);
+  EXPECT_THAT(test::read_text(folder.path() + "/err"), HasSubstr("libmoesh_http.so: the module that speaks HTTP cannot be opened: "));
+}
+
 }  // namespace
 }  // namespace moesh::cli

@@ -116,8 +116,14 @@ TEST(Generation, EndsTextsWhereTheyAreToEnd) {
   }
   EXPECT_THAT(ends, ::testing::ElementsAre(Ended::not_yet, Ended::not_yet, Ended::by_length));
   of->add(prompt);
-  of->step([](const Continued&) { return false; });
-  EXPECT_TRUE(of->is_idle());
+  int seen = 0;
+  while (!of->is_idle()) {
+    of->step([&](const Continued&) {
+      ++seen;
+      return false;
+    });
+  }
+  EXPECT_EQ(seen, 1);
 }
 
 TEST(Generation, NeedsAllParameters) {

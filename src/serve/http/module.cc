@@ -147,8 +147,9 @@ class Http final : public HttpServer, private httplib::Server {
 
   void answer(const httplib::Request& request, httplib::Response& response, std::string body, HttpRequest::Body came) {
     const auto param = [&](const char* name) { return request.params.find(name)->second; };
-    give(handler_.answer({request.method, param(kPath), param(kType), std::move(body), came, [&request] { return request.progress(0, 0); }}),
-         response, request.version == kOldVersion);
+    const auto is_alive = [&request] { return request.progress(0, 0); };
+    give(handler_.answer({request.method, param(kPath), param(kType), std::move(body), came, is_alive}), response,
+         request.version == kOldVersion);
   }
 
   void refuse(httplib::Response& response) {
