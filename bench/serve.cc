@@ -13,6 +13,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,6 +73,14 @@ double resident_mebibytes() {
   return 0;
 }
 
+// Of all threads of this process: whatever else runs on the machine, it takes what it takes.
+double processor_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 // 8 to 39 bytes.
 std::string prompt_of(std::int64_t number) {
   std::string text = fmt::format("{:08d}", number * 7919 % 100'000'000);
@@ -86,7 +95,8 @@ bool is_hostile(std::int64_t number) { return number % 3 == 2; }
 
 struct Texts {
   std::map<std::int64_t, std::string> by_number;
-  double rate = 0;  // tokens a second
+  double rate = 0;            // tokens a second
+  double processor_rate = 0;  // tokens a second of a processor
 };
 
 // Those of all well-meant requests, by the generator alone.
@@ -100,6 +110,7 @@ Texts by_batch_loop(decode::Generator& generator, const tokenizer::Tokenizer& to
     generator.add({ids, {}, tokens_of(i, options), {}, i, 0});
   }
   const auto begin = Clock::now();
+  const double processor = processor_seconds();
   std::int64_t tokens = 0;
   while (!generator.is_idle()) {
     generator.step([&](const decode::Continued& next) {
@@ -110,6 +121,7 @@ Texts by_batch_loop(decode::Generator& generator, const tokenizer::Tokenizer& to
     });
   }
   texts.rate = static_cast<double>(tokens) / seconds_since(begin);
+  texts.processor_rate = static_cast<double>(tokens) / (processor_seconds() - processor);
   return texts;
 }
 
@@ -214,7 +226,7 @@ json by_clients(int port, const json& expected, const Options& options) {
   const auto tokens = static_cast<double>(metric(port, "moesh_tokens_total") - before);
   std::sort(seconds.begin(), seconds.end());
   return {{"right", right},       {"other", other}, {"median", seconds[seconds.size() / 2]}, {"worst", seconds.back()},
-          {"rate", tokens / all}, {"all", all},     {"hostile", hostile_statuses}};
+          {"rate", tokens / all}, {"all", all},     {"tokens", tokens}, {"hostile", hostile_statuses}};
 }
 
 // A process of the clients alone, so that memory is the server's: a line of JSON each way.
@@ -300,11 +312,15 @@ int measure(int argc, char** argv) {
     const auto server = serve::listen("127.0.0.1", 0, {}, service);
     std::vector<double> mebibytes{resident_mebibytes()};
     clients.write({{"port", server->port()}, {"texts", texts_json(alone)}});
+    const double processor = processor_seconds();
     while (!clients.has_answered()) mebibytes.push_back(resident_mebibytes());
     told = clients.read();
+    const double processor_rate = told["tokens"].get<double>() / (processor_seconds() - processor);
     const double rate = told["rate"];
     fmt::print("batch loop {:.1f} tokens/s, served {:.1f} tokens/s: ratio {:.3f}; {:.1f} s\n", alone.rate, rate, rate / alone.rate,
                told["all"].get<double>());
+    fmt::print("  a processor: batch loop {:.1f} tokens/s, served {:.1f} tokens/s: ratio {:.3f}\n", alone.processor_rate, processor_rate,
+               processor_rate / alone.processor_rate);
     fmt::print("  answers: {} with their text, {} otherwise; median {:.2f} s, worst {:.2f} s\n", told["right"].get<int>(),
                told["other"].get<int>(), told["median"].get<double>(), told["worst"].get<double>());
     fmt::print("  resident from begin to end:{} MiB\n", words_of(mebibytes));

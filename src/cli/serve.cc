@@ -38,9 +38,9 @@ constexpr Option kOptions[] = {
 };
 
 constexpr std::string_view kExamples[] = {
-    "serve tests/golden/hf/llama tokenizer_path= --port 8000",
+    "serve tests/golden/hf/llama tokenizer_path=",
     "serve moesh_output/kept --batch 16 --max-tokens 512 max_target_length=2048",
-    "serve path/to/model ici_tensor_parallelism=4 decode_sampling_strategy=greedy",
+    "serve tests/golden/hf/llama tokenizer_path= --port 0 --name small ici_tensor_parallelism=2 decode_sampling_strategy=greedy",
 };
 
 constexpr std::int64_t kUsualRows = 8, kUsualQueue = 1024, kUsualPort = 8000, kUsualGrace = 5;
@@ -73,8 +73,9 @@ std::vector<std::string> request_of(const std::string& model, const Arguments& a
 
 std::string name_of(const Arguments& arguments, const std::string& model) {
   if (const auto name = arguments.value("--name")) return *name;
-  const std::filesystem::path path = std::filesystem::weakly_canonical(model);
-  return path.filename() == "config.json" ? path.parent_path().filename() : path.filename();
+  std::filesystem::path path = std::filesystem::weakly_canonical(model);
+  if (path.filename().empty() || path.filename() == "config.json") path = path.parent_path();
+  return path.filename();
 }
 
 serve::HttpLimits limits_of(const Arguments& arguments) {

@@ -178,7 +178,7 @@ HttpAnswer Service::stream(const HttpRequest& request, const std::shared_ptr<Tex
     Clock::time_point begin;
     bool is_over = false;
   };
-  const auto of = std::make_shared<Streaming>(texts, request.is_alive, asked, new_head(), Clock::now());
+  const auto of = std::make_shared<Streaming>(Streaming{texts, request.is_alive, asked, new_head(), Clock::now()});
   HttpAnswer answer{.content_type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
   answer.next = [this, of]() -> std::optional<std::string> {
     if (of->is_over) return std::nullopt;

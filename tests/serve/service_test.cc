@@ -16,6 +16,11 @@
 #include "tests/serve/http_client.h"
 #include "tokenizer/bytes.h"
 
+#ifdef __SANITIZE_THREAD__
+// The library is not built for it, so how it guards its constants is not seen.
+extern "C" const char* __tsan_default_suppressions() { return "called_from_lib:libcpp-httplib.so\n"; }
+#endif
+
 namespace moesh::serve {
 namespace {
 
@@ -197,6 +202,9 @@ TEST(Serve, TellsWhatThereIs) {
   EXPECT_THAT(serving.metrics(), HasSubstr("moesh_texts_running 0\n"));
   EXPECT_THAT(serving.metrics(), HasSubstr("moesh_answers_total{status=\"200\"} 1\n"));
   EXPECT_EQ(get(serving.port(), "/v1/models/gpt").status, 404);
+  HttpClient client(serving.port());
+  ASSERT_TRUE(client.send("HEAD /health HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  EXPECT_EQ(client.next_line(), "HTTP/1.1 200 OK");
 }
 
 TEST(Serve, SaysWhatItDoesNotDo) {
@@ -420,7 +428,7 @@ TEST(Serve, StaysUpWhenAStepFails) {
 TEST(Serve, ListensWhereItCan) {
   Serving serving;
   EXPECT_THAT(test::message_of([&] { listen("127.0.0.1", serving.port(), {}, serving.service()); }), HasSubstr("cannot listen: Address already in use"));
-  EXPECT_THAT(test::message_of([&] { listen("no.such.host.invalid", 0, {}, serving.service()); }), HasSubstr("cannot listen: "));
+  EXPECT_THAT(test::message_of([&] { listen("192.0.2.1", 0, {}, serving.service()); }), HasSubstr("cannot listen: Cannot assign requested address"));
   HttpLimits limits;
   limits.connections = 100'000'000;
   EXPECT_THAT(test::message_of([&] { listen("127.0.0.1", 0, limits, serving.service()); }), HasSubstr("100000000 connections, and this process may have "));
