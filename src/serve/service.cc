@@ -28,6 +28,18 @@ std::int64_t seconds_now() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// One of what a semaphore counts.
+class Held {
+ public:
+  explicit Held(std::counting_semaphore<>& of) : of_(of) { of_.acquire(); }
+  ~Held() { of_.release(); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+ private:
+  std::counting_semaphore<>& of_;
+};
+
 std::string words_of(const Completion& asked, std::int64_t tokens, Clock::time_point begin) {
   return fmt::format("{}, {} + {} in {}", counted(static_cast<std::int64_t>(asked.texts()), "text"), asked.prompt_tokens(),
                      counted(tokens, "token"), human_seconds(seconds_since(begin)));
@@ -36,7 +48,6 @@ std::string words_of(const Completion& asked, std::int64_t tokens, Clock::time_p
 const char* reason_of(int status) {
   switch (status) {
     case 400: return "this is no request of HTTP/1.1";
-    case 413: return "the body is too long";
     case 414: return "the path is too long";
     case 416: return "no such range";
     case 500: return "the server is at fault";
@@ -44,7 +55,7 @@ const char* reason_of(int status) {
   }
 }
 
-std::vector<decode::Prompt> prompts_of(Completion& asked, const tokenizer::Tokenizer& tokenizer) {
+std::vector<decode::Prompt> prompts_of(const Completion& asked, const tokenizer::Tokenizer& tokenizer) {
   std::vector<decode::Prompt> prompts;
   for (const AskedPrompt& one : asked.prompts) {
     for (std::int64_t i = 0; i < asked.texts_each; ++i) {
@@ -135,8 +146,7 @@ Completion Service::read(const HttpRequest& request) {
   if (lower(request.content_type.substr(0, request.content_type.find(';'))) != "application/json") {
     reject(fmt::format("the body is '{}': Content-Type: application/json was expected", shorten(request.content_type, 80)), "", 415);
   }
-  readers_.acquire();
-  const std::unique_ptr<std::counting_semaphore<>, void (*)(std::counting_semaphore<>*)> held(&readers_, [](auto* of) { of->release(); });
+  const Held held(readers_);
   return parse_completion(request.body, served_);
 }
 
