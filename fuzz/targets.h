@@ -23,6 +23,8 @@
 #include "plan/file.h"
 #include "plan/json.h"
 #include "plan/print.h"
+#include "serve/api_error.h"
+#include "serve/completion.h"
 #include "session/session.h"
 #include "sharding/diff.h"
 #include "sharding/dump.h"
@@ -31,6 +33,7 @@
 #include "sharding/why.h"
 #include "store/index.h"
 #include "store/safetensors.h"
+#include "tokenizer/bytes.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_json.h"
 #include "tokenizer/unicode.h"
@@ -295,6 +298,24 @@ inline void fuzz_text(std::string_view input, const std::vector<std::unique_ptr<
   for (const auto& tokenizer : tokenizers) require_sound(*tokenizer, input);
   const tokenizer::Ids ids = tokenizers.front()->encode(input, tokenizer::Special::added);
   require(tokenizers.front()->decode(ids, tokenizer::Special::added) == tokenizer::repaired(input));
+}
+
+// What a client sends to /v1/completions. What is taken keeps the server's bounds, and its refusals are JSON.
+inline void fuzz_completion(std::string_view input) {
+  static const config::Settings settings = config::load({"vocab_size=200"}).settings;
+  static const std::unique_ptr<tokenizer::Tokenizer> tokenizer = tokenizer::bytes();
+  static const serve::Served served{"m", *tokenizer, settings, {}, {}, 32, 200, 20, 8};
+  try {
+    const serve::Completion asked = serve::parse_completion(input, served);
+    require(asked.texts() >= 1 && asked.texts() <= 8);
+    for (const serve::AskedPrompt& prompt : asked.prompts) {
+      require(!prompt.ids.empty() && prompt.most_tokens >= 1 && prompt.most_tokens <= 20);
+      require(static_cast<std::int64_t>(prompt.ids.size()) + prompt.most_tokens <= 32);
+      for (const std::int32_t id : prompt.ids) require(id >= 0 && id < 200);
+    }
+  } catch (const serve::ApiError& error) {
+    require(error.status >= 400 && error.status < 500 && !parse_json(serve::to_json(error), "fuzz")["error"]["message"].empty());
+  }
 }
 
 }  // namespace moesh::fuzz

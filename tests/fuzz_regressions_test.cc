@@ -54,6 +54,7 @@ TEST(FuzzRegressions, TextsHaveTokensThatKeepTheRules) {
   const auto tokenizers = tokenizers_of((test::source_folder() / "tests/golden/tokenizers").string());
   run_cases("text", [&](const std::string& text) { fuzz_text(text, tokenizers); });
 }
+TEST(FuzzRegressions, CompletionsKeepTheServersBoundsOrEndInWordsForTheClient) { run_cases("completion", fuzz_completion); }
 TEST(FuzzRegressions, SavedPlansEndInAPlanOrAnError) { run_cases("plan", fuzz_plan); }
 
 // Lines that are gone, twice there or exchanged, and characters that are others.
@@ -106,6 +107,23 @@ TEST(FuzzRegressions, MutatedTokenizersEndWellOrInAnError) {
     EXPECT_NO_THROW(fuzz_tokenizer(input));
   }
   hear_notices(true);
+}
+
+// The same of requests for completions.
+TEST(FuzzRegressions, MutatedCompletionsKeepTheServersBoundsOrEndInWordsForTheClient) {
+  std::mt19937 random(3);
+  const std::string folder = (test::source_folder() / "fuzz/corpus/completion").string();
+  const std::vector<std::string> seeds{bytes_of(folder + "/text"), bytes_of(folder + "/tokens")};
+  for (int i = 0; i < 3000; ++i) {
+    std::string input = seeds[random() % seeds.size()];
+    const std::string& other = seeds[random() % seeds.size()];
+    for (std::size_t times = 1 + random() % 3; times > 0; --times) {
+      const std::size_t from = random() % other.size(), at = random() % input.size();
+      if (random() % 2 == 0) input[at] = "0123456789-\"[]{}:,abx"[random() % 21];
+      else input.replace(at, random() % 12, other.substr(from, random() % 12));
+    }
+    EXPECT_NO_THROW(fuzz_completion(input));
+  }
 }
 
 // Fuzzers start from plans that are good, or they would see little.

@@ -19,7 +19,7 @@ namespace {
 const std::filesystem::path kRoot = test::source_folder();
 
 // The functions that raise an error; the first text among a call's arguments is the message, or its only fixed part.
-const std::set<std::string> kRaising{"refuse", "fail", "refuse_value", "refuse_shapes"};
+const std::set<std::string> kRaising{"refuse", "fail", "refuse_value", "refuse_shapes", "reject"};
 
 bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 

@@ -44,9 +44,10 @@ const std::map<std::string, std::set<std::string>>& allowed() {
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session"}},
       {"decode",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "store", "run", "session", "train"}},
+      {"serve", {"base", "tokenizer", "config", "decode"}},
       {"cli",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
-        "store", "transport", "train", "decode"}},
+        "store", "transport", "train", "decode", "serve"}},
   };
   return folders;
 }

@@ -18,8 +18,8 @@
 namespace moesh::cli {
 namespace {
 
-const std::array kCommands{&kShardings, &kWhy,     &kLint,     &kCompile, &kGraph,  &kTrain, &kCheckpoint, &kRuns, &kReport,
-                           &kConvert,   &kDecode,  &kTokenize, &kBench,   &kVerify, &kHelp};
+const std::array kCommands{&kShardings, &kWhy,     &kLint,   &kCompile, &kGraph, &kTrain,    &kCheckpoint, &kRuns,
+                           &kReport,    &kConvert, &kDecode, &kServe,   &kBench, &kTokenize, &kVerify,     &kHelp};
 
 constexpr std::string_view kIntroduction =
     "moesh: a layout is data. Tells where every tensor of a model lies over a device mesh, why, and what it costs.\n";

@@ -73,6 +73,7 @@ extern const Command kRuns;
 extern const Command kReport;
 extern const Command kTokenize;
 extern const Command kDecode;
+extern const Command kServe;
 extern const Command kConvert;
 extern const Command kBench;
 extern const Command kVerify;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -15,15 +14,13 @@
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "cli/command.h"
-#include "config/hugging_face.h"
 #include "decode/generation.h"
+#include "decode/source.h"
 #include "decode/text_stream.h"
 #include "decode/weights.h"
 #include "session/session.h"
-#include "store/folder.h"
-#include "store/index.h"
-#include "tokenizer/bytes.h"
 #include "tokenizer/tokenizer.h"
+#include "train/documents.h"
 
 namespace moesh::cli {
 namespace {
@@ -81,30 +78,6 @@ Words words_of(const Arguments& arguments) {
   return words;
 }
 
-bool says_devices(const std::string& word) {
-  return word.starts_with("ici_") || word.starts_with("dcn_") || word.starts_with("compile_topology") || word.starts_with("num_slices=");
-}
-
-// A Hugging Face folder's model, with its tokenizer; or the settings that a checkpoint was saved under.
-std::vector<std::string> settings_of(const std::string& model) {
-  if (config::is_hugging_face(model)) return {"model_name=" + model, "tokenizer_path=" + config::hugging_face_folder(model)};
-  const std::string path = store::checkpoints_at(model).front() + "/index.json";
-  const store::Index index = store::parse_index(read_file(path, "the index", kMostBytes, ""), path);
-  std::vector<std::string> request;
-  for (const auto& [key, value] : index.about.settings) {
-    if (!says_devices(key)) request.push_back(key + "=" + value);
-  }
-  return request;
-}
-
-// With those of the command line. Where no devices are asked for, one decodes.
-std::vector<std::string> request_of(const Words& words) {
-  std::vector<std::string> request = settings_of(words.model);
-  if (!std::any_of(words.settings.begin(), words.settings.end(), says_devices)) request.emplace_back("compile_topology=cpu-1");
-  request.insert(request.end(), words.settings.begin(), words.settings.end());
-  return request;
-}
-
 std::vector<std::string> strings_of(const Json& json, const std::string& where) {
   if (json.is_string()) return {json.get<std::string>()};
   const bool is_list = json.is_array() && std::all_of(json.begin(), json.end(), [](const Json& one) { return one.is_string(); });
@@ -140,17 +113,6 @@ std::vector<Asked> all_asked(const Arguments& arguments, const Words& words, con
   if (!all.empty()) return all;
   otherwise.prompt = settings.text("prompt");
   return {otherwise};
-}
-
-std::unique_ptr<tokenizer::Tokenizer> tokenizer_of(const config::Settings& settings) {
-  const std::string& path = settings.text("tokenizer_path");
-  return path.empty() ? tokenizer::bytes() : tokenizer::open(path);
-}
-
-std::vector<std::int32_t> ids_of(const tokenizer::Tokenizer& tokenizer, const config::Settings& settings, const std::string& prompt) {
-  std::vector<std::int32_t> ids = tokenizer.encode(prompt, tokenizer::Special::left_out);
-  if (settings.boolean("add_bos") && tokenizer.begin_id) ids.insert(ids.begin(), *tokenizer.begin_id);
-  return ids;
 }
 
 // A text on its way.
@@ -228,26 +190,18 @@ Speed generate(decode::Generator& generator, std::vector<Text>& texts, Output& o
   return speed;
 }
 
-// As many rows as there are texts, or what the devices share evenly.
-std::int64_t rows_of(const Arguments& arguments, const session::Session& session, std::size_t texts) {
-  if (const auto rows = count_of(arguments, "--batch", 1'000'000, "--batch 8")) return *rows;
-  if (session.loaded.settings.is_by_user("per_device_batch_size")) return session.batch.micro_rows;
-  const std::int64_t devices = session.mesh.devices();
-  const std::int64_t wanted = std::min(static_cast<std::int64_t>(texts), kMostAtOnce);
-  return (wanted + devices - 1) / devices * devices;
-}
-
 int run(const Arguments& arguments) {
   const Words words = words_of(arguments);
-  const session::Session session = session::open_to_run(request_of(words), config::Run::steps);
+  const session::Session session = session::open_to_run(decode::request_of(words.model, words.settings), config::Run::steps);
   const config::Settings& settings = session.loaded.settings;
-  const auto tokenizer = tokenizer_of(settings);
+  const auto tokenizer = train::open_tokenizer(settings);
   const decode::Sampling sampling = decode::sampling_of(settings);
   std::vector<Text> texts;
   std::vector<decode::Prompt> prompts;
   std::int64_t longest = 0;
   for (Asked& asked : all_asked(arguments, words, settings)) {
-    decode::Prompt prompt{ids_of(*tokenizer, settings, asked.prompt), sampling, asked.most_tokens, {}, static_cast<std::int64_t>(texts.size())};
+    const auto number = static_cast<std::int64_t>(texts.size());
+    decode::Prompt prompt{decode::prompt_ids(*tokenizer, settings, asked.prompt), sampling, asked.most_tokens, {}, number, number};
     if (asked.seed) prompt.sampling.seed = *asked.seed;
     if (tokenizer->end_id && !arguments.has("--ignore-end")) prompt.stop_ids.push_back(*tokenizer->end_id);
     longest = std::max(longest, static_cast<std::int64_t>(prompt.ids.size()) + asked.most_tokens);
@@ -256,7 +210,9 @@ int run(const Arguments& arguments) {
   }
   const std::int64_t slots = std::min(longest, settings.integer("max_target_length"));
   backend::Workers workers(threads_of(arguments));
-  const models::ModelRequest model = session::model_request(session, rows_of(arguments, session, texts.size()));
+  const std::int64_t wanted = std::min(static_cast<std::int64_t>(texts.size()), kMostAtOnce);
+  const auto rows = count_of(arguments, "--batch", 1'000'000, "--batch 8");
+  const models::ModelRequest model = session::model_request(session, rows.value_or(decode::rows_for(session, wanted)));
   decode::Generator generator(model, session.target, slots, workers);
   for (decode::Prompt& prompt : prompts) generator.add(std::move(prompt));
   log_notice(decode::read_weights(generator.decoder(), generator.graph(), model, words.model, workers));
@@ -275,10 +231,11 @@ const Command kDecode{
     "MODEL [PROMPT ...] [key=value ...]",
     "goes on with texts",
     "Goes on with prompts, token by token. MODEL is a Hugging Face folder with its tokenizer, a run that saved its parameters\n"
-    "(enable_checkpointing), or a checkpoint, under the settings that it was saved with; key=value changes them. One device decodes, unless ici_... or compile_topology ask for a mesh:\n"
-    "keys and values that are kept lie there as the rules say. Several prompts go on together: when one ends, the next takes its place.\n"
-    "decode_sampling_... choose how tokens are drawn; without them the likeliest is taken. A text depends on its prompt, its number and\n"
-    "the seed alone. Prompt and text have max_target_length tokens at most. Without a prompt, the key `prompt` is one.",
+    "(enable_checkpointing), or a checkpoint, under the settings that it was saved with; key=value changes them. One device\n"
+    "decodes, unless ici_... or compile_topology ask for a mesh: keys and values that are kept lie there as the rules say.\n"
+    "Several prompts go on together: when one ends, the next takes its place. decode_sampling_... choose how tokens are drawn;\n"
+    "without them the likeliest is taken. A text depends on its prompt, its number and the seed alone. Prompt and text have\n"
+    "max_target_length tokens at most. Without a prompt, the key `prompt` is one.",
     kOptions,
     kExamples,
     run};

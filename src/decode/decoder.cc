@@ -36,8 +36,9 @@ std::vector<std::int32_t> numbers_of(const Ready& program, const NewTokens& toke
 
 Ready Decoder::prepare(const Program& program, const Ready* beside) {
   plan::Plan plan = plan::lower(partition::stack_first(program.graph), program.mesh);
-  Ready ready{run::Program(std::move(plan), state_, workers_, {.backend = backend_, .scratch_of = beside == nullptr ? nullptr : &beside->run}), program.vocabulary, program.row_length,
-              program.draw_seed};
+  const run::Program* scratch_of = beside == nullptr ? nullptr : &beside->run;
+  Ready ready{run::Program(std::move(plan), state_, workers_, {.backend = backend_, .scratch_of = scratch_of}), program.vocabulary,
+              program.row_length, program.draw_seed};
   mesh_ = program.mesh;
   for (const graph::Node& node : program.graph.nodes) {
     if (graph::is_input(node, graph::InputOf::Kind::state)) caches_.insert(node.path);

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "backend/element.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -23,6 +24,14 @@ std::vector<float> floats(const run::Array& array, std::int64_t first, std::int6
   return made;
 }
 
+template <typename Work>
+void timed(double& seconds, Work work) {
+  const auto begin = Clock::now();
+  work();
+  const double took = seconds_since(begin);
+  seconds = seconds == 0 ? took : std::min(seconds, took);
+}
+
 }  // namespace
 
 Generator::Generator(const models::ModelRequest& request, const mesh::Topology& target, std::int64_t slots, backend::Workers& workers)
@@ -31,14 +40,15 @@ Generator::Generator(const models::ModelRequest& request, const mesh::Topology& 
       slots_(slots),
       decoder_(workers, backend::find_backend(request.settings.text("backend"))),
       program_(make_program(request, {1, slots}, target)),
-      step_(decoder_.prepare(program_)),
+      step_{decoder_.prepare(program_)},
       rows_(static_cast<std::size_t>(request.rows)) {}
 
 void Generator::add(Prompt prompt) {
   const auto length = static_cast<std::int64_t>(prompt.ids.size());
-  if (length == 0) refuse("a prompt without any token", fmt::format("prompt {}", prompt.text), "give it some text, or a token that begins texts");
+  const auto where = fmt::format("prompt {}", prompt.text);
+  if (length == 0) refuse("a prompt without any token", where, "give it some text, or a token that begins texts");
   if (length >= slots_) {
-    refuse(fmt::format("{}, and {} at most make a text with what follows", counted(length, "token"), slots_), fmt::format("prompt {}", prompt.text),
+    refuse(fmt::format("{}, and {} at most make a text with what follows", counted(length, "token"), slots_), where,
            "a shorter prompt, or a larger max_target_length");
   }
   waiting_.push_back(std::move(prompt));
@@ -76,24 +86,38 @@ NewTokens Generator::next_tokens(std::int64_t length, std::int64_t left) {
   return tokens;
 }
 
-Ready& Generator::prefill(std::int64_t length) {
+Generator::Timed& Generator::prefill(std::int64_t length) {
   const auto found = prefills_.find(length);
   if (found != prefills_.end()) return found->second;
-  const Ready* beside = prefills_.empty() ? &step_ : &prefills_.rbegin()->second;
-  return prefills_.emplace(length, decoder_.prepare(make_program(request_, {length, slots_, false}, target_), beside)).first->second;
+  const Ready* beside = prefills_.empty() ? &step_.program : &prefills_.rbegin()->second.program;
+  return prefills_.emplace(length, Timed{decoder_.prepare(make_program(request_, {length, slots_, false}, target_), beside)}).first->second;
+}
+
+// A program for prompts goes over all rows, so all texts wait for it; left to the steps, a prompt waits for a step a token, and the others
+// go on. What makes them wait less together is done.
+bool Generator::pays(const Timed& prefill) const {
+  if (prefill.seconds == 0 || step_.seconds == 0) return true;  // how long it takes is to be known
+  std::int64_t texts = 0, left = 0;
+  for (const Row& row : rows_) {
+    texts += row.is_free() ? 0 : 1;
+    left += row.left();
+  }
+  return static_cast<double>(texts) * prefill.seconds < static_cast<double>(left) * step_.seconds;
 }
 
 // All of a text but its last token, whose logits are asked for.
 void Generator::keep_prompts() {
   while (true) {
     std::int64_t most = 0;
-    for (const Row& row : rows_) most = std::max(most, static_cast<std::int64_t>(row.ids.size()) - row.kept - 1);
+    for (const Row& row : rows_) most = std::max(most, row.left());
     if (most <= 0) return;
     std::int64_t length = std::end(kLengths)[-1];
     for (const std::int64_t candidate : kLengths) length = candidate >= most ? std::min(length, candidate) : length;
     length = std::min(length, slots_);
+    Timed& prefill = this->prefill(length);
+    if (!pays(prefill)) return;
     const NewTokens tokens = next_tokens(length, 1);
-    decoder_.keep(prefill(length), tokens);
+    timed(prefill.seconds, [&] { decoder_.keep(prefill.program, tokens); });
   }
 }
 
@@ -108,13 +132,15 @@ Ended Generator::end_of(const Row& row, std::int32_t token) const {
 void Generator::step(const std::function<bool(const Continued&)>& see) {
   take_rows();
   keep_prompts();
-  const run::Array logits = decoder_.run(step_, next_tokens(1, 0));
+  const NewTokens tokens = next_tokens(1, 0);
+  run::Array logits;
+  timed(step_.seconds, [&] { logits = decoder_.run(step_.program, tokens); });
   const std::int64_t vocabulary = logits.view.shape.back();
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     Row& row = rows_[r];
-    if (row.is_free()) continue;
+    if (row.is_free() || row.kept < static_cast<std::int64_t>(row.ids.size())) continue;
     const std::vector<float> scores = floats(logits, static_cast<std::int64_t>(r) * vocabulary, vocabulary);
-    const std::int32_t token = sample(scores, row.ids, row.prompt.sampling, row.prompt.text);
+    const std::int32_t token = sample(scores, row.ids, row.prompt.sampling, row.prompt.number);
     row.ids.push_back(token);
     const Ended ended = end_of(row, token);
     const bool goes_on = see({row.prompt.text, token, ended});

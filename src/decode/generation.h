@@ -17,7 +17,8 @@ struct Prompt {
   Sampling sampling;
   std::int64_t most_tokens = 0;         // that follow it
   std::vector<std::int32_t> stop_ids;   // each of which ends the text
-  std::int64_t text = 0;                // its number: what is drawn goes by it, not by the row
+  std::int64_t text = 0;                // tells it apart from others that go on
+  std::int64_t number = 0;              // what is drawn goes by it, not by the row
 };
 
 enum class Ended { not_yet, by_stop, by_length, by_caller };
@@ -41,14 +42,12 @@ class Generator {
   // Refuses a prompt that leaves no room for a token.
   void add(Prompt prompt);
   bool is_idle() const;  // no text is left
-  std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
 
-  // Each text that has a row goes on by a token. `see` may end a text by its answer: true where it is to go on.
+  // Each text that has a row goes on by a token: by the next one of its prompt, or by a new one. `see` may end a text by its answer:
+  // true where it is to go on.
   void step(const std::function<bool(const Continued&)>& see);
   // A text is given up, wherever it is.
   void drop(std::int64_t text);
-
-  std::int64_t slots() const { return slots_; }
 
  private:
   struct Row {
@@ -58,14 +57,21 @@ class Generator {
     std::int32_t segment = 0;       // tells its texts apart
 
     bool is_free() const { return ids.empty(); }
+    std::int64_t left() const { return is_free() ? 0 : static_cast<std::int64_t>(ids.size()) - kept - 1; }  // of the prompt, but its last
     void free() {
       ids.clear();
       kept = 0;
     }
   };
+  // A program with what it took, the least so far; 0: it has not run.
+  struct Timed {
+    Ready program;
+    double seconds = 0;
+  };
   void take_rows();
   void keep_prompts();
-  Ready& prefill(std::int64_t length);
+  bool pays(const Timed& prefill) const;
+  Timed& prefill(std::int64_t length);
   NewTokens next_tokens(std::int64_t length, std::int64_t left);
   Ended end_of(const Row& row, std::int32_t token) const;
 
@@ -74,8 +80,8 @@ class Generator {
   std::int64_t slots_;
   Decoder decoder_;
   Program program_;  // of a token
-  Ready step_;
-  std::map<std::int64_t, Ready> prefills_;  // by their lengths
+  Timed step_;
+  std::map<std::int64_t, Timed> prefills_;  // by their lengths
   std::deque<Prompt> waiting_;
   std::vector<Row> rows_;
 };

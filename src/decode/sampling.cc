@@ -79,7 +79,7 @@ double uniform(const Sampling& sampling, std::int64_t text, std::size_t place) {
 
 Sampling sampling_of(const config::Settings& settings) {
   const std::string& strategy = settings.text("decode_sampling_strategy");
-  const auto where = [&](const char* key) { return settings.origin(key).where; };
+  const std::string& where = settings.origin("decode_sampling_strategy").where;
   Sampling sampling;
   sampling.seed = settings.integer("decode_sampling_seed");
   sampling.repetition_penalty = settings.real("decode_sampling_repetition_penalty");
@@ -89,7 +89,7 @@ Sampling sampling_of(const config::Settings& settings) {
   if (strategy == "topk" || strategy == "composite") {
     sampling.top_k = settings.integer("decode_sampling_top_k");
     if (sampling.top_k <= 0) {
-      refuse("decode_sampling_strategy=" + strategy + " chooses among decode_sampling_top_k tokens, which is 0", where("decode_sampling_strategy"),
+      refuse("decode_sampling_strategy=" + strategy + " chooses among decode_sampling_top_k tokens, which is 0", where,
              "decode_sampling_top_k=40");
     }
   }
@@ -97,7 +97,7 @@ Sampling sampling_of(const config::Settings& settings) {
     sampling.top_p = settings.real("decode_sampling_nucleus_p");
     if (sampling.top_p <= 0) {
       refuse("decode_sampling_strategy=" + strategy + " chooses among a share of decode_sampling_nucleus_p, which is not above 0",
-             where("decode_sampling_strategy"), "decode_sampling_nucleus_p=0.9");
+             where, "decode_sampling_nucleus_p=0.9");
     }
   }
   return sampling;

@@ -173,7 +173,8 @@ Checkpoints::Source Checkpoints::source() const {
     const std::string &full = settings_.text("load_full_state_path"), &parameters = settings_.text("load_parameters_path");
     if (!full.empty()) return {Source::Kind::full_state, store::checkpoints_at(full)};
     if (parameters.empty()) return {};
-    return {Source::Kind::parameters, config::is_hugging_face(parameters) ? std::vector{parameters} : store::checkpoints_at(parameters)};
+    if (config::is_hugging_face(parameters)) return {Source::Kind::parameters, {parameters}};
+    return {Source::Kind::parameters, store::checkpoints_at(parameters)};
   };
   const Source ours = company_.is_first() ? found() : Source{};
   std::string words = std::to_string(static_cast<int>(ours.kind));
@@ -186,7 +187,9 @@ Checkpoints::Source Checkpoints::source() const {
 
 void Checkpoints::say_what_changed(const store::About& then) const {
   std::vector<std::string> keys;
-  for (const store::ChangedSetting& changed : store::changed_settings(then.settings, given_settings(settings_))) keys.push_back(changed.key);
+  for (const store::ChangedSetting& changed : store::changed_settings(then.settings, given_settings(settings_))) {
+    keys.push_back(changed.key);
+  }
   if (!keys.empty()) log_notice("other than when the checkpoint was saved: " + join(keys, ", "));
 }
 

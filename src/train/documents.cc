@@ -1,12 +1,12 @@
 #include "train/documents.h"
 
-#include <optional>
 #include <span>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "tokenizer/bytes.h"
 
 namespace moesh::train {
 namespace {
@@ -22,9 +22,11 @@ std::optional<tokenizer::Format> format_of(const config::Settings& settings) {
   return type == "huggingface" ? tokenizer::Format::json : tokenizer::Format::sentencepiece;
 }
 
+}  // namespace
+
 std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const config::Settings& settings) {
   const std::string& path = settings.text("tokenizer_path");
-  if (path.empty()) return nullptr;
+  if (path.empty()) return tokenizer::bytes();
   auto tokenizer = tokenizer::open(path, format_of(settings));
   const std::int64_t vocab_size = settings.integer("vocab_size");
   if (tokenizer->size() > vocab_size) {
@@ -35,27 +37,21 @@ std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const config::Settings& set
   return tokenizer;
 }
 
-}  // namespace
-
+// Documents of bytes end with a 0.
 DocumentTokens::DocumentTokens(const config::Settings& settings)
-    : tokenizer_(open_tokenizer(settings)),
-      adds_begin_(settings.boolean("add_bos")),
-      adds_end_(settings.boolean("add_eos")) {}
+    : tokenizer_(open_tokenizer(settings)), is_bytes_(settings.text("tokenizer_path").empty()) {
+  if (settings.boolean("add_bos")) begin_ = tokenizer_->begin_id;
+  if (settings.boolean("add_eos")) end_ = is_bytes_ ? 0 : tokenizer_->end_id;
+}
 
 std::string DocumentTokens::words() const {
-  return has_tokenizer() ? "the tokens by " + tokenizer_->describe() : "the bytes";
+  return is_bytes_ ? "the bytes" : "the tokens by " + tokenizer_->describe();
 }
 
 Tokens DocumentTokens::of(std::string_view text) const {
-  if (!has_tokenizer()) {
-    Tokens bytes;
-    for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
-    if (adds_end_) bytes.push_back(0);
-    return bytes;
-  }
   Tokens tokens = tokenizer_->encode(text, tokenizer::Special::left_out);
-  if (adds_begin_ && tokenizer_->begin_id) tokens.insert(tokens.begin(), *tokenizer_->begin_id);
-  if (adds_end_ && tokenizer_->end_id) tokens.push_back(*tokenizer_->end_id);
+  if (begin_) tokens.insert(tokens.begin(), *begin_);
+  if (end_) tokens.push_back(*end_);
   return tokens;
 }
 

@@ -1,7 +1,9 @@
 // Texts as token ids: what a document is in the data, by the tokenizer that the settings name or as bytes.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,12 +14,13 @@
 
 namespace moesh::train {
 
+// The tokenizer that the settings name; where they name none, texts are their bytes. Refuses one with more tokens than the vocabulary has.
+std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const config::Settings& settings);
+
 class DocumentTokens {
  public:
-  // Refuses a tokenizer with more tokens than the vocabulary has.
   explicit DocumentTokens(const config::Settings& settings);
 
-  bool has_tokenizer() const { return tokenizer_ != nullptr; }
   std::string words() const;  // "the bytes", or "the tokens by byte pairs of FILE"
 
   // With what add_bos and add_eos put around it, where the tokenizer has such tokens.
@@ -25,7 +28,8 @@ class DocumentTokens {
 
  private:
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
-  bool adds_begin_, adds_end_;
+  bool is_bytes_;
+  std::optional<std::int32_t> begin_, end_;  // what is put around each
 };
 
 // Each file as a document, one after the other.

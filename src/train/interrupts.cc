@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
-constexpr std::string_view kAnswerOnATerminal = "\r\033[Kmoesh: ending after this step; once more ends it at once\n";
-constexpr std::string_view kAnswer = kAnswerOnATerminal.substr(4);
+constexpr std::string_view kEraseLine = "\r\033[K";
 
+std::atomic<const char*> answered{""};
 std::atomic<int> asked_by{0};
 std::atomic<bool> redraws{false};
 
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<long long>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free && std::atomic<long long>::is_always_lock_free);
 
 // A caller may send a signal to the process and to its group, as `timeout` does: what follows at once is the same wish.
 constexpr long kOneWish = 500'000'000;  // nanoseconds
@@ -33,6 +33,10 @@ long long now() {
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
 }
 
+void tell(std::string_view words) {
+  [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, words.data(), words.size());
+}
+
 // Runs between any two instructions: no allocation, no stream.
 void on_signal(int signal) {
   int nobody = 0;
@@ -43,14 +47,15 @@ void on_signal(int signal) {
   }
   asked_at = now();
   const int error = errno;
-  const std::string_view answer = redraws ? kAnswerOnATerminal : kAnswer;
-  [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, answer.data(), answer.size());
+  if (redraws) tell(kEraseLine);
+  tell(answered.load());
   errno = error;
 }
 
 }  // namespace
 
-Interrupts::Interrupts() {
+Interrupts::Interrupts(const char* answer) {
+  answered = answer;
   asked_by = 0;
   asked_at = 0;
   redraws = can_redraw(Stream::error);

@@ -7,12 +7,13 @@
 
 namespace moesh::train {
 
-// While it lives, the first of SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1, by which queues warn, is answered at once and asks the loop to end after
-// its step; the second ends the process. Before and afterwards they end the process as the system has it. A SIGHUP that
-// the caller ignores, as nohup does, stays ignored.
+// While it lives, the first of SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1, by which queues warn, is answered at once and asks the loop
+// to end after its step; the second ends the process. Before and afterwards they end the process as the system has it. A SIGHUP that the
+// caller ignores, as nohup does, stays ignored.
 class Interrupts {
  public:
-  Interrupts();
+  // `answer`: a line that lives as long as the program.
+  explicit Interrupts(const char* answer = "moesh: ending after this step; once more ends it at once\n");
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;

@@ -88,6 +88,9 @@ TEST(DecodeCommand, SaysWhatIsWrong) {
   EXPECT_THAT(outcome("decode " + folder.path() + " abc").err, HasSubstr(folder.path()));
   EXPECT_THAT(outcome("decode " + llama() + " abc").err, HasSubstr("the folder has no tokenizer.json and no tokenizer.model"));
   EXPECT_THAT(decode({"abc", "ici_fsdp=2"}).err, HasSubstr("ici_fsdp"));
+  const std::string large = "tokenizer_path=" + (test::source_folder() / "tests/golden/tokenizers/bytelevel-gpt2").string();
+  EXPECT_THAT(decode({"abc", large}).err, HasSubstr("the tokenizer has ids up to"));
+  EXPECT_THAT(decode({"abc", large, "tokenizer_type=tiktoken"}).err, HasSubstr("tokenizer_type=tiktoken is not read"));
   const auto refusal = [&](const std::string& lines) { return decode({"--file", folder.write("p.jsonl", lines)}).err; };
   EXPECT_THAT(refusal("{\"text\": 1}\n"), HasSubstr("p.jsonl:1: 'prompt' is missing"));
   EXPECT_THAT(refusal("\n{\"prompt\": \"a\", \"max_tokens\": 0}\n"), HasSubstr("p.jsonl:2: 'max_tokens' is 0, 1 or more was expected"));

@@ -9,6 +9,7 @@
 
 #include "tests/cli/outcome.h"
 #include "tests/paths.h"
+#include "tests/process.h"
 #include "tests/support.h"
 
 namespace moesh::cli {
@@ -121,6 +122,15 @@ TEST(Help, OfEveryCommandHasExamples) {
   }
 }
 
+// A server goes on until it is asked to end.
+void expect_served(const std::string& example) {
+  const test::TemporaryFolder folder;
+  test::Process process(example + " --port 0", folder.path());
+  EXPECT_TRUE(test::wait_until([&] { return process.out().find("moesh serves ") != std::string::npos; })) << process.err();
+  process.send(SIGTERM);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+}
+
 // What a user types from the top of a clone. Here it is a folder that looks like one, and keeps what examples write.
 TEST(Help, ShowsExamplesThatRun) {
   const test::TemporaryFolder clone;
@@ -131,6 +141,10 @@ TEST(Help, ShowsExamplesThatRun) {
     for (const std::string_view example : command->examples) {
       SCOPED_TRACE(example);
       EXPECT_THAT(std::string(example), StartsWith(std::string(command->name)));
+      if (command->name == "serve") {
+        expect_served(std::string(example));
+        continue;
+      }
       const Outcome shown = outcome(std::string(example));
       const bool tells_by_code = command->name == "lint" || example.starts_with("checkpoint diff");
       EXPECT_TRUE(shown.code == 0 || (tells_by_code && shown.code == 1)) << shown.err;

@@ -55,7 +55,8 @@ class Generating {
 std::vector<Prompt> some_prompts(const Sampling& sampling = {}) {
   std::vector<Prompt> prompts;
   for (const std::int64_t length : {5, 1, 2, 9, 33, 8, 50, 17}) {
-    Prompt prompt{.ids = {}, .sampling = sampling, .most_tokens = 4 + length % 5, .stop_ids = {}, .text = static_cast<std::int64_t>(prompts.size())};
+    const auto number = static_cast<std::int64_t>(prompts.size());
+    Prompt prompt{.ids = {}, .sampling = sampling, .most_tokens = 4 + length % 5, .stop_ids = {}, .text = number, .number = number};
     for (std::int64_t i = 0; i < length; ++i) prompt.ids.push_back(static_cast<std::int32_t>((length * 31 + i * 17) % 128));
     prompts.push_back(std::move(prompt));
   }
@@ -115,8 +116,14 @@ TEST(Generation, EndsTextsWhereTheyAreToEnd) {
   }
   EXPECT_THAT(ends, ::testing::ElementsAre(Ended::not_yet, Ended::not_yet, Ended::by_length));
   of->add(prompt);
-  of->step([](const Continued&) { return false; });
-  EXPECT_TRUE(of->is_idle());
+  int seen = 0;
+  while (!of->is_idle()) {
+    of->step([&](const Continued&) {
+      ++seen;
+      return false;
+    });
+  }
+  EXPECT_EQ(seen, 1);
 }
 
 TEST(Generation, NeedsAllParameters) {

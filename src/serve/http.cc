@@ -1,0 +1,66 @@
+#include "serve/http.h"
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <filesystem>
+
+#include <fmt/core.h>
+#include <sys/resource.h>
+
+#include "base/error.h"
+
+namespace moesh::serve {
+namespace {
+
+using Listen = HttpServer* (*)(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler, std::string& why);
+
+constexpr const char* kModule = "libmoesh_http.so";
+constexpr rlim_t kOtherFiles = 64;  // that are open besides connections
+
+Listen load_module() {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  for (const std::filesystem::path& folder : {self, self.parent_path()}) {
+    void* module = ::dlopen((folder / kModule).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (module != nullptr) return reinterpret_cast<Listen>(::dlsym(module, "moesh_listen"));
+  }
+  fail(fmt::format("the module that speaks HTTP cannot be opened: {}", ::dlerror()), (self / kModule).string(), "build again");
+}
+
+rlimit files_of_process() {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  return files;
+}
+
+// Each connection is an open file.
+void make_room_for(std::int64_t connections) {
+  rlimit files = files_of_process();
+  const rlim_t wanted = static_cast<rlim_t>(connections) + kOtherFiles;
+  if (files.rlim_cur >= wanted) return;
+  if (files.rlim_max < wanted) {
+    refuse(fmt::format("{} connections, and this process may have {} files open", connections, files.rlim_max), "--connections",
+           "fewer, or a larger `ulimit -Hn`");
+  }
+  files.rlim_cur = wanted;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
+}  // namespace
+
+std::int64_t most_connections() {
+  const rlim_t most = files_of_process().rlim_max;
+  const auto usual = static_cast<rlim_t>(HttpLimits{}.connections);
+  return static_cast<std::int64_t>(most > usual + kOtherFiles ? usual : std::max(most, kOtherFiles + 1) - kOtherFiles);
+}
+
+std::unique_ptr<HttpServer> listen(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler) {
+  make_room_for(limits.connections);
+  std::string why;
+  HttpServer* server = load_module()(host, port, limits, handler, why);
+  if (server == nullptr) {
+    fail(fmt::format("cannot listen: {}", why), fmt::format("{}:{}", host, port), "another --port, or --port 0 for any");
+  }
+  return std::unique_ptr<HttpServer>(server);
+}
+
+}  // namespace moesh::serve

@@ -1,0 +1,206 @@
+// HTTP by cpp-httplib: it reads requests and writes answers; connections, their threads and their limits are ours.
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include <httplib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "serve/http.h"
+#include "serve/http/pool.h"
+#include "serve/http/socket.h"
+
+namespace moesh::serve {
+namespace {
+
+// A connection as the library reads and writes it. It is told another descriptor, as it does not take one above 1,023.
+class Stream final : public httplib::Stream {
+ public:
+  explicit Stream(Socket& socket) : socket_(socket) {}
+
+  bool is_readable() const override { return socket_.is_readable(); }
+  bool is_writable() const override { return socket_.is_alive(); }
+  ssize_t read(char* to, std::size_t most) override { return socket_.read(to, most); }
+  ssize_t write(const char* from, std::size_t bytes) override { return socket_.write(from, bytes) ? static_cast<ssize_t>(bytes) : -1; }
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return 0; }
+
+ private:
+  Socket& socket_;
+};
+
+// What the library hands from the head of a request to its handler.
+constexpr const char *kPath = "path", *kType = "type";
+
+constexpr const char* kOldVersion = "HTTP/1.0";  // which knows no answers in pieces
+
+void set(httplib::Headers& headers, const char* name, const char* value) {
+  headers.erase(name);
+  headers.emplace(name, value);
+}
+
+// Once its head is read. One handler answers all paths, so that none is matched to a pattern; of a body the content alone is of interest;
+// answers are neither compressed nor cut.
+void prepare(httplib::Request& request, Socket& socket) {
+  socket.end_head();
+  request.params = {{kPath, request.path}, {kType, request.get_header_value("Content-Type")}};
+  request.path = "/";
+  request.ranges.clear();
+  for (const char* name : {"Content-Type", "Accept-Encoding", "Range"}) request.headers.erase(name);
+  request.progress = [&socket](std::uint64_t, std::uint64_t) { return socket.is_alive(); };
+  const bool has_length = request.has_header("Content-Length"), is_chunked = request.has_header("Transfer-Encoding");
+  const bool takes_body = request.method == "POST" || request.method == "PUT" || request.method == "PATCH" || request.method == "DELETE";
+  if (takes_body && !has_length && !is_chunked) request.headers.emplace("Content-Length", "0");
+  // Where it is not certain where the body or the answer ends, or nobody reads a body, nothing may follow on this connection.
+  const bool is_uncertain = (has_length && is_chunked) || (!takes_body && (has_length || is_chunked));
+  if (is_uncertain || request.version == kOldVersion) set(request.headers, "Connection", "close");
+}
+
+class Http final : public HttpServer, private httplib::Server {
+ public:
+  Http(int descriptor, int port, const HttpLimits& limits, HttpHandler& handler)
+      : limits_(limits), handler_(handler), descriptor_(descriptor), port_(port), pool_(limits.connections) {
+    svr_sock_ = descriptor_;  // or the library takes itself for stopped
+    const auto without_body = [this](const httplib::Request& request, httplib::Response& response) {
+      answer(request, response, {}, HttpRequest::Body::whole);
+    };
+    const auto with_body = [this](const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& reader) {
+      std::string body;
+      const HttpRequest::Body came = read_body(reader, body);
+      answer(request, response, std::move(body), came);
+    };
+    Get("/", without_body).Options("/", without_body);
+    Post("/", with_body).Put("/", with_body).Patch("/", with_body).Delete("/", with_body);
+    set_error_handler([this](const httplib::Request&, httplib::Response& response) { refuse(response); });
+    set_exception_handler([](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) { response.status = 500; });
+    set_keep_alive_max_count(1'000'000);
+    set_keep_alive_timeout(static_cast<time_t>(limits_.idle_seconds));
+    acceptor_ = std::thread([this] { accept_all(); });
+  }
+  ~Http() override { stop(); }
+
+  int port() const override { return port_; }
+  std::int64_t connections() const override { return pool_.busy(); }
+
+  void stop() override {
+    if (!acceptor_.joinable()) return;
+    is_ending_ = true;
+    ::shutdown(descriptor_, SHUT_RDWR);
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Socket* socket : open_) socket->close_reading();
+    }
+    pool_.stop();
+    acceptor_.join();
+    ::close(descriptor_);
+  }
+
+ private:
+  // What goes on for long, such as too many open files, does not stop the server.
+  void accept_all() {
+    while (!is_ending_) {
+      const int connection = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (connection >= 0) {
+        if (!pool_.run([this, connection] { serve(connection); })) ::close(connection);
+      } else if (errno != EINTR && errno != ECONNABORTED && !is_ending_) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+  }
+
+  void serve(int connection) {
+    Socket socket(connection, limits_, is_ending_);
+    const Registered registered(*this, socket);
+    try {
+      Stream stream(socket);
+      bool closes = false;
+      while (!closes && !socket.is_given_up() && socket.begin_request()) {
+        if (!process_request(stream, false, closes, [&](httplib::Request& request) { prepare(request, closes, socket); })) break;
+      }
+    } catch (...) {  // of memory, or an answer that was cut off: the connection ends
+    }
+  }
+
+  static void prepare(httplib::Request& request, bool& closes, Socket& socket) {
+    serve::prepare(request, socket);
+    closes = closes || request.get_header_value("Connection") == "close";
+  }
+
+  // What is longer is read and forgotten, or the client would not hear the answer.
+  HttpRequest::Body read_body(const httplib::ContentReader& reader, std::string& body) const {
+    const auto most = static_cast<std::size_t>(limits_.body_bytes);
+    bool is_too_long = false;
+    const bool is_whole = reader([&](const char* bytes, std::size_t count) {
+      is_too_long = is_too_long || body.size() + count > most;
+      if (!is_too_long) body.append(bytes, count);
+      return true;
+    });
+    return is_too_long ? HttpRequest::Body::too_long : is_whole ? HttpRequest::Body::whole : HttpRequest::Body::cut_short;
+  }
+
+  void answer(const httplib::Request& request, httplib::Response& response, std::string body, HttpRequest::Body came) {
+    const auto param = [&](const char* name) { return request.params.find(name)->second; };
+    const auto is_alive = [&request] { return request.progress(0, 0); };
+    give(handler_.answer({request.method, param(kPath), param(kType), std::move(body), came, is_alive}), response,
+         request.version == kOldVersion);
+  }
+
+  void refuse(httplib::Response& response) {
+    if (response.body.empty() && !response.content_provider_) give(handler_.refusal(response.status), response, true);
+  }
+
+  static void give(HttpAnswer answer, httplib::Response& response, bool until_it_closes) {
+    response.status = answer.status;
+    for (const auto& [name, value] : answer.headers) response.set_header(name, value);
+    if (!answer.next) {
+      response.set_content(answer.body, answer.content_type);
+      return;
+    }
+    auto pieces = [next = std::move(answer.next)](std::size_t, httplib::DataSink& sink) {
+      const std::optional<std::string> piece = next();
+      if (!piece) sink.done();
+      return !piece || piece->empty() || sink.write(piece->data(), piece->size());
+    };
+    if (until_it_closes) response.set_content_provider(answer.content_type, std::move(pieces));
+    else response.set_chunked_content_provider(answer.content_type, std::move(pieces));
+  }
+
+  // A socket among those that are open, while it lives.
+  struct Registered {
+    Registered(Http& of, const Socket& socket_) : http(of), socket(socket_) {
+      const std::lock_guard lock(http.mutex_);
+      http.open_.insert(&socket);
+    }
+    ~Registered() {
+      const std::lock_guard lock(http.mutex_);
+      http.open_.erase(&socket);
+    }
+    Http& http;
+    const Socket& socket;
+  };
+
+  const HttpLimits limits_;
+  HttpHandler& handler_;
+  const int descriptor_, port_;
+  std::atomic<bool> is_ending_{false};
+  std::mutex mutex_;
+  std::set<const Socket*> open_;
+  Pool pool_;
+  std::thread acceptor_;
+};
+
+}  // namespace
+
+extern "C" HttpServer* moesh_listen(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler, std::string& why) {
+  const int descriptor = listening_socket(host, port, why);
+  return descriptor < 0 ? nullptr : new Http(descriptor, port, limits, handler);
+}
+
+}  // namespace moesh::serve
