@@ -30,6 +30,8 @@ bool is_qwen(const ModelShape& shape) {
          shape.block == Block::qwen3_moe;
 }
 
+bool is_gemma(const ModelShape& shape) { return shape.block == Block::gemma2 || shape.block == Block::gemma3; }
+
 // DeepSeek 2 and 3 differ in how tokens are routed.
 bool is_deepseek2(const Settings& settings, const ModelShape& shape) {
   return shape.block == Block::deepseek && !is_glm(shape) && settings.text("routed_score_func") != "sigmoid";
@@ -130,7 +132,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
     json["head_dim"] = a.head_dim;
     if (is_glm(shape)) json["use_qk_norm"] = a.qk_norm;
     if (is_glm(shape)) json["partial_rotary_factor"] = s.real("partial_rotary_factor");
-    if (shape.is_gemma()) add_gemma(s, json);
+    if (is_gemma(shape)) add_gemma(s, json);
     return add_window(shape, json);
   }
   json["q_lora_rank"] = a.q_lora_rank > 0 ? Ordered(a.q_lora_rank) : Ordered(nullptr);

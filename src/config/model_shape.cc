@@ -255,6 +255,9 @@ ModelShape model_shape(const Settings& settings) {
   shape.float32_gate_logits = settings.boolean("float32_gate_logits");
   shape.float32_activations = settings.boolean("activations_in_float32");
   shape.gathered_keys = settings.text("attention") != "dot_product";
+  const bool is_gemma = shape.block == Block::gemma2 || shape.block == Block::gemma3;
+  shape.norms_above_one = is_gemma;
+  shape.scales_embedding = is_gemma;
   shape.of_cycle = layers_of_cycle(shape, settings);
   check_layers(shape, settings);
   check_attention(shape, settings);

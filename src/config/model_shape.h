@@ -83,8 +83,9 @@ struct ModelShape {
   bool float32_gate_logits = false;
   bool float32_activations = false;
   bool gathered_keys = true;  // attention asks for the whole context of keys and values on each device
+  bool norms_above_one = false;   // scales of norms are kept as what they are more than one
+  bool scales_embedding = false;  // by the root of emb_dim
 
-  bool is_gemma() const { return block == Block::gemma2 || block == Block::gemma3; }
   bool is_moe() const { return moe.experts > 1; }
   std::int64_t moe_layers() const;
   std::int64_t unlike_layers() const { return static_cast<std::int64_t>(of_cycle.size()); }

@@ -2,6 +2,8 @@
 #include <cassert>
 
 #include "models/family.h"
+#include "nn/attention.h"
+#include "nn/mlp.h"
 #include "nn/norm.h"
 
 namespace moesh::models {
@@ -46,6 +48,17 @@ LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, c
   const LayerResult made = parts.block(constrain_residual("hidden_states", renormed));
   const Tensor out = add(constrain_residual("mlp_lnx", made.x), x);
   return {constrain_residual("layer_output", out), made.balance_loss, made.load};
+}
+
+LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position,
+                        const std::function<LayerResult(Tensor)>& experts) {
+  const config::LayerShape& shape = context.model.layer(position);
+  return residual_layer(
+      builder, context, x,
+      {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, shape.window); },
+       [&](Tensor h) {
+         return shape.has_experts ? experts(h) : LayerResult{nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}};
+       }});
 }
 
 }  // namespace moesh::models

@@ -38,6 +38,10 @@ struct Residual {
 };
 LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, const Residual& parts);
 
+// The same with heads of keys and values, and then an MLP or what `experts` makes, as this layer of the cycle has it.
+LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position,
+                        const std::function<LayerResult(Tensor)>& experts);
+
 // One function a family, registered by decoder block in families.cc.
 std::vector<LayerGroup> llama_layers(const Context& context);
 std::vector<LayerGroup> mixtral_layers(const Context& context);

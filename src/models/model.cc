@@ -32,7 +32,7 @@ Tensor embed(Builder& builder, const Context& context, Tensor table_VM, Tensor t
   const Shape shape{context.rows, context.length, context.model.emb_dim};
   Tensor x = builder.add_one(graph::Op::embed, "embed", {cast(table_VM, context.model.compute_dtype), tokens_BS}, {}, shape,
                              context.model.compute_dtype);
-  if (context.model.is_gemma()) x = graph::scale(x, std::sqrt(static_cast<double>(context.model.emb_dim)));
+  if (context.model.scales_embedding) x = graph::scale(x, std::sqrt(static_cast<double>(context.model.emb_dim)));
   return constrain("embedded", x,
                    {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_embed});
 }

@@ -6,8 +6,7 @@ namespace moesh::nn {
 
 Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x, const NormOptions& options) {
   const graph::Scope scope(builder, name);
-  // Gemma's scales are kept as what they are more than one.
-  const bool above_one = context.model.is_gemma();
+  const bool above_one = context.model.norms_above_one;
   Tensor scale = parameter(builder, context, "scale", {x.shape().back()}, {{labels::norm}, above_one ? zeros() : ones(), options.scale_role});
   if (above_one) scale = unary(graph::Unary::offset, scale, 1);
   const double epsilon = options.epsilon < 0 ? context.model.norm_epsilon : options.epsilon;
