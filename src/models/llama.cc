@@ -11,7 +11,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 }  // namespace
 
 std::vector<LayerGroup> llama_layers(const Context& context) {
-  return {{"layers", context.model.layers, context.model.unlike_layers(), true, layer}};
+  return one_group(context, layer);
 }
 
 }  // namespace moesh::models

@@ -30,7 +30,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 }  // namespace
 
 std::vector<LayerGroup> qwen2_moe_layers(const Context& context) {
-  return {{"layers", context.model.layers, context.model.unlike_layers(), true, layer}};
+  return one_group(context, layer);
 }
 
 }  // namespace moesh::models

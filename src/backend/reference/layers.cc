@@ -5,6 +5,7 @@
 #include "backend/element.h"
 #include "backend/reference/kernels.h"
 #include "backend/rope_frequencies.h"
+#include "backend/temper.h"
 
 namespace moesh::backend::reference {
 namespace {
@@ -141,6 +142,7 @@ Kernel find_layers(graph::Op op) {
     case graph::Op::rms_norm: return rms_norm;
     case graph::Op::rms_norm_grad: return rms_norm_grad;
     case graph::Op::rope: return rope;
+    case graph::Op::temper: return temper;
     default: return nullptr;
   }
 }
