@@ -21,7 +21,7 @@ std::span<const HuggingFaceFamily> hugging_face_families();
 // not halves. Returns by what YaRN would have DeepSeek's scores multiplied, twice. `partial`: the share of a head that
 // turns, where the file has none.
 double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double partial = 1);
-// Neighbours turn, stretched as Llama 3.1 or YaRN stretch or not at all.
+// Neighbours turn, however they are stretched.
 void read_rope_in_pairs(HuggingFaceReader& reader, double theta);
 // Where layers with a window turn otherwise than the others, and never stretched. `local_theta`: where the file has none; absent
 // for that of the others.

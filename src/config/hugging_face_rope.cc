@@ -94,15 +94,13 @@ double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double par
 void read_rope_in_pairs(HuggingFaceReader& reader, double theta) {
   const std::size_t first = reader.settings().size();
   read_rope(reader, theta, true);
-  for (std::size_t i = first; i < reader.settings().size(); ++i) {
-    HuggingFaceKey& given = reader.settings()[i];
-    if (given.key == "rope_linear_scaling_factor")
-      refuse("rope_type 'linear' where neighbours turn, one of default, llama3, yarn was expected", given.where);
-    if (given.key != "rope_type" || given.value != "default") continue;
-    given.value = "llama3.1";
-    const HuggingFaceKey plain{"rope_use_scale", "false", given.where};
-    return reader.settings().push_back(plain);
-  }
+  std::vector<HuggingFaceKey>& all = reader.settings();
+  const auto type = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(),
+                                 [](const HuggingFaceKey& given) { return given.key == "rope_type" && given.value == "default"; });
+  if (type == all.end()) return;
+  type->value = "llama3.1";
+  const HuggingFaceKey plain{"rope_use_scale", "false", type->where};
+  all.push_back(plain);
 }
 
 void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta) {

@@ -74,15 +74,14 @@ Ordered yarn_of(const Settings& s, const ModelShape& shape) {
 }
 
 Ordered rope_of(const Settings& s, const ModelShape& shape) {
-  if (turns_as_llama3(s)) {
-    if (!s.boolean("rope_use_scale")) return nullptr;
+  if (turns_as_llama3(s) && s.boolean("rope_use_scale")) {
     return {{"rope_type", "llama3"},
             {"factor", s.real("llama3_rope_factor")},
             {"low_freq_factor", s.real("llama3_low_freq_factor")},
             {"high_freq_factor", s.real("llama3_high_freq_factor")},
             {"original_max_position_embeddings", s.integer("llama3_original_positions")}};
   }
-  if (s.text("rope_type") == "yarn") return yarn_of(s, shape);
+  if (s.text("rope_type") == "yarn" && !turns_as_llama3(s)) return yarn_of(s, shape);
   const double factor = s.real("rope_linear_scaling_factor");
   if (factor == 1) return nullptr;
   return {{"rope_type", "linear"}, {"factor", factor}};

@@ -238,7 +238,8 @@ constexpr Need kNeeds[] = {
     {"rope_type=yarn", turns_as_yarn, kOfYarn},
     {"rope_type=llama3.1", turns_as_llama3, kOfLlama3},
     {"rope_use_scale=true", [](S s) { return s.boolean("rope_use_scale"); }, kOfStretchedLow},
-    {"rope_type=default", [](S s) { return !turns_as_yarn(s) && !turns_as_llama3(s); }, kOfPlainRope},
+    {"rope_type=default, or llama3.1 with rope_use_scale=false",
+     [](S s) { return !turns_as_yarn(s) && !(turns_as_llama3(s) && s.boolean("rope_use_scale")); }, kOfPlainRope},
     {"another rope_type than yarn", [](S s) { return !turns_as_yarn(s); }, kOfOtherThanYarn},
     {"logits_via_embedding=true", [](S s) { return s.boolean("logits_via_embedding"); }, kOfTied},
 

@@ -113,10 +113,10 @@ TEST(Load, SaysInWhichLineOfAFileAKeyIsUnknown) {
 }
 
 TEST(Load, RefusesKeysThatAskForWhatIsNotDone) {
-  EXPECT_EQ(refusal("fused_qkv=true"),
-            "the command line: fused_qkv=true asks for what moesh does not do (one projection for query, key and value "
-            "together)\n  fix: leave fused_qkv at false");
-  EXPECT_EQ(refusal("fused_qkv=false"), "no error");
+  EXPECT_EQ(refusal("fused_mlp=true"),
+            "the command line: fused_mlp=true asks for what moesh does not do (one projection for the MLP's inputs "
+            "together)\n  fix: leave fused_mlp at false");
+  EXPECT_EQ(refusal("fused_mlp=false"), "no error");
   EXPECT_EQ(refusal("enable_rampup_batch_size=false"), "no error");
 }
 
