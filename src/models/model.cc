@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "graph/rewrite.h"
 #include "models/stack.h"
 #include "nn/cache.h"
@@ -100,7 +101,7 @@ Tensor embed_positions(Builder& builder, const Context& context, const Tokens& t
   const config::ModelShape& model = context.model;
   const std::int64_t places = context.trains() ? context.length : context.cache_slots;
   if (places > model.position_rows) {
-    refuse(fmt::format("rows of {} tokens, and a table of {} positions", places, model.position_rows),
+    refuse(fmt::format("rows of {}, and a table of {}", counted(places, "token"), counted(model.position_rows, "position")),
            context.settings.origin("trainable_position_size").where, fmt::format("trainable_position_size={}", places));
   }
   const graph::Scope scope(builder, "position_embedder");

@@ -106,7 +106,7 @@ TEST(ModelShape, KnowsTheLayersOfEachFamily) {
   EXPECT_EQ(layers_of("model_name=gemma2-2b"), "wa");
   EXPECT_EQ(layers_of("model_name=gemma3-4b"), "wwwwwa");
   EXPECT_EQ(layers_of("model_name=gemma-2b"), "a");
-  EXPECT_EQ(layers_of("model_name=gpt-oss-20b"), "wa");
+  EXPECT_EQ(layers_of("model_name=gpt-oss-20b"), "w+a+");
   EXPECT_EQ(layers_of("model_name=envy-test"), "aa+");
   EXPECT_EQ(layers_of("model_name=llama4-17b-128e layer_positions=[none,rotary,rotary,rotary]"), "Ac+cc+");
 }

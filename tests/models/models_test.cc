@@ -205,7 +205,7 @@ TEST(Models, RefuseActivationsThatAreNone) {
 
 TEST(Models, RefuseMorePlacesThanATableHas) {
   EXPECT_EQ(message_of([] { session("model_name=gpt3-52k max_target_length=4096"); }),
-            "configs/models/gpt3-52k.yml:11: rows of 4096 tokens, and a table of 2048 positions\n  fix: trainable_position_size=4096");
+            "configs/models/gpt3-52k.yml:11: rows of 4,096 tokens, and a table of 2,048 positions\n  fix: trainable_position_size=4096");
 }
 
 TEST(Models, RefuseHeadsThatCannotTurn) {
