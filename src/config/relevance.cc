@@ -65,7 +65,8 @@ bool has_shared_experts(S s) { return may_share_experts(s) && s.integer("shared_
 
 // Where every layer has experts the two widths have to be equal, so that giving both is no slip.
 bool has_dense_width(S s) {
-  const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !may_mix_mlps(s);
+  const bool may_differ = may_mix_mlps(s) || is_block(s, "qwen3_custom_moe");
+  const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !may_differ;
   return has_dense_mlp(s) || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
 }
 

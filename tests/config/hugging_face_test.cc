@@ -175,6 +175,7 @@ TEST(HuggingFace, LayersOfLlama4SeeChunksWhereTheyHavePositions) {
   EXPECT_EQ(keys["layer_positions"], "[none,rotary]");
   EXPECT_EQ(keys["layer_attention"], "[full,chunked]");
   EXPECT_EQ(keys["layer_mlp"], "[dense,moe]");
+  EXPECT_EQ(model_shape(settings_of(llama4(R"(, "no_rope_layer_interval": 1)"))).mlp_dim, 96) << "though no layer is dense";
   EXPECT_EQ(keys_of(llama4(R"(, "moe_layers": [0, 1])"))["layer_mlp"], "[moe,moe,dense,dense]");
   EXPECT_THAT(refused(llama4(R"(, "moe_layers": [4])")), HasSubstr("moe_layers: [4] asks for what moesh does not do: numbers of layers"));
   EXPECT_THAT(refused(llama4(R"(, "no_rope_layers": [1])")), HasSubstr("no_rope_layers: [1] asks for what moesh does not do: 4 numbers"));

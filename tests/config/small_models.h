@@ -23,7 +23,7 @@ inline const std::string kLlama4 =
     "interleave_moe_layer_step=2 nope_layer_interval=4 chunk_attn_window_size=2 temperature_tuning=true rope_type=llama3.1 ";
 inline const std::string kGemma2 = kLlama + "decoder_block=gemma2 sliding_window_size=2 use_post_attn_norm=true ";
 inline const std::string kGemma3 = kLlama + "decoder_block=gemma3 sliding_window_size=2 base_num_decoder_layers=7 ";
-inline const std::string kGpt3 = kLlama + "decoder_block=gpt3 mlp_activations=[gelu] trainable_position_size=64 fused_qkv=true ";
+inline const std::string kGpt3 = kLlama + "decoder_block=gpt3 base_num_kv_heads=2 mlp_activations=[gelu] trainable_position_size=64 fused_qkv=true ";
 inline const std::string kOlmo3 =
     kLlama + "decoder_block=olmo3 use_qk_norm=true sliding_window_size=2 base_num_decoder_layers=4 inhomogeneous_layer_cycle_interval=4 ";
 inline const std::string kDefault = kLlama + "decoder_block=default ";

@@ -73,7 +73,8 @@ Routed route(Builder& builder, const Context& context, const Scores& scores) {
   const std::vector<Tensor> routed =
       builder.add(graph::Op::top_k, "route", operands, of, {{shape, scores.weighing.dtype()}, {shape, DType::int32}});
   if (!context.model.moe.weighs_inputs) return {routed[0], routed[1]};
-  const Tensor wide = unary(graph::Unary::sigmoid, cast(routed[0], DType::float32));
+  const bool is_narrow = routed[0].dtype() == DType::bfloat16;
+  const Tensor wide = unary(graph::Unary::sigmoid, is_narrow ? cast(routed[0], DType::float32) : routed[0]);
   return {cast(wide, context.model.compute_dtype), routed[1]};
 }
 
