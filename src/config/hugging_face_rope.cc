@@ -99,8 +99,12 @@ void read_rope_in_pairs(HuggingFaceReader& reader, double theta) {
                                  [](const HuggingFaceKey& given) { return given.key == "rope_type" && given.value == "default"; });
   if (type == all.end()) return;
   type->value = "llama3.1";
-  const HuggingFaceKey plain{"rope_use_scale", "false", type->where};
-  all.push_back(plain);
+  const std::string where = type->where;
+  const auto linear = std::find_if(type, all.end(), [](const HuggingFaceKey& given) { return given.key == "rope_linear_scaling_factor"; });
+  if (linear == all.end()) return all.push_back({"rope_use_scale", "false", where});
+  // To Llama 3.1's rule all frequencies are low.
+  linear->key = "llama3_rope_factor";
+  for (const char* key : {"llama3_low_freq_factor", "llama3_high_freq_factor"}) all.push_back({key, "1000000000", where});
 }
 
 void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta) {

@@ -41,8 +41,8 @@ const HuggingFaceFamily& family_of(const Settings& settings, const ModelShape& s
   const auto of_block =
       std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& type) { return type.first == shape.block; });
   if (of_block == std::end(kTypes)) {
-    refuse(fmt::format("Hugging Face has no models of decoder_block={}", settings.text("decoder_block")), settings.origin("decoder_block").where,
-           "keep the checkpoint as it is");
+    refuse(fmt::format("Hugging Face has no models of decoder_block={}", settings.text("decoder_block")),
+           settings.origin("decoder_block").where, "keep the checkpoint as it is");
   }
   const std::string_view type = is_glm(shape)                   ? "glm4_moe"
                                 : is_deepseek2(settings, shape) ? "deepseek_v2"
@@ -74,14 +74,15 @@ Ordered yarn_of(const Settings& s, const ModelShape& shape) {
 }
 
 Ordered rope_of(const Settings& s, const ModelShape& shape) {
-  if (turns_as_llama3(s) && s.boolean("rope_use_scale")) {
+  if (turns_as_llama3(s)) {
+    if (!s.boolean("rope_use_scale")) return nullptr;
     return {{"rope_type", "llama3"},
             {"factor", s.real("llama3_rope_factor")},
             {"low_freq_factor", s.real("llama3_low_freq_factor")},
             {"high_freq_factor", s.real("llama3_high_freq_factor")},
             {"original_max_position_embeddings", s.integer("llama3_original_positions")}};
   }
-  if (s.text("rope_type") == "yarn" && !turns_as_llama3(s)) return yarn_of(s, shape);
+  if (s.text("rope_type") == "yarn") return yarn_of(s, shape);
   const double factor = s.real("rope_linear_scaling_factor");
   if (factor == 1) return nullptr;
   return {{"rope_type", "linear"}, {"factor", factor}};
@@ -152,8 +153,9 @@ void use_kinds_of_rope(const Settings& s, const ModelShape& shape, Ordered& json
   json.erase("rope_theta");
   json.erase("rope_scaling");
   const std::int64_t local = s.integer("local_rope_max_timescale");
+  const Ordered local_theta = local > 0 ? Ordered(local) : full["rope_theta"];
   json["rope_parameters"] = {{"full_attention", full},
-                             {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local > 0 ? Ordered(local) : full["rope_theta"]}}}};
+                             {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local_theta}}}};
 }
 
 void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {

@@ -47,7 +47,7 @@ void add_rope(const Settings& s, Facts& facts) {
   facts["rope_type"] = llama3 ? "llama3.1" : yarn ? "yarn" : "default";
   facts["rope_max_timescale"] = number(s.real("rope_max_timescale"));
   if (!yarn) facts["rope_min_timescale"] = number(s.real("rope_min_timescale"));
-  if (!yarn && !llama3) facts["rope_linear_scaling_factor"] = number(s.real("rope_linear_scaling_factor"));
+  if (!yarn && !turns_as_llama3(s)) facts["rope_linear_scaling_factor"] = number(s.real("rope_linear_scaling_factor"));
   if (llama3) {
     for (const char* key :
          {"llama3_rope_factor", "llama3_low_freq_factor", "llama3_high_freq_factor", "llama3_original_positions"})

@@ -138,7 +138,8 @@ std::vector<std::size_t> of_cycle(const Settings& settings, const char* key, con
   const std::vector<std::string>& words = settings.texts(key);
   const std::int64_t cycle = settings.integer("inhomogeneous_layer_cycle_interval");
   if (!words.empty() && static_cast<std::int64_t>(words.size()) != cycle) {
-    refuse(fmt::format("{} has {}, for cycles of {}", key, counted(static_cast<std::int64_t>(words.size()), "word"), counted(cycle, "layer")),
+    refuse(fmt::format("{} has {}, for cycles of {}", key, counted(static_cast<std::int64_t>(words.size()), "word"),
+                       counted(cycle, "layer")),
            settings.origin(key).where, fmt::format("inhomogeneous_layer_cycle_interval={}", words.size()));
   }
   std::vector<std::size_t> made;
@@ -159,12 +160,20 @@ struct OwnLayer {
   const Settings& settings;
   std::int64_t layer;
 
+  std::int64_t layers_to_a_full_one() const {
+    switch (block) {
+      case Block::gpt_oss:
+      case Block::gemma2: return 2;
+      case Block::olmo3: return 4;
+      case Block::gemma3: return 6;
+      default: return 1;
+    }
+  }
   bool is_last_of(std::int64_t interval) const { return interval > 0 && (layer + 1) % interval == 0; }
   bool turns() const { return block != Block::llama4 || !is_last_of(settings.integer("nope_layer_interval")); }
   Sight sight(bool turns_here) const {
     if (block == Block::llama4) return turns_here ? Sight::chunked : Sight::full;
-    const std::int64_t full = block == Block::gpt_oss || block == Block::gemma2 ? 2 : block == Block::olmo3 ? 4 : block == Block::gemma3 ? 6 : 1;
-    return is_last_of(full) ? Sight::full : Sight::sliding;
+    return is_last_of(layers_to_a_full_one()) ? Sight::full : Sight::sliding;
   }
   bool has_experts() const {
     const bool interleaves = block == Block::llama4 || block == Block::envy;
@@ -189,8 +198,10 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
     if (sees == Sight::sliding) made[i].window = settings.integer("sliding_window_size");
     if (sees == Sight::chunked) made[i].chunk = settings.integer("chunk_attn_window_size");
     made[i].has_experts = shape.is_moe() && (mlp.empty() ? own.has_experts() : mlp[i % mlp.size()] == 1);
-    if (sees == Sight::chunked && made[i].chunk == 0)
-      refuse("layers see chunks of the sequence, and chunk_attn_window_size is 0", settings.origin("chunk_attn_window_size").where, "give their length");
+    if (sees == Sight::chunked && made[i].chunk == 0) {
+      refuse("layers see chunks of the sequence, and chunk_attn_window_size is 0",
+             settings.origin("chunk_attn_window_size").where, "give their length");
+    }
   }
   return made;
 }
@@ -241,7 +252,8 @@ void check_heads(const ModelShape& shape, const Settings& settings) {
            settings.origin("base_num_kv_heads").where, fmt::format("base_num_kv_heads={}", heads.query_heads));
   }
   if (shape.block == Block::qwen3_custom_moe && heads.out_dim != shape.moe.input_dim) {
-    refuse(fmt::format("attention_output_dim is {}, moe_expert_input_dim {}: experts take what attention gives", heads.out_dim, shape.moe.input_dim),
+    refuse(fmt::format("attention_output_dim is {}, moe_expert_input_dim {}: experts take what attention gives", heads.out_dim,
+                       shape.moe.input_dim),
            settings.origin("moe_expert_input_dim").where, "give both the same");
   }
 }

@@ -49,15 +49,16 @@ bool has_cycles(S s) {
   return has_lists || is_one_of(s, {"gpt_oss", "olmo3", "llama4", "envy"});
 }
 bool has_windows(S s) {
-  return s.texts("layer_attention").empty() ? is_one_of(s, {"gpt_oss", "olmo3", "gemma2", "gemma3"}) : lists(s, "layer_attention", "sliding");
+  if (!s.texts("layer_attention").empty()) return lists(s, "layer_attention", "sliding");
+  return is_one_of(s, {"gpt_oss", "olmo3", "gemma2", "gemma3"});
 }
 bool has_chunks(S s) { return s.texts("layer_attention").empty() ? is_block(s, "llama4") : lists(s, "layer_attention", "chunked"); }
 bool has_own_positions(S s) { return is_block(s, "llama4") && s.texts("layer_positions").empty(); }
 bool has_still_layers(S s) {
   if (!has_own_positions(s)) return lists(s, "layer_positions", "none");
   const std::int64_t interval = s.integer("nope_layer_interval");
-  const std::int64_t layers = s.boolean("scan_layers") ? s.integer("inhomogeneous_layer_cycle_interval") : s.integer("base_num_decoder_layers");
-  return interval > 0 && interval <= layers;
+  const char* layers = s.boolean("scan_layers") ? "inhomogeneous_layer_cycle_interval" : "base_num_decoder_layers";
+  return interval > 0 && interval <= s.integer(layers);
 }
 bool may_have_out_bias(S s) { return s.boolean("attention_bias") && !is_one_of(s, {"gpt3", "qwen2"}); }
 bool may_share_experts(S s) { return is_one_of(s, {"deepseek", "qwen2_moe", "llama4"}); }
@@ -239,8 +240,7 @@ constexpr Need kNeeds[] = {
     {"rope_type=yarn", turns_as_yarn, kOfYarn},
     {"rope_type=llama3.1", turns_as_llama3, kOfLlama3},
     {"rope_use_scale=true", [](S s) { return s.boolean("rope_use_scale"); }, kOfStretchedLow},
-    {"rope_type=default, or llama3.1 with rope_use_scale=false",
-     [](S s) { return !turns_as_yarn(s) && !(turns_as_llama3(s) && s.boolean("rope_use_scale")); }, kOfPlainRope},
+    {"rope_type=default", [](S s) { return !turns_as_yarn(s) && !turns_as_llama3(s); }, kOfPlainRope},
     {"another rope_type than yarn", [](S s) { return !turns_as_yarn(s); }, kOfOtherThanYarn},
     {"logits_via_embedding=true", [](S s) { return s.boolean("logits_via_embedding"); }, kOfTied},
 

@@ -87,9 +87,12 @@ constexpr auto fields_of(const RopeOf*) {
                     Field{"attention_factor", &RopeOf::attention_factor},
                     Field{"inverse", &RopeOf::inverse}};
 }
-constexpr auto fields_of(const TemperOf*) { return std::tuple{Field{"scale", &TemperOf::scale}, Field{"floor", &TemperOf::floor}}; }
+constexpr auto fields_of(const TemperOf*) {
+  return std::tuple{Field{"scale", &TemperOf::scale}, Field{"floor", &TemperOf::floor}};
+}
 constexpr auto fields_of(const AttentionOf*) {
-  return std::tuple{Field{"window", &AttentionOf::window}, Field{"chunk", &AttentionOf::chunk}, Field{"score_scale", &AttentionOf::score_scale},
+  return std::tuple{Field{"window", &AttentionOf::window}, Field{"chunk", &AttentionOf::chunk},
+                    Field{"score_scale", &AttentionOf::score_scale},
                     Field{"soft_cap", &AttentionOf::soft_cap},
                     Field{"float32_softmax", &AttentionOf::float32_softmax}};
 }

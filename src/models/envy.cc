@@ -1,4 +1,5 @@
-// MaxText's Envy: Llama's attention, experts in every so many layers, and a norm behind MLPs and experts where it is asked for.
+// MaxText's Envy: Llama's attention, experts in every so many layers, and a norm behind MLPs and experts where it is
+// asked for.
 #include "models/family.h"
 #include "nn/moe/moe.h"
 #include "sharding/labels.h"

@@ -32,7 +32,8 @@ LayerResult pair(Builder& builder, const Context& context, Tensor x, const Token
                         {"pre_self_attention_norm_local", "post_self_attention_norm_local", "pre_ffw_norm_local", "post_ffw_norm_local"}};
   const PartNames global{"self_attention_global",
                          "mlp_global",
-                         {"pre_self_attention_norm_global", "post_self_attention_norm_global", "pre_ffw_norm_global", "post_ffw_norm_global"}};
+                         {"pre_self_attention_norm_global", "post_self_attention_norm_global", "pre_ffw_norm_global",
+                          "post_ffw_norm_global"}};
   x = named_layer(builder, context, x, tokens, 0, local).x;
   return named_layer(builder, context, x, tokens, 1, global);
 }

@@ -13,7 +13,8 @@ namespace {
 using nn::Role;
 
 Tensor constrain_heads(const char* name, Tensor x) {
-  return constrain(name, x, {labels::activation_batch, labels::activation_length, labels::activation_heads, labels::activation_kv});
+  return constrain(
+      name, x, {labels::activation_batch, labels::activation_length, labels::activation_heads, labels::activation_kv});
 }
 
 // To heads, or to those of queries, keys and values one after the other.
@@ -31,7 +32,8 @@ Tensor project(Builder& builder, const Context& context, const std::string& name
   whole.insert(whole.begin(), context.model.emb_dim);
   of_kernel.insert(of_kernel.begin(), labels::embed);
   const Role role = fuses ? Role::attention_fused_kernel : Role::attention_kernel;
-  const Tensor kernel = nn::parameter(builder, context, "kernel", whole, {of_kernel, nn::fan_in(context.model.emb_dim), role});
+  const Tensor kernel =
+      nn::parameter(builder, context, "kernel", whole, {of_kernel, nn::fan_in(context.model.emb_dim), role});
   const Tensor made = einsum("", fuses ? "bsm,mqhd->bsqhd" : "bsm,mhd->bshd", x_BSM, kernel);
   return add_bias(made, nn::parameter(builder, context, "bias", sizes, {all, nn::zeros(), Role::attention_bias}));
 }
@@ -47,17 +49,21 @@ Heads project_heads(Builder& builder, const Context& context, Tensor x_BSM) {
   }
   const Tensor all = tag(project(builder, context, "qkv_proj", x_BSM, true), "qkv_proj");
   const Shape shape = all.shape();
-  const auto one = [&](std::int64_t which) { return reshape(slice(all, 2, which, 1), {shape[0], shape[1], shape[3], shape[4]}); };
+  const auto one = [&](std::int64_t which) {
+    return reshape(slice(all, 2, which, 1), {shape[0], shape[1], shape[3], shape[4]});
+  };
   return {one(0), one(1), one(2)};
 }
 
 Tensor attention(Builder& builder, const Context& context, Tensor x_BSM, const Tokens& tokens) {
   const graph::Scope scope(builder, "self_attention");
   const config::AttentionShape& shape = context.model.attention;
-  const Tensor input = constrain("inputs_q", x_BSM, {labels::activation_batch, labels::activation_length, labels::activation_embed});
+  const Tensor input =
+      constrain("inputs_q", x_BSM, {labels::activation_batch, labels::activation_length, labels::activation_embed});
   auto [query, key, value] = project_heads(builder, context, input);
   const double own_scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
-  query = tag(constrain_heads("query", scale(query, shape.score_scale >= 0 ? shape.score_scale : own_scale)), "query_proj");
+  query =
+      tag(constrain_heads("query", scale(query, shape.score_scale >= 0 ? shape.score_scale : own_scale)), "query_proj");
   key = tag(constrain_heads("key", key), "key_proj");
   value = tag(constrain_heads("value", value), "value_proj");
   nn::remember_heads(builder, context, key, value, tokens);

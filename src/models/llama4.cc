@@ -1,5 +1,5 @@
-// Llama 4: layers that see their chunk of the sequence, layers without positions that see all of it, and in every so many layers
-// experts, whose inputs are weighted, beside a shared one.
+// Llama 4: layers that see their chunk of the sequence, layers without positions that see all of it, and in every so
+// many layers experts, whose inputs are weighted, beside a shared one.
 #include "models/family.h"
 #include "nn/mlp.h"
 #include "nn/moe/moe.h"
@@ -17,7 +17,8 @@ LayerResult experts(Builder& builder, const Context& context, Tensor h, const To
 }
 
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
-  return mixed_layer(builder, context, x, tokens, position, [&](Tensor h) { return experts(builder, context, h, tokens); });
+  return mixed_layer(builder, context, x, tokens, position,
+                     [&](Tensor h) { return experts(builder, context, h, tokens); });
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ Tensor constrained(const char* name, Tensor x) {
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   x = constrained("inputs", x);
   const Tensor normed = constrained("lnx", nn::rms_norm(builder, context, "pre_self_attention_norm", x));
-  const Tensor attended = nn::attention(builder, context, "self_attention", normed, tokens, context.model.layer(position));
+  const Tensor attended =
+      nn::attention(builder, context, "self_attention", normed, tokens, context.model.layer(position));
   const Tensor made = nn::mlp(builder, context, "mlp", normed, context.model.mlp_dim);
   const Tensor both = add(constrained("mlp_lnx", made), constrained("attention_lnx", attended));
   return {constrained("layer_output", add(both, x)), {}, {}};

@@ -56,8 +56,8 @@ namespace {
 
 // The product of the projections, each activated.
 template <typename FanIn>
-Tensor made_of(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width, const MlpOptions& options,
-               Role role, FanIn initial) {
+Tensor made_of(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width,
+               const MlpOptions& options, Role role, FanIn initial) {
   const graph::Scope scope(builder, name);
   const std::int64_t emb = x_BSM.shape().back();
   const std::vector<std::string>& names = context.model.mlp_activations;

@@ -35,8 +35,8 @@ graph::RopeOf rope_of(const config::Settings& settings) {
   of.interleave = config::turns_neighbours(settings);
   if (of.kind != Kind::yarn) of.min_timescale = static_cast<double>(settings.integer("rope_min_timescale"));
   of.max_timescale = static_cast<double>(settings.integer("rope_max_timescale"));
-  if (llama3 && !settings.boolean("rope_use_scale")) of.kind = Kind::standard;
   if (of.kind == Kind::standard) of.linear_scaling = settings.real("rope_linear_scaling_factor");
+  if (llama3 && !settings.boolean("rope_use_scale")) of.kind = Kind::standard;
   if (of.kind == Kind::yarn) stretch(of, settings);
   if (of.kind == Kind::llama3) stretch_low(of, settings);
   return of;

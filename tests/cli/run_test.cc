@@ -32,10 +32,10 @@ TEST(Run, ReturnsZeroWhenDoneAndKeepsTheErrorStreamEmpty) {
 }
 
 TEST(Run, ReturnsTwoForAWrongRequestAndSaysWhyOnTheErrorStream) {
-  const Outcome wrong = outcome("shardings model_name=gemma-7b");
+  const Outcome wrong = outcome("shardings model_name=grok-314b");
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.out, IsEmpty());
-  EXPECT_THAT(wrong.err, StartsWith("moesh: error: the command line: unknown model 'gemma-7b'\n  fix: "));
+  EXPECT_THAT(wrong.err, StartsWith("moesh: error: the command line: unknown model 'grok-314b'\n  fix: "));
 }
 
 TEST(Run, ReturnsOneWhenTheLintFindsAnError) {

@@ -182,8 +182,8 @@ TEST(HuggingFace, LayersOfLlama4SeeChunksWhereTheyHavePositions) {
   EXPECT_THAT(refused(llama4(R"(, "layer_types": ["sliding_attention", "full_attention", "full_attention", "full_attention"])")),
               HasSubstr("chunked_attention and full_attention was expected"));
   keys = keys_of(llama4(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.0})"));
-  EXPECT_EQ(keys["rope_use_scale"], "false");
-  EXPECT_EQ(keys["rope_linear_scaling_factor"], "2");
+  EXPECT_EQ(keys["llama3_rope_factor"], "2");
+  EXPECT_EQ(keys["llama3_low_freq_factor"], "1000000000") << "all frequencies are low";
 }
 
 TEST(HuggingFace, OlmosLayersWithAWindowAreNotStretched) {

@@ -200,8 +200,8 @@ TEST(LoadModel, SuggestsTheNearestModels) {
             "the command line: unknown model 'mixtral-8x7'\n  fix: did you mean mixtral-8x7b? `moesh help models` "
             "lists them; "
             "model_name may also be the path of a YAML file or of a Hugging Face folder");
-  EXPECT_EQ(refusal("model_name=gemma-7b"),
-            "the command line: unknown model 'gemma-7b'\n  fix: `moesh help models` lists them; model_name may also be "
+  EXPECT_EQ(refusal("model_name=grok-314b"),
+            "the command line: unknown model 'grok-314b'\n  fix: `moesh help models` lists them; model_name may also be "
             "the path of a YAML file or of a Hugging Face folder");
   EXPECT_THAT(refusal("model_name="), HasSubstr("unknown model ''"));
 }

@@ -1,8 +1,6 @@
 // Which kernel runs an op.
 #include "backend/cpu/kernels.h"
 
-#include "backend/temper.h"
-
 namespace moesh::backend::cpu {
 
 Kernel find_kernel(graph::Op op) {
@@ -22,7 +20,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::softmax: return cpu::softmax;
     case Op::rms_norm: return cpu::rms_norm;
     case Op::rope: return cpu::rope;
-    case Op::temper: return backend::temper;
+    case Op::temper: return cpu::temper;
     case Op::attention: return cpu::attention;
     case Op::cache_write: return cpu::cache_write;
     case Op::embed: return cpu::embed;

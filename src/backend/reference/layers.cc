@@ -5,7 +5,6 @@
 #include "backend/element.h"
 #include "backend/reference/kernels.h"
 #include "backend/rope_frequencies.h"
-#include "backend/temper.h"
 
 namespace moesh::backend::reference {
 namespace {
@@ -131,6 +130,14 @@ void rope(const KernelCall& call) {
       }
     }
   });
+}
+
+void temper(const KernelCall& call) {
+  const auto& of = std::get<graph::TemperOf>(call.attributes);
+  for (std::int64_t i = 0; i < call.results[0].count(); ++i) {
+    const double place = call.operands[0].as<std::int32_t>()[i];
+    call.results[0].as<float>()[i] = static_cast<float>(1 + of.scale * std::log1p(std::floor((place + 1) / of.floor)));
+  }
 }
 
 }  // namespace
