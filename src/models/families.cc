@@ -50,16 +50,17 @@ std::vector<LayerGroup> one_group(const Context& context, Layer layer) {
 
 LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, const Residual& parts) {
   using nn::constrain_residual;
+  const auto laid = [&](const char* as, Tensor h) { return constrain_residual(as + parts.suffix, h); };
   const auto normed = [&](const char* name, const char* as, Tensor h) {
-    return name == nullptr ? h : constrain_residual(as, nn::rms_norm(builder, context, name, h));
+    return name == nullptr ? h : laid(as, nn::rms_norm(builder, context, name, h));
   };
   const NormNames& norms = parts.norms;
-  x = constrain_residual("inputs", x);
-  const Tensor attended = constrain_residual("attention_lnx", parts.attention(normed(norms.before_attention, "lnx", x)));
-  x = add(x, normed(norms.after_attention, "attention_lnx", attended));
+  x = laid("inputs", x);
+  const Tensor attended = laid("attention_lnx", parts.attention(normed(norms.before_attention, "lnx", x)));
+  x = add(x, normed(norms.after_attention, "attention_normed", attended));
   const LayerResult made = parts.block(normed(norms.before_mlp, "hidden_states", x));
-  const Tensor out = add(normed(norms.after_mlp, "mlp_lnx", constrain_residual("mlp_lnx", made.x)), x);
-  return {constrain_residual("layer_output", out), made.balance_loss, made.load};
+  const Tensor out = add(normed(norms.after_mlp, "mlp_normed", laid("mlp_lnx", made.x)), x);
+  return {laid("layer_output", out), made.balance_loss, made.load};
 }
 
 LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position,

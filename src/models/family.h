@@ -44,6 +44,7 @@ struct Residual {
   std::function<Tensor(Tensor)> attention;
   std::function<LayerResult(Tensor)> block;
   NormNames norms = {};
+  std::string suffix = {};  // of what activations are called, where a layer has two of these
 };
 LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, const Residual& parts);
 

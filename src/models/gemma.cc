@@ -9,6 +9,7 @@ namespace {
 struct PartNames {
   const char* attention = "self_attention";
   const char* mlp = "mlp";
+  const char* suffix = "";
   NormNames norms{"pre_self_attention_norm", "post_self_attention_norm", "pre_ffw_norm", "post_ffw_norm"};
 };
 
@@ -18,7 +19,7 @@ LayerResult named_layer(Builder& builder, const Context& context, Tensor x, cons
   return residual_layer(
       builder, context, x,
       {[&](Tensor h) { return nn::attention(builder, context, names.attention, h, tokens, context.model.layer(position)); },
-       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, names.mlp, h, context.model.mlp_dim), {}, {}}; }, names.norms});
+       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, names.mlp, h, context.model.mlp_dim), {}, {}}; }, names.norms, names.suffix});
 }
 
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
@@ -29,9 +30,11 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 LayerResult pair(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
   const PartNames local{"self_attention_local",
                         "mlp_local",
+                        "_local",
                         {"pre_self_attention_norm_local", "post_self_attention_norm_local", "pre_ffw_norm_local", "post_ffw_norm_local"}};
   const PartNames global{"self_attention_global",
                          "mlp_global",
+                         "_global",
                          {"pre_self_attention_norm_global", "post_self_attention_norm_global", "pre_ffw_norm_global",
                           "post_ffw_norm_global"}};
   x = named_layer(builder, context, x, tokens, 0, local).x;
