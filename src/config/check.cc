@@ -42,7 +42,9 @@ void check_widths(const Settings& settings) {
   const bool every_layer_is_moe = settings.integer("num_experts") > 1 &&
                                   settings.integer("first_num_dense_layers") == 0 &&
                                   settings.integer("inhomogeneous_layer_cycle_interval") == 1;
-  if (!every_layer_is_moe || moe <= 0 || moe == dense || settings.text("decoder_block").ends_with("_moe")) return;
+  const std::string& block = settings.text("decoder_block");
+  const bool may_interleave = block.ends_with("_moe") || block == "llama4" || block == "envy";
+  if (!every_layer_is_moe || moe <= 0 || moe == dense || may_interleave) return;
   refuse(fmt::format("base_mlp_dim={} and base_moe_mlp_dim={} differ, but every layer has experts", dense, moe),
          settings.origin("base_moe_mlp_dim").where, fmt::format("base_mlp_dim={}", moe));
 }

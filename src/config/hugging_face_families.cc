@@ -1,7 +1,6 @@
 #include "config/hugging_face_families.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
@@ -71,7 +70,7 @@ std::vector<std::string> all_layers(Reader& reader, const std::string& word) {
 }
 
 // Of layer_types, where it is there; otherwise what the family has.
-std::vector<std::string> attention_of_layers(Reader& reader, std::vector<std::string> otherwise) {
+std::vector<std::string> attention_of_layers(Reader& reader, std::vector<std::string> otherwise, bool has_chunks = false) {
   std::vector<std::string> types = reader.texts("layer_types");
   if (types.empty()) return otherwise;
   if (types.size() != otherwise.size())
@@ -81,8 +80,11 @@ std::vector<std::string> attention_of_layers(Reader& reader, std::vector<std::st
       type = "sliding";
     else if (type == "full_attention")
       type = "full";
+    else if (type == "chunked_attention" && has_chunks)
+      type = "chunked";
     else
-      reader.refuse_key("layer_types", "sliding_attention and full_attention");
+      reader.refuse_key("layer_types", fmt::format("{} and full_attention", has_chunks ? "chunked_attention" : "sliding_attention"));
+    if (type == "sliding" && has_chunks) reader.refuse_key("layer_types", "chunked_attention and full_attention");
   }
   return types;
 }
@@ -153,7 +155,6 @@ void read_qwen2(Reader& reader) {
   reader.give("decoder_block", "qwen2");
   read_plain(reader);
   reader.give("attention_bias", true);
-  reader.give("attention_out_bias", false);
   give_layers(reader, {qwen_attention(reader), {}});
 }
 
@@ -264,17 +265,40 @@ void read_glm4_moe(Reader& reader) {
   read_biased_routing(reader);
 }
 
-// Queries are scaled by a number of their own.
-void read_gemma(Reader& reader) {
+// What all Gemmas have.
+void read_gemmas(Reader& reader) {
   read_sizes(reader);
+  reader.give("norm_scales_above_one", true);
+  reader.give("scale_embeddings", true);
   reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings", true));
   reader.give("head_dim", reader.integer("head_dim", 256));
+  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  reader.expect_off("use_bidirectional_attention");
+  reader.ignore({"cache_implementation"});
+}
+
+// Its activation is GELU in its tanh form, though older files say "gelu"; a later key means nothing.
+void read_gemma1(Reader& reader) {
+  reader.give("decoder_block", "gemma");
+  read_gemmas(reader);
+  reader.give("attention_score_scale", 1 / std::sqrt(static_cast<double>(reader.integer("head_dim", 256))));
+  const std::string activation = reader.text("hidden_act", "gelu_pytorch_tanh");
+  if (activation != "gelu" && activation != "gelu_pytorch_tanh" && activation != "gelu_new")
+    reader.refuse_key("hidden_act", "gelu or gelu_pytorch_tanh");
+  reader.give("mlp_activations", "[gelu,linear]");
+  read_rope(reader, 10000, false);
+  reader.ignore({"hidden_activation"});
+}
+
+// Gemma 2 and 3: queries are scaled by a number of their own.
+void read_gemma(Reader& reader) {
+  read_gemmas(reader);
   reader.give("attention_score_scale", 1 / std::sqrt(reader.real("query_pre_attn_scalar", 256)));
+  reader.give("use_post_attn_norm", true);
+  reader.give("use_post_ffw_norm", true);
   read_activation(reader, "hidden_activation");
   reader.give("final_logits_soft_cap", reader.real("final_logit_softcapping", 0));
-  reader.expect_off("attention_bias");
-  reader.expect_off("use_bidirectional_attention");
-  reader.ignore({"hidden_act", "cache_implementation"});
+  reader.ignore({"hidden_act"});
 }
 
 void read_gemma2(Reader& reader) {
@@ -285,22 +309,91 @@ void read_gemma2(Reader& reader) {
   std::vector<std::string> words = all_layers(reader, "full");
   for (std::size_t i = 0; i < words.size(); i += 2) words[i] = "sliding";
   reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
-  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}});
+  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
 }
 
 void read_gemma3(Reader& reader) {
   reader.give("decoder_block", "gemma3");
   read_gemma(reader);
-  read_rope_by_kind(reader, 1e6, 10000);
-  reader.give("use_qk_norm", true);
+  read_rope_by_kind(reader, 1e6, 10000.0);
   const std::int64_t pattern = reader.integer("sliding_window_pattern", reader.integer("_sliding_window_pattern", 6));
   if (pattern < 1) reader.refuse_key("sliding_window_pattern", "at least 1");
   std::vector<std::string> words = all_layers(reader, "sliding");
   for (std::size_t i = static_cast<std::size_t>(pattern) - 1; i < words.size(); i += static_cast<std::size_t>(pattern))
     words[i] = "full";
   reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
-  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}});
+  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
   reader.ignore({"attn_logit_softcapping"});
+}
+
+void read_olmo3(Reader& reader) {
+  reader.give("decoder_block", "olmo3");
+  read_sizes(reader);
+  reader.give("normalization_layer_epsilon", reader.real("rms_norm_eps", 1e-5));
+  read_heads(reader);
+  read_activation(reader, "hidden_act");
+  reader.give("use_qk_norm", true);
+  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  read_rope_by_kind(reader, 500000, std::nullopt);
+  std::vector<std::string> words = all_layers(reader, "sliding");
+  for (std::size_t i = 3; i < words.size(); i += 4) words[i] = "full";
+  reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
+  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
+}
+
+// Whether each layer has rotary positions: 1 where it has, whatever the key's name says.
+std::vector<std::string> llama4_positions(Reader& reader) {
+  const std::int64_t interval = reader.integer("no_rope_layer_interval", 4);
+  if (interval < 1) reader.refuse_key("no_rope_layer_interval", "at least 1");
+  const std::vector<std::int64_t> listed = reader.integers("no_rope_layers");
+  std::vector<std::string> words = all_layers(reader, "rotary");
+  if (!listed.empty() && listed.size() < words.size())
+    reader.refuse_key("no_rope_layers", counted(static_cast<std::int64_t>(words.size()), "number"));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool turns = listed.empty() ? static_cast<std::int64_t>(i + 1) % interval != 0 : listed[i] != 0;
+    if (!turns) words[i] = "none";
+  }
+  return words;
+}
+
+std::vector<std::string> llama4_mlps(Reader& reader) {
+  const std::int64_t step = reader.integer("interleave_moe_layer_step", 1);
+  if (step < 1) reader.refuse_key("interleave_moe_layer_step", "at least 1");
+  std::vector<std::string> words = all_layers(reader, "dense");
+  if (reader.find("moe_layers") == nullptr) {
+    for (std::size_t i = static_cast<std::size_t>(step) - 1; i < words.size(); i += static_cast<std::size_t>(step)) words[i] = "moe";
+    return words;
+  }
+  for (const std::int64_t layer : reader.integers("moe_layers")) {
+    if (layer < 0 || layer >= static_cast<std::int64_t>(words.size())) reader.refuse_key("moe_layers", "numbers of layers");
+    words[static_cast<std::size_t>(layer)] = "moe";
+  }
+  return words;
+}
+
+void read_llama4(Reader& reader) {
+  reader.give("decoder_block", "llama4");
+  read_sizes(reader);
+  reader.give("normalization_layer_epsilon", reader.real("rms_norm_eps", 1e-5));
+  read_heads(reader);
+  read_activation(reader, "hidden_act");
+  read_rope_in_pairs(reader, 500000);
+  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  reader.give("use_qk_norm", reader.boolean("use_qk_norm", true));
+  reader.give("base_mlp_dim", reader.integer("intermediate_size_mlp", 16384));
+  reader.give("base_moe_mlp_dim", reader.integer("intermediate_size"));
+  read_experts(reader, "num_local_experts");
+  reader.give("shared_experts", std::int64_t{1});
+  reader.give("temperature_tuning", reader.boolean("attn_temperature_tuning", true));
+  reader.give("temperature_tuning_scale", reader.real("attn_scale", 0.1));
+  reader.give("temperature_tuning_floor", reader.real("floor_scale", 8192));
+  const std::vector<std::string> positions = llama4_positions(reader);
+  std::vector<std::string> sights = positions;
+  for (std::string& word : sights) word = word == "rotary" ? "chunked" : "full";
+  sights = attention_of_layers(reader, std::move(sights), true);
+  reader.give("chunk_attn_window_size", reader.integer("attention_chunk_size", 8192));
+  give_layers(reader, {std::move(sights), llama4_mlps(reader), positions, true});
+  reader.ignore({"for_llm_compressor"});
 }
 
 void read_gpt_oss(Reader& reader) {
@@ -320,23 +413,26 @@ void read_gpt_oss(Reader& reader) {
   std::vector<std::string> words = all_layers(reader, "full");
   for (std::size_t i = 0; i < words.size(); i += 2) words[i] = "sliding";
   reader.give("sliding_window_size", reader.integer("sliding_window", 128));
-  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}});
+  give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
   reader.ignore({"experts_per_token", "initial_context_length"});
 }
 
-constexpr std::array<HuggingFaceFamily, 13> kFamilies{{{"llama", "LlamaForCausalLM", read_llama},
-                                                       {"mistral", "MistralForCausalLM", read_mistral},
-                                                       {"mixtral", "MixtralForCausalLM", read_mixtral},
-                                                       {"qwen3", "Qwen3ForCausalLM", read_qwen3},
-                                                       {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
-                                                       {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
-                                                       {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
-                                                       {"gpt_oss", "GptOssForCausalLM", read_gpt_oss},
-                                                       {"qwen2", "Qwen2ForCausalLM", read_qwen2},
-                                                       {"qwen2_moe", "Qwen2MoeForCausalLM", read_qwen2_moe},
-                                                       {"glm4_moe", "Glm4MoeForCausalLM", read_glm4_moe},
-                                                       {"gemma2", "Gemma2ForCausalLM", read_gemma2},
-                                                       {"gemma3_text", "Gemma3ForCausalLM", read_gemma3}}};
+constexpr HuggingFaceFamily kFamilies[] = {{"llama", "LlamaForCausalLM", read_llama},
+                                           {"llama4_text", "Llama4ForCausalLM", read_llama4},
+                                           {"mistral", "MistralForCausalLM", read_mistral},
+                                           {"mixtral", "MixtralForCausalLM", read_mixtral},
+                                           {"qwen3", "Qwen3ForCausalLM", read_qwen3},
+                                           {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
+                                           {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
+                                           {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
+                                           {"gpt_oss", "GptOssForCausalLM", read_gpt_oss},
+                                           {"qwen2", "Qwen2ForCausalLM", read_qwen2},
+                                           {"qwen2_moe", "Qwen2MoeForCausalLM", read_qwen2_moe},
+                                           {"glm4_moe", "Glm4MoeForCausalLM", read_glm4_moe},
+                                           {"gemma", "GemmaForCausalLM", read_gemma1},
+                                           {"gemma2", "Gemma2ForCausalLM", read_gemma2},
+                                           {"gemma3_text", "Gemma3ForCausalLM", read_gemma3},
+                                           {"olmo3", "Olmo3ForCausalLM", read_olmo3}};
 
 bool has_period(const std::vector<std::string>& words, std::size_t period) {
   for (std::size_t i = period; i < words.size(); ++i) {
@@ -356,15 +452,17 @@ std::span<const HuggingFaceFamily> hugging_face_families() { return kFamilies; }
 void give_layers(Reader& reader, const LayerWords& words) {
   const std::size_t layers = std::max(words.attention.size(), words.mlp.size());
   std::size_t cycle = 1;
-  while (layers % cycle != 0 || !has_period(words.attention, cycle) || !has_period(words.mlp, cycle)) ++cycle;
+  while (layers % cycle != 0 || !has_period(words.attention, cycle) || !has_period(words.mlp, cycle) || !has_period(words.positions, cycle))
+    ++cycle;
   reader.give("inhomogeneous_layer_cycle_interval", static_cast<std::int64_t>(cycle));
   const auto give = [&](std::string_view key, std::vector<std::string> all, std::string_view usual) {
-    if (are_all(all, usual)) return;
+    if (all.empty() || (!words.has_own && are_all(all, usual))) return;
     all.resize(cycle);
     reader.give(key, "[" + join(all, ",") + "]");
   };
   give("layer_attention", words.attention, "full");
   give("layer_mlp", words.mlp, "moe");
+  give("layer_positions", words.positions, "rotary");
 }
 
 }  // namespace moesh::config

@@ -1,6 +1,7 @@
 // What each architecture of Hugging Face reads from its config.json beside what all of them have.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -20,14 +21,19 @@ std::span<const HuggingFaceFamily> hugging_face_families();
 // not halves. Returns by what YaRN would have DeepSeek's scores multiplied, twice. `partial`: the share of a head that
 // turns, where the file has none.
 double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double partial = 1);
-// Where layers with a window turn otherwise than the others, and never stretched.
-void read_rope_by_kind(HuggingFaceReader& reader, double theta, double local_theta);
+// Neighbours turn, however they are stretched.
+void read_rope_in_pairs(HuggingFaceReader& reader, double theta);
+// Where layers with a window turn otherwise than the others, and never stretched. `local_theta`: where the file has none; absent
+// for that of the others.
+void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta);
 
 // What a layer of each kind is, the first `layers` of which the file describes; given as the shortest cycle that
 // repeats.
 struct LayerWords {
-  std::vector<std::string> attention;  // sliding or full
-  std::vector<std::string> mlp;        // dense or moe
+  std::vector<std::string> attention;       // sliding, chunked or full
+  std::vector<std::string> mlp;             // dense or moe
+  std::vector<std::string> positions = {};  // rotary or none
+  bool has_own = false;  // the family has ways of its own, so that what is usual has to be said too
 };
 void give_layers(HuggingFaceReader& reader, const LayerWords& words);
 

@@ -91,14 +91,30 @@ double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double par
   return score;
 }
 
-void read_rope_by_kind(HuggingFaceReader& reader, double theta, double local_theta) {
+void read_rope_in_pairs(HuggingFaceReader& reader, double theta) {
+  const std::size_t first = reader.settings().size();
+  read_rope(reader, theta, true);
+  std::vector<HuggingFaceKey>& all = reader.settings();
+  const auto type = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(),
+                                 [](const HuggingFaceKey& given) { return given.key == "rope_type" && given.value == "default"; });
+  if (type == all.end()) return;
+  type->value = "llama3.1";
+  const std::string where = type->where;
+  const auto linear = std::find_if(type, all.end(), [](const HuggingFaceKey& given) { return given.key == "rope_linear_scaling_factor"; });
+  if (linear == all.end()) return all.push_back({"rope_use_scale", "false", where});
+  // To Llama 3.1's rule all frequencies are low.
+  linear->key = "llama3_rope_factor";
+  for (const char* key : {"llama3_low_freq_factor", "llama3_high_freq_factor"}) all.push_back({key, "1000000000", where});
+}
+
+void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta) {
   const Json* newer = reader.find("rope_parameters");
-  const double older_local = reader.real("rope_local_base_freq", local_theta);
   if (newer == nullptr || !newer->contains("full_attention")) {
     read_rope(reader, theta, false);
-    return reader.give("local_rope_max_timescale", older_local);
+    const double of_all = reader.real("rope_theta", theta);
+    return reader.give("local_rope_max_timescale", reader.real("rope_local_base_freq", local_theta.value_or(of_all)));
   }
-  reader.ignore({"rope_theta", "rope_scaling"});
+  reader.ignore({"rope_theta", "rope_scaling", "rope_local_base_freq"});
   HuggingFaceReader kinds(*newer, reader.where(), "rope_parameters.", reader.settings());
   const Json* full = kinds.find("full_attention");
   HuggingFaceReader of_full(*full, reader.where(), "rope_parameters.full_attention.", reader.settings());
@@ -110,7 +126,7 @@ void read_rope_by_kind(HuggingFaceReader& reader, double theta, double local_the
   HuggingFaceReader of_sliding(sliding == nullptr ? none : *sliding, reader.where(),
                                "rope_parameters.sliding_attention.", reader.settings());
   of_sliding.expect_text("rope_type", "default");
-  of_sliding.give("local_rope_max_timescale", of_sliding.real("rope_theta", local_theta));
+  of_sliding.give("local_rope_max_timescale", of_sliding.real("rope_theta", local_theta.value_or(theta)));
   of_sliding.finish();
   kinds.finish();
 }

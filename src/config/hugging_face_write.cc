@@ -1,7 +1,6 @@
 #include "config/hugging_face_write.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 
 #include <fmt/core.h>
@@ -21,7 +20,8 @@ constexpr std::pair<Block, std::string_view> kTypes[] = {
     {Block::llama2, "llama"},        {Block::mistral, "mistral"},      {Block::mixtral, "mixtral"},
     {Block::qwen2, "qwen2"},         {Block::qwen2_moe, "qwen2_moe"},  {Block::qwen3, "qwen3"},
     {Block::qwen3_moe, "qwen3_moe"}, {Block::deepseek, "deepseek_v3"}, {Block::gpt_oss, "gpt_oss"},
-    {Block::gemma2, "gemma2"},       {Block::gemma3, "gemma3_text"},
+    {Block::gemma, "gemma"},         {Block::gemma2, "gemma2"},        {Block::gemma3, "gemma3_text"},
+    {Block::llama4, "llama4_text"},  {Block::olmo3, "olmo3"},
 };
 
 bool is_glm(const ModelShape& shape) { return shape.block == Block::deepseek && !shape.attention.latent; }
@@ -29,6 +29,8 @@ bool is_qwen(const ModelShape& shape) {
   return shape.block == Block::qwen2 || shape.block == Block::qwen2_moe || shape.block == Block::qwen3 ||
          shape.block == Block::qwen3_moe;
 }
+
+bool has_gemma_caps(const ModelShape& shape) { return shape.block == Block::gemma2 || shape.block == Block::gemma3; }
 
 // DeepSeek 2 and 3 differ in how tokens are routed.
 bool is_deepseek2(const Settings& settings, const ModelShape& shape) {
@@ -38,7 +40,10 @@ bool is_deepseek2(const Settings& settings, const ModelShape& shape) {
 const HuggingFaceFamily& family_of(const Settings& settings, const ModelShape& shape) {
   const auto of_block =
       std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& type) { return type.first == shape.block; });
-  assert(of_block != std::end(kTypes) && "a decoder block without a name");
+  if (of_block == std::end(kTypes)) {
+    refuse(fmt::format("Hugging Face has no models of decoder_block={}", settings.text("decoder_block")),
+           settings.origin("decoder_block").where, "keep the checkpoint as it is");
+  }
   const std::string_view type = is_glm(shape)                   ? "glm4_moe"
                                 : is_deepseek2(settings, shape) ? "deepseek_v2"
                                                                 : of_block->second;
@@ -84,9 +89,12 @@ Ordered rope_of(const Settings& s, const ModelShape& shape) {
 }
 
 std::vector<std::string> layer_types(const ModelShape& shape) {
+  const auto word = [](const LayerShape& layer) {
+    return layer.chunk > 0 ? "chunked_attention" : layer.window > 0 ? "sliding_attention" : "full_attention";
+  };
   std::vector<std::string> types;
   for (std::int64_t layer = 0; layer < shape.layers; ++layer)
-    types.emplace_back(shape.layer(layer % shape.unlike_layers()).window > 0 ? "sliding_attention" : "full_attention");
+    types.emplace_back(word(shape.layer(layer % shape.unlike_layers())));
   return types;
 }
 
@@ -99,11 +107,31 @@ std::int64_t window_of(const ModelShape& shape) {
 
 void add_window(const ModelShape& shape, Ordered& json) {
   const std::int64_t window = window_of(shape);
-  if (shape.block == Block::llama2 || is_glm(shape)) return;
+  if (shape.block == Block::llama2 || shape.block == Block::gemma || is_glm(shape)) return;
   json["sliding_window"] = window > 0 ? Ordered(window) : Ordered(nullptr);
   if (shape.block == Block::mistral || shape.block == Block::mixtral) return;
   json["layer_types"] = layer_types(shape);
   if (is_qwen(shape)) json["use_sliding_window"] = window > 0;
+}
+
+void add_llama4(const Settings& s, const ModelShape& shape, Ordered& json) {
+  std::vector<std::int64_t> turn, experts;
+  std::int64_t chunk = 0;
+  for (std::int64_t i = 0; i < shape.layers; ++i) {
+    const LayerShape& layer = shape.layer(i % shape.unlike_layers());
+    turn.push_back(layer.turns ? 1 : 0);
+    if (layer.has_experts) experts.push_back(i);
+    chunk = std::max(chunk, layer.chunk);
+  }
+  json["use_qk_norm"] = shape.attention.norm != HeadNorm::none;
+  json["no_rope_layers"] = turn;
+  json["moe_layers"] = experts;
+  json["layer_types"] = layer_types(shape);
+  if (chunk > 0) json["attention_chunk_size"] = chunk;
+  json["attn_temperature_tuning"] = shape.attention.tempers;
+  json["attn_scale"] = s.real("temperature_tuning_scale");
+  json["floor_scale"] = number(s.real("temperature_tuning_floor"));
+  json["intermediate_size_mlp"] = shape.mlp_dim;
 }
 
 void add_gemma(const Settings& s, Ordered& json) {
@@ -117,6 +145,19 @@ void add_gemma(const Settings& s, Ordered& json) {
   if (is_third) json["rope_local_base_freq"] = number(s.real("local_rope_max_timescale"));
 }
 
+// In newer files each kind of layer has its own.
+void use_kinds_of_rope(const Settings& s, const ModelShape& shape, Ordered& json) {
+  Ordered full = rope_of(s, shape);
+  if (full.is_null()) full = {{"rope_type", "default"}};
+  full["rope_theta"] = json["rope_theta"];
+  json.erase("rope_theta");
+  json.erase("rope_scaling");
+  const std::int64_t local = s.integer("local_rope_max_timescale");
+  const Ordered local_theta = local > 0 ? Ordered(local) : full["rope_theta"];
+  json["rope_parameters"] = {{"full_attention", full},
+                             {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local_theta}}}};
+}
+
 void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
   const AttentionShape& a = shape.attention;
   json["num_attention_heads"] = a.query_heads;
@@ -128,9 +169,11 @@ void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["rope_scaling"] = rope_of(s, shape);
   if (!a.latent) {
     json["head_dim"] = a.head_dim;
-    if (is_glm(shape)) json["use_qk_norm"] = a.qk_norm;
+    if (shape.block == Block::llama4) return add_llama4(s, shape, json);
+    if (shape.block == Block::olmo3) use_kinds_of_rope(s, shape, json);
+    if (is_glm(shape)) json["use_qk_norm"] = a.norm != HeadNorm::none;
     if (is_glm(shape)) json["partial_rotary_factor"] = s.real("partial_rotary_factor");
-    if (shape.is_gemma()) add_gemma(s, json);
+    if (has_gemma_caps(shape)) add_gemma(s, json);
     return add_window(shape, json);
   }
   json["q_lora_rank"] = a.q_lora_rank > 0 ? Ordered(a.q_lora_rank) : Ordered(nullptr);
@@ -181,7 +224,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Ordered& json) {
 Ordered config_of(const Settings& s, const ModelShape& shape, const std::string& dtype) {
   const HuggingFaceFamily& family = family_of(s, shape);
   const bool gelu = s.texts("mlp_activations").front() == "gelu";
-  const bool one_width = shape.block == Block::mixtral || shape.block == Block::gpt_oss;
+  const bool one_width = shape.block == Block::mixtral || shape.block == Block::gpt_oss || shape.block == Block::llama4;
   Ordered json{{"architectures", {family.architecture}}, {"model_type", family.model_type}};
   json["hidden_size"] = shape.emb_dim;
   json["intermediate_size"] = one_width ? shape.moe.mlp_dim : shape.mlp_dim;

@@ -35,7 +35,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["base_num_kv_heads"] = std::to_string(a.kv_heads);
   facts["head_dim"] = std::to_string(a.head_dim);
   facts["partial_rotary_factor"] = std::to_string(a.turned_dim);
-  facts["use_qk_norm"] = yes_or_no(a.qk_norm);
+  facts["use_qk_norm"] = yes_or_no(a.norm != HeadNorm::none);
   facts["attention_bias"] = yes_or_no(a.bias);
   facts["attention_out_bias"] = yes_or_no(a.out_bias);
   facts["attention_sink"] = yes_or_no(a.sinks);
@@ -62,6 +62,11 @@ void add_rope(const Settings& s, Facts& facts) {
 
 // A softmax over the chosen is the softmax over all of them, made to sum to 1.
 std::string weights_of(const Settings& s) {
+  if (s.text("decoder_block") == "llama4") {
+    const std::string& way = s.text("routed_weights");
+    const bool are_scores = (way.empty() && !s.boolean("norm_topk_prob")) || way == "scores";
+    return are_scores && s.text("routed_score_func").empty() ? "sigmoid, of inputs" : "sigmoid of other scores, of inputs";
+  }
   const std::string &asked = s.text("routed_weights"), &function = s.text("routed_score_func");
   const bool deepseek = s.text("decoder_block") == "deepseek";
   const std::string own = !deepseek ? "softmax" : function == "sigmoid" ? "normalized" : "scores";
@@ -79,8 +84,8 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["routed_bias"] = yes_or_no(moe.routed_bias);
   facts["mlp_bias"] = yes_or_no(moe.bias);
   facts["routed_weights"] = weights_of(s);
-  facts["shared_experts"] =
-      std::to_string(shape.block == Block::deepseek || shape.block == Block::qwen2_moe ? moe.shared_dim : 0);
+  const bool may_share = shape.block == Block::deepseek || shape.block == Block::qwen2_moe || shape.block == Block::llama4;
+  facts["shared_experts"] = std::to_string(may_share ? moe.shared_dim : 0);
   if (shape.block == Block::gpt_oss) facts["mlp_activations_limit"] = number(s.real("mlp_activations_limit"));
   if (shape.block != Block::deepseek) return;
   facts["routed_scaling_factor"] = number(s.real("routed_scaling_factor"));
@@ -94,24 +99,49 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
                                                                            : "";
 }
 
+// Layers with a window turn as the others do, unless they have a wavelength of their own; then they are never stretched.
+std::string rotation_of_windows(const Settings& s) {
+  const std::int64_t own = s.integer("local_rope_max_timescale");
+  if (own > 0) return std::to_string(own);
+  const bool is_plain = !turns_as_llama3(s) && s.text("rope_type") == "default" && s.real("rope_linear_scaling_factor") == 1 &&
+                        s.integer("rope_min_timescale") == 1;
+  return is_plain ? std::to_string(s.integer("rope_max_timescale")) : "as the others";
+}
+
+// What a query sees, what turns, and what comes then.
 void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
-  std::string windows, mlps;
+  std::string sights, positions, mlps;
+  bool slides = false, has_dense = false, has_still = false;
   const bool deepseek = shape.block == Block::deepseek;
-  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    const LayerShape& of = shape.layer(layer % shape.unlike_layers());
-    windows += fmt::format("{} ", deepseek ? 0 : of.window);
-    mlps += (deepseek ? layer >= shape.dense_layers : of.has_experts) ? "moe " : "dense ";
+  for (std::int64_t layer = 0; layer < shape.layers_of_model(); ++layer) {
+    const LayerShape& of = deepseek ? LayerShape{} : shape.layer(layer % shape.unlike_layers());
+    const bool has_experts = deepseek ? layer >= shape.dense_layers : of.has_experts;
+    sights += of.chunk > 0 ? fmt::format("chunk {} ", of.chunk) : fmt::format("{} ", of.window);
+    positions += of.turns ? "rotary " : "none ";
+    mlps += has_experts ? "moe " : "dense ";
+    slides = slides || of.window > 0;
+    has_dense = has_dense || !has_experts;
+    has_still = has_still || !of.turns;
   }
-  facts["layer_attention"] = windows;
-  const bool slides = windows.find_first_not_of("0 ") != std::string::npos;
-  if (slides)
-    facts["local_rope_max_timescale"] =
-        std::to_string(std::max<std::int64_t>(0, s.integer("local_rope_max_timescale")));
+  facts["layer_attention"] = sights;
+  facts["layer_positions"] = positions;
   facts["layer_mlp"] = mlps;
-  const bool has_dense = mlps.find("dense") != std::string::npos;
+  if (slides) facts["local_rope_max_timescale"] = rotation_of_windows(s);
+  if (has_still) facts["temperature_tuning"] = yes_or_no(shape.attention.tempers);
+  if (has_still && shape.attention.tempers) {
+    facts["temperature_tuning_scale"] = number(s.real("temperature_tuning_scale"));
+    facts["temperature_tuning_floor"] = number(s.real("temperature_tuning_floor"));
+  }
   if (has_dense) facts["base_mlp_dim"] = std::to_string(shape.mlp_dim);
   const bool gates = has_dense || shape.block != Block::gpt_oss;
   if (gates) facts["mlp_activations"] = join(s.texts("mlp_activations"), ",");
+}
+
+void add_norms(const ModelShape& shape, Facts& facts) {
+  facts["normalization_layer_epsilon"] = number(shape.norm_epsilon);
+  facts["norm_scales_above_one"] = yes_or_no(shape.norms_above_one);
+  facts["use_post_attn_norm"] = yes_or_no(shape.norms_attention);
+  facts["use_post_ffw_norm"] = yes_or_no(shape.norms_mlp);
 }
 
 }  // namespace
@@ -138,9 +168,11 @@ Facts model_facts(const Settings& s) {
   const ModelShape shape = model_shape(s);
   Facts facts;
   facts["base_emb_dim"] = std::to_string(shape.emb_dim);
-  facts["base_num_decoder_layers"] = std::to_string(shape.layers);
+  facts["base_num_decoder_layers"] = std::to_string(shape.layers_of_model());
   facts["vocab_size"] = std::to_string(shape.vocab_size);
-  facts["normalization_layer_epsilon"] = number(shape.norm_epsilon);
+  add_norms(shape, facts);
+  facts["scale_embeddings"] = yes_or_no(shape.scales_embedding);
+  facts["trainable_position_size"] = std::to_string(shape.position_rows);
   facts["logits_via_embedding"] = yes_or_no(shape.tied_embedding);
   if (shape.tied_embedding) facts["normalize_embedding_logits"] = yes_or_no(s.boolean("normalize_embedding_logits"));
   add_attention(s, shape, facts);

@@ -1,8 +1,9 @@
 #include "config/model_shape.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <cmath>
+#include <initializer_list>
 
 #include <fmt/core.h>
 
@@ -14,17 +15,24 @@ namespace {
 
 constexpr double kMostRows = 9007199254740992.0;  // 2^53: exact as a double
 
-constexpr std::array<std::pair<std::string_view, Block>, 11> kBlocks{{{"llama2", Block::llama2},
-                                                                      {"mistral", Block::mistral},
-                                                                      {"mixtral", Block::mixtral},
-                                                                      {"deepseek", Block::deepseek},
-                                                                      {"qwen2", Block::qwen2},
-                                                                      {"qwen2_moe", Block::qwen2_moe},
-                                                                      {"qwen3", Block::qwen3},
-                                                                      {"qwen3_moe", Block::qwen3_moe},
-                                                                      {"gpt_oss", Block::gpt_oss},
-                                                                      {"gemma2", Block::gemma2},
-                                                                      {"gemma3", Block::gemma3}}};
+constexpr std::pair<std::string_view, Block> kBlocks[] = {{"default", Block::plain},
+                                                          {"llama2", Block::llama2},
+                                                          {"llama4", Block::llama4},
+                                                          {"mistral", Block::mistral},
+                                                          {"mixtral", Block::mixtral},
+                                                          {"deepseek", Block::deepseek},
+                                                          {"qwen2", Block::qwen2},
+                                                          {"qwen2_moe", Block::qwen2_moe},
+                                                          {"qwen3", Block::qwen3},
+                                                          {"qwen3_moe", Block::qwen3_moe},
+                                                          {"qwen3_custom_moe", Block::qwen3_custom_moe},
+                                                          {"gpt3", Block::gpt3},
+                                                          {"gpt_oss", Block::gpt_oss},
+                                                          {"gemma", Block::gemma},
+                                                          {"gemma2", Block::gemma2},
+                                                          {"gemma3", Block::gemma3},
+                                                          {"olmo3", Block::olmo3},
+                                                          {"envy", Block::envy}};
 
 Block block_of(const Settings& settings) {
   for (const auto& [word, block] : kBlocks) {
@@ -58,7 +66,8 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   shape.kv_heads = settings.integer("base_num_kv_heads") * scales.heads;
   shape.head_dim = settings.integer("head_dim");
   shape.turned_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * settings.real("partial_rotary_factor"));
-  shape.qk_norm = settings.boolean("use_qk_norm");
+  shape.fused = settings.boolean("fused_qkv");
+  shape.tempers = settings.boolean("temperature_tuning");
   shape.bias = settings.boolean("attention_bias");
   shape.out_bias = shape.bias && settings.boolean("attention_out_bias");
   shape.sinks = settings.boolean("attention_sink");
@@ -100,36 +109,99 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   return shape;
 }
 
+bool is_one_of(Block block, std::initializer_list<Block> all) { return std::find(all.begin(), all.end(), block) != all.end(); }
+
 bool has_experts(Block block) {
-  return block == Block::mixtral || block == Block::deepseek || block == Block::qwen2_moe || block == Block::qwen3_moe ||
-         block == Block::gpt_oss;
+  return is_one_of(block, {Block::mixtral, Block::deepseek, Block::qwen2_moe, Block::qwen3_moe, Block::qwen3_custom_moe, Block::gpt_oss,
+                           Block::llama4, Block::envy});
 }
 
-// The word of each layer of a cycle that `key` lists: whether it is `yes` rather than `no`. Empty where the key is.
-std::vector<bool> of_cycle(const Settings& settings, const char* key, std::string_view yes, std::string_view no) {
+// Whose layers differ in a way of the family's own.
+bool has_own_cycle(Block block) {
+  return is_one_of(block, {Block::gpt_oss, Block::llama4, Block::olmo3, Block::gemma2, Block::gemma3, Block::envy});
+}
+
+HeadNorm head_norm_of(Block block, const Settings& settings) {
+  if (block == Block::gemma3) return HeadNorm::each;
+  if (is_one_of(block, {Block::plain, Block::gpt3, Block::gemma, Block::gemma2}) || !settings.boolean("use_qk_norm")) return HeadNorm::none;
+  return block == Block::llama4 ? HeadNorm::turned : block == Block::olmo3 ? HeadNorm::all : HeadNorm::each;
+}
+
+// Where scores are multiplied in the family's own way; otherwise the query's kernel is.
+bool has_own_scale(Block block) {
+  return is_one_of(block, {Block::qwen3, Block::qwen3_moe, Block::qwen3_custom_moe, Block::gpt3, Block::gpt_oss, Block::llama4,
+                           Block::gemma3, Block::olmo3, Block::envy});
+}
+
+// Which of `known` is the word of each layer of a cycle that `key` lists. Empty where the key is.
+std::vector<std::size_t> of_cycle(const Settings& settings, const char* key, const std::vector<std::string>& known) {
   const std::vector<std::string>& words = settings.texts(key);
   const std::int64_t cycle = settings.integer("inhomogeneous_layer_cycle_interval");
   if (!words.empty() && static_cast<std::int64_t>(words.size()) != cycle) {
-    refuse(fmt::format("{} has {}, for cycles of {}", key, counted(static_cast<std::int64_t>(words.size()), "word"), counted(cycle, "layer")),
+    refuse(fmt::format("{} has {}, for cycles of {}", key, counted(static_cast<std::int64_t>(words.size()), "word"),
+                       counted(cycle, "layer")),
            settings.origin(key).where, fmt::format("inhomogeneous_layer_cycle_interval={}", words.size()));
   }
-  std::vector<bool> made;
+  std::vector<std::size_t> made;
   for (const std::string& word : words) {
-    if (word != yes && word != no)
-      refuse(fmt::format("{} holds '{}', {} or {} was expected", key, shorten(word, 40), yes, no), settings.origin(key).where);
-    made.push_back(word == yes);
+    const auto found = std::find(known.begin(), known.end(), word);
+    if (found == known.end())
+      refuse(fmt::format("{} holds '{}', {} was expected", key, shorten(word, 40), join(known, " or ")), settings.origin(key).where);
+    made.push_back(static_cast<std::size_t>(found - known.begin()));
   }
   return made;
 }
 
+enum class Sight : std::size_t { full, sliding, chunked };
+
+// What the family's own layers are; `layer`: which of them.
+struct OwnLayer {
+  Block block;
+  const Settings& settings;
+  std::int64_t layer;
+
+  std::int64_t layers_to_a_full_one() const {
+    switch (block) {
+      case Block::gpt_oss:
+      case Block::gemma2: return 2;
+      case Block::olmo3: return 4;
+      case Block::gemma3: return 6;
+      default: return 1;
+    }
+  }
+  bool is_last_of(std::int64_t interval) const { return interval > 0 && (layer + 1) % interval == 0; }
+  bool turns() const { return block != Block::llama4 || !is_last_of(settings.integer("nope_layer_interval")); }
+  Sight sight(bool turns_here) const {
+    if (block == Block::llama4) return turns_here ? Sight::chunked : Sight::full;
+    return is_last_of(layers_to_a_full_one()) ? Sight::full : Sight::sliding;
+  }
+  bool has_experts() const {
+    const bool interleaves = block == Block::llama4 || block == Block::envy;
+    return !interleaves || is_last_of(settings.integer("interleave_moe_layer_step"));
+  }
+};
+
 std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings& settings) {
-  const std::vector<bool> sliding = of_cycle(settings, "layer_attention", "sliding", "full");
-  const std::vector<bool> moe = of_cycle(settings, "layer_mlp", "moe", "dense");
-  const bool are_alike = shape.block != Block::gpt_oss && sliding.empty() && moe.empty();
-  std::vector<LayerShape> made(are_alike ? 1 : static_cast<std::size_t>(shape.cycle));
+  const std::vector<std::size_t> sight = of_cycle(settings, "layer_attention", {"full", "sliding", "chunked"});
+  const std::vector<std::size_t> positions = of_cycle(settings, "layer_positions", {"rotary", "none"});
+  const std::vector<std::size_t> mlp = of_cycle(settings, "layer_mlp", {"dense", "moe"});
+  const bool none_is_told = sight.empty() && positions.empty() && mlp.empty();
+  // Where nothing is stacked the family's own layers go on from layer to layer, whatever the cycle.
+  const bool are_all_written = none_is_told && has_own_cycle(shape.block) && !shape.scan && !shape.has_pairs;
+  const bool are_alike = none_is_told && !has_own_cycle(shape.block);
+  const std::int64_t count = are_alike ? 1 : shape.has_pairs ? 2 : are_all_written ? shape.layers : shape.cycle;
+  std::vector<LayerShape> made(static_cast<std::size_t>(std::min(count, kMostWrittenLayers)));
   for (std::size_t i = 0; i < made.size(); ++i) {
-    const bool slides = sliding.empty() ? shape.block == Block::gpt_oss && i % 2 == 0 : sliding[i];
-    made[i] = {slides ? settings.integer("sliding_window_size") : 0, shape.is_moe() && (moe.empty() || moe[i])};
+    const OwnLayer own{shape.block, settings, static_cast<std::int64_t>(i)};
+    made[i].turns = positions.empty() ? own.turns() : positions[i % positions.size()] == 0;
+    const Sight sees = sight.empty() ? own.sight(made[i].turns) : static_cast<Sight>(sight[i % sight.size()]);
+    if (sees == Sight::sliding) made[i].window = settings.integer("sliding_window_size");
+    if (sees == Sight::chunked) made[i].chunk = settings.integer("chunk_attn_window_size");
+    made[i].has_experts = shape.is_moe() && (mlp.empty() ? own.has_experts() : mlp[i % mlp.size()] == 1);
+    if (sees == Sight::chunked && made[i].chunk == 0) {
+      refuse("layers see chunks of the sequence, and chunk_attn_window_size is 0",
+             settings.origin("chunk_attn_window_size").where, "give their length");
+    }
   }
   return made;
 }
@@ -148,7 +220,8 @@ void check_layers(const ModelShape& shape, const Settings& settings) {
     refuse(fmt::format("a cycle of {}, at most {} are written out", counted(shape.cycle, "layer"), kMostWrittenLayers),
            settings.origin("inhomogeneous_layer_cycle_interval").where);
   }
-  if (shape.scan && shape.layers % shape.cycle != 0) {
+  const bool may_leave_a_rest = shape.block == Block::gemma3 && settings.texts("layer_attention").empty();
+  if (shape.scan && shape.layers % shape.cycle != 0 && !may_leave_a_rest) {
     refuse(fmt::format("cycles of {} (inhomogeneous_layer_cycle_interval) do not divide {}", shape.cycle,
                        counted(shape.layers, "layer")),
            settings.origin("base_num_decoder_layers").where);
@@ -167,8 +240,22 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
     refuse(fmt::format("{} is no part of attention_type=mla", key), settings.origin(key).where, fmt::format("{}=false", key));
   };
   not_latent(shape.attention.bias, "attention_bias");
-  not_latent(shape.attention.qk_norm, "use_qk_norm");
+  not_latent(shape.attention.norm != HeadNorm::none, "use_qk_norm");
+  not_latent(shape.attention.fused, "fused_qkv");
   only(shape.moe.bias, shape.block == Block::gpt_oss, "mlp_bias", "gpt_oss");
+}
+
+void check_heads(const ModelShape& shape, const Settings& settings) {
+  const AttentionShape& heads = shape.attention;
+  if (shape.block == Block::gpt3 && heads.query_heads != heads.kv_heads) {
+    refuse(fmt::format("{} query heads over {} of keys and values: decoder_block=gpt3 has as many", heads.query_heads, heads.kv_heads),
+           settings.origin("base_num_kv_heads").where, fmt::format("base_num_kv_heads={}", heads.query_heads));
+  }
+  if (shape.block == Block::qwen3_custom_moe && heads.out_dim != shape.moe.input_dim) {
+    refuse(fmt::format("attention_output_dim is {}, moe_expert_input_dim {}: experts take what attention gives", heads.out_dim,
+                       shape.moe.input_dim),
+           settings.origin("moe_expert_input_dim").where, "give both the same");
+  }
 }
 
 void check_experts(const ModelShape& shape, const Settings& settings) {
@@ -181,7 +268,7 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
   if (!has_experts(shape.block) && moe.experts > 1) {
     refuse(fmt::format("num_experts is {}, but decoder_block={} has no experts", moe.experts,
                        settings.text("decoder_block")),
-           settings.origin("num_experts").where, "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe or gpt_oss");
+           settings.origin("num_experts").where, "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4 or envy");
   }
   if (shape.is_moe() && moe.experts_per_token > moe.experts) {
     refuse(fmt::format("num_experts_per_tok is {}, of {}", moe.experts_per_token, counted(moe.experts, "expert")),
@@ -202,9 +289,17 @@ std::int64_t ModelShape::moe_layers() const {
   return count;
 }
 
+std::string known_name(const Settings& settings) {
+  const std::string& name = settings.text("model_name");
+  constexpr std::string_view kEnd = ".yml";
+  if (!name.ends_with(kEnd)) return name;
+  const std::size_t folder = name.rfind('/') + 1;
+  return name.substr(folder, name.size() - kEnd.size() - folder);
+}
+
 bool routes_by_groups(const Settings& settings) {
   if (settings.text("decoder_block") != "deepseek") return false;
-  return !settings.text("routing_group_score").empty() || settings.text("model_name").starts_with("deepseek3");
+  return !settings.text("routing_group_score").empty() || known_name(settings).starts_with("deepseek3");
 }
 
 MoeStrategy strategy_of(const Settings& settings) {
@@ -213,7 +308,7 @@ MoeStrategy strategy_of(const Settings& settings) {
 }
 
 bool turns_as_llama3(const Settings& settings) {
-  return settings.text("rope_type") == "llama3.1" || settings.text("model_name").starts_with("llama3.1");
+  return settings.text("rope_type") == "llama3.1" || known_name(settings).starts_with("llama3.1");
 }
 
 bool turns_neighbours(const Settings& settings) {
@@ -238,16 +333,32 @@ ModelShape model_shape(const Settings& settings) {
   shape.emb_dim = settings.integer("base_emb_dim") * scales.emb;
   shape.layers = settings.integer("base_num_decoder_layers") * scales.layers;
   shape.dense_layers = shape.block == Block::deepseek ? settings.integer("first_num_dense_layers") : 0;
-  shape.cycle = settings.integer("inhomogeneous_layer_cycle_interval");
   shape.scan = settings.boolean("scan_layers");
+  const bool has_own_sights = settings.texts("layer_attention").empty();
+  shape.has_pairs = shape.block == Block::gemma2 && has_own_sights;
+  shape.cycle = settings.integer("inhomogeneous_layer_cycle_interval");
+  if (shape.has_pairs) shape.cycle = 1;
+  if (shape.block == Block::gemma3 && has_own_sights) shape.cycle = 6;
   shape.attention = attention_of(settings, scales);
-  const bool own_scale = shape.block == Block::qwen3 || shape.block == Block::qwen3_moe || shape.block == Block::gpt_oss;
+  shape.attention.norm = head_norm_of(shape.block, settings);
+  shape.attention.out_dim = shape.emb_dim;
+  if (shape.block == Block::gpt3) shape.attention.bias = shape.attention.out_bias = true;
+  if (shape.block == Block::qwen2) shape.attention.out_bias = false;
   const bool latent = shape.block == Block::deepseek && shape.attention.latent;
-  shape.attention.scales_query = own_scale || latent || shape.attention.score_scale >= 0;
+  shape.attention.scales_query = has_own_scale(shape.block) || latent || shape.attention.score_scale >= 0;
+  if (known_name(settings) == "gemma3-27b" && shape.attention.score_scale < 0)
+    shape.attention.score_scale = 1 / std::sqrt(static_cast<double>(shape.emb_dim / shape.attention.query_heads));
   shape.moe = moe_of(settings, scales);
+  shape.moe.input_dim = shape.emb_dim;
+  shape.moe.weighs_inputs = shape.block == Block::llama4;
+  if (shape.block == Block::qwen3_custom_moe) {
+    if (const std::int64_t dim = settings.integer("attention_output_dim"); dim > 0) shape.attention.out_dim = dim;
+    if (const std::int64_t dim = settings.integer("moe_expert_input_dim"); dim > 0) shape.moe.input_dim = dim;
+  }
   shape.mlp_dim = settings.integer("base_mlp_dim") * scales.mlp;
   shape.mlp_activations = settings.texts("mlp_activations");
   shape.vocab_size = settings.integer("vocab_size");
+  shape.position_rows = std::max<std::int64_t>(0, settings.integer("trainable_position_size"));
   shape.tied_embedding = settings.boolean("logits_via_embedding");
   shape.norm_epsilon = settings.real("normalization_layer_epsilon");
   shape.weight_dtype = parse_dtype(settings.text("weight_dtype")).value();
@@ -255,9 +366,15 @@ ModelShape model_shape(const Settings& settings) {
   shape.float32_gate_logits = settings.boolean("float32_gate_logits");
   shape.float32_activations = settings.boolean("activations_in_float32");
   shape.gathered_keys = settings.text("attention") != "dot_product";
+  shape.norms_above_one = shape.block == Block::gpt3 || settings.boolean("norm_scales_above_one");
+  shape.scales_embedding = settings.boolean("scale_embeddings");
+  const bool may_norm = shape.block == Block::gemma2 || shape.block == Block::gemma3, is_olmo = shape.block == Block::olmo3;
+  shape.norms_attention = is_olmo || (may_norm && settings.boolean("use_post_attn_norm"));
+  shape.norms_mlp = is_olmo || ((may_norm || shape.block == Block::envy) && settings.boolean("use_post_ffw_norm"));
   shape.of_cycle = layers_of_cycle(shape, settings);
   check_layers(shape, settings);
   check_attention(shape, settings);
+  check_heads(shape, settings);
   check_experts(shape, settings);
   return shape;
 }

@@ -1,6 +1,7 @@
 #include "config/relevance.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include <fmt/core.h>
 
@@ -14,6 +15,13 @@ namespace {
 using S = const Settings&;
 
 bool is_block(S s, std::string_view block) { return s.text("decoder_block") == block; }
+bool is_one_of(S s, std::initializer_list<std::string_view> blocks) {
+  return std::any_of(blocks.begin(), blocks.end(), [&](std::string_view block) { return is_block(s, block); });
+}
+bool lists(S s, std::string_view key, std::string_view word) {
+  const std::vector<std::string>& words = s.texts(key);
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
 bool has_experts(S s) { return s.integer("num_experts") > 1; }
 bool is_sparse(S s) { return strategy_of(s) == MoeStrategy::sparse; }
 bool has_slots(S s) { return strategy_of(s) == MoeStrategy::capacity; }
@@ -28,20 +36,38 @@ bool is_read(S s) { return is_data(s, "text") || is_data(s, "jsonl") || is_data(
 bool turns_as_yarn(S s) { return !turns_as_llama3(s) && s.text("rope_type") == "yarn"; }
 
 // Families whose layers may be dense or have experts in turn.
-bool may_mix_mlps(S s) { return is_block(s, "qwen2_moe") || is_block(s, "qwen3_moe"); }
+bool interleaves(S s) { return is_one_of(s, {"llama4", "envy"}) && s.texts("layer_mlp").empty(); }
+bool may_mix_mlps(S s) { return is_one_of(s, {"qwen2_moe", "qwen3_moe", "llama4", "envy"}); }
 bool has_dense_mlp(S s) {
   if (!has_experts(s)) return true;
-  if (may_mix_mlps(s)) return std::count(s.texts("layer_mlp").begin(), s.texts("layer_mlp").end(), "dense") > 0;
+  if (interleaves(s)) return s.integer("interleave_moe_layer_step") > 1;
+  if (may_mix_mlps(s)) return lists(s, "layer_mlp", "dense");
   return is_block(s, "deepseek") && s.integer("first_num_dense_layers") > 0;
 }
-bool has_cycles(S s) { return is_block(s, "gpt_oss") || !s.texts("layer_attention").empty() || !s.texts("layer_mlp").empty(); }
-bool has_windows(S s) { return is_block(s, "gpt_oss") || !s.texts("layer_attention").empty(); }
-bool may_share_experts(S s) { return is_block(s, "deepseek") || is_block(s, "qwen2_moe"); }
+bool has_cycles(S s) {
+  const bool has_lists = !s.texts("layer_attention").empty() || !s.texts("layer_mlp").empty() || !s.texts("layer_positions").empty();
+  return has_lists || is_one_of(s, {"gpt_oss", "olmo3", "llama4", "envy"});
+}
+bool has_windows(S s) {
+  if (!s.texts("layer_attention").empty()) return lists(s, "layer_attention", "sliding");
+  return is_one_of(s, {"gpt_oss", "olmo3", "gemma2", "gemma3"});
+}
+bool has_chunks(S s) { return s.texts("layer_attention").empty() ? is_block(s, "llama4") : lists(s, "layer_attention", "chunked"); }
+bool has_own_positions(S s) { return is_block(s, "llama4") && s.texts("layer_positions").empty(); }
+bool has_still_layers(S s) {
+  if (!has_own_positions(s)) return lists(s, "layer_positions", "none");
+  const std::int64_t interval = s.integer("nope_layer_interval");
+  const char* layers = s.boolean("scan_layers") ? "inhomogeneous_layer_cycle_interval" : "base_num_decoder_layers";
+  return interval > 0 && interval <= s.integer(layers);
+}
+bool may_have_out_bias(S s) { return s.boolean("attention_bias") && !is_one_of(s, {"gpt3", "qwen2"}); }
+bool may_share_experts(S s) { return is_one_of(s, {"deepseek", "qwen2_moe", "llama4"}); }
 bool has_shared_experts(S s) { return may_share_experts(s) && s.integer("shared_experts") > 0; }
 
 // Where every layer has experts the two widths have to be equal, so that giving both is no slip.
 bool has_dense_width(S s) {
-  const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !may_mix_mlps(s);
+  const bool may_differ = may_mix_mlps(s) || is_block(s, "qwen3_custom_moe");
+  const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !may_differ;
   return has_dense_mlp(s) || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
 }
 
@@ -50,11 +76,29 @@ constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers", "routed_sc
 constexpr std::string_view kOfSharing[] = {"shared_experts"};
 constexpr std::string_view kOfShared[] = {"shared_expert_mlp_dim"};
 constexpr std::string_view kOfWindowedLayers[] = {"local_rope_max_timescale"};
-constexpr std::string_view kOfOtherBlocks[] = {"layer_attention"};
+constexpr std::string_view kOfOtherBlocks[] = {"layer_attention", "layer_positions"};
 constexpr std::string_view kOfMixedMlps[] = {"layer_mlp"};
 constexpr std::string_view kOfWindows[] = {"sliding_window_size"};
 constexpr std::string_view kOfCycles[] = {"inhomogeneous_layer_cycle_interval"};
 constexpr std::string_view kOfBiases[] = {"attention_out_bias"};
+constexpr std::string_view kOfChosenBiases[] = {"attention_bias", "norm_scales_above_one"};
+constexpr std::string_view kOfChunks[] = {"chunk_attn_window_size"};
+constexpr std::string_view kOfOwnPositions[] = {"nope_layer_interval"};
+constexpr std::string_view kOfStillLayers[] = {"temperature_tuning", "temperature_tuning_scale", "temperature_tuning_floor"};
+constexpr std::string_view kOfTempers[] = {"temperature_tuning_scale", "temperature_tuning_floor"};
+constexpr std::string_view kOfInterleaving[] = {"interleave_moe_layer_step"};
+constexpr std::string_view kOfNormsBehindAttention[] = {"use_post_attn_norm"};
+constexpr std::string_view kOfNormsBehindMlps[] = {"use_post_ffw_norm"};
+constexpr std::string_view kOfCustomQwen[] = {"attention_output_dim", "moe_expert_input_dim"};
+constexpr std::string_view kOfChosenNorms[] = {"use_qk_norm"};
+constexpr std::string_view kOfRotation[] = {"rope_type", "rope_min_timescale", "rope_max_timescale", "rope_linear_scaling_factor",
+                                            "partial_rotary_factor", "rope_factor", "beta_fast", "beta_slow", "rope_interleave",
+                                            "rope_truncate", "original_max_position_embeddings", "rope_attention_scaling",
+                                            "rope_attention_factor", "rope_use_scale", "llama3_rope_factor", "llama3_low_freq_factor",
+                                            "llama3_high_freq_factor", "llama3_original_positions"};
+constexpr std::string_view kOfFusedHeads[] = {"qkv_proj"};
+constexpr std::string_view kOfOneProjection[] = {"mlpwi"};
+constexpr std::string_view kOfGatedMlp[] = {"mlpwi_0", "mlpwi_1"};
 constexpr std::string_view kOfStretchedLow[] = {"llama3_rope_factor", "llama3_low_freq_factor", "llama3_high_freq_factor",
                                                 "llama3_original_positions"};
 constexpr std::string_view kOfDeepseek3[] = {"n_routing_groups", "topk_routing_group"};
@@ -95,7 +139,7 @@ constexpr std::string_view kOfSlots[] = {"moe_dispatch_no_expert_sharding"};
 constexpr std::string_view kOfDropless[] = {"float32_weight_sum"};
 constexpr std::string_view kOfPlainProducts[] = {"activations_in_float32"};
 constexpr std::string_view kOfDenseWidth[] = {"base_mlp_dim"};
-constexpr std::string_view kOfDenseMlp[] = {"mlpwi_0", "mlpwi_1", "mlpwo"};
+constexpr std::string_view kOfDenseMlp[] = {"mlpwi", "mlpwi_0", "mlpwi_1", "mlpwo"};
 
 constexpr std::string_view kOfKnownAttention[] = {"attention_type"};
 constexpr std::string_view kOfLatent[] = {"q_lora_rank",      "kv_lora_rank", "qk_nope_head_dim",
@@ -144,14 +188,29 @@ constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkp
 
 constexpr Need kNeeds[] = {
     {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
-    {"another decoder_block than deepseek", [](S s) { return !is_block(s, "deepseek"); }, kOfOtherBlocks},
-    {"decoder_block=deepseek or qwen2_moe", may_share_experts, kOfSharing},
+    {"another decoder_block than deepseek or gpt3", [](S s) { return !is_one_of(s, {"deepseek", "gpt3"}); }, kOfOtherBlocks},
+    {"decoder_block=deepseek, qwen2_moe or llama4", may_share_experts, kOfSharing},
     {"shared_experts", has_shared_experts, kOfShared},
     {"layers with a window", [](S s) { return has_windows(s) && s.integer("sliding_window_size") > 0; }, kOfWindowedLayers},
-    {"decoder_block=qwen2_moe or qwen3_moe", may_mix_mlps, kOfMixedMlps},
-    {"decoder_block=gpt_oss or layer_attention", has_windows, kOfWindows},
-    {"decoder_block=gpt_oss, layer_attention or layer_mlp", has_cycles, kOfCycles},
-    {"attention_bias=true", [](S s) { return s.boolean("attention_bias"); }, kOfBiases},
+    {"decoder_block=qwen2_moe, qwen3_moe, llama4 or envy", may_mix_mlps, kOfMixedMlps},
+    {"decoder_block=gpt_oss, olmo3, gemma2 or gemma3, or layer_attention", has_windows, kOfWindows},
+    {"decoder_block=gpt_oss, olmo3, llama4 or envy, or a list of layers", has_cycles, kOfCycles},
+    {"attention_bias=true of another decoder_block than gpt3 or qwen2", may_have_out_bias, kOfBiases},
+    {"another decoder_block than gpt3", [](S s) { return !is_block(s, "gpt3"); }, kOfChosenBiases},
+    {"another decoder_block than gpt3", [](S s) { return !is_block(s, "gpt3"); }, kOfRotation},
+    {"decoder_block=llama4 or layer_attention", has_chunks, kOfChunks},
+    {"decoder_block=llama4 without layer_positions", has_own_positions, kOfOwnPositions},
+    {"layers without rotary positions", has_still_layers, kOfStillLayers},
+    {"temperature_tuning=true", [](S s) { return s.boolean("temperature_tuning"); }, kOfTempers},
+    {"decoder_block=llama4 or envy without layer_mlp", interleaves, kOfInterleaving},
+    {"decoder_block=gemma2 or gemma3", [](S s) { return is_one_of(s, {"gemma2", "gemma3"}); }, kOfNormsBehindAttention},
+    {"decoder_block=gemma2, gemma3 or envy", [](S s) { return is_one_of(s, {"gemma2", "gemma3", "envy"}); }, kOfNormsBehindMlps},
+    {"decoder_block=qwen3_custom_moe", [](S s) { return is_block(s, "qwen3_custom_moe"); }, kOfCustomQwen},
+    {"a decoder_block that has such norms by choice",
+     [](S s) { return !is_one_of(s, {"default", "gpt3", "gemma", "gemma2", "gemma3"}); }, kOfChosenNorms},
+    {"fused_qkv=true", [](S s) { return s.boolean("fused_qkv"); }, kOfFusedHeads},
+    {"mlp_activations of one function", [](S s) { return s.texts("mlp_activations").size() == 1; }, kOfOneProjection},
+    {"mlp_activations of several functions", [](S s) { return s.texts("mlp_activations").size() > 1; }, kOfGatedMlp},
     {"models named deepseek3..., or routing_group_score", [](S s) { return has_experts(s) && routes_by_groups(s); }, kOfDeepseek3},
     {"n_routing_groups", [](S s) { return s.integer("n_routing_groups") > 0; }, kOfGroups},
     {"decoder_block=gpt_oss", [](S s) { return is_block(s, "gpt_oss"); }, kOfGptOss},

@@ -9,9 +9,8 @@ using enum Status;
 
 constexpr Key kModel[] = {
     {"decoder_block", choice, "llama2",
-     "llama2|mistral|mixtral|deepseek|qwen2|qwen2_moe|qwen3|qwen3_moe|gpt_oss|gemma2|gemma3|"
-     "!default|!gemma|!gemma4|!gemma4_small|!qwen3_custom_moe|!qwen3_next|!qwen3_5|!gpt3|"
-     "!simple|!simple_mlp|!llama4|!olmo3|!deepseek4|!envy",
+     "default|llama2|llama4|mistral|mixtral|deepseek|qwen2|qwen2_moe|qwen3|qwen3_moe|qwen3_custom_moe|gpt3|gpt_oss|"
+     "gemma|gemma2|gemma3|olmo3|envy|!gemma4|!gemma4_small|!qwen3_next|!qwen3_5|!simple|!simple_mlp|!deepseek4",
      used, "family of the decoder's layers"},
     {"global_parameter_scale", integer, "1", "1..1048576", used,
      "power of two that scales widths, heads and layers together"},
@@ -27,7 +26,7 @@ constexpr Key kModel[] = {
     {"scan_layers", boolean, "true", "", used, "stores the parameters of equal layers as one stacked tensor"},
     {"param_scan_axis", integer, "1", "0..8", refused, "place of the layer dim in a stacked parameter; always 1 here"},
     {"mlp_activations", texts, "[silu, linear]", "", used,
-     "activations of the MLP's input projections, whose product is taken, e.g. [silu, linear]"},
+     "activations of the MLP's input projections, whose product is taken, e.g. [silu, linear], or [gelu] alone"},
     {"mlp_activations_limit", real, "-1.0", "-1..1000000", used,
      "clamps the MLP's activations to this size; -1 for none"},
     {"mlp_bias", boolean, "false", "", used, "adds a bias to the projections of MLPs and experts"},
@@ -43,14 +42,16 @@ constexpr Key kModel[] = {
      "moesh's own: with logits_via_embedding, rounds the table to bfloat16 for the logits whatever dtype says"},
     {"final_logits_soft_cap", real, "0.0", "0..1000000000", used,
      "squeezes logits into a range by tanh; 0 for none"},
-    {"fused_qkv", boolean, "false", "", refused, "one projection for query, key and value together"},
+    {"fused_qkv", boolean, "false", "", used, "one projection for query, key and value together"},
     {"fused_mlp", boolean, "false", "", refused, "one projection for the MLP's inputs together"},
-    {"use_post_attn_norm", boolean, "false", "", refused, "a norm after attention too"},
-    {"use_post_ffw_norm", boolean, "false", "", refused, "a norm after the MLP too"},
+    {"use_post_attn_norm", boolean, "false", "", used, "gemma2, gemma3: a norm after attention too"},
+    {"use_post_ffw_norm", boolean, "false", "", used, "gemma2, gemma3, envy: a norm after the MLP too"},
+    {"norm_scales_above_one", boolean, "false", "", used, "moesh's own: norms multiply by 1 more than their scales"},
+    {"scale_embeddings", boolean, "false", "", used, "moesh's own: multiplies embeddings by the root of the width"},
     {"use_iota_embed", boolean, "false", "", accepted, "looks embeddings up by a one-hot product; moesh gathers"},
     {"use_untrainable_positional_embedding", boolean, "false", "", refused,
      "adds fixed sinusoids of the position to the embeddings"},
-    {"trainable_position_size", integer, "-1", "-1..1000000000", refused,
+    {"trainable_position_size", integer, "-1", "-1..1000000000", used,
      "rows of a trained table of positions; -1 for none"},
 };
 

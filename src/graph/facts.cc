@@ -29,6 +29,7 @@ const OpFacts& facts_of(Op op) {
     case Op::softmax: return ops::kSoftmax;
     case Op::rms_norm: return ops::kRmsNorm;
     case Op::rope: return ops::kRope;
+    case Op::temper: return ops::kTemper;
     case Op::attention: return ops::kAttention;
     case Op::cache_write: return ops::kCacheWrite;
     case Op::embed: return ops::kEmbed;

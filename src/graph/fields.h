@@ -87,8 +87,12 @@ constexpr auto fields_of(const RopeOf*) {
                     Field{"attention_factor", &RopeOf::attention_factor},
                     Field{"inverse", &RopeOf::inverse}};
 }
+constexpr auto fields_of(const TemperOf*) {
+  return std::tuple{Field{"scale", &TemperOf::scale}, Field{"floor", &TemperOf::floor}};
+}
 constexpr auto fields_of(const AttentionOf*) {
-  return std::tuple{Field{"window", &AttentionOf::window}, Field{"score_scale", &AttentionOf::score_scale},
+  return std::tuple{Field{"window", &AttentionOf::window}, Field{"chunk", &AttentionOf::chunk},
+                    Field{"score_scale", &AttentionOf::score_scale},
                     Field{"soft_cap", &AttentionOf::soft_cap},
                     Field{"float32_softmax", &AttentionOf::float32_softmax}};
 }
@@ -144,22 +148,29 @@ constexpr auto fields_of(const SortSlotsOf*) { return std::tuple{Field{"limit", 
 // The words of enumerations, in their order.
 constexpr auto words_of(const Phase*) { return std::array<std::string_view, 3>{"forward", "backward", "update"}; }
 constexpr auto words_of(const Role*) {
-  return std::array<std::string_view, 16>{"none",
-                                          "embedding",
-                                          "output_projection",
-                                          "norm_scale",
-                                          "attention_norm_scale",
-                                          "attention_kernel",
-                                          "attention_down_kernel",
-                                          "attention_out_kernel",
-                                          "attention_bias",
-                                          "attention_sinks",
-                                          "mlp_kernel",
-                                          "shared_expert_kernel",
-                                          "router_kernel",
-                                          "router_bias",
-                                          "expert_kernel",
-                                          "expert_bias"};
+  constexpr std::size_t kRoles = static_cast<std::size_t>(Role::expert_bias) + 1;
+  constexpr std::array words = std::to_array<std::string_view>({"none",
+                                                                "embedding",
+                                                                "position_embedding",
+                                                                "output_projection",
+                                                                "norm_scale",
+                                                                "norm_bias",
+                                                                "attention_norm_scale",
+                                                                "attention_kernel",
+                                                                "attention_fused_kernel",
+                                                                "attention_down_kernel",
+                                                                "attention_out_kernel",
+                                                                "attention_bias",
+                                                                "attention_sinks",
+                                                                "mlp_kernel",
+                                                                "mlp_bias",
+                                                                "shared_expert_kernel",
+                                                                "router_kernel",
+                                                                "router_bias",
+                                                                "expert_kernel",
+                                                                "expert_bias"});
+  static_assert(words.size() == kRoles);
+  return words;
 }
 constexpr auto words_of(const InputOf::Kind*) {
   return std::array<std::string_view, 5>{"value", "batch", "state", "moment", "number"};

@@ -37,6 +37,7 @@ enum class Op : std::uint8_t {
   softmax,         // over the last dim
   rms_norm,        // x, scale: over the last dim
   rope,            // x, positions: rotates the last dim
+  temper,          // positions[B, S]: by how much queries that see ever more are to grow, float32; see TemperOf
   attention,       // query, key, value, order, segments [, those of the keys, where they are of other tokens] [, sinks]
   cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows in these of its T slots
   embed,           // table, tokens
@@ -212,8 +213,14 @@ struct RopeOf {
   double attention_factor = -1;  // of the result; -1: as attention_scaling says
   bool inverse = false;  // turns back: the gradient of turning
 };
+// 1 + scale * ln(1 + floor((position + 1) / floor)).
+struct TemperOf {
+  double scale = 0.1;
+  double floor = 8192;
+};
 struct AttentionOf {
   std::int64_t window = 0;    // 0: all that comes before
+  std::int64_t chunk = 0;     // of what comes before, that of the own chunk of so many places; 0: there are none
   double score_scale = 1;     // of query times key
   double soft_cap = 0;        // 0: none
   bool float32_softmax = false;  // else products take its exponentials in the operands' type; scores and sums are of the wide one
@@ -348,7 +355,7 @@ struct BalanceOf {
 
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
-                 SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, RmsNormOf, RopeOf, AttentionOf, CrossEntropyOf,
+                 SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, RmsNormOf, RopeOf, TemperOf, AttentionOf, CrossEntropyOf,
                  VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
                  GroupedMatmulOf, ReshardOf, GroupOf, SortSlotsOf>;
 

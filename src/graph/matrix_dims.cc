@@ -9,14 +9,18 @@ MatrixDims matrix_dims(sharding::Role role, const Shape& shape) {
   switch (role) {
     case Role::none:
     case Role::embedding:
+    case Role::position_embedding:
     case Role::output_projection:
     case Role::norm_scale:
+    case Role::norm_bias:
+    case Role::mlp_bias:
     case Role::attention_norm_scale:
     case Role::attention_bias:
     case Role::attention_sinks:
     case Role::router_bias: return {};
     case Role::attention_kernel: return {true, {0}, {last - 1, last}};
     case Role::attention_out_kernel: return {true, {0, last - 1}, {last}};
+    case Role::attention_fused_kernel:
     case Role::attention_down_kernel:
     case Role::mlp_kernel:
     case Role::shared_expert_kernel:

@@ -11,7 +11,7 @@ namespace {
 
 Tensor attend(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
   if (context.model.attention.latent) return nn::latent_attention(builder, context, "self_attention", h, tokens);
-  return nn::attention(builder, context, "self_attention", h, tokens, 0);
+  return nn::attention(builder, context, "self_attention", h, tokens, {});
 }
 
 LayerResult experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {

@@ -1,7 +1,8 @@
-#include <array>
 #include <cassert>
 
 #include "models/family.h"
+#include "nn/attention.h"
+#include "nn/mlp.h"
 #include "nn/norm.h"
 
 namespace moesh::models {
@@ -14,17 +15,24 @@ struct Family {
   std::vector<LayerGroup> (*layers)(const Context&);
 };
 
-constexpr std::array<Family, 11> kFamilies{{{Block::llama2, llama_layers},
-                                           {Block::mistral, llama_layers},
-                                           {Block::mixtral, mixtral_layers},
-                                           {Block::deepseek, deepseek_layers},
-                                           {Block::qwen2, llama_layers},
-                                           {Block::qwen2_moe, qwen2_moe_layers},
-                                           {Block::qwen3, qwen3_layers},
-                                           {Block::qwen3_moe, qwen3_layers},
-                                           {Block::gpt_oss, gpt_oss_layers},
-                                           {Block::gemma2, gemma_layers},
-                                           {Block::gemma3, gemma_layers}}};
+constexpr Family kFamilies[] = {{Block::plain, plain_layers},
+                                {Block::llama2, llama_layers},
+                                {Block::llama4, llama4_layers},
+                                {Block::mistral, llama_layers},
+                                {Block::mixtral, mixtral_layers},
+                                {Block::deepseek, deepseek_layers},
+                                {Block::qwen2, llama_layers},
+                                {Block::qwen2_moe, qwen2_moe_layers},
+                                {Block::qwen3, qwen3_layers},
+                                {Block::qwen3_moe, qwen3_layers},
+                                {Block::qwen3_custom_moe, qwen3_custom_layers},
+                                {Block::gpt3, gpt3_layers},
+                                {Block::gpt_oss, gpt_oss_layers},
+                                {Block::gemma, gemma_layers},
+                                {Block::gemma2, gemma_layers},
+                                {Block::gemma3, gemma_layers},
+                                {Block::olmo3, olmo3_layers},
+                                {Block::envy, envy_layers}};
 
 }  // namespace
 
@@ -36,16 +44,35 @@ std::vector<LayerGroup> layers_of(const Context& context) {
   return {};
 }
 
+std::vector<LayerGroup> one_group(const Context& context, Layer layer) {
+  return {{"layers", context.model.layers, context.model.has_pairs ? 1 : context.model.unlike_layers(), true, std::move(layer)}};
+}
+
 LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, const Residual& parts) {
   using nn::constrain_residual;
-  x = constrain_residual("inputs", x);
-  const Tensor normed = nn::rms_norm(builder, context, "pre_self_attention_layer_norm", x);
-  const Tensor attended = parts.attention(constrain_residual("lnx", normed));
-  x = add(x, constrain_residual("attention_lnx", attended));
-  const Tensor renormed = nn::rms_norm(builder, context, "post_self_attention_layer_norm", x);
-  const LayerResult made = parts.block(constrain_residual("hidden_states", renormed));
-  const Tensor out = add(constrain_residual("mlp_lnx", made.x), x);
-  return {constrain_residual("layer_output", out), made.balance_loss, made.load};
+  const auto laid = [&](const char* as, Tensor h) { return constrain_residual(as + parts.suffix, h); };
+  const auto normed = [&](const char* name, const char* as, Tensor h) {
+    return name == nullptr ? h : laid(as, nn::rms_norm(builder, context, name, h));
+  };
+  const NormNames& norms = parts.norms;
+  x = laid("inputs", x);
+  const Tensor attended = laid("attention_lnx", parts.attention(normed(norms.before_attention, "lnx", x)));
+  x = add(x, normed(norms.after_attention, "attention_normed", attended));
+  const LayerResult made = parts.block(normed(norms.before_mlp, "hidden_states", x));
+  const Tensor out = add(normed(norms.after_mlp, "mlp_normed", laid("mlp_lnx", made.x)), x);
+  return {laid("layer_output", out), made.balance_loss, made.load};
+}
+
+LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position,
+                        const std::function<LayerResult(Tensor)>& experts) {
+  const config::LayerShape& shape = context.model.layer(position);
+  return residual_layer(
+      builder, context, x,
+      {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, shape); },
+       [&](Tensor h) {
+         return shape.has_experts ? experts(h) : LayerResult{nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}};
+       },
+       {.after_mlp = context.model.norms_mlp ? "post_ffw_norm" : nullptr}});
 }
 
 }  // namespace moesh::models

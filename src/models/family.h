@@ -31,21 +31,44 @@ struct LayerGroup {
   Layer layer;
 };
 
-// Pre-norm residual layer: x + attention(norm(x)), then + block(norm(x)).
+// The names of a layer's norms, in front of attention and of the MLP or the experts, and behind them; null where there is none.
+struct NormNames {
+  const char* before_attention = "pre_self_attention_layer_norm";
+  const char* after_attention = nullptr;
+  const char* before_mlp = "post_self_attention_layer_norm";
+  const char* after_mlp = nullptr;
+};
+
+// Residual layer: x + norm(attention(norm(x))), then + norm(block(norm(x))).
 struct Residual {
   std::function<Tensor(Tensor)> attention;
   std::function<LayerResult(Tensor)> block;
+  NormNames norms = {};
+  std::string suffix = {};  // of what activations are called, where a layer has two of these
 };
 LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, const Residual& parts);
 
+// The same with heads of keys and values, and then an MLP or what `experts` makes, as this layer of the cycle has it.
+LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position,
+                        const std::function<LayerResult(Tensor)>& experts);
+
+// Layers of one kind, stacked.
+std::vector<LayerGroup> one_group(const Context& context, Layer layer);
+
 // One function a family, registered by decoder block in families.cc.
+std::vector<LayerGroup> plain_layers(const Context& context);
 std::vector<LayerGroup> llama_layers(const Context& context);
+std::vector<LayerGroup> llama4_layers(const Context& context);
 std::vector<LayerGroup> mixtral_layers(const Context& context);
 std::vector<LayerGroup> deepseek_layers(const Context& context);
 std::vector<LayerGroup> qwen2_moe_layers(const Context& context);
 std::vector<LayerGroup> qwen3_layers(const Context& context);
 std::vector<LayerGroup> gpt_oss_layers(const Context& context);
 std::vector<LayerGroup> gemma_layers(const Context& context);
+std::vector<LayerGroup> gpt3_layers(const Context& context);
+std::vector<LayerGroup> olmo3_layers(const Context& context);
+std::vector<LayerGroup> envy_layers(const Context& context);
+std::vector<LayerGroup> qwen3_custom_layers(const Context& context);
 
 std::vector<LayerGroup> layers_of(const Context& context);
 

@@ -1,30 +1,48 @@
-// Gemma 2 and 3: norms before and after attention and MLP, windows on some layers.
+// Gemma 1, 2 and 3: norms before attention and MLP, and in 2 and 3 behind them; windows on some layers.
 #include "models/family.h"
 #include "nn/attention.h"
 #include "nn/mlp.h"
-#include "nn/norm.h"
 
 namespace moesh::models {
 namespace {
 
+struct PartNames {
+  const char* attention = "self_attention";
+  const char* mlp = "mlp";
+  const char* suffix = "";
+  NormNames norms{"pre_self_attention_norm", "post_self_attention_norm", "pre_ffw_norm", "post_ffw_norm"};
+};
+
+LayerResult named_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position, PartNames names) {
+  if (!context.model.norms_attention) names.norms.after_attention = nullptr;
+  if (!context.model.norms_mlp) names.norms.after_mlp = nullptr;
+  return residual_layer(
+      builder, context, x,
+      {[&](Tensor h) { return nn::attention(builder, context, names.attention, h, tokens, context.model.layer(position)); },
+       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, names.mlp, h, context.model.mlp_dim), {}, {}}; }, names.norms, names.suffix});
+}
+
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
-  using nn::constrain_residual;
-  const auto norm = [&](const char* name, Tensor h) { return nn::rms_norm(builder, context, name, h); };
-  x = constrain_residual("inputs", x);
-  const Tensor normed = constrain_residual("lnx", norm("pre_self_attention_norm", x));
-  const Tensor attended =
-      nn::attention(builder, context, "self_attention", normed, tokens, context.model.layer(position).window);
-  x = add(x, norm("post_self_attention_norm", constrain_residual("attention_lnx", attended)));
-  const Tensor renormed = constrain_residual("hidden_states", norm("pre_ffw_norm", x));
-  const Tensor made = nn::mlp(builder, context, "mlp", renormed, context.model.mlp_dim);
-  const Tensor out = add(x, norm("post_ffw_norm", constrain_residual("mlp_lnx", made)));
-  return {constrain_residual("layer_output", out), {}, {}};
+  return named_layer(builder, context, x, tokens, position, {});
+}
+
+// MaxText's Gemma 2: a layer with a window and one without as one.
+LayerResult pair(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
+  const PartNames local{"self_attention_local",
+                        "mlp_local",
+                        "_local",
+                        {"pre_self_attention_norm_local", "post_self_attention_norm_local", "pre_ffw_norm_local", "post_ffw_norm_local"}};
+  const PartNames global{"self_attention_global",
+                         "mlp_global",
+                         "_global",
+                         {"pre_self_attention_norm_global", "post_self_attention_norm_global", "pre_ffw_norm_global",
+                          "post_ffw_norm_global"}};
+  x = named_layer(builder, context, x, tokens, 0, local).x;
+  return named_layer(builder, context, x, tokens, 1, global);
 }
 
 }  // namespace
 
-std::vector<LayerGroup> gemma_layers(const Context& context) {
-  return {{"layers", context.model.layers, context.model.unlike_layers(), true, layer}};
-}
+std::vector<LayerGroup> gemma_layers(const Context& context) { return one_group(context, context.model.has_pairs ? pair : layer); }
 
 }  // namespace moesh::models

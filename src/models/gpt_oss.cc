@@ -8,10 +8,10 @@ namespace moesh::models {
 namespace {
 
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
-  const std::int64_t window = context.model.layer(position).window;
+  const config::LayerShape& shape = context.model.layer(position);
   return residual_layer(
       builder, context, x,
-      {[&](Tensor h) { return nn::attention(builder, context, "GptOssAttention", h, tokens, window); },
+      {[&](Tensor h) { return nn::attention(builder, context, "GptOssAttention", h, tokens, shape); },
        [&](Tensor h) {
          const nn::MoeResult made = nn::moe(builder, context, "GptOssMlp", h, labels::embed, tokens);
          return LayerResult{made.out, made.balance_loss, made.load};
@@ -21,7 +21,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 }  // namespace
 
 std::vector<LayerGroup> gpt_oss_layers(const Context& context) {
-  return {{"layers", context.model.layers, context.model.unlike_layers(), true, layer}};
+  return one_group(context, layer);
 }
 
 }  // namespace moesh::models

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "graph/rewrite.h"
 #include "models/stack.h"
 #include "nn/cache.h"
@@ -28,11 +29,15 @@ Batch batch_inputs(Builder& builder, const Context& context) {
   return {add(inputs::tokens), add("targets"), add(inputs::positions), add(inputs::order), add(inputs::segments), add("targets_segmentation")};
 }
 
-Tensor embed(Builder& builder, const Context& context, Tensor table_VM, Tensor tokens_BS) {
+Tensor look_up(Builder& builder, const Context& context, Tensor table_VM, Tensor ids_BS) {
   const Shape shape{context.rows, context.length, context.model.emb_dim};
-  Tensor x = builder.add_one(graph::Op::embed, "embed", {cast(table_VM, context.model.compute_dtype), tokens_BS}, {}, shape,
-                             context.model.compute_dtype);
-  if (context.model.is_gemma()) x = graph::scale(x, std::sqrt(static_cast<double>(context.model.emb_dim)));
+  return builder.add_one(graph::Op::embed, "embed", {cast(table_VM, context.model.compute_dtype), ids_BS}, {}, shape,
+                         context.model.compute_dtype);
+}
+
+Tensor embed(Builder& builder, const Context& context, Tensor table_VM, Tensor tokens_BS) {
+  Tensor x = look_up(builder, context, table_VM, tokens_BS);
+  if (context.model.scales_embedding) x = graph::scale(x, std::sqrt(static_cast<double>(context.model.emb_dim)));
   return constrain("embedded", x,
                    {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_embed});
 }
@@ -74,7 +79,8 @@ Tensor capped(const Context& context, Tensor logits_BSV) {
 
 Tensor logits(Builder& builder, const Context& context, Tensor x_BSM, Tensor table_VM) {
   const graph::Scope scope(builder, "decoder");
-  x_BSM = nn::rms_norm(builder, context, "decoder_norm", x_BSM);
+  const bool is_centred = context.model.block == config::Block::gpt3;
+  x_BSM = is_centred ? nn::layer_norm(builder, context, "decoder_norm", x_BSM) : nn::rms_norm(builder, context, "decoder_norm", x_BSM);
   return constrain("logits", capped(context, project_to_vocab(builder, context, x_BSM, table_VM)),
                    {labels::activation_embed_and_logits_batch, labels::activation_length, labels::activation_vocab});
 }
@@ -101,6 +107,21 @@ Tensor cross_entropy(Builder& builder, const Context& context, Tensor logits_BSV
                          graph::CrossEntropyOf{context.settings.real("z_loss_multiplier")}, {}, DType::float32);
 }
 
+// Each token's place as a row of a trained table.
+Tensor embed_positions(Builder& builder, const Context& context, const Tokens& tokens) {
+  const config::ModelShape& model = context.model;
+  const std::int64_t places = context.trains() ? context.length : context.cache_slots;
+  if (places > model.position_rows) {
+    refuse(fmt::format("rows of {}, and a table of {}", counted(places, "token"), counted(model.position_rows, "position")),
+           context.settings.origin("trainable_position_size").where, fmt::format("trainable_position_size={}", places));
+  }
+  const graph::Scope scope(builder, "position_embedder");
+  const Tensor table_PM =
+      builder.parameter("embedding", {model.position_rows, model.emb_dim}, model.weight_dtype,
+                        {{labels::vocab, labels::embed_vocab}, {graph::Initializer::Kind::normal, 1, 1}, graph::Role::position_embedding});
+  return look_up(builder, context, table_PM, tokens.positions);
+}
+
 // What the layers make of tokens.
 struct Trunk {
   Tensor logits_BSV;
@@ -121,6 +142,7 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
   Trunk trunk;
   {
     const graph::Scope scope(builder, "decoder");
+    if (context.model.position_rows > 0) x = add(x, embed_positions(builder, context, tokens));
     std::int64_t first = 0;
     for (const LayerGroup& group : layers_of(context)) {
       const StackResult made = stack_layers(builder, context, group, x, for_layers(tokens, first, group.count));

@@ -105,13 +105,30 @@ StackResult scanned(Builder& builder, const Context& context, const LayerGroup& 
   });
 }
 
+void append(StackResult& result, const StackResult& more) {
+  result.x = more.x;
+  result.loads.insert(result.loads.end(), more.loads.begin(), more.loads.end());
+  result.balance_losses.insert(result.balance_losses.end(), more.balance_losses.begin(), more.balance_losses.end());
+}
+
+// Whole cycles, then the layers that are left of one.
+StackResult scanned_with_rest(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens) {
+  const std::int64_t rest = group.count % group.cycle, whole = group.count - rest;
+  StackResult result{x, {}, {}};
+  if (whole > 0) append(result, scanned(builder, context, group, x, for_layers(tokens, 0, whole), group.name));
+  if (rest == 0) return result;
+  const graph::Scope scope(builder, group.name + "_remainder");
+  append(result, run_cycle(builder, context, group, result.x, for_layers(tokens, whole, rest), "layers_", rest));
+  return result;
+}
+
 StackResult unscanned(Builder& builder, const Context& context, const LayerGroup& group, Tensor x,
                       const Tokens& tokens) {
   return run_cycle(builder, context, group, x, tokens, group.name + "_", group.count);
 }
 
 StackResult in_a_row(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens) {
-  return context.model.scan ? scanned(builder, context, group, x, tokens, group.name)
+  return context.model.scan ? scanned_with_rest(builder, context, group, x, tokens)
                             : unscanned(builder, context, group, x, tokens);
 }
 
@@ -203,9 +220,7 @@ StackResult stack_layers(Builder& builder, const Context& context, const LayerGr
   rest.name += "_outside_pipeline";
   if (rest.count == 0) return result;
   const StackResult outside = beside_pipeline(builder, context, rest, result.x, for_layers(tokens, piped, rest.count));
-  result.x = outside.x;
-  result.loads.insert(result.loads.end(), outside.loads.begin(), outside.loads.end());
-  result.balance_losses.insert(result.balance_losses.end(), outside.balance_losses.begin(), outside.balance_losses.end());
+  append(result, outside);
   return result;
 }
 

@@ -48,22 +48,67 @@ struct Projection {
   const char* heads_label;
   const char* dim_label;
   double divisor = 1;  // of the initial kernel
+
+  bool is_fused() const { return name == "qkv"; }
+  std::string tag() const { return name + "_proj"; }
 };
 
 Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const Projection& p) {
-  const graph::Scope scope(builder, p.name);
+  const graph::Scope scope(builder, p.is_fused() ? p.tag() : p.name);
   const config::AttentionShape& shape = context.model.attention;
+  const Role role = p.is_fused() ? Role::attention_fused_kernel : Role::attention_kernel;
   const Tensor weight_MHD = parameter(builder, context, "kernel", {context.model.emb_dim, p.heads, shape.head_dim},
                                       {attention_labels(context, {labels::embed, p.heads_label, p.dim_label}),
-                                       fan_in(context.model.emb_dim, p.divisor), Role::attention_kernel});
-  const Tensor out_BSHD = tag(einsum("", "bsm,mhd->bshd", x_BSM, weight_MHD), p.name + "_proj");
+                                       fan_in(context.model.emb_dim, p.divisor), role});
+  const Tensor out_BSHD = tag(einsum("", "bsm,mhd->bshd", x_BSM, weight_MHD), p.tag());
   if (!shape.bias) return out_BSHD;
   return add_bias(out_BSHD, parameter(builder, context, "bias", {p.heads, shape.head_dim},
                                       {{p.heads_label, p.dim_label}, zeros(), Role::attention_bias}));
 }
 
-Tensor maybe_norm(Builder& builder, const Context& context, const std::string& name, Tensor x_BSHD) {
-  return context.model.attention.qk_norm ? rms_norm(builder, context, name, x_BSHD, {Role::attention_norm_scale}) : x_BSHD;
+struct Heads {
+  Tensor query, key, value;
+};
+
+Heads project_apart(Builder& builder, const Context& context, Tensor query_in, Tensor kv_in) {
+  const config::AttentionShape& shape = context.model.attention;
+  const double divisor = shape.scales_query ? 1 : std::sqrt(static_cast<double>(shape.head_dim));
+  const Tensor query = project(builder, context, query_in, {"query", shape.query_heads, labels::q_heads, labels::kv, divisor});
+  const Tensor key = project(builder, context, kv_in, {"key", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
+  const Tensor value = project(builder, context, kv_in, {"value", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
+  return {query, key, value};
+}
+
+// All heads in one kernel, those of queries first. As in MaxText it does not scale the queries.
+Heads project_fused(Builder& builder, const Context& context, Tensor x_BSM) {
+  const config::AttentionShape& shape = context.model.attention;
+  const std::int64_t heads = shape.query_heads, kv_heads = shape.kv_heads;
+  const Tensor all_BSHD = project(builder, context, x_BSM, {"qkv", heads + 2 * kv_heads, labels::heads, labels::kv});
+  return {tag(slice(all_BSHD, 2, 0, heads), "query_proj"), tag(slice(all_BSHD, 2, heads, kv_heads), "key_proj"),
+          tag(slice(all_BSHD, 2, heads + kv_heads, kv_heads), "value_proj")};
+}
+
+// Before they turn.
+Tensor norm_heads(Builder& builder, const Context& context, const std::string& name, Tensor x_BSHD) {
+  const config::HeadNorm norm = context.model.attention.norm;
+  if (norm == config::HeadNorm::each) return rms_norm(builder, context, name, x_BSHD, {Role::attention_norm_scale});
+  if (norm != config::HeadNorm::all) return x_BSHD;
+  const Shape shape = x_BSHD.shape();
+  const Tensor whole = reshape(x_BSHD, {shape[0], shape[1], shape[2] * shape[3]});
+  return reshape(rms_norm(builder, context, name, whole, {Role::attention_norm_scale}), shape);
+}
+
+Tensor norm_turned(Builder& builder, const Context& context, Tensor x_BSHD) {
+  return context.model.attention.norm == config::HeadNorm::turned ? rms_norm_without_scale(builder, context, x_BSHD) : x_BSHD;
+}
+
+// Of layers without positions.
+Tensor temper(Builder& builder, const Context& context, Tensor query_BSHD, const Tokens& tokens) {
+  if (!context.model.attention.tempers) return query_BSHD;
+  const graph::TemperOf of{context.settings.real("temperature_tuning_scale"), context.settings.real("temperature_tuning_floor")};
+  const Tensor factors_BS = builder.add_one(graph::Op::temper, "temper", {tokens.positions}, of, tokens.positions.shape(), DType::float32);
+  const Tensor wide = multiply(cast(query_BSHD, DType::float32), broadcast(factors_BS, query_BSHD.shape(), {0, 1}));
+  return cast(wide, query_BSHD.dtype());
 }
 
 // The first dims of a head turn, all of them mostly.
@@ -77,9 +122,17 @@ Tensor turn(Builder& builder, const Context& context, Tensor x_BSHD, const Token
 
 }  // namespace
 
-graph::AttentionOf attention_of(const Context& context, std::int64_t window) {
+graph::AttentionOf attention_of(const Context& context, const config::LayerShape& layer) {
   const config::Settings& settings = context.settings;
-  return {window, 1, settings.real("attn_logits_soft_cap"), settings.boolean("float32_qk_product") || settings.boolean("float32_logits")};
+  return {layer.window, layer.chunk, 1, settings.real("attn_logits_soft_cap"),
+          settings.boolean("float32_qk_product") || settings.boolean("float32_logits")};
+}
+
+void remember_heads(Builder& builder, const Context& context, Tensor& key, Tensor& value, const Tokens& tokens) {
+  if (context.trains()) return;
+  const Labels kept{labels::cache_batch, labels::cache_sequence, labels::cache_heads, labels::cache_kv};
+  key = remember(builder, context, "key", key, tokens.positions, kept);
+  value = remember(builder, context, "value", value, tokens.positions, kept);
 }
 
 Tensor attend(Builder& builder, const Context& context, Tensor query, Tensor key, Tensor value, const Tokens& tokens,
@@ -106,44 +159,41 @@ Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD) 
   const graph::Scope scope(builder, "out");
   const std::int64_t heads = heads_BSHD.size(2);
   const std::int64_t dim = heads_BSHD.size(3);
-  const Tensor weight_HDM = parameter(builder, context, "kernel", {heads, dim, context.model.emb_dim},
+  const Tensor weight_HDM = parameter(builder, context, "kernel", {heads, dim, context.model.attention.out_dim},
                                       {attention_labels(context, {labels::heads, labels::kv, labels::embed}),
                                        fan_in(heads * dim), Role::attention_out_kernel});
   const Tensor out_BSM = tag(einsum("", "bshd,hdm->bsm", heads_BSHD, weight_HDM), "out_proj");
   if (!context.model.attention.out_bias) return out_BSM;
-  return add_bias(out_BSM, parameter(builder, context, "bias", {context.model.emb_dim},
+  return add_bias(out_BSM, parameter(builder, context, "bias", {context.model.attention.out_dim},
                                      {{labels::embed}, zeros(), Role::attention_bias}));
 }
 
 Tensor attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, const Tokens& tokens,
-                 std::int64_t window) {
+                 const config::LayerShape& layer) {
   const graph::Scope scope(builder, name);
   const config::AttentionShape& shape = context.model.attention;
-  const double root = std::sqrt(static_cast<double>(shape.head_dim));
   const AttentionLabels as = labels_of(context.mode());
   const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
   const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
-  const double divisor = shape.scales_query ? 1 : root;
-  Tensor query = project(builder, context, query_in,
-                         {"query", shape.query_heads, labels::q_heads, labels::kv, divisor});
-  Tensor key = project(builder, context, kv_in, {"key", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
-  Tensor value = project(builder, context, kv_in, {"value", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
-  query = turn(builder, context, maybe_norm(builder, context, "query_norm", query), tokens, window > 0);
-  key = turn(builder, context, maybe_norm(builder, context, "key_norm", key), tokens, window > 0);
-  if (shape.scales_query) query = scale(query, shape.score_scale >= 0 ? shape.score_scale : 1 / root);
+  auto [query, key, value] = shape.fused ? project_fused(builder, context, query_in) : project_apart(builder, context, query_in, kv_in);
+  query = norm_heads(builder, context, "query_norm", query);
+  key = norm_heads(builder, context, "key_norm", key);
+  if (layer.turns) {
+    query = norm_turned(builder, context, turn(builder, context, query, tokens, layer.window > 0));
+    key = norm_turned(builder, context, turn(builder, context, key, tokens, layer.window > 0));
+  }
+  const double own_scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
+  if (shape.scales_query) query = scale(query, shape.score_scale >= 0 ? shape.score_scale : own_scale);
+  if (!layer.turns) query = temper(builder, context, query, tokens);
   query = constrain("query", query, as.query);
   key = constrain("key", key, as.key);
   value = constrain("value", value, as.key);
-  if (!context.trains()) {
-    const Labels kept{labels::cache_batch, labels::cache_sequence, labels::cache_heads, labels::cache_kv};
-    key = remember(builder, context, "key", key, tokens.positions, kept);
-    value = remember(builder, context, "value", value, tokens.positions, kept);
-  }
+  remember_heads(builder, context, key, value, tokens);
   Tensor sinks;
   if (shape.sinks) {
     sinks = parameter(builder, context, "sinks", {shape.query_heads}, {{labels::none}, zeros(), Role::attention_sinks});
   }
-  Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, window), sinks);
+  Tensor out = attend(builder, context, query, key, value, tokens, attention_of(context, layer), sinks);
   out = constrain("out", out, as.out);
   return project_out(builder, context, out);
 }

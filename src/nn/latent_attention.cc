@@ -124,7 +124,7 @@ Tensor attend_heads(Builder& builder, const Context& context, const Query& parts
   const Tensor key_rope = constrain("key_rope", broadcast(one_head, of_heads, {0, 1, 3}), as);
   const Tensor key = tag(constrain("key", graph::concat({key_nope, key_rope}, 3), as), "key_proj");
   const Tensor value = tag(constrain("value", slice(both, 3, nope, shape.v_head_dim), as), "value_proj");
-  return attend(builder, context, query, key, value, tokens, attention_of(context, 0));
+  return attend(builder, context, query, key, value, tokens, attention_of(context, {}));
 }
 
 // The same for one new token: its query goes to the latents, rather than all latents to its heads. The heads share them as one
@@ -139,7 +139,7 @@ Tensor attend_latents(Builder& builder, const Context& context, const Query& par
   const auto one_key_head = [](Tensor x) { return reshape(x, {x.size(0), x.size(1), 1, x.size(2)}); };
   const Tensor read_BSHR = attend(builder, context, join_query(context, {query_BSHR, parts.turned}),
                                   one_key_head(graph::concat({latent, one_head}, 2)), one_key_head(latent), tokens,
-                                  attention_of(context, 0));
+                                  attention_of(context, {}));
   return einsum("from_latent", "bshr,rhd->bshd", read_BSHR, slice(weight_RHD, 2, nope, shape.v_head_dim));
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "nn/norm.h"
 #include "sharding/labels.h"
 
 namespace moesh::nn {
@@ -25,11 +26,14 @@ graph::Unary activation(const config::Settings& settings, const std::string& nam
          settings.origin("mlp_activations").where);
 }
 
-Tensor project(Builder& builder, const Context& context, const std::string& name, Tensor x, std::int64_t out,
+Tensor project(Builder& builder, const Context& context, const std::string& name, Tensor x, std::int64_t out, bool has_bias,
                graph::ParameterOf of) {
   const graph::Scope scope(builder, name);
+  const std::string label = of.labels.back();
   const Tensor weight = parameter(builder, context, "kernel", {x.shape().back(), out}, std::move(of));
-  return tag(einsum("", "bsm,mf->bsf", x, weight), "mlp" + name);
+  const Tensor made = tag(einsum("", "bsm,mf->bsf", x, weight), "mlp" + name);
+  if (!has_bias) return made;
+  return add_bias(made, parameter(builder, context, "bias", {out}, {{label}, zeros(), Role::mlp_bias}));
 }
 
 }  // namespace
@@ -50,29 +54,40 @@ Tensor gate(const Context& context, Tensor a, Tensor b) {
 
 namespace {
 
+// The product of the projections, each activated.
 template <typename FanIn>
-Tensor gated(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width,
-             Role role, FanIn initial) {
+Tensor made_of(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width,
+               const MlpOptions& options, Role role, FanIn initial) {
   const graph::Scope scope(builder, name);
   const std::int64_t emb = x_BSM.shape().back();
-  const Tensor a_BSF = project(builder, context, "wi_0", x_BSM, width, {{labels::embed, labels::mlp}, initial(emb), role});
-  const Tensor b_BSF = project(builder, context, "wi_1", x_BSM, width, {{labels::embed, labels::mlp}, initial(emb), role});
-  const Tensor gated_BSF = cast(gate(context, wide_activation(context, a_BSF), wide_activation(context, b_BSF)), context.model.compute_dtype);
-  const Tensor hidden_BSF =
-      constrain("hidden", gated_BSF, {labels::activation_batch, labels::activation_length, labels::activation_mlp});
-  return project(builder, context, "wo", hidden_BSF, emb, {{labels::mlp, labels::embed}, initial(width), role});
+  const std::vector<std::string>& names = context.model.mlp_activations;
+  if (names.empty()) {
+    refuse("mlp_activations is empty, a function for each projection was expected", context.settings.origin("mlp_activations").where,
+           "mlp_activations=[silu, linear]");
+  }
+  if (options.norms) x_BSM = layer_norm(builder, context, "mlp_layer_norm", x_BSM);
+  Tensor product_BSF;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string of = names.size() == 1 ? "wi" : fmt::format("wi_{}", i);
+    const Tensor a_BSF = project(builder, context, of, x_BSM, width, options.bias, {{labels::embed, labels::mlp}, initial(emb), role});
+    const Tensor activated_BSF = unary(activation(context.settings, names[i]), wide_activation(context, a_BSF));
+    product_BSF = product_BSF ? multiply(product_BSF, activated_BSF) : activated_BSF;
+  }
+  const Tensor hidden_BSF = constrain("hidden", cast(product_BSF, context.model.compute_dtype),
+                                      {labels::activation_batch, labels::activation_length, labels::activation_mlp});
+  return project(builder, context, "wo", hidden_BSF, emb, options.bias, {{labels::mlp, labels::embed}, initial(width), role});
 }
 
 }  // namespace
 
-Tensor mlp(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width) {
-  return gated(builder, context, name, x_BSM, width, Role::mlp_kernel,
-               [](std::int64_t inputs) { return fan_in(inputs); });
+Tensor mlp(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width, const MlpOptions& options) {
+  return made_of(builder, context, name, x_BSM, width, options, Role::mlp_kernel,
+                 [](std::int64_t inputs) { return fan_in(inputs); });
 }
 
 Tensor shared_experts(Builder& builder, const Context& context, Tensor x_BSM, std::int64_t width) {
-  return gated(builder, context, "shared_experts", x_BSM, width, Role::shared_expert_kernel,
-               [&](std::int64_t inputs) { return moe_fan_in(context, inputs); });
+  return made_of(builder, context, "shared_experts", x_BSM, width, {}, Role::shared_expert_kernel,
+                 [&](std::int64_t inputs) { return moe_fan_in(context, inputs); });
 }
 
 }  // namespace moesh::nn

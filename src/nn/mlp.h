@@ -1,11 +1,17 @@
-// The gated MLP of dense layers and of shared experts.
+// The MLP of dense layers and of shared experts: one projection, or several whose product is taken.
 #pragma once
 
 #include "nn/context.h"
 
 namespace moesh::nn {
 
-Tensor mlp(Builder& builder, const Context& context, const std::string& name, Tensor x, std::int64_t width);
+struct MlpOptions {
+  bool bias = false;
+  bool norms = false;  // its input, by a layer norm of its own
+};
+
+Tensor mlp(Builder& builder, const Context& context, const std::string& name, Tensor x, std::int64_t width,
+           const MlpOptions& options = {});
 
 // The MLP that every token passes beside the routed experts.
 Tensor shared_experts(Builder& builder, const Context& context, Tensor x, std::int64_t width);

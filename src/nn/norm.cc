@@ -1,17 +1,43 @@
 #include "nn/norm.h"
 
+#include <numeric>
+
 #include "sharding/labels.h"
 
 namespace moesh::nn {
+namespace {
+
+Tensor normed(Builder& builder, Tensor x, Tensor scale, double epsilon) {
+  return builder.add_one(graph::Op::rms_norm, "", {x, scale}, graph::RmsNormOf{epsilon}, x.shape(), x.dtype());
+}
+
+Tensor centred(Tensor x) {
+  const int last = x.rank() - 1;
+  std::vector<int> others(static_cast<std::size_t>(last));
+  std::iota(others.begin(), others.end(), 0);
+  const Tensor mean = scale(reduce(graph::Reduction::sum, x, {last}), 1 / static_cast<double>(x.size(last)));
+  return binary(graph::Binary::subtract, x, broadcast(mean, x.shape(), std::move(others)));
+}
+
+}  // namespace
 
 Tensor rms_norm(Builder& builder, const Context& context, const std::string& name, Tensor x, const NormOptions& options) {
   const graph::Scope scope(builder, name);
-  // Gemma's scales are kept as what they are more than one.
-  const bool above_one = context.model.is_gemma();
-  Tensor scale = parameter(builder, context, "scale", {x.shape().back()}, {{labels::norm}, above_one ? zeros() : ones(), options.scale_role});
+  const bool above_one = context.model.norms_above_one;
+  Tensor scale = parameter(builder, context, "scale", {x.shape().back()},
+                           {{labels::norm}, above_one ? zeros() : ones(), options.scale_role});
   if (above_one) scale = unary(graph::Unary::offset, scale, 1);
-  const double epsilon = options.epsilon < 0 ? context.model.norm_epsilon : options.epsilon;
-  return builder.add_one(graph::Op::rms_norm, "", {x, scale}, graph::RmsNormOf{epsilon}, x.shape(), x.dtype());
+  return normed(builder, x, scale, options.epsilon < 0 ? context.model.norm_epsilon : options.epsilon);
+}
+
+Tensor rms_norm_without_scale(Builder& builder, const Context& context, Tensor x) {
+  return normed(builder, x, graph::fill(builder, 1, {x.shape().back()}, x.dtype()), context.model.norm_epsilon);
+}
+
+Tensor layer_norm(Builder& builder, const Context& context, const std::string& name, Tensor x) {
+  const Tensor out = rms_norm(builder, context, name, centred(x));
+  const graph::Scope scope(builder, name);
+  return add_bias(out, parameter(builder, context, "bias", {x.shape().back()}, {{labels::norm}, zeros(), Role::norm_bias}));
 }
 
 }  // namespace moesh::nn

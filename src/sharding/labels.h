@@ -26,6 +26,7 @@ inline constexpr const char* q_heads = "q_heads";
 inline constexpr const char* kv_heads = "kv_heads";
 inline constexpr const char* heads = "heads";
 inline constexpr const char* kv = "kv";
+inline constexpr const char* qkv = "qkv";
 inline constexpr const char* kv_head_dim = "kv_head_dim";
 inline constexpr const char* q_lora = "q_lora";
 inline constexpr const char* q_lora_up_proj = "q_lora_up_proj";

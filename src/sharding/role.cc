@@ -5,15 +5,19 @@ namespace moesh::sharding {
 std::string_view component_of(Role role) {
   switch (role) {
     case Role::none: break;
+    case Role::position_embedding:
     case Role::embedding: return "embedding";
     case Role::output_projection: return "logits";
+    case Role::norm_bias:
     case Role::norm_scale: return "norms";
     case Role::attention_norm_scale:
     case Role::attention_kernel:
+    case Role::attention_fused_kernel:
     case Role::attention_down_kernel:
     case Role::attention_out_kernel:
     case Role::attention_bias:
     case Role::attention_sinks: return "attention";
+    case Role::mlp_bias:
     case Role::mlp_kernel: return "dense MLP";
     case Role::shared_expert_kernel: return "shared experts";
     case Role::router_kernel:

@@ -96,6 +96,42 @@ constexpr Row kDeepseekExperts[] = {
     {"DeepSeekMoeBlock_0/shared_experts/wo/kernel", "fm", "mlp.shared_experts.down_proj.weight", "m,f"},
 };
 
+constexpr Row kLlama4Mlp[] = {
+    {"mlp/wi_0/kernel", "mf", "feed_forward.gate_proj.weight", "f,m"},
+    {"mlp/wi_1/kernel", "mf", "feed_forward.up_proj.weight", "f,m"},
+    {"mlp/wo/kernel", "fm", "feed_forward.down_proj.weight", "m,f"},
+};
+
+constexpr Row kLlama4Experts[] = {
+    {"Llama4MoEBlock_0/MoeBlock_0/gate/kernel", "me", "feed_forward.router.weight", "e,m"},
+    {"Llama4MoEBlock_0/MoeBlock_0/wi_0", "emf", "feed_forward.experts.gate_up_proj", "e,m,2f", 0},
+    {"Llama4MoEBlock_0/MoeBlock_0/wi_1", "emf", "feed_forward.experts.gate_up_proj", "e,m,2f", 1},
+    {"Llama4MoEBlock_0/MoeBlock_0/wo", "efm", "feed_forward.experts.down_proj", "e,f,m"},
+    {"Llama4MoEBlock_0/shared_experts/wi_0/kernel", "mf", "feed_forward.shared_expert.gate_proj.weight", "f,m"},
+    {"Llama4MoEBlock_0/shared_experts/wi_1/kernel", "mf", "feed_forward.shared_expert.up_proj.weight", "f,m"},
+    {"Llama4MoEBlock_0/shared_experts/wo/kernel", "fm", "feed_forward.shared_expert.down_proj.weight", "m,f"},
+};
+
+constexpr Row kNormsBefore[] = {
+    {"pre_self_attention_norm/scale", "m", "input_layernorm.weight", "m"},
+    {"pre_ffw_norm/scale", "m", "post_attention_layernorm.weight", "m"},
+};
+
+constexpr Row kOlmo3[] = {
+    {"post_self_attention_layer_norm/scale", "m", "post_attention_layernorm.weight", "m"},
+    {"post_mlp_layer_norm/scale", "m", "post_feedforward_layernorm.weight", "m"},
+    {"attention/query/kernel", "mhD", "self_attn.q_proj.weight", "hD,m", 0, true},
+    {"attention/query/bias", "hD", "self_attn.q_proj.bias", "hD", 0, true},
+    {"attention/key/kernel", "mhD", "self_attn.k_proj.weight", "hD,m"},
+    {"attention/key/bias", "hD", "self_attn.k_proj.bias", "hD"},
+    {"attention/value/kernel", "mhd", "self_attn.v_proj.weight", "hd,m"},
+    {"attention/value/bias", "hd", "self_attn.v_proj.bias", "hd"},
+    {"attention/out/kernel", "hdm", "self_attn.o_proj.weight", "m,hd"},
+    {"attention/out/bias", "m", "self_attn.o_proj.bias", "m"},
+    {"attention/query_norm/scale", "N", "self_attn.q_norm.weight", "N"},
+    {"attention/key_norm/scale", "N", "self_attn.k_norm.weight", "N"},
+};
+
 constexpr Row kGptOss[] = {
     {"GptOssAttention/query/kernel", "mhD", "self_attn.q_proj.weight", "hD,m"},
     {"GptOssAttention/query/bias", "hD", "self_attn.q_proj.bias", "hD"},
@@ -129,6 +165,7 @@ struct Family {
 
 constexpr Family kFamilies[] = {
     {"llama2", Turned::halves, {kNorms, kAttention, kMlp}},
+    {"llama4", Turned::as_model, {kNorms, kAttention, kLlama4Mlp, kLlama4Experts}},
     {"mistral", Turned::halves, {kNorms, kAttention, kMlp}},
     {"mixtral", Turned::halves, {kNorms, kAttention, kMixtralExperts}},
     {"qwen2", Turned::halves, {kNorms, kAttention, kMlp}},
@@ -138,16 +175,17 @@ constexpr Family kFamilies[] = {
     {"deepseek", Turned::as_model, {kNorms, kLatentAttention, kMlp, kDeepseekExperts}},
     {kGlm, Turned::halves, {kNorms, kAttention, kMlp, kDeepseekExperts}},
     {"gpt_oss", Turned::halves, {kNorms, kGptOss}},
+    {"gemma", Turned::halves, {kNormsBefore, kAttention, kMlp}},
     {"gemma2", Turned::halves, {kNormsAround, kAttention, kMlp}},
     {"gemma3", Turned::halves, {kNormsAround, kAttention, kMlp}},
+    {"olmo3", Turned::halves, {kOlmo3, kMlp}},
 };
 
 const Family& family_of(const std::string& block) {
   for (const Family& family : kFamilies) {
     if (family.block == block) return family;
   }
-  assert(false && "a decoder block without names");
-  return kFamilies[0];
+  refuse(fmt::format("Hugging Face has no models of decoder_block={}", block), "decoder_block", "weights of its own: a checkpoint's");
 }
 
 const Row* find(Rows rows, std::string_view path) {
@@ -208,9 +246,9 @@ std::map<char, std::int64_t> strides_of_letters(const HuggingFacePlace& place,
   return made;
 }
 
-// Where index `i` of a turned dim is among theirs, when we turn neighbours and they halves.
+// Where index `i` of a turned dim is among theirs, when we turn neighbours and they halves. It may be several heads long.
 std::int64_t index_of_theirs(const HuggingFaceModel& model, std::int64_t size, std::int64_t i) {
-  const std::int64_t first = model.turned_last ? size - model.turned : 0;
+  const std::int64_t first = model.turned_last ? size - model.turned : model.head_dim > 0 ? i / model.head_dim * model.head_dim : 0;
   const std::int64_t at = i - first;
   if (at < 0 || at >= model.turned) return i;
   return first + at % 2 * (model.turned / 2) + at / 2;

@@ -12,10 +12,9 @@
 namespace moesh::store {
 
 // A row of a family's table. Dims are letters: of ours one each, theirs are products of them, "hd,m" for a matrix whose
-// rows are all heads' dims. A capital letter is turned by the rotary embedding. 'e' is missing from theirs where each
-// expert has a tensor of its own,
-// '{}' in its name. '2' is where theirs interleaves two of ours, or has them one after the other, of which `half` is
-// one. '1' is a dim that ours lack.
+// rows are all heads' dims. A capital letter is turned by the rotary embedding; N is all heads' dims as one.
+// 'e' is missing from theirs where each expert has a tensor of its own, '{}' in its name. '2' is where theirs
+// interleaves two of ours, or has them one after the other, of which `half` is one. '1' is a dim that ours lack.
 struct HuggingFaceRow {
   std::string_view ours, our_dims;  // a path within a layer, or a whole one
   std::string_view theirs, their_dims;
@@ -35,6 +34,7 @@ struct HuggingFaceModel {
   bool turned_last = false;  // the last ones of a capital dim, rather than the first
   bool turns_pairs = false;  // the model turns neighbours
   double query_factor = 1;   // our query kernels are theirs times this
+  std::int64_t head_dim = 0;  // of dims that are several heads long; 0: there are none
 };
 
 // Where a tensor of theirs is in one of ours, a layer alone.

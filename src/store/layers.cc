@@ -1,6 +1,7 @@
 #include "store/layers.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/core.h>
 
@@ -39,7 +40,9 @@ LayerNames::LayerNames(std::map<std::string, Stack> tensors) : tensors_(std::mov
   for (const auto& [name, stack] : tensors_) {
     const Path path = path_of(name);
     std::int64_t& cycle = cycles_.emplace(path.group, 1).first->second;
-    if (stack.dim >= 0) cycle = std::max(cycle, path.turn + 1);
+    if (stack.dim < 0) continue;
+    cycle = std::max(cycle, path.turn + 1);
+    cycles_in_[path.group] = stack.layers;
   }
   for (const auto& [name, stack] : tensors_) {
     const std::vector<std::string> names = alone(name);
@@ -47,10 +50,21 @@ LayerNames::LayerNames(std::map<std::string, Stack> tensors) : tensors_(std::mov
   }
 }
 
+// Of the layers that are left after the last whole cycle of "layers", which are in "layers_remainder".
+std::optional<std::string> LayerNames::name_of_rest(const std::string& group, std::int64_t turn, const std::string& rest) const {
+  constexpr std::string_view kRest = "_remainder";
+  if (turn < 0 || !group.ends_with(kRest)) return std::nullopt;
+  const std::string whole = group.substr(0, group.size() - kRest.size());
+  const auto cycles = cycles_in_.find(whole);
+  const std::int64_t before = cycles == cycles_in_.end() ? 0 : cycles->second * cycles_.at(whole);
+  return fmt::format("{}_{}{}", whole, before + turn, rest);
+}
+
 std::vector<std::string> LayerNames::alone(const std::string& tensor) const {
   const auto found = tensors_.find(tensor);
-  if (found == tensors_.end() || found->second.dim < 0) return {tensor};
+  if (found == tensors_.end()) return {tensor};
   const Path path = path_of(tensor);
+  if (found->second.dim < 0) return {name_of_rest(path.group, path.turn, path.rest).value_or(tensor)};
   std::vector<std::string> names;
   for (std::int64_t i = 0; i < found->second.layers; ++i) {
     names.push_back(fmt::format("{}_{}{}", path.group, i * cycles_.at(path.group) + std::max<std::int64_t>(path.turn, 0), path.rest));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,11 @@ class LayerNames {
   const std::map<std::string, Layer>& all() const { return layers_; }  // by what they are called alone
 
  private:
+  std::optional<std::string> name_of_rest(const std::string& group, std::int64_t turn, const std::string& rest) const;
+
   std::map<std::string, Stack> tensors_;
-  std::map<std::string, std::int64_t> cycles_;  // of "decoder/layers": how many kinds of layers take turns in it
+  std::map<std::string, std::int64_t> cycles_;     // of "decoder/layers": how many kinds of layers take turns in it
+  std::map<std::string, std::int64_t> cycles_in_;  // and how often
   std::map<std::string, Layer> layers_;
 };
 

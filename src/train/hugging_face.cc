@@ -17,6 +17,7 @@ store::HuggingFaceModel hugging_face_model(const config::Settings& settings, con
   model.turns_pairs = config::turns_neighbours(settings);
   model.turned = latent ? shape.attention.qk_rope_head_dim : shape.attention.turned_dim;
   model.turned_last = latent;
+  model.head_dim = shape.attention.head_dim;
   // Where the model does not scale its queries, their kernel does.
   if (!shape.attention.scales_query) model.query_factor = 1 / std::sqrt(static_cast<double>(shape.attention.head_dim));
   return model;

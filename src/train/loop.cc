@@ -306,10 +306,11 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
     const std::int64_t active = is_of_an_expert ? count / shape.moe.experts * shape.moe.experts_per_token : count;
     size.parameters += count;
     size.active += active;
-    if (role != graph::Role::embedding || shape.tied_embedding) multiplied += active;
+    const bool is_looked_up = role == graph::Role::position_embedding || (role == graph::Role::embedding && !shape.tied_embedding);
+    if (!is_looked_up) multiplied += active;
   }
   const config::AttentionShape& attention = shape.attention;
-  const double scores = static_cast<double>(shape.layers * attention.query_heads *
+  const double scores = static_cast<double>(shape.layers_of_model() * attention.query_heads *
                                             (attention.qk_head_dim() + attention.value_head_dim()));
   // Half of the positions of a row are seen by a token on average.
   const double seen = 0.5 * static_cast<double>(length);

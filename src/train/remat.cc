@@ -8,7 +8,7 @@ namespace {
 // The names that each policy of MaxText's keeps, "" and full aside.
 std::set<std::string> kept_names(const config::Settings& settings) {
   const std::string& policy = settings.text("remat_policy");
-  const std::set<std::string> projections{"query_proj", "key_proj", "value_proj"};
+  const std::set<std::string> projections{"query_proj", "key_proj", "value_proj", "qkv_proj"};
   const auto and_also = [](std::set<std::string> names, std::initializer_list<std::string> more) {
     names.insert(more);
     return names;
@@ -19,7 +19,7 @@ std::set<std::string> kept_names(const config::Settings& settings) {
   if (policy == "save_dot_except_mlp") return attention;
   if (policy == "save_dot_with_context_except_mlp") return and_also(attention, {"context"});
   if (policy == "save_dot_except_mlpwi") return and_also(attention, {"mlpwo"});
-  const std::set<std::string> dots = and_also(attention, {"mlpwi_0", "mlpwi_1", "mlpwo"});
+  const std::set<std::string> dots = and_also(attention, {"mlpwi", "mlpwi_0", "mlpwi_1", "mlpwo"});
   if (policy == "minimal" || policy == "minimal_offloaded") return dots;
   if (policy == "minimal_with_context") return and_also(dots, {"context"});
   std::set<std::string> chosen;

@@ -36,7 +36,7 @@ TEST(Hostile, NumbersBeyondTheirRangeAreRefused) {
 
 TEST(Hostile, EmptyListsAreRefusedWhereSomethingIsNeeded) {
   EXPECT_THAT(refusal("mesh_axes=[]"), HasSubstr("mesh_axes is empty, at least one axis was expected"));
-  EXPECT_THAT(refusal("mlp_activations=[]"), HasSubstr("mlp_activations has 0 functions"));
+  EXPECT_THAT(refusal("mlp_activations=[]"), HasSubstr("mlp_activations is empty"));
   EXPECT_EQ(refusal("logical_axis_rules=[]"), "no error");
   EXPECT_EQ(refusal("override_logical_axis_rules=true logical_axis_rules=[]"), "no error")
       << "everything is replicated";

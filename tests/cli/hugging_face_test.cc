@@ -21,6 +21,10 @@ using ::testing::Not;
 const std::string kLlama = test::source_folder() / "tests/golden/hf/llama";
 const std::string kGemma = test::source_folder() / "tests/golden/hf/gemma3";
 const std::string kGptOss = test::source_folder() / "tests/golden/hf/gpt-oss-bf16";
+const std::string kLlama4 = test::source_folder() / "tests/golden/hf/llama4";
+
+const std::vector<std::string> kRecorded{kLlama, kGptOss, kGemma, kLlama4, test::source_folder() / "tests/golden/hf/gemma",
+                                         test::source_folder() / "tests/golden/hf/olmo3"};
 
 // The bytes of every tensor.
 std::map<std::string, std::string> tensors_of(const std::string& folder) {
@@ -60,14 +64,14 @@ std::string verified(const std::string& words) {
 }
 
 TEST(HuggingFaceVerify, RecordedModelsAreFoundFromEitherConfig) {
-  for (const std::string& model : {kLlama, kGptOss, kGemma}) {
+  for (const std::string& model : kRecorded) {
     EXPECT_EQ(verified(model), "");
     EXPECT_EQ(verified(model + "/config.hub.json"), "");
   }
 }
 
 TEST(HuggingFaceVerify, RecordedModelsAreFoundOnMeshes) {
-  for (const std::string& model : {kLlama, kGptOss, kGemma}) {
+  for (const std::string& model : kRecorded) {
     EXPECT_EQ(verified(model + " ici_fsdp_parallelism=2"), "");
     EXPECT_EQ(verified(model + " ici_fsdp_parallelism=2 ici_expert_parallelism=4"), "");
     EXPECT_EQ(verified(model + " ici_tensor_parallelism=2 scan_layers=false"), "");
@@ -181,7 +185,7 @@ TEST(HuggingFaceTrain, RefusesWeightsOfAnotherModel) {
 TEST(HuggingFaceConvert, ThereAndBackIsTheSameInEveryByte) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
-  for (const std::string& model : {kLlama, kGptOss, kGemma}) {
+  for (const std::string& model : kRecorded) {
     for (const char* stacks : {"true", "false"}) {
       EXPECT_EQ(outcome("convert " + model + " there scan_layers=" + stacks).err, "");
       EXPECT_EQ(outcome("convert there back").err, "");

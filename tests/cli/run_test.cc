@@ -33,10 +33,10 @@ TEST(Run, ReturnsZeroWhenDoneAndKeepsTheErrorStreamEmpty) {
 }
 
 TEST(Run, ReturnsTwoForAWrongRequestAndSaysWhyOnTheErrorStream) {
-  const Outcome wrong = outcome("shardings model_name=gemma-7b");
+  const Outcome wrong = outcome("shardings model_name=grok-314b");
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.out, IsEmpty());
-  EXPECT_THAT(wrong.err, StartsWith("moesh: error: the command line: unknown model 'gemma-7b'\n  fix: "));
+  EXPECT_THAT(wrong.err, StartsWith("moesh: error: the command line: unknown model 'grok-314b'\n  fix: "));
 }
 
 TEST(Run, ReturnsOneWhenTheLintFindsAnError) {
@@ -163,10 +163,10 @@ TEST(Help, TellsAboutAKey) {
   EXPECT_THAT(outcome("help dtype").out, HasSubstr("  one of:  bfloat16, float32; not done here: float16\n"));
   EXPECT_THAT(outcome("help run_name").out, HasSubstr("  default: ''\n"));
   EXPECT_THAT(outcome("help dump_hlo").out, HasSubstr("accepted without effect"));
-  EXPECT_THAT(outcome("help fused_qkv").out, HasSubstr("  status:  refused unless at its default"));
+  EXPECT_THAT(outcome("help fused_mlp").out, HasSubstr("  status:  refused unless at its default"));
   EXPECT_THAT(outcome("help num_epoch").out, HasSubstr("  status:  refused by a run unless at its default"));
   EXPECT_THAT(outcome("help n_routing_groups").out, HasSubstr("\n  only with: models named deepseek3..., or routing_group_score\n"));
-  EXPECT_THAT(outcome("help fused_qkv").out, HasSubstr("refused unless at its default"));
+  EXPECT_THAT(outcome("help fused_mlp").out, HasSubstr("refused unless at its default"));
 }
 
 TEST(Help, ListsWhatThereIs) {

@@ -19,8 +19,10 @@ namespace {
 
 using test::kDeepseek;
 using test::kDense;
+using test::kGemma3;
 using test::kGptOss;
 using test::kLlama;
+using test::kLlama4;
 using test::kQwen;
 using test::kSlots;
 using test::kSparse;
@@ -81,6 +83,12 @@ const std::vector<Effect> kEffects{
     {"attention_score_scale=0.5", kLlama},
     {"layer_attention=[sliding]", kLlama + "sliding_window_size=2 "},
     {"use_qk_norm=true", kQwen},
+    {"layer_positions=[none]", kLlama},
+    {"chunk_attn_window_size=3", kLlama4},
+    {"temperature_tuning=false", kLlama4},
+    {"temperature_tuning_scale=0.5", kLlama4},
+    {"temperature_tuning_floor=2", kLlama4},
+    {"nope_layer_interval=2", kLlama4},
     {"attn_logits_soft_cap=0.01", kLlama},
     {"context_parallel_load_balance=false", kContextAxis + "ici_context_parallelism=2 "},
     {"q_lora_rank=0", kDeepseek},
@@ -149,6 +157,8 @@ const std::vector<Effect> kEffects{
     {"moe_mlpwi_1=device", kCustomExperts},
     {"moe_mlpwo=device", kCustomExperts},
     {"query_proj=device", kCustom},
+    {"qkv_proj=device", kCustom + "fused_qkv=true "},
+    {"mlpwi=device", kCustom + "mlp_activations=[gelu] "},
     {"key_proj=device", kCustom},
     {"value_proj=device", kCustom},
     {"out_proj=device", kCustom},
@@ -175,6 +185,12 @@ const std::vector<Effect> kEffects{
     {"normalization_layer_epsilon=0.1", kLlama},
     {"dense_init_scale=2", kSparse},
     {"logits_via_embedding=true", kLlama},
+    {"fused_qkv=true", kLlama},
+    {"use_post_attn_norm=true", kGemma3},
+    {"use_post_ffw_norm=true", kGemma3},
+    {"norm_scales_above_one=true", kLlama},
+    {"scale_embeddings=true", kLlama},
+    {"trainable_position_size=64", kLlama},
     {"normalize_embedding_logits=false", kLlama + "logits_via_embedding=true "},
     {"final_logits_soft_cap=1", kLlama},
     {"partial_rotary_factor=0.5", kLlama},
@@ -200,6 +216,7 @@ const std::vector<Effect> kEffects{
     {"routed_scaling_factor=3", kDeepseek},
     {"norm_topk_prob=true", kSparse},
     {"layer_mlp=[dense]", kQwenExperts},
+    {"interleave_moe_layer_step=1", kLlama4},
     {"routed_weights=scores", kSparse},
     {"routing_group_score=best", kGroups},
     {"n_routing_groups=4", kGroups + "num_experts=8 "},
@@ -284,6 +301,8 @@ const std::set<std::string> kElsewhere{
     "base_config",            // Load.ReadsWhatAFileInheritsBeforeIt
     "override_model_config",  // LoadModel.RefusesAnOverrideThatContradictsThePreset
     "num_pipeline_repeats",   // Pipeline.RefusesLayersThatDoNotDivide
+    "attention_output_dim",   // ModelShape.ExpertsOfTheCustomQwenTakeWhatAttentionGives
+    "moe_expert_input_dim",   // the same
     "shard_mode",             // Explicit.NamesTheOpAndTheTwoSpecs
     "collective_timeout",     // Together.AProcessThatDoesNotAnswerIsGivenUp
     "use_ragged_sort",        // CheckSettings.RefusesABoundOfARingThatDoesNotSort

@@ -156,6 +156,61 @@ TEST(HuggingFace, GemmasLayersTurnByTheirKind) {
   }
 }
 
+std::string llama4(const std::string& more) {
+  return body("llama4_text", "Llama4ForCausalLM",
+              R"(, "intermediate_size_mlp": 96, "num_local_experts": 4, "num_experts_per_tok": 1)" + more);
+}
+
+TEST(HuggingFace, LayersOfLlama4SeeChunksWhereTheyHavePositions) {
+  auto keys = keys_of(llama4(""));
+  EXPECT_EQ(keys["layer_positions"], "[rotary,rotary,rotary,none]");
+  EXPECT_EQ(keys["layer_attention"], "[chunked,chunked,chunked,full]");
+  EXPECT_EQ(keys["layer_mlp"], "[moe,moe,moe,moe]");
+  EXPECT_EQ(keys["chunk_attn_window_size"], "8192");
+  EXPECT_EQ(keys["temperature_tuning"], "true");
+  EXPECT_EQ(keys["base_mlp_dim"], "96");
+  EXPECT_EQ(keys["rope_type"], "llama3.1") << "neighbours turn";
+  EXPECT_EQ(keys["rope_use_scale"], "false");
+  keys = keys_of(llama4(R"(, "no_rope_layers": [0, 1, 0, 1], "interleave_moe_layer_step": 2, "attention_chunk_size": 6)"));
+  EXPECT_EQ(keys["layer_positions"], "[none,rotary]");
+  EXPECT_EQ(keys["layer_attention"], "[full,chunked]");
+  EXPECT_EQ(keys["layer_mlp"], "[dense,moe]");
+  EXPECT_EQ(model_shape(settings_of(llama4(R"(, "no_rope_layer_interval": 1)"))).mlp_dim, 96) << "though no layer is dense";
+  EXPECT_EQ(keys_of(llama4(R"(, "moe_layers": [0, 1])"))["layer_mlp"], "[moe,moe,dense,dense]");
+  EXPECT_THAT(refused(llama4(R"(, "moe_layers": [4])")), HasSubstr("moe_layers: [4] asks for what moesh does not do: numbers of layers"));
+  EXPECT_THAT(refused(llama4(R"(, "no_rope_layers": [1])")), HasSubstr("no_rope_layers: [1] asks for what moesh does not do: 4 numbers"));
+  EXPECT_THAT(refused(llama4(R"(, "layer_types": ["sliding_attention", "full_attention", "full_attention", "full_attention"])")),
+              HasSubstr("chunked_attention and full_attention was expected"));
+  keys = keys_of(llama4(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.0})"));
+  EXPECT_EQ(keys["llama3_rope_factor"], "2");
+  EXPECT_EQ(keys["llama3_low_freq_factor"], "1000000000") << "all frequencies are low";
+}
+
+TEST(HuggingFace, OlmosLayersWithAWindowAreNotStretched) {
+  auto keys = keys_of(body("olmo3", "Olmo3ForCausalLM", R"(, "rope_theta": 50000.0, "rope_scaling": {"rope_type": "yarn", "factor": 8.0,
+                                                            "original_max_position_embeddings": 64})"));
+  EXPECT_EQ(keys["layer_attention"], "[sliding,sliding,sliding,full]");
+  EXPECT_EQ(keys["local_rope_max_timescale"], "50000");
+  EXPECT_EQ(keys["rope_type"], "yarn");
+}
+
+TEST(HuggingFace, WhatIsUsualIsSaidWhereAFamilyHasWaysOfItsOwn) {
+  const std::string full = R"(, "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"])";
+  EXPECT_EQ(keys_of(body("gemma2", "Gemma2ForCausalLM", full))["layer_attention"], "[full]");
+  EXPECT_EQ(keys_of(body("olmo3", "Olmo3ForCausalLM", full))["layer_attention"], "[full]");
+  EXPECT_FALSE(keys_of(qwen(full)).contains("layer_attention"));
+}
+
+TEST(HuggingFace, GemmasNormsMultiplyByOneMoreThanTheirScales) {
+  auto keys = keys_of(body("gemma", "GemmaForCausalLM", R"(, "head_dim": 16, "hidden_act": "gelu", "hidden_activation": null)"));
+  EXPECT_EQ(keys["norm_scales_above_one"], "true");
+  EXPECT_EQ(keys["scale_embeddings"], "true");
+  EXPECT_EQ(keys["mlp_activations"], "[gelu,linear]");
+  EXPECT_EQ(keys["attention_score_scale"], "0.25");
+  EXPECT_EQ(keys["logits_via_embedding"], "true");
+  EXPECT_THAT(refused(body("gemma", "GemmaForCausalLM", R"(, "hidden_act": "silu")")), HasSubstr("gelu or gelu_pytorch_tanh was expected"));
+}
+
 TEST(HuggingFace, PositionsAreStretchedAsTheFileSays) {
   auto keys = keys_of(
       llama(R"(, "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
@@ -179,7 +234,7 @@ TEST(HuggingFace, PositionsAreStretchedAsTheFileSays) {
 TEST(HuggingFace, RefusesWhatItDoesNotKnowByItsName) {
   EXPECT_THAT(refused(body("bert", "BertModel", "")),
               HasSubstr("config.json: model_type 'bert' is an architecture that moesh does not know"));
-  EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr("it knows llama, mistral, mixtral,"));
+  EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr("it knows llama, llama4_text, mistral, mixtral,"));
   EXPECT_THAT(refused(body("llama", "LlamaForSequenceClassification", "")),
               HasSubstr("config.json: architectures: [\"LlamaForSequenceClassification\"] asks for what moesh does not "
                         "do: LlamaForCausalLM was expected"));
@@ -219,7 +274,10 @@ TEST(HuggingFace, CyclesThatContradictThemselvesAreRefused) {
   EXPECT_THAT(refused_by("layer_attention=[sliding,full] sliding_window_size=4"),
               HasSubstr("layer_attention has 2 words, for cycles of 1 layer"));
   EXPECT_THAT(refused_by("layer_attention=[local] sliding_window_size=4"),
-              HasSubstr("layer_attention holds 'local', sliding or full was expected"));
+              HasSubstr("layer_attention holds 'local', full or sliding or chunked was expected"));
+  EXPECT_THAT(refused_by("layer_attention=[chunked]"), HasSubstr("layers see chunks of the sequence, and chunk_attn_window_size is 0"));
+  EXPECT_THAT(refused_by("layer_positions=[learned]"), HasSubstr("layer_positions holds 'learned', rotary or none was expected"));
+  EXPECT_THAT(refused_by("model_name=deepseek3-tiny fused_qkv=true"), HasSubstr("fused_qkv is no part of attention_type=mla"));
   EXPECT_THAT(refused_by("model_name=deepseek3-tiny override_model_config=true attention_bias=true"),
               HasSubstr("attention_bias is no part of attention_type=mla"));
 }
@@ -237,6 +295,12 @@ TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {
         glm4_moe(R"(, "use_qk_norm": true, "attention_bias": true)"), body("gemma3_text", "Gemma3ForCausalLM", gemma3),
         body("gemma2", "Gemma2ForCausalLM",
              R"(, "sliding_window": 8, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0)"),
+        body("gemma", "GemmaForCausalLM", R"(, "head_dim": 32, "attention_bias": true)"),
+        body("olmo3", "Olmo3ForCausalLM", R"(, "attention_bias": true, "sliding_window": 7)"), llama4(""),
+        llama4(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.5})"),
+        llama4(R"(, "no_rope_layers": [1, 1, 0, 1], "use_qk_norm": false, "attention_chunk_size": 9, "rope_scaling": {
+               "rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0,
+               "original_max_position_embeddings": 64})"),
         llama(R"(, "attention_bias": true)"), llama(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.5})"),
         body("mistral", "MistralForCausalLM", R"(, "sliding_window": 9)"),
         body("qwen3", "Qwen3ForCausalLM", R"(, "head_dim": 32)"),
@@ -255,6 +319,10 @@ TEST(HuggingFace, AModelThatNoConfigTellsIsRefused) {
   EXPECT_THAT(refused_by("attn_logits_soft_cap=30"),
               HasSubstr("Hugging Face's models of this kind have no attn_logits_soft_cap=30"));
   EXPECT_THAT(refused_by("logits_via_embedding=true"), HasSubstr("have no normalize_embedding_logits=true"));
+  EXPECT_THAT(refused_by("model_name=gpt3-52k"), HasSubstr("Hugging Face has no models of decoder_block=gpt3"));
+  EXPECT_THAT(refused_by("model_name=gemma-2b"), HasSubstr("have no norm_scales_above_one=false"));
+  EXPECT_EQ(refused_by("model_name=llama4-17b-128e"), "no error");
+  EXPECT_EQ(refused_by("model_name=qwen2.5-7b"), "no error");
   EXPECT_EQ(refused_by("model_name=llama3.1-8b"), "no error");
   EXPECT_EQ(refused_by("model_name=mixtral-8x7b"), "no error");
   EXPECT_EQ(refused_by("model_name=deepseek3-671b"), "no error");

@@ -113,10 +113,10 @@ TEST(Load, SaysInWhichLineOfAFileAKeyIsUnknown) {
 }
 
 TEST(Load, RefusesKeysThatAskForWhatIsNotDone) {
-  EXPECT_EQ(refusal("fused_qkv=true"),
-            "the command line: fused_qkv=true asks for what moesh does not do (one projection for query, key and value "
-            "together)\n  fix: leave fused_qkv at false");
-  EXPECT_EQ(refusal("fused_qkv=false"), "no error");
+  EXPECT_EQ(refusal("fused_mlp=true"),
+            "the command line: fused_mlp=true asks for what moesh does not do (one projection for the MLP's inputs "
+            "together)\n  fix: leave fused_mlp at false");
+  EXPECT_EQ(refusal("fused_mlp=false"), "no error");
   EXPECT_EQ(refusal("enable_rampup_batch_size=false"), "no error");
 }
 
@@ -200,8 +200,8 @@ TEST(LoadModel, SuggestsTheNearestModels) {
             "the command line: unknown model 'mixtral-8x7'\n  fix: did you mean mixtral-8x7b? `moesh help models` "
             "lists them; "
             "model_name may also be the path of a YAML file or of a Hugging Face folder");
-  EXPECT_EQ(refusal("model_name=gemma-7b"),
-            "the command line: unknown model 'gemma-7b'\n  fix: `moesh help models` lists them; model_name may also be "
+  EXPECT_EQ(refusal("model_name=grok-314b"),
+            "the command line: unknown model 'grok-314b'\n  fix: `moesh help models` lists them; model_name may also be "
             "the path of a YAML file or of a Hugging Face folder");
   EXPECT_THAT(refusal("model_name="), HasSubstr("unknown model ''"));
 }

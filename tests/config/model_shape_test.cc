@@ -1,4 +1,5 @@
 // The model's sizes, the batch's rows and the pipeline's shape, derived from the settings.
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -86,7 +87,62 @@ TEST(ModelShape, RefusesLayersThatDoNotAddUp) {
             "the command line: cycles of 2 (inhomogeneous_layer_cycle_interval) do not divide 5 layers");
 }
 
+// One letter a layer: of those that see all, a window, or a chunk; in capitals without positions.
+std::string layers_of(const std::string& request) {
+  const ModelShape shape = shape_of(request);
+  std::string word;
+  for (const LayerShape& layer : shape.of_cycle) {
+    const char letter = layer.chunk > 0 ? 'c' : layer.window > 0 ? 'w' : 'a';
+    word += static_cast<char>(layer.turns ? letter : letter - 'a' + 'A');
+    if (layer.has_experts) word += '+';
+  }
+  return word;
+}
+
+TEST(ModelShape, KnowsTheLayersOfEachFamily) {
+  EXPECT_EQ(layers_of("model_name=llama4-17b-16e"), "c+c+c+A+");
+  EXPECT_EQ(layers_of("model_name=llama4-17b-128e"), "cc+cA+");
+  EXPECT_EQ(layers_of("model_name=olmo3-7b"), "wwwa");
+  EXPECT_EQ(layers_of("model_name=gemma2-2b"), "wa");
+  EXPECT_EQ(layers_of("model_name=gemma3-4b"), "wwwwwa");
+  EXPECT_EQ(layers_of("model_name=gemma-2b"), "a");
+  EXPECT_EQ(layers_of("model_name=gpt-oss-20b"), "w+a+");
+  EXPECT_EQ(layers_of("model_name=envy-test"), "aa+");
+  EXPECT_EQ(layers_of("model_name=llama4-17b-128e layer_positions=[none,rotary,rotary,rotary]"), "Ac+cc+");
+}
+
+// As the reference goes on counting where nothing is stacked.
+TEST(ModelShape, LayersOneByOneGoOnWhateverTheCycle) {
+  const std::string olmo = "model_name=olmo3-7b override_model_config=true base_num_decoder_layers=6 ";
+  EXPECT_EQ(layers_of(olmo + "inhomogeneous_layer_cycle_interval=2"), "ww");
+  EXPECT_EQ(layers_of(olmo + "inhomogeneous_layer_cycle_interval=2 scan_layers=false"), "wwwaww");
+  EXPECT_EQ(layers_of("model_name=gemma3-4b override_model_config=true base_num_decoder_layers=8 scan_layers=false"), "wwwwwaww");
+}
+
+TEST(ModelShape, ScoresOfTheLargestGemma3HaveAScaleOfTheirOwn) {
+  EXPECT_DOUBLE_EQ(shape_of("model_name=gemma3-27b").attention.score_scale, 1 / std::sqrt(168.0));
+  EXPECT_EQ(shape_of("model_name=gemma3-12b").attention.score_scale, -1);
+}
+
+TEST(ModelShape, AFileIsKnownByItsName) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.write("deepseek3-mine.yml", "decoder_block: deepseek\nnum_experts: 8\nnum_experts_per_tok: 2\nn_routing_groups: 4\n");
+  EXPECT_TRUE(routes_by_groups(settings_of("model_name=" + file)));
+}
+
+TEST(ModelShape, ExpertsOfTheCustomQwenTakeWhatAttentionGives) {
+  const std::string custom = "model_name=qwen3-custom-30b-a3b override_model_config=true ";
+  const ModelShape shape = shape_of(custom + "attention_output_dim=512 moe_expert_input_dim=512");
+  EXPECT_EQ(shape.attention.out_dim, 512);
+  EXPECT_EQ(shape.moe.input_dim, 512);
+  EXPECT_EQ(refusal(custom + "moe_expert_input_dim=512"),
+            "the command line: attention_output_dim is 768, moe_expert_input_dim 512: experts take what attention gives\n"
+            "  fix: give both the same");
+}
+
 TEST(ModelShape, RefusesPartsThatADecoderBlockLacks) {
+  EXPECT_EQ(refusal("decoder_block=gpt3 base_num_kv_heads=4"),
+            "the command line: 16 query heads over 4 of keys and values: decoder_block=gpt3 has as many\n  fix: base_num_kv_heads=16");
   EXPECT_EQ(refusal("attention_sink=true"),
             "the command line: attention_sink is a part of gpt_oss, not of decoder_block=llama2\n  fix: "
             "attention_sink=false");
@@ -99,7 +155,7 @@ TEST(ModelShape, RefusesExpertsThatDoNotFitTheBlock) {
             "num_experts_per_tok");
   EXPECT_EQ(refusal("num_experts=4"),
             "the command line: num_experts is 4, but decoder_block=llama2 has no experts\n"
-            "  fix: use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe or gpt_oss");
+            "  fix: use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4 or envy");
   EXPECT_EQ(refusal("decoder_block=mixtral num_experts=4 num_experts_per_tok=5"),
             "the command line: num_experts_per_tok is 5, of 4 experts");
   EXPECT_EQ(refusal("model_name=gpt-oss-20b sparse_matmul=false capacity_factor=1.25"),

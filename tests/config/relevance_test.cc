@@ -35,7 +35,7 @@ TEST(Relevance, IsSaidInOneNoticeOfAllKeysThatTheModelLacks) {
               "first_num_dense_layers=1 q_lora_rank=4 routed_bias_update_rate=0.1 capacity_factor=1.5"),
       ElementsAre(
           "without effect on this model or run: first_num_dense_layers, routed_bias_update_rate "
-          "(only with decoder_block=deepseek); shared_experts (only with decoder_block=deepseek or qwen2_moe); sliding_window_size (only with decoder_block=gpt_oss or layer_attention); "
+          "(only with decoder_block=deepseek); shared_experts (only with decoder_block=deepseek, qwen2_moe or llama4); sliding_window_size (only with decoder_block=gpt_oss, olmo3, gemma2 or gemma3, or layer_attention); "
           "capacity_factor (only with sparse_matmul=false); attention_type (only with global, or mla of "
           "decoder_block=deepseek); q_lora_rank (only with attention_type=mla of decoder_block=deepseek)"));
 }
@@ -179,6 +179,14 @@ const std::vector<std::pair<std::string, std::string>> kFamilies{
     {"deepseek3, yarn, remat", test::kYarn + "remat_policy=custom " + kSpread},
     {"deepseek2", test::kDeepseek + "model_name=deepseek2-16b " + kSpread},
     {"deepseek without mla", test::kDeepseek + "attention_type=global " + kSpread},
+    {"llama4", test::kLlama4 + kSpread},
+    {"gemma2", test::kGemma2},
+    {"gemma3", test::kGemma3},
+    {"gpt3", test::kGpt3},
+    {"olmo3", test::kOlmo3},
+    {"default", test::kDefault},
+    {"envy", test::kEnvy + kSpread},
+    {"qwen3_custom_moe", test::kQwenCustom + kSpread},
 };
 
 // All that is said to have no effect is tried at once.

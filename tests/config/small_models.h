@@ -17,6 +17,18 @@ inline const std::string kSlots = kDense + "capacity_factor=1 ";
 inline const std::string kGptOss = kSparse +
                                    "decoder_block=gpt_oss attention_bias=true attention_sink=true mlp_bias=true "
                                    "base_num_decoder_layers=4 inhomogeneous_layer_cycle_interval=2 ";
+inline const std::string kLlama4 =
+    kSparse +
+    "decoder_block=llama4 num_experts_per_tok=1 shared_experts=1 base_num_decoder_layers=4 inhomogeneous_layer_cycle_interval=4 "
+    "interleave_moe_layer_step=2 nope_layer_interval=4 chunk_attn_window_size=2 temperature_tuning=true rope_type=llama3.1 ";
+inline const std::string kGemma2 = kLlama + "decoder_block=gemma2 sliding_window_size=2 use_post_attn_norm=true ";
+inline const std::string kGemma3 = kLlama + "decoder_block=gemma3 sliding_window_size=2 base_num_decoder_layers=7 ";
+inline const std::string kGpt3 = kLlama + "decoder_block=gpt3 base_num_kv_heads=2 mlp_activations=[gelu] trainable_position_size=64 fused_qkv=true ";
+inline const std::string kOlmo3 =
+    kLlama + "decoder_block=olmo3 use_qk_norm=true sliding_window_size=2 base_num_decoder_layers=4 inhomogeneous_layer_cycle_interval=4 ";
+inline const std::string kDefault = kLlama + "decoder_block=default ";
+inline const std::string kEnvy = kSparse + "decoder_block=envy interleave_moe_layer_step=2 inhomogeneous_layer_cycle_interval=2 ";
+inline const std::string kQwenCustom = kSparse + "decoder_block=qwen3_custom_moe use_qk_norm=true ";
 inline const std::string kDeepseek =
     kLlama +
     "decoder_block=deepseek model_name=deepseek3-tiny override_model_config=true attention_type=mla q_lora_rank=8 "

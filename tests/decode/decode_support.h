@@ -34,6 +34,14 @@ inline const std::vector<SmallModel>& small_models() {
        "n_routing_groups=4 topk_routing_group=2 "},
       {"qwen3_moe", "model_name=qwen3-30b-a3b base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=3 "},
       {"gpt_oss", "model_name=gpt-oss-20b base_num_decoder_layers=4 num_experts=8 num_experts_per_tok=2 sliding_window_size=8 "},
+      {"llama4",
+       "model_name=llama4-17b-128e base_num_decoder_layers=4 num_experts=8 use_qk_norm=true chunk_attn_window_size=6 "
+       "temperature_tuning_floor=4 "},
+      {"gpt3", "model_name=gpt3-52k base_num_decoder_layers=2 attention=autoselected "},
+      {"gemma2", "model_name=gemma2-2b base_num_decoder_layers=2 sliding_window_size=8 "},
+      {"gemma3", "model_name=gemma3-4b base_num_decoder_layers=7 sliding_window_size=8 "},
+      {"olmo3", "model_name=olmo3-7b base_num_decoder_layers=4 sliding_window_size=8 "},
+      {"default", "model_name=default decoder_block=default fused_qkv=true mlp_activations=[gelu] base_num_decoder_layers=2 "},
   };
   return all;
 }

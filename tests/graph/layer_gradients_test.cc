@@ -87,6 +87,8 @@ GradientCases attention_cases() {
       attention_case("one_key_head", {}, {1, 5, 5, 1, 3, 3}),
       attention_case("narrow_values", {.score_scale = 0.3}, {1, 5, 3, 3, 5, 3}),
       attention_case("window", {.window = 3}, {1, 7, 1, 1, 3, 3}),
+      attention_case("chunks", {.chunk = 3}, {1, 7, 1, 1, 3, 3}),
+      attention_case("window_in_chunks", {.window = 2, .chunk = 4}, {1, 9, 2, 1, 3, 3}),
       attention_case("window_of_one", {.window = 1}, {1, 3, 1, 1, 3, 3}),
       attention_case("soft_cap", {.soft_cap = 2}, {}),
       attention_case("sinks", {}, {}, true),

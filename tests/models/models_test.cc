@@ -193,11 +193,19 @@ TEST(Models, StackLayersOverStages) {
 }
 
 TEST(Models, RefuseActivationsThatAreNone) {
-  EXPECT_EQ(message_of([] { session("mlp_activations=[silu]"); }),
+  EXPECT_EQ(message_of([] { session("mlp_activations=[]"); }),
+            "the command line: mlp_activations is empty, a function for each projection was expected\n"
+            "  fix: mlp_activations=[silu, linear]");
+  EXPECT_EQ(message_of([] { session("decoder_block=mixtral num_experts=4 mlp_activations=[silu]"); }),
             "the command line: mlp_activations has 1 functions, 2 were expected (of the gate and of the other half)\n"
             "  fix: mlp_activations=[silu, linear]");
   EXPECT_EQ(message_of([] { session("mlp_activations=[sillu,linear]"); }),
             "the command line: mlp_activations holds 'sillu', one of silu, sigmoid, gelu, relu, linear was expected");
+}
+
+TEST(Models, RefuseMorePlacesThanATableHas) {
+  EXPECT_EQ(message_of([] { session("model_name=gpt3-52k max_target_length=4096"); }),
+            "configs/models/gpt3-52k.yml:11: rows of 4,096 tokens, and a table of 2,048 positions\n  fix: trainable_position_size=4096");
 }
 
 TEST(Models, RefuseHeadsThatCannotTurn) {

@@ -21,15 +21,21 @@ struct Known {
 
 const std::vector<Known> kKnown{
     {Role::embedding, "token_embedder/embedding"},
+    {Role::position_embedding, "decoder/position_embedder/embedding"},
     {Role::output_projection, "decoder/logits_dense/kernel"},
-    {Role::norm_scale, "decoder/(.*/)?(decoder_norm|pre_self_attention_layer_norm|post_self_attention_layer_norm)/scale"},
+    {Role::norm_scale,
+     "decoder/(.*/)?(decoder_norm|(pre|post)_self_attention_(layer_)?norm(_local|_global)?|(pre|post)_ffw_norm(_local|_global)?|"
+     "post_mlp_layer_norm|mlp_layer_norm|latent_norm)/scale"},
+    {Role::norm_bias, "decoder/(.*/)?(decoder_norm|pre_self_attention_norm|mlp_layer_norm)/bias"},
     {Role::attention_norm_scale, ".*/(query_norm|key_norm|q_norm|kv_norm)/scale"},
-    {Role::attention_kernel, ".*/(self_attention|GptOssAttention)/(query|key|value|wq_b|wkv_b)/kernel"},
+    {Role::attention_kernel, ".*/(self_attention(_local|_global)?|GptOssAttention|attention)/(query|key|value|wq_b|wkv_b)/kernel"},
     {Role::attention_down_kernel, ".*/self_attention/(wq_a|wkv_a)/kernel"},
-    {Role::attention_out_kernel, ".*/(self_attention|GptOssAttention)/out/kernel"},
-    {Role::attention_bias, ".*/GptOssAttention/(query|key|value|out)/bias"},
+    {Role::attention_out_kernel, ".*/(self_attention(_local|_global)?|GptOssAttention|attention)/out/kernel"},
+    {Role::attention_fused_kernel, ".*/self_attention/qkv_proj/kernel"},
+    {Role::attention_bias, ".*/(GptOssAttention|self_attention)/(query|key|value|out|qkv_proj)/bias"},
     {Role::attention_sinks, ".*/GptOssAttention/sinks"},
-    {Role::mlp_kernel, ".*/mlp/(wi_0|wi_1|wo)/kernel"},
+    {Role::mlp_kernel, ".*/(mlp(_local|_global)?/(wi|wi_0|wi_1|wo)|layer_up_projection)/kernel"},
+    {Role::mlp_bias, ".*/mlp/(wi|wo)/bias"},
     {Role::shared_expert_kernel, ".*/shared_experts/(wi_0|wi_1|wo)/kernel"},
     {Role::router_kernel, ".*/(MoeBlock_0|moe_block|GptOssMlp)/gate/kernel"},
     {Role::router_bias, ".*/(MoeBlock_0|moe_block|GptOssMlp)/gate/bias"},
@@ -74,9 +80,10 @@ TEST(Roles, GoWithTheLabelsAndSizesOfAParameter) {
       SCOPED_TRACE(model + " " + parameter.path);
       const bool is_of_an_expert = parameter.role == Role::expert_kernel || parameter.role == Role::expert_bias;
       EXPECT_EQ(is_of_an_expert, bears(parameter, labels::exp));
-      EXPECT_EQ(parameter.role == Role::norm_scale || parameter.role == Role::attention_norm_scale, bears(parameter, labels::norm));
-      EXPECT_EQ(parameter.role == Role::embedding || parameter.role == Role::output_projection, bears(parameter, labels::vocab));
-      EXPECT_EQ(parameter.role == Role::mlp_kernel || parameter.role == Role::shared_expert_kernel, bears(parameter, labels::mlp));
+      const auto is_one_of = [&](std::set<Role> roles) { return roles.contains(parameter.role); };
+      EXPECT_EQ(is_one_of({Role::norm_scale, Role::norm_bias, Role::attention_norm_scale}), bears(parameter, labels::norm));
+      EXPECT_EQ(is_one_of({Role::embedding, Role::position_embedding, Role::output_projection}), bears(parameter, labels::vocab));
+      EXPECT_EQ(is_one_of({Role::mlp_kernel, Role::shared_expert_kernel}), bears(parameter, labels::mlp) && !is_one_of({Role::mlp_bias}));
     }
     const std::int64_t routers = number_of(session.layout, Role::router_kernel);
     EXPECT_EQ(routers > 0, routed) << model;

@@ -27,6 +27,18 @@ TEST(LayerNames, KnowThatKindsOfLayersTakeTurns) {
   EXPECT_THAT(names.alone("decoder/layers/layers_1/x"), ElementsAre("decoder/layers_1/x", "decoder/layers_3/x"));
 }
 
+// Seven layers in cycles of three: the last one is left.
+TEST(LayerNames, CountOnInTheLayersThatAreLeftOfACycle) {
+  const LayerNames names({{"decoder/layers/layers_0/x", {1, 2}},
+                          {"decoder/layers/layers_1/x", {1, 2}},
+                          {"decoder/layers/layers_2/x", {1, 2}},
+                          {"decoder/layers_remainder/layers_0/x", {}}});
+  EXPECT_THAT(names.alone("decoder/layers_remainder/layers_0/x"), ElementsAre("decoder/layers_6/x"));
+  EXPECT_EQ(names.find("decoder/layers_6/x")->tensor, "decoder/layers_remainder/layers_0/x");
+  const LayerNames few(std::map<std::string, LayerNames::Stack>{{"mu/decoder/layers_remainder/layers_1/x", {}}});
+  EXPECT_THAT(few.alone("mu/decoder/layers_remainder/layers_1/x"), ElementsAre("mu/decoder/layers_1/x"));
+}
+
 TEST(LayerNames, LeaveALayerThatStandsAloneItsName) {
   const LayerNames names(std::map<std::string, LayerNames::Stack>{{"decoder/layers_4/x", {}}});
   EXPECT_THAT(names.alone("decoder/layers_4/x"), ElementsAre("decoder/layers_4/x"));

@@ -23,10 +23,12 @@ std::int64_t sharing_of(std::int64_t heads, std::int64_t key_heads) {
   return heads / key_heads;
 }
 
-std::int32_t farthest_of(std::int32_t place, std::int64_t window) {
-  constexpr std::int32_t kAll = std::numeric_limits<std::int32_t>::min();
-  const std::int64_t farthest = std::int64_t{place} - window;
-  return window <= 0 || farthest < kAll ? kAll : static_cast<std::int32_t>(farthest);
+// The nearest place before it that it does not see.
+std::int32_t farthest_of(std::int32_t place, const graph::AttentionOf& of) {
+  std::int64_t farthest = std::numeric_limits<std::int32_t>::min();
+  if (of.window > 0) farthest = std::max(farthest, std::int64_t{place} - of.window);
+  if (of.chunk > 0) farthest = std::max(farthest, std::int64_t{place} - place % of.chunk - 1);
+  return static_cast<std::int32_t>(farthest);
 }
 
 }  // namespace
@@ -63,7 +65,7 @@ AttentionPanel<T>::AttentionPanel(const AttentionInputs<T>& of, std::int64_t row
     heads_[j] = token * of.shape.heads + key_head * of.shape.sharing + column % of.shape.sharing;
     segments_[j] = of.query_segments[token];
     places_[j] = of.query_order[token];
-    farthest_[j] = farthest_of(places_[j], of.of.window);
+    farthest_[j] = farthest_of(places_[j], of.of);
   }
   const auto [least_segment, most_segment] = std::minmax_element(segments_, segments_ + kMostColumns);
   const auto [least_place, most_place] = std::minmax_element(places_, places_ + kMostColumns);

@@ -33,6 +33,7 @@ void softmax_grad(const KernelCall& call);
 void rms_norm(const KernelCall& call);
 void rms_norm_grad(const KernelCall& call);
 void rope(const KernelCall& call);
+void temper(const KernelCall& call);
 
 // attention.cc
 void attention(const KernelCall& call);

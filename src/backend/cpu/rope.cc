@@ -121,4 +121,19 @@ void rope(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() { rope_of<T>(call); });
 }
 
+// Places mostly follow one another, and those of one floor have the same factor.
+void temper(const KernelCall& call) {
+  const auto& of = std::get<graph::TemperOf>(call.attributes);
+  const auto* places = call.operands[0].as<std::int32_t>();
+  auto* factors = call.results[0].as<float>();
+  double floors = 0;
+  float factor = 1;
+  for (std::int64_t i = 0; i < call.results[0].count(); ++i) {
+    const double here = std::floor((static_cast<double>(places[i]) + 1) / of.floor);
+    if (here != floors) factor = static_cast<float>(1 + of.scale * std::log1p(here));
+    floors = here;
+    factors[i] = factor;
+  }
+}
+
 }  // namespace moesh::backend::cpu

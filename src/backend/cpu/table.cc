@@ -20,6 +20,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::softmax: return cpu::softmax;
     case Op::rms_norm: return cpu::rms_norm;
     case Op::rope: return cpu::rope;
+    case Op::temper: return cpu::temper;
     case Op::attention: return cpu::attention;
     case Op::cache_write: return cpu::cache_write;
     case Op::embed: return cpu::embed;

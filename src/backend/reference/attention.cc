@@ -41,7 +41,8 @@ struct Operands {
     const std::int32_t q = q_order.as<std::int32_t>()[b * S + s];
     const std::int32_t k = k_order.as<std::int32_t>()[b * T + t];
     const bool same = q_segments.as<std::int32_t>()[b * S + s] == k_segments.as<std::int32_t>()[b * T + t];
-    return same && q >= k && (of.window == 0 || q - k < of.window);
+    const bool in_reach = (of.window == 0 || q - k < of.window) && (of.chunk == 0 || q / of.chunk == k / of.chunk);
+    return same && q >= k && in_reach;
   }
 };
 

@@ -132,6 +132,14 @@ void rope(const KernelCall& call) {
   });
 }
 
+void temper(const KernelCall& call) {
+  const auto& of = std::get<graph::TemperOf>(call.attributes);
+  for (std::int64_t i = 0; i < call.results[0].count(); ++i) {
+    const double place = call.operands[0].as<std::int32_t>()[i];
+    call.results[0].as<float>()[i] = static_cast<float>(1 + of.scale * std::log1p(std::floor((place + 1) / of.floor)));
+  }
+}
+
 }  // namespace
 
 Kernel find_layers(graph::Op op) {
@@ -141,6 +149,7 @@ Kernel find_layers(graph::Op op) {
     case graph::Op::rms_norm: return rms_norm;
     case graph::Op::rms_norm_grad: return rms_norm_grad;
     case graph::Op::rope: return rope;
+    case graph::Op::temper: return temper;
     default: return nullptr;
   }
 }

@@ -56,7 +56,9 @@ double keys_of_a_query(const NodeView& v) {
   const auto keys = static_cast<double>(v.operand(1).shape[1]);
   const auto window = static_cast<double>(v.of<AttentionOf>().window);
   const double seen = v.operand(0).shape[1] == v.operand(1).shape[1] ? (keys + 1) / 2 : keys;
-  return window > 0 ? std::min(window, seen) : seen;
+  const double chunk = static_cast<double>(v.of<AttentionOf>().chunk);
+  const double in_reach = window > 0 ? std::min(window, seen) : seen;
+  return chunk > 0 ? std::min((chunk + 1) / 2, in_reach) : in_reach;
 }
 
 // Queries may be spread along their length, each device reading all keys; heads as far as the key heads go.

@@ -75,6 +75,13 @@ std::vector<Tensor> rope_gradient(const Vjp& v) {
   return {v.builder.add_one(Op::rope, "", {v.dy(), v.operands[1]}, turned, v.dy().shape(), v.dy().dtype()), {}};
 }
 
+std::string temper_shapes(const NodeView& v) {
+  const bool fits = v.operand(0).dtype == DType::int32 && v.operand(0).shape == v.result(0).shape && v.result(0).dtype == DType::float32;
+  return fits ? "" : "positions, and a number for each";
+}
+
+void temper_factors(const NodeView& v, FactorTable& table) { table.alike(table.own(v.result(0).shape)); }
+
 // Rows [..., M] of a table [V, M], one for each token.
 bool are_rows_of_table(const Value& rows, const Value& tokens, const Value& table) {
   Shape shape = tokens.shape;
@@ -155,6 +162,14 @@ const OpFacts kRope{.name = "rope",
                     .factors = rope_factors,
                     .gradient = rope_gradient,
                     .keeps_dims = true};
+const OpFacts kTemper{.name = "temper",
+                      .attributes = blank<TemperOf>,
+                      .takes = {1},
+                      .gives = {1},
+                      .shapes = temper_shapes,
+                      .factors = temper_factors,
+                      .gradient = kNoGradient,
+                      .keeps_dims = true};
 const OpFacts kEmbed{.name = "embed",
                      .attributes = blank<std::monostate>,
                      .takes = {2},

@@ -69,8 +69,10 @@ Tensor dropped_choices(Builder& builder, const Context& context, const Routed& r
 MoeResult capacity_moe(Builder& builder, const Context& context, Tensor x_BSM, Scores scores, const Experts& e) {
   scores = constrain_scores(context, scores, {labels::activation_batch_moe, labels::activation_length_moe, labels::none});
   const Routed routed = route(builder, context, scores);
-  const Tensor dispatch_BSEC = slot_mask(builder, context, "dispatch", {routed.ids});
-  const Tensor combine_BSEC = slot_mask(builder, context, "combine", {routed.ids, routed.weights});
+  const std::vector<Tensor> plain{routed.ids}, weighted{routed.ids, routed.weights};
+  const bool weighs_inputs = context.model.moe.weighs_inputs;
+  const Tensor dispatch_BSEC = slot_mask(builder, context, "dispatch", weighs_inputs ? weighted : plain);
+  const Tensor combine_BSEC = slot_mask(builder, context, "combine", weighs_inputs ? plain : weighted);
 
   Tensor x_EBCM = einsum("dispatch", "bsm,bsec->ebcm", x_BSM, dispatch_BSEC);
   x_EBCM = constrain_slots(context, "dispatched", x_EBCM, labels::activation_embed_moe, true);

@@ -15,11 +15,20 @@ MoeResult dense_moe(Builder& builder, const Context& context, Tensor x_BSM, Scor
   const config::ModelShape& model = context.model;
   scores = constrain_scores(context, scores, {labels::activation_batch_moe, labels::activation_length_moe, labels::none});
   const Routed routed = route(builder, context, scores);
-  const Tensor weights_BSE = spread(builder, context, routed);
+  // An expert's inputs are weighted where its input projections are: they have no bias.
+  const bool weighs_inputs = model.moe.weighs_inputs;
+  const Tensor factors_BSE = weighs_inputs ? spread(builder, context, routed) : Tensor{};
+  const Routed alike{weighs_inputs ? graph::fill(builder, 1, routed.weights.shape(), routed.weights.dtype()) : routed.weights, routed.ids};
+  const Tensor weights_BSE = spread(builder, context, alike);
+  const auto project = [&](const char* name, Tensor weights, Tensor bias) {
+    const Tensor made_BSEF = add_expert_bias(einsum(name, "bsm,emf->bsef", x_BSM, weights), bias);
+    const Tensor scaled_BSEF = weighs_inputs ? multiply(made_BSEF, broadcast(factors_BSE, made_BSEF.shape(), {0, 1, 2})) : made_BSEF;
+    return wide_activation(context, scaled_BSEF);
+  };
   x_BSM = constrain("inputs", x_BSM,
                     {labels::activation_batch_moe, labels::activation_norm_length_moe, labels::activation_embed_moe});
-  const Tensor a_BSEF = tag(wide_activation(context, add_expert_bias(einsum("wi_0", "bsm,emf->bsef", x_BSM, e.wi_0), e.wi_0_bias)), "moe_mlpwi_0");
-  const Tensor b_BSEF = tag(wide_activation(context, add_expert_bias(einsum("wi_1", "bsm,emf->bsef", x_BSM, e.wi_1), e.wi_1_bias)), "moe_mlpwi_1");
+  const Tensor a_BSEF = tag(project("wi_0", e.wi_0, e.wi_0_bias), "moe_mlpwi_0");
+  const Tensor b_BSEF = tag(project("wi_1", e.wi_1, e.wi_1_bias), "moe_mlpwi_1");
   const Tensor hidden_BSEF = cast(expert_gate(context, a_BSEF, b_BSEF), model.compute_dtype);
   const Tensor out_BSEM = tag(add_expert_bias(einsum("wo", "bsef,efm->bsem", hidden_BSEF, e.wo), e.wo_bias), "moe_mlpwo");
   const DType sum_dtype = context.settings.boolean("float32_weight_sum") ? DType::float32 : model.compute_dtype;

@@ -26,6 +26,17 @@ graph::GroupOf by_choice(graph::GroupOf group) {
 
 Tensor flat(Tensor weights_TK) { return reshape(weights_TK, {weights_TK.size(0) * weights_TK.size(1)}); }
 
+Tensor weighted(Tensor rows_RM, Tensor weights_R) { return multiply(rows_RM, broadcast(weights_R, rows_RM.shape(), {0})); }
+
+// Rows are weighted once: on their way to the experts or on their way back.
+struct Weights {
+  Tensor of_rows_R;
+  bool are_of_inputs;
+
+  Tensor on_the_way_in(Tensor rows_RM) const { return are_of_inputs ? weighted(rows_RM, of_rows_R) : rows_RM; }
+  Tensor on_the_way_back() const { return are_of_inputs ? Tensor{} : of_rows_R; }
+};
+
 }  // namespace
 
 Dispatched ring(Builder& builder, const Placement& place, Tensor ids_TK, Tensor weights_TK) {
@@ -34,9 +45,9 @@ Dispatched ring(Builder& builder, const Placement& place, Tensor ids_TK, Tensor 
   group.choices = ids_TK.size(1);
   const graph::SortedSlots slots = graph::sort_slots(graph::gather(ids_TK, group), index_of(builder, place),
                                                      place.experts_here, row_limit(place, tokens));
-  const Tensor weights_R = graph::fetch_rows(flat(weights_TK), slots, by_choice(group));
-  return {slots.sizes_E, slots.dropped, [=](Tensor x_TM) { return graph::fetch_rows(x_TM, slots, group); },
-          [=](Tensor rows_RM) { return graph::return_rows(rows_RM, slots, weights_R, tokens, group); }};
+  const Weights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(group)), place.moe.weighs_inputs};
+  return {slots.sizes_E, slots.dropped, [=](Tensor x_TM) { return weights.on_the_way_in(graph::fetch_rows(x_TM, slots, group)); },
+          [=](Tensor rows_RM) { return graph::return_rows(rows_RM, slots, weights.on_the_way_back(), tokens, group); }};
 }
 
 Dispatched all_to_all(Builder& builder, const Placement& place, Tensor ids_TK, Tensor weights_TK) {
@@ -51,10 +62,12 @@ Dispatched all_to_all(Builder& builder, const Placement& place, Tensor ids_TK, T
   const graph::Exchange exchange =
       graph::plan_exchange(counts, index_of(builder, place), place.experts_here,
                            place.experts, slots.order_R.size(0), worst, row_limit(place, tokens));
-  const Tensor weights_R = graph::fetch_rows(flat(weights_TK), slots, by_choice(own));
+  const Weights weights{graph::fetch_rows(flat(weights_TK), slots, by_choice(own)), place.moe.weighs_inputs};
   return {exchange.sizes_E, exchange.dropped,
-          [=](Tensor x_TM) { return graph::exchange_rows(graph::fetch_rows(x_TM, slots, own), exchange); },
-          [=](Tensor rows_RM) { return graph::return_rows(graph::exchange_back(rows_RM, exchange), slots, weights_R, tokens, own); }};
+          [=](Tensor x_TM) { return graph::exchange_rows(weights.on_the_way_in(graph::fetch_rows(x_TM, slots, own)), exchange); },
+          [=](Tensor rows_RM) {
+            return graph::return_rows(graph::exchange_back(rows_RM, exchange), slots, weights.on_the_way_back(), tokens, own);
+          }};
 }
 
 const char* strategy_name(const Placement& place) {

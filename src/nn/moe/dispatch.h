@@ -22,7 +22,7 @@ struct Dispatched {
   Tensor sizes_E;
   Tensor dropped;                               // choices that found no room, as this device counts them
   std::function<Tensor(Tensor x_TM)> fetch;     // any columns of the tokens -> rows_RM
-  std::function<Tensor(Tensor rows_RM)> combine;  // weighted and summed -> [T, M]
+  std::function<Tensor(Tensor rows_RM)> combine;  // weighted, where the tokens were not, and summed -> [T, M]
 };
 
 // Tokens are gathered, each device keeps the rows for its experts, and the weighted results are scattered back as sums. Where

@@ -9,7 +9,7 @@ namespace moesh::nn {
 Experts experts(Builder& builder, const Context& context) {
   const std::int64_t count = context.model.moe.experts;
   const std::int64_t width = context.model.moe.mlp_dim;
-  const std::int64_t emb = context.model.emb_dim;
+  const std::int64_t emb = context.model.moe.input_dim;
   // The expert dim counts as an input at initialisation.
   const auto in_kernel = [&](const char* name) {
     return parameter(builder, context, name, {count, emb, width},

@@ -29,8 +29,9 @@ Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, con
   const graph::Scope scope(builder, "gate");
   const config::ModelShape& model = context.model;
   const DType dtype = model.float32_gate_logits ? DType::float32 : model.compute_dtype;
-  const Tensor weight = parameter(builder, context, "kernel", {model.emb_dim, model.moe.experts},
-                                  {{label, labels::none}, moe_fan_in(context, model.emb_dim), Role::router_kernel}, dtype);
+  const std::int64_t width = model.moe.input_dim;
+  const Tensor weight = parameter(builder, context, "kernel", {width, model.moe.experts},
+                                  {{label, labels::none}, moe_fan_in(context, width), Role::router_kernel}, dtype);
   const Tensor logits = einsum("", "bsm,me->bse", cast(x_BSM, dtype), weight);
   const Tensor scored = score_function(context, logits);
   if (!model.moe.routed_bias) return {scored, scored, tokens.numbers, tokens.draw_keys};
@@ -46,7 +47,8 @@ graph::TopKOf routing_of(const Context& context) {
   graph::TopKOf of;
   of.k = context.model.moe.experts_per_token;
   const std::string& asked = settings.text("routed_weights");
-  const bool by_scores = asked.empty() ? deepseek : asked != "softmax";
+  const bool has_scores = deepseek || context.model.moe.weighs_inputs;
+  const bool by_scores = asked.empty() ? has_scores : asked != "softmax";
   of.weights = by_scores ? Weights::chosen : Weights::softmax_of_chosen;
   of.normalize = deepseek ? settings.text("routed_score_func") == "sigmoid" : settings.boolean("norm_topk_prob");
   if (!asked.empty()) of.normalize = asked == "normalized";
@@ -70,7 +72,10 @@ Routed route(Builder& builder, const Context& context, const Scores& scores) {
   }
   const std::vector<Tensor> routed =
       builder.add(graph::Op::top_k, "route", operands, of, {{shape, scores.weighing.dtype()}, {shape, DType::int32}});
-  return {routed[0], routed[1]};
+  if (!context.model.moe.weighs_inputs) return {routed[0], routed[1]};
+  const bool is_narrow = routed[0].dtype() == DType::bfloat16;
+  const Tensor wide = unary(graph::Unary::sigmoid, is_narrow ? cast(routed[0], DType::float32) : routed[0]);
+  return {cast(wide, context.model.compute_dtype), routed[1]};
 }
 
 Tensor spread(Builder& builder, const Context& context, const Routed& routed) {

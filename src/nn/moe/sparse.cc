@@ -134,8 +134,8 @@ void check_chunks(const Context& context, const std::string& path, std::int64_t 
     refuse(fmt::format("num_moe_token_chunks={} does not divide the {} positions that a device has", moe.token_chunks, length_here),
            path, "choose a divisor");
   }
-  if (context.model.emb_dim % moe.width_chunks != 0) {
-    refuse(fmt::format("num_moe_emb_chunks={} does not divide the width of {}", moe.width_chunks, context.model.emb_dim), path,
+  if (moe.input_dim % moe.width_chunks != 0) {
+    refuse(fmt::format("num_moe_emb_chunks={} does not divide the width of {}", moe.width_chunks, moe.input_dim), path,
            "choose a divisor");
   }
 }

@@ -45,7 +45,14 @@ Call gradient_of(const Call& call) {
 }
 
 std::vector<AttentionOf> kinds() {
-  return {{0, 1, 0}, {7, 0.3, 0}, {0, 0.5, 2}, {13, 1, 5}, {0, 1, 3, true}, {0, 1, 0, true}};
+  return {{},
+          {.window = 7, .score_scale = 0.3},
+          {.score_scale = 0.5, .soft_cap = 2},
+          {.window = 13, .soft_cap = 5},
+          {.chunk = 5},
+          {.window = 3, .chunk = 16, .soft_cap = 2},
+          {.soft_cap = 3, .float32_softmax = true},
+          {.float32_softmax = true}};
 }
 
 TEST(Attention, IsThePlainOne) {
@@ -108,7 +115,7 @@ double share_of_exact(const AttentionOf& of) {
 
 // Its exponentials are, and nothing before them.
 TEST(Attention, IsRoundedInBfloat16WhereItIsNotAskedToBeFloat32) {
-  const double rounded = share_of_exact({0, 0.1, 0, false}), wide = share_of_exact({0, 0.1, 0, true});
+  const double rounded = share_of_exact({.score_scale = 0.1}), wide = share_of_exact({.score_scale = 0.1, .float32_softmax = true});
   EXPECT_LT(rounded, wide - 0.01);
   EXPECT_GT(wide, 0.99);
 }

@@ -38,6 +38,15 @@ TEST(Rope, IsThePlainOne) {
   }
 }
 
+TEST(Temper, GrowsWithTheLogarithmOfWholeFloors) {
+  const Tensor places = values(DType::int32, {1, 5}, {0, 4, 5, 11, 23});
+  const Call call{Op::temper, graph::TemperOf{0.5, 6}, {places}, {values(DType::float32, {1, 5}, {0, 0, 0, 0, 0})}};
+  const Tensor made = run(call)[0];
+  const double expected[] = {1, 1, 1 + 0.5 * std::log(2.0), 1 + 0.5 * std::log(3.0), 1 + 0.5 * std::log(5.0)};
+  for (std::int64_t i = 0; i < 5; ++i) EXPECT_NEAR(made.at(i), expected[i], 1e-6) << i;
+  hold_to_plain(call);
+}
+
 TEST(Rope, TurningBackUndoesTurningButForTheScale) {
   for (RopeOf of : kinds()) {
     of.attention_scaling = false;

@@ -69,6 +69,7 @@ inline config::ModelShape model_of(const LayerCase& of) {
   model.block = of.plain_weights ? config::Block::deepseek : config::Block::mixtral;
   model.emb_dim = of.emb;
   model.moe = of.moe;
+  model.moe.input_dim = of.emb;
   model.weight_dtype = model.compute_dtype = of.dtype;
   return model;
 }
