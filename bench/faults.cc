@@ -28,6 +28,7 @@
 #include "train/data.h"
 #include "train/trainer.h"
 #include "transport/processes.h"
+#include "temporary_folder.h"
 #include "words.h"
 
 namespace moesh::bench {

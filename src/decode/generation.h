@@ -39,6 +39,9 @@ class Generator {
   Decoder& decoder() { return decoder_; }
   const graph::Graph& graph() const { return program_.graph; }  // names them
 
+  // What a step takes, as planned: weights, keys and values, and what it works in.
+  run::Taken planned_memory() const { return run::bytes_of(step_.run.plan()); }
+
   // Refuses a prompt that leaves no room for a token.
   void add(Prompt prompt);
   bool is_idle() const;  // no text is left
@@ -63,15 +66,10 @@ class Generator {
       kept = 0;
     }
   };
-  // A program with what it took, the least so far; 0: it has not run.
-  struct Timed {
-    Ready program;
-    double seconds = 0;
-  };
   void take_rows();
   void keep_prompts();
-  bool pays(const Timed& prefill) const;
-  Timed& prefill(std::int64_t length);
+  bool pays(std::int64_t length) const;
+  Ready& prefill(std::int64_t length);
   NewTokens next_tokens(std::int64_t length, std::int64_t left);
   Ended end_of(const Row& row, std::int32_t token) const;
 
@@ -80,8 +78,8 @@ class Generator {
   std::int64_t slots_;
   Decoder decoder_;
   Program program_;  // of a token
-  Timed step_;
-  std::map<std::int64_t, Timed> prefills_;  // by their lengths
+  Ready step_;
+  std::map<std::int64_t, Ready> prefills_;  // by their lengths
   std::deque<Prompt> waiting_;
   std::vector<Row> rows_;
 };

@@ -117,7 +117,7 @@ Tensor embed_positions(Builder& builder, const Context& context, const Tokens& t
   }
   const graph::Scope scope(builder, "position_embedder");
   const Tensor table_PM =
-      builder.parameter("embedding", {model.position_rows, model.emb_dim}, model.weight_dtype,
+      builder.parameter("embedding", {model.position_rows, model.emb_dim}, nn::kept_dtype(context, model.compute_dtype),
                         {{labels::vocab, labels::embed_vocab}, {graph::Initializer::Kind::normal, 1, 1}, graph::Role::position_embedding});
   return look_up(builder, context, table_PM, tokens.positions);
 }

@@ -39,6 +39,7 @@ TEST(DecodeCommand, GoesOnWithAPrompt) {
   EXPECT_THAT(made.out, StartsWith("abc"));
   EXPECT_THAT(made.err, HasSubstr("the weights of " + llama()));
   EXPECT_THAT(made.err, HasSubstr("9 tokens in "));
+  EXPECT_THAT(made.err, HasSubstr(" of weights, keys and values, and "));
   const auto text = texts_of({"abc", "--max-tokens", "9"}).at(0);
   EXPECT_EQ("abc" + text["text"].get<std::string>() + "\n", as_utf8(made.out));
   EXPECT_EQ(text["prompt_tokens"], 3);
