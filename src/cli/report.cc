@@ -18,7 +18,7 @@ constexpr Option kOptions[] = {
 
 constexpr std::string_view kExamples[] = {
     "report moesh_output/kept",
-    "report moesh_output/kept moesh_output/again --to both.html",
+    "report moesh_output/kept moesh_output/first --to both.html",
 };
 
 int run(const Arguments& arguments) {

@@ -26,7 +26,7 @@ constexpr Option kOptions[] = {
 constexpr std::string_view kExamples[] = {
     "runs",
     "runs moesh_output --json",
-    "runs diff moesh_output/kept moesh_output/again",
+    "runs diff moesh_output/kept moesh_output/first",
 };
 
 constexpr double kAlike = 1e-6;  // of losses, relative

@@ -273,7 +273,7 @@ class Loop {
 
   // The reference's line, or on a terminal one that is read by a person.
   std::string step_words(const StepMetrics& metrics, const StepSpeed& speed) const {
-    const int columns = columns_of(Stream::out);
+    const int columns = request_.company.count() > 1 ? 0 : columns_of(Stream::out);  // processes write to mpirun's own terminals
     return columns > 0 ? short_step_line(metrics, speed, steps_, columns) : step_line(metrics, speed, request_.shape.is_moe());
   }
 

@@ -28,7 +28,7 @@ TEST(TrainCommand, PrintsALineAStepAndWritesTheSame) {
   const std::string path = folder.path() + "/r/metrics.jsonl";
   EXPECT_THAT(done.out, HasSubstr("Metrics: " + path + "\n"));
   const std::vector<std::string> lines = split(test::read_text(path), '\n');
-  ASSERT_EQ(lines.size(), 4u) << "the run and two steps, each with its end";
+  ASSERT_EQ(lines.size(), 5u) << "the run, two steps and its end, each with the line's end";
   EXPECT_EQ(nlohmann::json::parse(lines[0])["run"]["settings"]["steps"], "2");
   for (std::size_t step = 0; step < 2; ++step) {
     const auto json = nlohmann::json::parse(lines[step + 1]);
