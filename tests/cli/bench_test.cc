@@ -44,6 +44,31 @@ TEST(Bench, WritesTheSameAsJson) {
   }
 }
 
+TEST(Bench, ShowsWhereATokensTimeGoesAndWhatWeightsItReads) {
+  const Outcome made = outcome("bench decode per_device_batch_size=2" + std::string(kSmall));
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("\ncache_write "), HasSubstr(" ms a token of 4 rows, "), HasSubstr(" of weights are read: "),
+                              HasSubstr("This machine in GFLOP/s: ")));
+  const auto json = nlohmann::json::parse(outcome("bench decode --json per_device_batch_size=2" + std::string(kSmall)).out);
+  EXPECT_EQ(json["rows"], 4);
+  EXPECT_GT(json["tokens_per_second"].get<double>(), 0);
+  EXPECT_GT(json["weights_read"].get<double>(), 0);
+  EXPECT_FALSE(json["instructions"].empty());
+}
+
+// A row reads two of four experts, many rows all of them; the compute type's bytes, which decoding keeps.
+TEST(Bench, CountsTheWeightsThatATokenNeeds) {
+  const auto read = [](const std::string& more) {
+    const std::string one_device = " compile_topology=cpu-1 ici_fsdp_parallelism=1 ";
+    return nlohmann::json::parse(outcome("bench decode --json" + (kSmall + one_device + more)).out)["weights_read"].get<double>();
+  };
+  const double one = read("per_device_batch_size=1 dtype=float32 "), all = read("per_device_batch_size=64 dtype=float32 ");
+  constexpr double kExpert = 2 * 3 * 16 * 24 * 4;  // bytes of an expert in both layers
+  constexpr double kRow = 16 * 4;                  // of the embedding
+  EXPECT_NEAR(all - one, 2 * kExpert + 63 * kRow, 1);
+  EXPECT_NEAR(read("per_device_batch_size=1 dtype=bfloat16 float32_gate_logits=false "), one / 2, 1);
+}
+
 TEST(Bench, ComputesWithAsManyThreadsAsAreAskedFor) {
   EXPECT_EQ(outcome("bench --threads 1" + std::string(kSmall)).code, 0);
   for (const std::string threads : {"0", "-1", "4097", "two", "1.5"}) {
