@@ -7,7 +7,6 @@ namespace {
 using enum Kind;
 using enum Status;
 
-constexpr std::string_view kHelpDecoding = "setting of decoding, which moesh does not do yet";
 constexpr std::string_view kHelpServer = "setting of a server of another engine";
 constexpr std::string_view kHelpCacheLayout = "layout in memory of the cache of keys and values; results are equal";
 constexpr std::string_view kHelpDecodeBenchmark = "setting of another engine's benchmark of decoding";

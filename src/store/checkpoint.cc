@@ -113,10 +113,10 @@ std::vector<std::string> Checkpoint::damage(backend::Workers& workers) {
   for (const auto& [name, of] : index_.tensors) {
     for (const Piece& piece : of.pieces) {
       std::mutex mutex;
-      workers.parallel(Chunks(piece.block, of.dtype).count(), 1, [&](std::int64_t begin, std::int64_t end) {
+      workers.parallel(Chunks(piece.block, of.dtype).count(), 1, [&, &tensor = name, &of = of](std::int64_t begin, std::int64_t end) {
         for (std::int64_t chunk = begin; chunk < end; ++chunk) {
           try {
-            read_chunk(name, of.dtype, {&piece, chunk}, {});
+            read_chunk(tensor, of.dtype, {&piece, chunk}, {});
           } catch (const Error& error) {
             const std::lock_guard lock(mutex);
             all.emplace_back(error.what());

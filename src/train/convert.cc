@@ -93,7 +93,7 @@ std::vector<std::string> request_of(const store::Settings& saved) {
     if (std::find(std::begin(kOfModels), std::end(kOfModels), topic.title) == std::end(kOfModels)) continue;
     for (const auto& [key, value] : saved) {
       const bool is_here =
-          std::any_of(topic.keys.begin(), topic.keys.end(), [&](const config::Key& one) { return one.name == key; });
+          std::any_of(topic.keys.begin(), topic.keys.end(), [&, &name = key](const config::Key& one) { return one.name == name; });
       if (is_here) request.push_back(key + "=" + value);
     }
   }
