@@ -25,10 +25,10 @@
 #include "errors.h"
 #include "session/session.h"
 #include "store/folder.h"
-#include "train/data.h"
+#include "temporary_folder.h"
+#include "train/batches.h"
 #include "train/trainer.h"
 #include "transport/processes.h"
-#include "temporary_folder.h"
 #include "words.h"
 
 namespace moesh::bench {

@@ -21,7 +21,7 @@
 #include "plot.h"
 #include "session/session.h"
 #include "sharding/tolerance.h"
-#include "train/data.h"
+#include "train/batches.h"
 #include "train/loop.h"
 #include "words.h"
 

@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "errors.h"
 #include "session/session.h"
-#include "train/data.h"
+#include "train/batches.h"
 #include "train/memory.h"
 #include "train/trainer.h"
 
@@ -86,7 +86,7 @@ Told run_layout(const Layout& layout) {
   const session::Session session = session_of(layout);
   const config::Settings& settings = session.loaded.settings;
   backend::Workers workers(0);
-  const train::Batches batches(settings, session.batch, session.shape.vocab_size);
+  train::Batches batches(settings, session.batch, session.shape.vocab_size);
   train::StepProgram program = train::step_program(session.graph, settings, {session.layout, session.target});
   const train::MemoryPlan plan = memory_plan(program, footprint_of(program), workers.threads());
   train::Trainer trainer(std::move(program), settings, workers);

@@ -39,15 +39,16 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"store", {"base", "mesh", "sharding", "backend"}},
       {"run", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "backend", "transport", "store"}},
       {"measure", {"base", "mesh", "sharding", "graph", "cost", "partition", "plan", "forecast", "backend", "run"}},
+      {"data", {"base", "tokenizer", "config", "store"}},
       {"session", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan"}},
       {"train",
-       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session"}},
+       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session", "data"}},
       {"decode",
-       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "store", "run", "session", "train"}},
+       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "store", "run", "session", "data", "train"}},
       {"serve", {"base", "tokenizer", "config", "decode"}},
       {"cli",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
-        "store", "transport", "train", "decode", "serve"}},
+        "store", "transport", "data", "train", "decode", "serve"}},
   };
   return folders;
 }

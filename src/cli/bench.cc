@@ -17,7 +17,7 @@
 #include "measure/rates.h"
 #include "session/session.h"
 #include "sharding/tolerance.h"
-#include "train/data.h"
+#include "train/batches.h"
 #include "train/loop.h"
 
 namespace moesh::cli {
@@ -54,7 +54,7 @@ double seconds_of(const std::vector<run::Span>& spans) { return spans.empty() ? 
 // The step in the middle of those that are timed.
 std::vector<run::Span> typical_step(train::Trainer& trainer, const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
-  const train::Batches batches(settings, session.batch, session.shape.vocab_size);
+  train::Batches batches(settings, session.batch, session.shape.vocab_size);
   const std::int64_t timed = std::max<std::int64_t>(1, settings.integer("steps"));
   std::vector<std::vector<run::Span>> steps;
   Progress progress("step", kUntimed + timed);

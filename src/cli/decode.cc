@@ -14,13 +14,13 @@
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "cli/command.h"
+#include "data/document_tokens.h"
 #include "decode/generation.h"
 #include "decode/source.h"
 #include "decode/text_stream.h"
 #include "decode/weights.h"
 #include "session/session.h"
 #include "tokenizer/tokenizer.h"
-#include "train/documents.h"
 
 namespace moesh::cli {
 namespace {
@@ -194,7 +194,7 @@ int run(const Arguments& arguments) {
   const Words words = words_of(arguments);
   const session::Session session = session::open_to_run(decode::request_of(words.model, words.settings), config::Run::steps);
   const config::Settings& settings = session.loaded.settings;
-  const auto tokenizer = train::open_tokenizer(settings);
+  const auto tokenizer = data::open_tokenizer(settings);
   const decode::Sampling sampling = decode::sampling_of(settings);
   std::vector<Text> texts;
   std::vector<decode::Prompt> prompts;

@@ -11,12 +11,12 @@
 #include "base/streams.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "data/document_tokens.h"
 #include "decode/generation.h"
 #include "decode/source.h"
 #include "decode/weights.h"
 #include "serve/service.h"
 #include "session/session.h"
-#include "train/documents.h"
 #include "train/interrupts.h"
 
 namespace moesh::cli {
@@ -95,7 +95,7 @@ int run(const Arguments& arguments) {
   const serve::HttpLimits limits = limits_of(arguments);
   const session::Session session = session::open_to_run(request_of(path, arguments), config::Run::steps);
   const config::Settings& settings = session.loaded.settings;
-  const auto tokenizer = train::open_tokenizer(settings);
+  const auto tokenizer = data::open_tokenizer(settings);
   const std::int64_t slots = settings.integer("max_target_length");
   const std::int64_t rows =
       count_of(arguments, "--batch", 1'000'000, "--batch 8").value_or(decode::rows_for(session, kUsualRows));

@@ -16,10 +16,10 @@ constexpr std::string_view kHelpPathways = "one controller for a whole cloud of 
 constexpr std::string_view kHelpOlmoLoader = "setting of the OLMo loader";
 
 constexpr Key kData[] = {
-    {"dataset_type", choice, "tfds", "synthetic|text|jsonl|tokens|tfds|!hf|!grain|!c4_mlperf|!olmo_grain", used,
-     "synthetic: one fixed batch; text, jsonl: files of text; tokens: files of token ids"},
+    {"dataset_type", choice, "tfds", "synthetic|text|jsonl|tokens|megatron|parquet|tfds|!hf|!grain|!c4_mlperf|!olmo_grain", used,
+     "synthetic: one fixed batch; text, jsonl: files of text; tokens, megatron: files of token ids; no parquet"},
     {"dataset_path", text, "", "", used,
-     "file of the data, or folder whose files, and those below it, are read by name"},
+     "file of the data, or folder whose files, and those below it, are read by name; several with shares of the rows: A,0.7;B,0.3"},
     {"token_bytes", choice, "detect", "detect|2|4", used,
      "moesh's own: bytes of a token id in files of dataset_type=tokens; detect tells by their sizes and ids"},
     {"train_data_columns", texts, "[text]", "", used, "field of a line of dataset_type=jsonl that holds its document"},
@@ -29,12 +29,12 @@ constexpr Key kData[] = {
      "moesh's own: share of the documents or rows of dataset_path that are held out, by hash, as the validation set"},
     {"eval_data_columns", texts, "[text]", "", used, "field of a line of eval_dataset_path that holds its document, for jsonl"},
     {"packing", boolean, "true", "", used,
-     "jsonl: fills rows with documents, each seeing only itself; false for one document a row, padded"},
+     "jsonl, megatron: fills rows with documents, each seeing only itself; false for one document a row, padded"},
     {"max_segments_per_seq", integer, "-1", "-1..1000000000", used,
      "synthetic: packs rows of 2 to so many segments; files of documents know no limit"},
     {"num_epoch", integer, "1", "1..1000000000", refused,
      "times the data is gone through; here it is gone round until the steps are done"},
-    {"enable_data_shuffling", boolean, "true", "", used, "takes the rows of a file in a random order"},
+    {"enable_data_shuffling", boolean, "true", "", used, "takes the documents, or the rows where a file has no documents, in a random order"},
     {"data_shuffle_seed", integer, "0", "0..4294967295", used, "seed of the order of enable_data_shuffling"},
     {"expansion_factor_real_data", real, "-1.0", "-1..1000000", used,
      "above 1, one in so many processes loads, and so many times as much; -1 for all alike"},

@@ -85,6 +85,7 @@ class Reader {
     made.date = get<std::string>(json, "date");
     made.step = count(json, "step");
     made.rows = count(json, "rows");
+    if (json.contains("place")) made.place = get<std::string>(json, "place");
     made.optimizer = get<std::string>(json, "optimizer");
     made.parameters = count(json, "parameters");
     const Json &mesh = object(json, "mesh"), &settings = object(json, "settings");
@@ -155,6 +156,7 @@ class Reader {
 
 void write(JsonWriter& json, const About& about) {
   json.key("moesh").value(about.moesh).key("date").value(about.date).key("step").value(about.step).key("rows").value(about.rows);
+  if (!about.place.empty()) json.key("place").value(about.place);
   json.key("optimizer").value(about.optimizer).key("parameters").value(about.parameters);
   json.line().key("mesh").begin_object();
   for (const auto& [axis, size] : about.mesh) json.key(axis).value(size);

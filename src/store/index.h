@@ -52,6 +52,7 @@ struct About {
   std::int64_t parameters = 0;
   std::vector<std::pair<std::string, std::int64_t>> mesh;
   Settings settings;
+  std::string place = {};  // of the next row in the data, where its number does not tell
 };
 void write(JsonWriter& json, const About& about);  // its members, into an object that is begun
 

@@ -29,7 +29,7 @@ std::int64_t parameters_in(const Trainer& trainer) {
 
 store::About about(const config::Settings& settings, const Trainer& trainer, const Batches& batches, std::int64_t step) {
   store::About made{MOESH_VERSION, local_time("%Y-%m-%dT%H:%M:%S%z"), step, batches.first_row(step + 1), settings.text("opt_type"),
-                    parameters_in(trainer), {}, given_settings(settings)};
+                    parameters_in(trainer), {}, given_settings(settings), batches.place()};
   for (const mesh::Axis& axis : trainer.plan().mesh.axes()) {
     if (axis.size() > 1) made.mesh.emplace_back(axis.name, axis.size());
   }
@@ -214,7 +214,9 @@ Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& w
     const store::About& about = candidate.about();
     const std::int64_t next = asked == Restored::all ? about.step + 1 : 0;
     trainer.go_on_after(next - 1);
-    if (asked == Restored::all) batches.begin(next, about.rows);
+    if (asked == Restored::all && !batches.begin(next, about.rows, about.place)) {
+      log_notice("the data are other than when the checkpoint was saved, or are read otherwise: they begin at their beginning");
+    }
     if (source.kind == Source::Kind::own) {
       newest_ = asked_for_ = about.step;
       set_aside_after(about.step);

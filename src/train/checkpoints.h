@@ -12,8 +12,8 @@
 #include "config/settings.h"
 #include "store/folder.h"
 #include "store/saving.h"
+#include "train/batches.h"
 #include "train/company.h"
-#include "train/data.h"
 #include "train/trainer.h"
 
 namespace moesh::train {

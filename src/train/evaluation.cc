@@ -7,6 +7,7 @@
 #include "backend/scalar.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "data/open.h"
 #include "models/model.h"
 
 namespace moesh::train {
@@ -26,7 +27,7 @@ std::int64_t batches_of(const config::Settings& settings, std::int64_t rows, std
 Evaluation::Evaluation(const Subject& subject, StepProgram program, Trainer& trainer)
     : settings_(subject.settings),
       trainer_(trainer),
-      source_(open_validation(subject.settings, subject.batch.rows_to_load)),
+      source_(data::open_validation(subject.settings, subject.batch.rows_to_load)),
       rows_(subject.batch.rows_to_train),
       length_(subject.settings.integer("max_target_length")),
       vocab_size_(subject.settings.integer("vocab_size")),
@@ -58,7 +59,7 @@ std::optional<EvalMetrics> Evaluation::run(std::int64_t step, const std::functio
   for (; metrics.batches < batches_; ++metrics.batches) {
     if (must_end()) return std::nullopt;
     if (see) see(metrics.batches);
-    const Batch batch = make_batch(*source_, metrics.batches * rows_, rows_, length_, vocab_size_, trainer_.pool());
+    const Batch batch = make_batch(make_rows(*source_, metrics.batches * rows_, rows_, length_), vocab_size_, trainer_.pool());
     feeding_.feed(program_, batch, step, trainer_.pool());
     program_.run();
     entropy += result(models::results::entropy_sum);

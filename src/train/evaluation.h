@@ -5,8 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "data/source.h"
+#include "train/batches.h"
 #include "train/company.h"
-#include "train/data.h"
 #include "train/program.h"
 #include "train/trainer.h"
 
@@ -42,7 +43,7 @@ class Evaluation {
 
   const config::Settings& settings_;
   Trainer& trainer_;
-  std::unique_ptr<TokenSource> source_;
+  std::unique_ptr<data::TokenSource> source_;
   std::int64_t rows_;  // of a batch
   std::int64_t length_, vocab_size_, batches_;
   Feeding feeding_;

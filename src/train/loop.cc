@@ -20,8 +20,8 @@
 #include "partition/collectives.h"
 #include "plan/print.h"
 #include "store/hash.h"
+#include "train/batches.h"
 #include "train/checkpoints.h"
-#include "train/data.h"
 #include "train/evaluation.h"
 #include "train/initialize.h"
 #include "train/interrupts.h"
@@ -229,6 +229,8 @@ class Loop {
     saved_ = parts_.checkpoints.finish(parts_.trainer, parts_.batches);
     done_.interrupted = parts_.trainer.steps_done() < steps && !done_.reached_target;
     done_.seconds = seconds_since(begin);
+    done_.waited_for_data = parts_.batches.waited();
+    done_.lines_left_out = parts_.batches.left_out();
     done_.tokens = tokens_ * static_cast<double>(done_.steps);
     return done_;
   }
@@ -240,8 +242,9 @@ class Loop {
 
   void train(std::int64_t step) {
     const auto begin = Clock::now();
-    const double waited = parts_.checkpoints.waited(), devices = static_cast<double>(request_.devices);
-    const Batch batch = parts_.batches.at(step, parts_.trainer.pool());
+    const double for_disk = parts_.checkpoints.waited(), for_data = parts_.batches.waited();
+    const double devices = static_cast<double>(request_.devices);
+    const Batch batch = batch_of(step);
     std::vector<run::Span>* const spans = parts_.trace ? parts_.trace->begin_step(step) : nullptr;
     const StepMetrics metrics =
         parts_.trainer.run_step(batch, {.ends_before = parts_.checkpoints.guard(parts_.trainer), .spans = spans}).metrics;
@@ -251,12 +254,24 @@ class Loop {
     }
     const std::string saved = parts_.checkpoints.after_step(parts_.trainer, parts_.batches);
     const StepSpeed speed{seconds_since(begin), flops_ / devices, tokens_ / devices, devices};
-    parts_.metrics.write(metrics, speed.seconds, parts_.checkpoints.waited() - waited);
+    const StepTime time{speed.seconds, parts_.batches.waited() - for_data, parts_.checkpoints.waited() - for_disk};
+    parts_.metrics.write(metrics, time, parts_.batches.left_out());
     if (parts_.board) parts_.board->write(metrics, speed);
     tell(step, fmt::format("loss {:.3f}", metrics.loss), step_words(metrics, speed) + (saved.empty() ? "" : "\n" + saved));
     if (done_.steps++ == 0) done_.first_loss = metrics.loss;
     done_.last_loss = metrics.loss;
     done_.load = metrics.load;
+  }
+
+  // Data that can no longer be read end the run, with a checkpoint of what was done. Other processes may have theirs, and go on to a step.
+  Batch batch_of(std::int64_t step) {
+    try {
+      return parts_.batches.at(step, parts_.trainer.pool());
+    } catch (const Error&) {
+      progress_.reset();
+      if (request_.company.count() == 1) show(request_, parts_.checkpoints.finish(parts_.trainer, parts_.batches));
+      throw;
+    }
   }
 
   void evaluate(std::int64_t step) {

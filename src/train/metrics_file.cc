@@ -55,19 +55,22 @@ void MetricsFile::append(const std::string& line) {
   flush_output();
 }
 
-void MetricsFile::write(const StepMetrics& m, double seconds, double waited_for_disk) {
+void MetricsFile::write(const StepMetrics& m, const StepTime& time, std::int64_t lines_left_out) {
   JsonWriter json;
   json.begin_object()
       .key("step")
       .value(m.step)
       .key("seconds")
-      .value(seconds)
+      .value(time.all)
+      .key("data_seconds")
+      .value(time.for_data)
       .key("learning_rate")
       .value(m.learning_rate);
   json.key("loss").value(m.loss).key("lm_loss").value(m.lm_loss).key("moe_lb_loss").value(m.balance_loss);
   json.key("total_weights").value(m.total_weights).key("raw_grad_norm").value(m.raw_grad_norm);
   json.key("grad_norm").value(m.grad_norm).key("param_norm").value(m.param_norm);
-  if (waited_for_disk > 0) json.key("checkpoint_seconds").value(waited_for_disk);
+  if (time.for_disk > 0) json.key("checkpoint_seconds").value(time.for_disk);
+  if (lines_left_out > 0) json.key("lines_left_out").value(lines_left_out);
   if (m.load.experts > 0) write_load(json, m.load);
   json.end_object();
   append(json.text());

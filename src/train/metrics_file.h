@@ -14,13 +14,19 @@ namespace moesh::train {
 // JSON Lines: for each run a line {"run": {...}} with its date and what was set, then an object for each step, and for each evaluation one
 // with the reference's names. Another
 // run with the same file goes on below.
+// Seconds of a step, and those of them that it waited.
+struct StepTime {
+  double all = 0;
+  double for_data = 0;
+  double for_disk = 0;  // to save a checkpoint
+};
+
 class MetricsFile {
  public:
   // `prints`: each line to the output as well.
   MetricsFile(const std::string& path, const config::Settings& settings, bool prints = false);
 
-  // `waited_for_disk`: seconds of the step's that went to saving a checkpoint.
-  void write(const StepMetrics& metrics, double seconds, double waited_for_disk = 0);
+  void write(const StepMetrics& metrics, const StepTime& time, std::int64_t lines_left_out = 0);
   void write(const EvalMetrics& metrics);
   // The last line of a run: {"run": {"ended": ...}}, with what it held and exchanged beside its plan.
   void end(const run::Audit& audit);

@@ -13,6 +13,8 @@
 namespace moesh::train {
 namespace {
 
+constexpr double kWorthTelling = 0.01;  // share of a run that it waited
+
 std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 std::int64_t state_of_device(const sharding::Layout& layout) {
@@ -117,9 +119,13 @@ std::string eval_line(const EvalMetrics& m, const config::Settings& settings) {
 std::string summary_words(const RunSummary& run) {
   const std::string ended = run.interrupted ? "interrupted: " : run.reached_target ? "target_eval_loss is reached: " : "";
   if (run.steps == 0) return ended + "no step was made" + (run.interrupted ? ".\n" : ", as steps=0 asks.\n");
-  return fmt::format("{}{} in {}, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n{}", ended, counted(run.steps, "step"),
-                     human_seconds(run.seconds), run.tokens / run.seconds, run.first_loss, run.last_loss, bytes_words(run.peak_bytes),
-                     run.load.experts > 0 ? load_words(run) : "");
+  std::string words = fmt::format("{}{} in {}, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n", ended, counted(run.steps, "step"),
+                                  human_seconds(run.seconds), run.tokens / run.seconds, run.first_loss, run.last_loss, bytes_words(run.peak_bytes));
+  if (run.waited_for_data > kWorthTelling * run.seconds) {
+    words += fmt::format("Steps waited {} for data, {:.1f}% of the time.\n", human_seconds(run.waited_for_data), 100 * run.waited_for_data / run.seconds);
+  }
+  if (run.lines_left_out > 0) words += fmt::format("Left out of the data: {} that could not be read.\n", counted(run.lines_left_out, "line"));
+  return words + (run.load.experts > 0 ? load_words(run) : "");
 }
 
 std::string audit_words(const run::Audit& audit, int columns) {

@@ -36,6 +36,8 @@ struct RunSummary {
   bool interrupted = false;
   bool reached_target = false;  // of an evaluation's loss
   double seconds = 0;
+  double waited_for_data = 0;  // seconds of them
+  std::int64_t lines_left_out = 0;  // of the data
   double tokens = 0;  // of all steps
   double first_loss = 0;
   double last_loss = 0;

@@ -13,8 +13,8 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "models/model.h"
+#include "train/batches.h"
 #include "train/comparison.h"
-#include "train/data.h"
 
 namespace moesh::train {
 namespace {
@@ -210,7 +210,7 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   initialize(expected, one_device.model, seed, workers);
   initialize(made, layout.model, seed, workers);
   // Rows are loaded as the layout loads them.
-  const Batches batches(layout.settings, layout.batch, layout.settings.integer("vocab_size"));
+  Batches batches(layout.settings, layout.batch, layout.settings.integer("vocab_size"));
   Worst loss("loss", tolerances.loss);
   Worst balance("balance loss", tolerances.norms);
   Worst logits("logits", tolerances.logits);

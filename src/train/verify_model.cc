@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "models/model.h"
-#include "train/data.h"
+#include "train/batches.h"
 #include "train/hugging_face.h"
 
 namespace moesh::train {

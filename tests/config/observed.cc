@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "config/pipeline.h"
+#include "data/open.h"
 #include "graph/print.h"
 #include "sharding/dump.h"
 #include "tests/cli/outcome.h"
 #include "tests/train/trainer_support.h"
 #include "train/context_order.h"
-#include "train/data.h"
 #include "train/program.h"
 
 namespace moesh::test {
@@ -27,10 +27,10 @@ void write(const Numbers& numbers, std::string& text) {
 
 std::string batches_of(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
-  const auto source = train::open_source(settings, session.batch.rows_to_load);
+  const auto source = data::open_source(settings, session.batch.rows_to_load);
   std::string text = source->describe();
   for (std::int64_t row = 0; row < 2 * session.batch.rows_to_load; ++row) {
-    const train::Example made = source->example(row, settings.integer("max_target_length"));
+    const data::Example made = source->example(row, settings.integer("max_target_length"));
     for (const auto* numbers : {&made.inputs, &made.targets, &made.positions, &made.segments, &made.target_segments})
       write(*numbers, text);
   }
@@ -52,7 +52,7 @@ void append_bits(const run::Array& array, std::string& bits) {
 // Less what depends on the moment, what the process held before included; the peak has tests of its own.
 std::string without_times(const std::string& printed) {
   static const std::regex times(
-      R"(seconds: [^,]+, TFLOP/s/device: [^,]+, Tokens/s/device: [^,]+|in [^,]+, [0-9]+ tokens/s|at the peak a device holds [^\n]+|in [0-9.]+ s; the run has waited [0-9.]+ s|read(?: by the processes)? in [0-9.]+ s)");
+      R"(seconds: [^,]+, TFLOP/s/device: [^,]+, Tokens/s/device: [^,]+|in [^,]+, [0-9]+ tokens/s|at the peak a device holds [^\n]+|Steps waited [^\n]+\n|in [0-9.]+ s; the run has waited [0-9.]+ s|read(?: by the processes)? in [0-9.]+ s)");
   return std::regex_replace(printed, times, "");
 }
 

@@ -1,7 +1,9 @@
 // Runs that stop and go on: to the same bits, on any layout, whatever stood in the way.
 #include "train/checkpoints.h"
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -108,6 +110,50 @@ TEST(KeptRuns, GoOnToTheSameBits) {
     EXPECT_EQ(numbers_in(whole.at(5)), numbers_in(stopped.at(5))) << request;
     EXPECT_EQ(metrics_in(stopped.metrics()).size(), 6u);
   }
+}
+
+std::string lines_of_text(const TemporaryFolder& folder) {
+  std::string lines;
+  for (int i = 0; i < 200; ++i) lines += "{\"text\": \"" + std::string(static_cast<std::size_t>(1 + i % 17), static_cast<char>('a' + i % 26)) + "\"}\n";
+  return folder.write("a.jsonl", lines);
+}
+
+// On one device, and on others: the samples are the same, so the losses are to what a mesh adds.
+TEST(KeptRuns, GoOnInTheMiddleOfTheirDocuments) {
+  const TemporaryFolder folder;
+  const std::string lines = lines_of_text(folder);
+  const std::string request = kTinyMixtral + "num_experts=4 vocab_size=256 dataset_type=jsonl dataset_path=" + lines + ",1;" + lines + ",2 ";
+  const std::string one = request + "per_device_batch_size=4 ";
+  const Kept whole(one), same(one), other(request);
+  ASSERT_EQ(whole.run("steps=6").code, 0);
+  same.run("steps=3");
+  same.run("steps=6");
+  EXPECT_EQ(losses_in(whole.metrics()), losses_in(same.metrics()));
+  EXPECT_EQ(numbers_in(whole.at(5)), numbers_in(same.at(5)));
+  other.run("per_device_batch_size=4 steps=3");
+  EXPECT_EQ(other.run("compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2 per_device_batch_size=1 steps=6").code, 0);
+  const std::vector<double> a = losses_in(whole.metrics()), b = losses_in(other.metrics());
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * a[i]) << i;
+  EXPECT_THAT(same.run("steps=7 data_shuffle_seed=4").err, HasSubstr("the data are other than when the checkpoint was saved, or are read otherwise: they begin at their beginning"));
+}
+
+// What was done until then is kept.
+TEST(KeptRuns, EndWithACheckpointWhereTheirDataVanish) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("a.bin", std::string(1 << 20, '\1'));
+  const Kept kept(kTinyModel + "vocab_size=300 token_bytes=2 dataset_type=tokens dataset_path=" + path + " ");
+  std::thread cut([&] {
+    while (!std::filesystem::exists(kept.at(0))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::filesystem::resize_file(path, 100);
+  });
+  const Outcome outcome = kept.run("steps=100000 checkpoint_period=100000");
+  cut.join();
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr(path + ": the file was cut short or replaced while the run read it"));
+  const std::vector<std::int64_t> steps = store::steps_in(kept.folder());
+  ASSERT_FALSE(steps.empty());
+  EXPECT_EQ(metrics_in(kept.metrics()).back()["step"], steps.back());
 }
 
 TEST(KeptRuns, HaveNothingToDoWhereTheyAreAtTheirEnd) {

@@ -128,12 +128,16 @@ TEST_F(Together, ProcessesPrintOnceAndWriteAPartEach) {
 
 // Each reads what it needs, however many wrote.
 TEST_F(Together, ProcessesGoOnFromWhatAnyNumberOfThemWrote) {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += fmt::format("{{\"text\": \"document {}\"}}\n", i);
+  const std::string request = kMixtral + "learning_rate_schedule_steps=6 vocab_size=256 dataset_type=jsonl dataset_path=" + folder.write("a.jsonl", lines) + " ";
   const SpreadRun whole;
-  ASSERT_EQ(whole.run(kMixtral + "steps=6 learning_rate_schedule_steps=6").code, 0);
+  ASSERT_EQ(whole.run(request + "steps=6").code, 0);
   for (const auto& [before, after] : {std::pair{"--processes 2", ""}, {"", "--processes 4"}, {"--processes 4", "--processes 2"}}) {
     const SpreadRun run;
-    ASSERT_EQ(run.run(kMixtral + "learning_rate_schedule_steps=6 steps=3 " + before).code, 0);
-    const Ended ended = run.run(kMixtral + "learning_rate_schedule_steps=6 steps=6 " + after);
+    ASSERT_EQ(run.run(request + "steps=3 " + before).code, 0);
+    const Ended ended = run.run(request + "steps=6 " + after);
     ASSERT_EQ(ended.code, 0) << ended.err;
     EXPECT_THAT(ended.out, HasSubstr("Goes on after step 2, from "));
     EXPECT_EQ(ended.out.find(" read by the processes in ") != std::string::npos, std::string(after) != "");

@@ -7,7 +7,7 @@
 
 #include "session/session.h"
 #include "tests/support.h"
-#include "train/data.h"
+#include "train/batches.h"
 #include "train/initialize.h"
 #include "train/trainer.h"
 

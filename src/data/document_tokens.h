@@ -8,11 +8,11 @@
 #include <string_view>
 
 #include "config/settings.h"
+#include "data/files.h"
+#include "data/source.h"
 #include "tokenizer/tokenizer.h"
-#include "train/data_files.h"
-#include "train/token_sequence.h"
 
-namespace moesh::train {
+namespace moesh::data {
 
 // The tokenizer that the settings name; where they name none, texts are their bytes. Refuses one with more tokens than the vocabulary has.
 std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const config::Settings& settings);
@@ -23,8 +23,12 @@ class DocumentTokens {
 
   std::string words() const;  // "the bytes", or "the tokens by byte pairs of FILE"
 
+  std::string identity() const;
+
   // With what add_bos and add_eos put around it, where the tokenizer has such tokens.
-  Tokens of(std::string_view text) const;
+  Tokens of(std::string_view text) const { return of_part(text, true, true); }
+  // Of a part of a document, which may begin or end it.
+  Tokens of_part(std::string_view text, bool begins, bool ends) const;
 
  private:
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
@@ -35,7 +39,4 @@ class DocumentTokens {
 // Each file as a document, one after the other.
 Tokens tokens_of_files(const DataFiles& files, const DocumentTokens& documents);
 
-// All of a file.
-std::string whole_text(const DataFiles& files, const DataFile& file);
-
-}  // namespace moesh::train
+}  // namespace moesh::data

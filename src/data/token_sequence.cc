@@ -1,4 +1,4 @@
-#include "train/token_sequence.h"
+#include "data/token_sequence.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 
-namespace moesh::train {
+namespace moesh::data {
 namespace {
 
 constexpr std::int64_t kBlock = 1 << 16;  // tokens, so that a block stays in a core's cache
@@ -128,4 +128,4 @@ int width_of(const DataFiles& files, const config::Settings& settings) {
   return looks_like_four_bytes(files, settings.integer("vocab_size")) ? 4 : 2;
 }
 
-}  // namespace moesh::train
+}  // namespace moesh::data

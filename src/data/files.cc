@@ -1,4 +1,4 @@
-#include "train/data_files.h"
+#include "data/files.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/system.h"
 
-namespace moesh::train {
+namespace moesh::data {
 namespace {
 
 constexpr const char* kCheck = "check dataset_path";
@@ -101,7 +101,6 @@ void read_from(const DataFile& file, std::int64_t first, std::span<std::byte> by
 }  // namespace
 
 DataFiles::DataFiles(const std::string& path) {
-  if (path.empty()) refuse("dataset_path is empty", "dataset_path", "name a file");
   const struct stat status = status_of(path);
   if (S_ISDIR(status.st_mode)) {
     add_folder(path);
@@ -140,6 +139,12 @@ void DataFiles::add(DataFile file) {
   files_.push_back(std::move(file));
 }
 
+std::string DataFiles::identity() const {
+  std::string sizes;
+  for (const DataFile& file : files_) sizes += fmt::format("{} ", file.bytes);
+  return sizes;
+}
+
 void DataFiles::read(std::int64_t first, std::span<std::byte> bytes) const {
   auto file = std::upper_bound(files_.begin(), files_.end(), first,
                                [](std::int64_t at, const DataFile& other) { return at < other.begin; });
@@ -152,4 +157,21 @@ void DataFiles::read(std::int64_t first, std::span<std::byte> bytes) const {
   }
 }
 
-}  // namespace moesh::train
+std::string DataFiles::text(const DataFile& file, std::int64_t begin, std::int64_t end) const {
+  std::string text(static_cast<std::size_t>(end - begin), '\0');
+  read(file.begin + begin, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+FileBlocks::FileBlocks(const std::vector<DataFile>& files, std::int64_t bytes) : files_(files), bytes_(bytes), begins_{0} {
+  for (const DataFile& file : files) begins_.push_back(begins_.back() + (file.bytes + bytes - 1) / bytes);
+}
+
+FileBlock FileBlocks::at(std::int64_t block) const {
+  const auto next = std::upper_bound(begins_.begin(), begins_.end(), block);
+  const auto number = static_cast<std::size_t>(next - begins_.begin()) - 1;
+  const std::int64_t begin = (block - begins_[number]) * bytes_;
+  return {&files_[number], begin, std::min(begin + bytes_, files_[number].bytes)};
+}
+
+}  // namespace moesh::data

@@ -1,6 +1,4 @@
-#include "train/documents.h"
-
-#include <span>
+#include "data/document_tokens.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +6,7 @@
 #include "base/progress.h"
 #include "tokenizer/bytes.h"
 
-namespace moesh::train {
+namespace moesh::data {
 namespace {
 
 // What is not asked for is told by the file.
@@ -48,10 +46,14 @@ std::string DocumentTokens::words() const {
   return is_bytes_ ? "the bytes" : "the tokens by " + tokenizer_->describe();
 }
 
-Tokens DocumentTokens::of(std::string_view text) const {
+std::string DocumentTokens::identity() const {
+  return fmt::format("{} {} {} {}", is_bytes_, tokenizer_->size(), begin_.value_or(-1), end_.value_or(-1));
+}
+
+Tokens DocumentTokens::of_part(std::string_view text, bool begins, bool ends) const {
   Tokens tokens = tokenizer_->encode(text, tokenizer::Special::left_out);
-  if (begin_) tokens.insert(tokens.begin(), *begin_);
-  if (end_) tokens.push_back(*end_);
+  if (begins && begin_) tokens.insert(tokens.begin(), *begin_);
+  if (ends && end_) tokens.push_back(*end_);
   return tokens;
 }
 
@@ -59,17 +61,11 @@ Tokens tokens_of_files(const DataFiles& files, const DocumentTokens& documents) 
   Tokens all;
   Progress progress("MiB of text tokenized", files.size() >> 20);
   for (const DataFile& file : files.files()) {
-    const Tokens tokens = documents.of(whole_text(files, file));
+    const Tokens tokens = documents.of(files.text(file, 0, file.bytes));
     all.insert(all.end(), tokens.begin(), tokens.end());
     progress.advance((file.begin + file.bytes) >> 20);
   }
   return all;
 }
 
-std::string whole_text(const DataFiles& files, const DataFile& file) {
-  std::string text(static_cast<std::size_t>(file.bytes), '\0');
-  files.read(file.begin, std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
-}  // namespace moesh::train
+}  // namespace moesh::data

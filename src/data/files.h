@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-namespace moesh::train {
+namespace moesh::data {
 
 struct DataFile {
   std::string path;
@@ -27,9 +27,12 @@ class DataFiles {
 
   const std::vector<DataFile>& files() const { return files_; }
   std::int64_t size() const { return size_; }
+  std::string identity() const;  // the same for files of the same sizes in the same order
 
   // The bytes from `first` on. Fails where a file is no longer what it was.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
+  // A part of one of the files.
+  std::string text(const DataFile& file, std::int64_t begin, std::int64_t end) const;
 
  private:
   void add_folder(const std::string& path);
@@ -39,4 +42,23 @@ class DataFiles {
   std::int64_t size_ = 0;
 };
 
-}  // namespace moesh::train
+// A part of a file: none is of two.
+struct FileBlock {
+  const DataFile* file;
+  std::int64_t begin, end;  // in the file
+};
+
+// Files cut into blocks of so many bytes, the last of each file shorter.
+class FileBlocks {
+ public:
+  FileBlocks(const std::vector<DataFile>& files, std::int64_t bytes);
+  std::int64_t count() const { return begins_.back(); }
+  FileBlock at(std::int64_t block) const;
+
+ private:
+  const std::vector<DataFile>& files_;
+  std::int64_t bytes_;
+  std::vector<std::int64_t> begins_;  // of each file's blocks, and the end of all
+};
+
+}  // namespace moesh::data

@@ -15,9 +15,10 @@
 #include "tests/process.h"
 #include "tests/train/train_support.h"
 #include "tests/train/trainer_support.h"
-#include "train/data.h"
+#include "data/open.h"
+#include "tests/data/rows_support.h"
 
-namespace moesh::train {
+namespace moesh::data {
 namespace {
 
 using test::kTinyModel;
@@ -201,19 +202,19 @@ TEST(DataFolder, IsReadWithWhatLiesBelowItByPath) {
   folder.write("b/y", "3");
   folder.write("c", "4");
   const std::string request = "dataset_type=text dataset_path=" + folder.path();
-  EXPECT_THAT(source(request)->row(0, 4), ElementsAre('1', '2', '3', '4'));
-  EXPECT_THAT(source(request)->row(1, 3), ElementsAre('3', '4', '1')) << "rows go over the ends of files";
+  EXPECT_THAT(row_of(*source(request), 0, 4), ElementsAre('1', '2', '3', '4'));
+  EXPECT_THAT(row_of(*source(request), 1, 3), ElementsAre('3', '4', '1')) << "rows go over the ends of files";
 }
 
 TEST(DataFolder, OfLinesAndOfTokensIsReadTheSameWay) {
   const TemporaryFolder lines, tokens;
   lines.write("1.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\"}");
   lines.write("2.jsonl", "{\"text\": \"c\"}\n");
-  EXPECT_THAT(source("dataset_type=jsonl dataset_path=" + lines.path())->row(0, 6),
+  EXPECT_THAT(row_of(*source("dataset_type=jsonl dataset_path=" + lines.path()), 0, 6),
               ElementsAre('a', 0, 'b', 0, 'c', 0));
   tokens.write("1", bytes_of<std::int32_t>({1, 2}));
   tokens.write("2", bytes_of<std::int32_t>({3}));
-  EXPECT_THAT(source("dataset_type=tokens dataset_path=" + tokens.path())->row(0, 3), ElementsAre(1, 2, 3));
+  EXPECT_THAT(row_of(*source("dataset_type=tokens dataset_path=" + tokens.path()), 0, 3), ElementsAre(1, 2, 3));
 }
 
 // A link among the files adds nothing, a link to elsewhere does, and a circle has an end.
@@ -223,7 +224,7 @@ TEST(DataFolder, HasEachFileOnce) {
   std::filesystem::create_symlink("b", folder.path() + "/a");
   std::filesystem::create_symlink(elsewhere.write("x", "x"), folder.path() + "/c");
   std::filesystem::create_hard_link(folder.path() + "/b", folder.path() + "/d");
-  EXPECT_THAT(source("dataset_type=text dataset_path=" + folder.path())->row(0, 4), ElementsAre('b', 'x', 'b', 'x'));
+  EXPECT_THAT(row_of(*source("dataset_type=text dataset_path=" + folder.path()), 0, 4), ElementsAre('b', 'x', 'b', 'x'));
 }
 
 TEST(DataFolder, SaysWhatItLeavesOut) {
@@ -268,9 +269,9 @@ TEST(TokenBytes, AreToldBySizeAndRangeOrByTheirKey) {
   }
   const std::string both = folder.write("both", bytes_of<std::uint32_t>({1, 2, 3}));
   const std::string request = "dataset_type=tokens dataset_path=" + both;
-  EXPECT_THAT(source(request)->row(0, 3), ElementsAre(1, 2, 3));
-  EXPECT_THAT(source(request + " token_bytes=4")->row(0, 3), ElementsAre(1, 2, 3));
-  EXPECT_THAT(source(request + " token_bytes=2")->row(0, 6), ElementsAre(1, 0, 2, 0, 3, 0));
+  EXPECT_THAT(row_of(*source(request), 0, 3), ElementsAre(1, 2, 3));
+  EXPECT_THAT(row_of(*source(request + " token_bytes=4"), 0, 3), ElementsAre(1, 2, 3));
+  EXPECT_THAT(row_of(*source(request + " token_bytes=2"), 0, 6), ElementsAre(1, 0, 2, 0, 3, 0));
   EXPECT_THAT(message_of([&] { source("dataset_type=text token_bytes=2 dataset_path=" + both); }),
               HasSubstr("token_bytes=2, but dataset_type=text has no files of token ids"));
   EXPECT_THAT(message_of([&] { source(request + " token_bytes=3"); }), HasSubstr("one of detect, 2, 4 was expected"));
@@ -289,11 +290,11 @@ TEST(LargeData, IsReadWhereItIsNeeded) {
   rusage before{}, after{};
   ::getrusage(RUSAGE_SELF, &before);
   const auto text = source("dataset_type=text dataset_path=" + large("text", "abcd"));
-  EXPECT_THAT(text->row((bytes - 2) / 2, 3), ElementsAre('c', 'd', 0)) << "round and round";
+  EXPECT_THAT(row_of(*text, (bytes - 2) / 2, 3), ElementsAre('c', 'd', 0)) << "round and round";
   EXPECT_THAT(text->describe(), HasSubstr("6,442,450,944 tokens"));
   const auto tokens = source("dataset_type=tokens token_bytes=2 vocab_size=65536 dataset_path=" +
                              large("tokens", bytes_of<std::uint16_t>({7, 65535})));
-  EXPECT_THAT(tokens->row((bytes / 2 - 2) / 2, 3), ElementsAre(7, 65535, 0));
+  EXPECT_THAT(row_of(*tokens, (bytes / 2 - 2) / 2, 3), ElementsAre(7, 65535, 0));
   ::getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 512 << 10) << "KiB";
   EXPECT_THAT(message_of([&] { source("dataset_type=jsonl dataset_path=" + folder.path()); }),
@@ -322,7 +323,7 @@ TEST(ChangingData, EndsTheRunWithWhatHappened) {
     folder.write("a", "abcdefgh");
     const auto text = source("dataset_type=text dataset_path=" + path);
     change();
-    return message_of([&] { text->row(0, 4); });
+    return message_of([&] { row_of(*text, 0, 4); });
   };
   const std::string changed = path +
                               ": the file was cut short or replaced while the run read it\n"
@@ -335,4 +336,4 @@ TEST(ChangingData, EndsTheRunWithWhatHappened) {
 }
 
 }  // namespace
-}  // namespace moesh::train
+}  // namespace moesh::data

@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "config/settings.h"
-#include "train/data_files.h"
+#include "data/files.h"
+#include "data/source.h"
 
-namespace moesh::train {
-
-using Tokens = std::vector<std::int32_t>;
+namespace moesh::data {
 
 class TokenSequence {
  public:
@@ -50,4 +49,4 @@ class FileTokens : public TokenSequence {
 // The bytes of a token id: as token_bytes says, or as the files look.
 int width_of(const DataFiles& files, const config::Settings& settings);
 
-}  // namespace moesh::train
+}  // namespace moesh::data

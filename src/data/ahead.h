@@ -1,0 +1,105 @@
+// Things with numbers that are asked for one after the other, made ahead of that by threads.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace moesh::data {
+
+template <typename Made>
+class Ahead {
+ public:
+  // `make` is called by `threads` at once, for the number that was asked for last and those that follow it, `window` in all.
+  Ahead(std::function<Made(std::int64_t)> make, int threads, std::int64_t window)
+      : make_(std::move(make)), count_(threads), window_(window) {}
+  Ahead(const Ahead&) = delete;
+  Ahead& operator=(const Ahead&) = delete;
+
+  ~Ahead() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // Waits until it is made. What its making failed with is thrown here. The threads begin with the first call.
+  std::shared_ptr<const Made> at(std::int64_t number) {
+    const auto begin = Clock::now();
+    std::unique_lock lock(mutex_);
+    move_to(number);
+    while (std::cmp_less(threads_.size(), count_)) threads_.emplace_back([this] { work(); });
+    const std::shared_ptr<Slot> slot = slots_.at(number);
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return slot->made || slot->error; });
+    waited_ += seconds_since(begin);
+    if (slot->error) std::rethrow_exception(slot->error);
+    return slot->made;
+  }
+
+  double waited() const { return waited_; }  // seconds, in all
+
+ private:
+  struct Slot {
+    bool is_taken = false;
+    std::shared_ptr<const Made> made;
+    std::exception_ptr error;
+  };
+
+  void move_to(std::int64_t number) {
+    std::erase_if(slots_, [&](const auto& entry) { return entry.first < number || entry.first >= number + window_; });
+    for (std::int64_t i = number; i < number + window_; ++i) {
+      if (!slots_.contains(i)) slots_.emplace(i, std::make_shared<Slot>());
+    }
+  }
+
+  auto next() const {
+    return std::find_if(slots_.begin(), slots_.end(), [](const auto& entry) { return !entry.second->is_taken; });
+  }
+
+  // What is made of a number that nobody asks for any more is dropped with its slot.
+  void work() {
+    for (std::unique_lock lock(mutex_);;) {
+      changed_.wait(lock, [&] { return ends_ || next() != slots_.end(); });
+      if (ends_) return;
+      const auto [number, slot] = *next();
+      slot->is_taken = true;
+      lock.unlock();
+      std::shared_ptr<const Made> made;
+      std::exception_ptr error;
+      try {
+        made = std::make_shared<const Made>(make_(number));
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      slot->made = std::move(made);
+      slot->error = error;
+      changed_.notify_all();
+    }
+  }
+
+  std::function<Made(std::int64_t)> make_;
+  int count_;
+  std::int64_t window_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ends_ = false;
+  std::map<std::int64_t, std::shared_ptr<Slot>> slots_;
+  double waited_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace moesh::data

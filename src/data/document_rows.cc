@@ -1,0 +1,276 @@
+#include "data/document_rows.h"
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+#include <map>
+#include <optional>
+
+#include <fmt/core.h>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "data/ahead.h"
+#include "store/hash.h"
+
+namespace moesh::data {
+namespace {
+
+constexpr std::size_t kMostPlaces = 1 << 16;  // of rows that are remembered
+constexpr std::int64_t kFar = 1 << 12;        // rows to pass over that take a while
+
+// Where a row begins: in a group of blocks, counted through all rounds, at one of its tokens, or of its pieces where each is a row.
+struct Place {
+  std::int64_t group = 0, offset = 0;
+};
+
+// Of a document that is a row of its own.
+struct Piece {
+  std::int64_t begin, count;
+};
+
+// Groups of blocks, their documents in the order in which they are taken.
+class Groups {
+ public:
+  Groups(std::unique_ptr<DocumentReader> reader, Order order)
+      : reader_(std::move(reader)), order_(order), blocks_(reader_->blocks()), in_round_((blocks_ + kMixedBlocks - 1) / kMixedBlocks) {}
+
+  const DocumentReader& reader() const { return *reader_; }
+  std::int64_t in_round() const { return in_round_; }
+
+  Documents read(std::int64_t group) const {
+    const std::int64_t round = group / in_round_, within = group % in_round_;
+    const std::int64_t begin = within * kMixedBlocks, end = std::min(begin + kMixedBlocks, blocks_);
+    Documents documents;
+    for (std::int64_t i = begin; i < end; ++i) reader_->read(order_.at(round * blocks_ + i, blocks_) - round * blocks_, documents);
+    return order_.is_random ? mixed(documents, round, within) : documents;
+  }
+
+ private:
+  Documents mixed(const Documents& documents, std::int64_t round, std::int64_t within) const {
+    const RandomKey of_round = fold_in(random_key(order_.seed), static_cast<std::uint32_t>(round));
+    const RandomKey key = fold_in(of_round, static_cast<std::uint32_t>(within));
+    Documents made;
+    made.seen = documents.seen;
+    made.tokens.reserve(documents.tokens.size());
+    for (std::size_t i = 0; i < documents.begins.size(); ++i) {
+      const std::size_t from = permuted(key, i, documents.begins.size());
+      made.begins.push_back(made.size());
+      made.tokens.insert(made.tokens.end(), documents.tokens.begin() + documents.begins[from], documents.tokens.begin() + documents.end_of(from));
+    }
+    return made;
+  }
+
+  std::unique_ptr<DocumentReader> reader_;
+  Order order_;
+  std::int64_t blocks_, in_round_;
+};
+
+class DocumentRows : public TokenSource {
+ public:
+  DocumentRows(std::unique_ptr<DocumentReader> reader, const DocumentOrder& order)
+      : groups_(std::move(reader), order.blocks),
+        order_(order),
+        length_(order.length),
+        ahead_([this](std::int64_t group) { return groups_.read(group); }, order.threads, 2 * order.threads + 1) {
+    start_over(0, {});
+    places_.front() = settled({});
+    note_repetition();
+  }
+
+  std::string describe() const override {
+    const DocumentReader& reader = groups_.reader();
+    if (!in_all_) return fmt::format("{}, {}", reader.describe(), human_bytes(static_cast<double>(reader.bytes())));
+    return fmt::format("{}, {}", reader.describe(), counted(*in_all_, packs() ? "token" : "row"));
+  }
+
+  std::int64_t rows(std::int64_t length) override {
+    length_ = length;
+    std::int64_t size = 0;
+    Progress progress("part of the data counted", groups_.in_round());
+    for (std::int64_t group = 0; group < groups_.in_round(); ++group) {
+      size += size_of(*ahead_.at(group));
+      progress.advance(group);
+    }
+    held_.clear();
+    start_over(first_row_, places_.front());
+    return packs() ? std::max<std::int64_t>(1, size / length) : size;
+  }
+
+  Example example(std::int64_t row, std::int64_t length) override {
+    const Place place = place_of(row, length);
+    forget_before(place.group);
+    return packs() ? packed(place) : alone(place);
+  }
+
+  std::string place(std::int64_t row, std::int64_t length) override {
+    const Place place = place_of(row, length);
+    return fmt::format("{} {} {}", identity(), place.group, place.offset);
+  }
+
+  bool begin(std::int64_t row, const std::string& place) override {
+    if (place.empty()) return true;
+    const std::optional<Place> there = parse(place);
+    start_over(row, there.value_or(Place{}));
+    return there.has_value();
+  }
+
+  std::int64_t left_out() const override { return groups_.reader().left_out(); }
+
+ private:
+  bool packs() const { return order_.packing == Packing::full; }
+
+  std::string identity() const {
+    const Order& order = order_.blocks;
+    const Split& split = order_.split;
+    return store::hash_text(store::hash_of(fmt::format("{} {} {} {} {} {}", groups_.reader().identity(), order.is_random, order.seed,
+                                                       static_cast<int>(split.side), split.fraction, packs())));
+  }
+
+  std::optional<Place> parse(const std::string& words) const {
+    const std::vector<std::string> parts = split(words, ' ');
+    if (parts.size() != 3 || parts[0] != identity()) return std::nullopt;
+    const auto group = parse_integer(parts[1]), offset = parse_integer(parts[2]);
+    if (!group || !offset || *group < 0 || *offset < 0) return std::nullopt;
+    return Place{*group, *offset};
+  }
+
+  void start_over(std::int64_t row, Place place) {
+    first_row_ = row;
+    places_.assign(1, place);
+  }
+
+  // Rows are gone through from the last one that is known.
+  Place place_of(std::int64_t row, std::int64_t length) {
+    if (length != length_) start_over(first_row_, places_.front());
+    length_ = length;
+    if (row < first_row_) start_over(0, {});
+    std::optional<Progress> progress;
+    const auto known = [&] { return first_row_ + static_cast<std::int64_t>(places_.size()); };
+    const std::int64_t from = known();
+    if (row - from > kFar) progress.emplace("row of the data passed over", row - from);
+    while (row >= known()) {
+      forget_before(places_.back().group);
+      places_.push_back(settled({places_.back().group, places_.back().offset + (packs() ? length_ : 1)}));
+      if (places_.size() > kMostPlaces) {
+        places_.pop_front();
+        ++first_row_;
+      }
+      if (progress) progress->advance(known() - from);
+    }
+    return places_[static_cast<std::size_t>(row - first_row_)];
+  }
+
+  // In the group that holds it. A whole round without a document ends the search.
+  Place settled(Place place) {
+    std::int64_t empty = 0, seen = 0;
+    while (true) {
+      const Documents& documents = group(place.group);
+      const std::int64_t size = size_of(documents);
+      if (place.offset < size) return place;
+      place.offset -= size;
+      ++place.group;
+      empty = size == 0 ? empty + 1 : 0;
+      seen += documents.seen;
+      if (empty < groups_.in_round()) continue;
+      if (seen > 0) order_.split.check(0, seen, "document");
+      groups_.reader().refuse_none();
+    }
+  }
+
+  const Documents& group(std::int64_t number) {
+    std::shared_ptr<const Documents>& held = held_[number];
+    if (held == nullptr) held = ahead_.at(number);
+    return *held;
+  }
+  void forget_before(std::int64_t group) { held_.erase(held_.begin(), held_.lower_bound(group)); }
+
+  std::int64_t size_of(const Documents& documents) const {
+    return packs() ? documents.size() : static_cast<std::int64_t>(pieces_of(documents).size());
+  }
+
+  std::vector<Piece> pieces_of(const Documents& documents) const {
+    std::vector<Piece> pieces;
+    for (std::size_t i = 0; i < documents.begins.size(); ++i) {
+      const std::int64_t end = documents.end_of(i);
+      for (std::int64_t begin = documents.begins[i]; begin < end; begin += length_) {
+        pieces.push_back({begin, std::min(length_, end - begin)});
+        if (order_.packing == Packing::cut) break;
+      }
+    }
+    return pieces;
+  }
+
+  Example packed(Place place) {
+    Tokens tokens;
+    std::vector<std::int64_t> begins;  // of documents, in the row
+    const std::int64_t size = length_ + 1;
+    for (; std::cmp_less(tokens.size(), size); ++place.group, place.offset = 0) {
+      const Documents& from = group(place.group);
+      const auto before = static_cast<std::int64_t>(tokens.size());
+      const std::int64_t end = std::min(from.size(), place.offset + size - before);
+      tokens.insert(tokens.end(), from.tokens.begin() + place.offset, from.tokens.begin() + end);
+      const auto first = std::lower_bound(from.begins.begin(), from.begins.end(), place.offset);
+      const auto last = std::lower_bound(first, from.begins.end(), end);
+      std::transform(first, last, std::back_inserter(begins), [&](std::int64_t begin) { return begin - place.offset + before; });
+    }
+    return in_segments(one_segment(tokens), begins);
+  }
+
+  // Documents begin at some tokens of the row: the one that it begins with goes on, or is its first.
+  static Example in_segments(Example made, const std::vector<std::int64_t>& begins) {
+    const auto length = static_cast<std::int64_t>(made.inputs.size());
+    auto next = begins.begin();
+    std::int32_t segment = 1, position = 0;
+    for (std::int64_t i = 0; i <= length; ++i, ++position) {
+      const bool begins_here = next != begins.end() && *next == i;
+      if (begins_here) ++next;
+      if (begins_here && i > 0) ++segment, position = 0;
+      const auto at = static_cast<std::size_t>(i);
+      if (i < length) made.segments[at] = segment;
+      if (i < length) made.positions[at] = position;
+      if (i > 0) made.target_segments[at - 1] = segment;
+    }
+    return made;
+  }
+
+  Example alone(Place place) {
+    const Documents& from = group(place.group);
+    const Piece piece = pieces_of(from)[static_cast<std::size_t>(place.offset)];
+    const auto begin = from.tokens.begin() + piece.begin;
+    Tokens tokens(begin, begin + piece.count);
+    tokens.resize(static_cast<std::size_t>(length_ + 1), 0);
+    Example made = one_segment(tokens);
+    std::fill(made.segments.begin() + piece.count, made.segments.end(), 0);
+    std::fill(made.target_segments.begin() + piece.count - 1, made.target_segments.end(), 0);
+    return made;
+  }
+
+  // Data that are one group are known now. Rows that they do not fill hold them again and again.
+  void note_repetition() {
+    if (groups_.in_round() > 1) return;
+    in_all_ = size_of(group(0));
+    const std::int64_t takes = length_ + 1;
+    if (!packs() || *in_all_ >= takes) return;
+    log_notice(repetition_words(groups_.reader().describe(), *in_all_, takes));
+  }
+
+  Groups groups_;
+  DocumentOrder order_;
+  std::int64_t length_;
+  std::int64_t first_row_ = 0;
+  std::deque<Place> places_;  // of the rows from that one on
+  std::optional<std::int64_t> in_all_;
+  std::map<std::int64_t, std::shared_ptr<const Documents>> held_;  // groups
+  Ahead<Documents> ahead_;  // the last, as its threads use the others
+};
+
+}  // namespace
+
+std::unique_ptr<TokenSource> rows_of_documents(std::unique_ptr<DocumentReader> reader, const DocumentOrder& order) {
+  return std::make_unique<DocumentRows>(std::move(reader), order);
+}
+
+}  // namespace moesh::data

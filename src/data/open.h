@@ -1,0 +1,20 @@
+// What the settings name as data, as rows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "config/settings.h"
+#include "data/source.h"
+
+namespace moesh::data {
+
+// dataset_type: synthetic (one fixed batch), text or jsonl (bytes as tokens, or those of tokenizer_path), tokens (ids of two or four bytes)
+// or megatron; all but the first are files, or folders of them.
+std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load);
+
+// The validation set: synthetic data are their own, of others it is what eval_dataset_path holds, or eval_fraction keeps from
+// training. Its rows are in the order of the data, and behind the last of them there is only padding.
+std::unique_ptr<TokenSource> open_validation(const config::Settings& settings, std::int64_t rows_to_load);
+
+}  // namespace moesh::data

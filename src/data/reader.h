@@ -1,0 +1,44 @@
+// Documents of a data set, in blocks that can be read without what stands before them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/source.h"
+
+namespace moesh::data {
+
+// One after the other, by where they begin.
+struct Documents {
+  Tokens tokens;
+  std::vector<std::int64_t> begins;
+  std::int64_t seen = 0;  // with those that belong to the other side of a split
+
+  // None that has no tokens.
+  void add(const Tokens& document) {
+    if (document.empty()) return;
+    begins.push_back(size());
+    tokens.insert(tokens.end(), document.begin(), document.end());
+  }
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t end_of(std::size_t document) const { return document + 1 < begins.size() ? begins[document + 1] : size(); }
+};
+
+class DocumentReader {
+ public:
+  virtual ~DocumentReader() = default;
+  virtual std::string describe() const = 0;  // "the texts of FILE"
+  virtual std::int64_t bytes() const = 0;
+  // The same where the documents are the same, by what can be known without reading them.
+  virtual std::string identity() const = 0;
+  virtual std::int64_t blocks() const = 0;
+  // Adds the documents of a block, in the order of the data. Called by several threads at once.
+  virtual void read(std::int64_t block, Documents& documents) const = 0;
+  // What could not be read so far, and was left out.
+  virtual std::int64_t left_out() const { return 0; }
+  // Of data that turned out to have no document.
+  [[noreturn]] virtual void refuse_none() const = 0;
+};
+
+}  // namespace moesh::data
