@@ -1,11 +1,15 @@
 // What is fuzzed, one function a target; the regression tests feed the found cases through the same functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json_reader.h"
@@ -13,6 +17,8 @@
 #include "config/hugging_face.h"
 #include "config/load.h"
 #include "config/yaml.h"
+#include "data/json_lines.h"
+#include "data/megatron.h"
 #include "fuzz/harness.h"
 #include "graph/parse.h"
 #include "graph/print.h"
@@ -316,6 +322,38 @@ inline void fuzz_completion(std::string_view input) {
   } catch (const serve::ApiError& error) {
     require(error.status >= 400 && error.status < 500 && !parse_json(serve::to_json(error), "fuzz")["error"]["message"].empty());
   }
+}
+
+// All documents of a data set lie in it, one after the other.
+inline void require_sound(const data::DocumentReader& reader) {
+  data::Documents documents;
+  for (std::int64_t block = 0; block < reader.blocks(); ++block) reader.read(block, documents);
+  require(std::is_sorted(documents.begins.begin(), documents.begins.end()));
+  require(documents.begins.empty() == documents.tokens.empty() && (documents.begins.empty() || documents.begins.back() < documents.size()));
+  require(std::cmp_less_equal(documents.begins.size(), documents.seen));
+}
+
+// JSON Lines of texts, and of token ids.
+inline void fuzz_lines(std::string_view input) {
+  static const ScratchFile file(".jsonl");
+  static const config::Settings settings = config::load({"vocab_size=300"}).settings;
+  if (input.empty()) return;
+  file.write(input);
+  for (const bool is_text : {true, false}) {
+    accept_errors([&] { require_sound(*data::read_json_lines(data::DataFiles(file.path()), {"text", is_text}, settings)); });
+  }
+}
+
+// The index of a file of token ids, behind a byte that says how long that is.
+inline void fuzz_megatron(std::string_view input) {
+  static const ScratchFile index(".idx");
+  static const std::string stem = index.path().substr(0, index.path().size() - 4);
+  static const config::Settings settings = config::load({"vocab_size=300"}).settings;
+  if (input.size() < 2) return;
+  index.write(input.substr(1));
+  std::ofstream(stem + ".bin", std::ios::binary) << std::string(1 + static_cast<unsigned char>(input[0]), '\0');
+  accept_errors([&] { require_sound(*data::read_megatron(stem, {}, settings)); });
+  std::filesystem::remove(stem + ".bin");
 }
 
 }  // namespace moesh::fuzz

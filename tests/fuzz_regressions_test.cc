@@ -55,6 +55,8 @@ TEST(FuzzRegressions, TextsHaveTokensThatKeepTheRules) {
   run_cases("text", [&](const std::string& text) { fuzz_text(text, tokenizers); });
 }
 TEST(FuzzRegressions, CompletionsKeepTheServersBoundsOrEndInWordsForTheClient) { run_cases("completion", fuzz_completion); }
+TEST(FuzzRegressions, JsonLinesEndInDocumentsOrAnError) { run_cases("lines", fuzz_lines); }
+TEST(FuzzRegressions, MegatronsIndicesEndInDocumentsOrAnError) { run_cases("megatron", fuzz_megatron); }
 TEST(FuzzRegressions, SavedPlansEndInAPlanOrAnError) { run_cases("plan", fuzz_plan); }
 
 // Lines that are gone, twice there or exchanged, and characters that are others.

@@ -1,0 +1,7 @@
+// Fuzzes the index of Megatron's files of token ids: any bytes end in documents that keep their rules, or in an error.
+#include "fuzz/targets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  moesh::fuzz::fuzz_megatron(moesh::fuzz::as_text(data, size));
+  return 0;
+}
