@@ -31,7 +31,8 @@ bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type
 bool has_tokenizer(S s) {
   return (is_data(s, "text") || is_data(s, "jsonl")) && s.boolean("tokenize_train_data") && !s.text("tokenizer_path").empty();
 }
-bool is_read(S s) { return is_data(s, "text") || is_data(s, "jsonl") || is_data(s, "tokens"); }
+bool has_documents(S s) { return is_data(s, "jsonl") || is_data(s, "megatron"); }
+bool is_read(S s) { return is_data(s, "text") || is_data(s, "tokens") || has_documents(s); }
 
 bool turns_as_yarn(S s) { return !turns_as_llama3(s) && s.text("rope_type") == "yarn"; }
 
@@ -180,7 +181,8 @@ constexpr std::string_view kOfSynthetic[] = {"max_segments_per_seq"};
 constexpr std::string_view kOfTexts[] = {"tokenizer_path", "tokenize_train_data", "tokenize_eval_data"};
 constexpr std::string_view kOfTokenizers[] = {"tokenizer_type", "add_bos"};
 constexpr std::string_view kOfEnds[] = {"add_eos"};
-constexpr std::string_view kOfDocuments[] = {"train_data_columns", "eval_data_columns", "use_truncation"};
+constexpr std::string_view kOfLines[] = {"train_data_columns", "eval_data_columns"};
+constexpr std::string_view kOfDocuments[] = {"use_truncation"};
 constexpr std::string_view kOfUnpacked[] = {"use_truncation"};
 
 constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkpoint_on_start", "save_checkpoint_on_completion",
@@ -258,15 +260,16 @@ constexpr Need kNeeds[] = {
     {"ici_pipeline_parallelism or dcn_pipeline_parallelism above 1", has_pipeline, kOfStages},
     {"this machine, without compile_topology", [](S s) { return s.text("compile_topology").empty(); }, kOfThisMachine},
 
-    {"dataset_type=text, jsonl or tokens", is_read, kOfFiles},
+    {"dataset_type=text, jsonl, tokens or megatron", is_read, kOfFiles},
     {"enable_data_shuffling=true", [](S s) { return s.boolean("enable_data_shuffling"); }, kOfShuffling},
     {"dataset_type=text or jsonl", [](S s) { return is_data(s, "text") || is_data(s, "jsonl"); }, kOfTexts},
     {"tokenizer_path of dataset_type=text or jsonl", has_tokenizer, kOfTokenizers},
     {"dataset_type=jsonl, or tokenizer_path of dataset_type=text", [](S s) { return is_data(s, "jsonl") || has_tokenizer(s); },
      kOfEnds},
-    {"dataset_type=jsonl", [](S s) { return is_data(s, "jsonl"); }, kOfDocuments},
-    {"dataset_type=jsonl, or max_segments_per_seq of synthetic data",
-     [](S s) { return is_data(s, "jsonl") || s.integer("max_segments_per_seq") > 1; }, kOfSegments},
+    {"dataset_type=jsonl", [](S s) { return is_data(s, "jsonl"); }, kOfLines},
+    {"dataset_type=jsonl or megatron", has_documents, kOfDocuments},
+    {"dataset_type=jsonl or megatron, or max_segments_per_seq of synthetic data",
+     [](S s) { return has_documents(s) || s.integer("max_segments_per_seq") > 1; }, kOfSegments},
     {"dataset_type=synthetic", [](S s) { return is_data(s, "synthetic"); }, kOfSynthetic},
     {"packing=false", [](S s) { return !s.boolean("packing"); }, kOfUnpacked},
     {"eval_interval above 0", [](S s) { return s.integer("eval_interval") > 0; }, kOfEvaluation},

@@ -19,7 +19,7 @@ constexpr Key kData[] = {
     {"dataset_type", choice, "tfds", "synthetic|text|jsonl|tokens|megatron|parquet|tfds|!hf|!grain|!c4_mlperf|!olmo_grain", used,
      "synthetic: one fixed batch; text, jsonl: files of text; tokens, megatron: files of token ids; no parquet"},
     {"dataset_path", text, "", "", used,
-     "file of the data, or folder whose files, and those below it, are read by name; several with shares of the rows: A,0.7;B,0.3"},
+     "file or folder, read with all below it; for megatron what .bin and .idx begin with; several: A,0.7;B,0.3"},
     {"token_bytes", choice, "detect", "detect|2|4", used,
      "moesh's own: bytes of a token id in files of dataset_type=tokens; detect tells by their sizes and ids"},
     {"train_data_columns", texts, "[text]", "", used, "field of a line of dataset_type=jsonl that holds its document"},

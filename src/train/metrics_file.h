@@ -11,9 +11,6 @@
 
 namespace moesh::train {
 
-// JSON Lines: for each run a line {"run": {...}} with its date and what was set, then an object for each step, and for each evaluation one
-// with the reference's names. Another
-// run with the same file goes on below.
 // Seconds of a step, and those of them that it waited.
 struct StepTime {
   double all = 0;
@@ -21,6 +18,8 @@ struct StepTime {
   double for_disk = 0;  // to save a checkpoint
 };
 
+// JSON Lines: for each run a line {"run": {...}} with its date and what was set, then an object for each step, and for each evaluation one
+// with the reference's names. Another run with the same file goes on below.
 class MetricsFile {
  public:
   // `prints`: each line to the output as well.

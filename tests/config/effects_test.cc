@@ -128,6 +128,7 @@ const std::vector<Effect> kEffects{
     {"dataset_path=other.txt", kText},
     {"train_data_columns=[title]", kJsonl},
     {"packing=false", kJsonl},
+    {"dataset_path=docs.jsonl,1;docs.jsonl,2", kJsonl},
     {"max_segments_per_seq=3", kLlama},
     {"token_bytes=4", kTokens},
     {"enable_data_shuffling=false", kText},

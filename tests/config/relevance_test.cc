@@ -55,7 +55,7 @@ TEST(Relevance, IsSaidOfTrainingAndDataToo) {
       ElementsAre(
           "without effect on this model or run: query_proj (only with remat_policy=custom); wsd_decay_style (only "
           "with lr_schedule_type=wsd); muon_beta (only with opt_type=muon); dataset_path (only with "
-          "dataset_type=text, jsonl or tokens)"));
+          "dataset_type=text, jsonl, tokens or megatron)"));
 }
 
 TEST(Relevance, IsSaidOfWhatAFileOrTheEnvironmentSets) {

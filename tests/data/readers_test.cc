@@ -11,6 +11,7 @@
 #include "data/json_lines.h"
 #include "data/megatron.h"
 #include "data/text_pieces.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::data {
@@ -194,6 +195,29 @@ TEST(Megatron, DocumentsAreTheirSequencesOneAfterTheOther) {
     EXPECT_THAT(documents.begins, ElementsAre(0, 2, 5));
     EXPECT_THAT(reader->describe(), HasSubstr("3 documents of 6 tokens"));
   }
+}
+
+std::vector<Tokens> ids_of(const Documents& documents) {
+  std::vector<Tokens> ids;
+  for (std::size_t i = 0; i < documents.begins.size(); ++i) {
+    ids.emplace_back(documents.tokens.begin() + documents.begins[i], documents.tokens.begin() + documents.end_of(i));
+  }
+  return ids;
+}
+
+// See tests/golden/megatron/README.md.
+TEST(Megatron, FilesOfItsOwnToolsHaveTheIdsThatItReads) {
+  const std::string golden = (test::source_folder() / "tests/golden/megatron/").string();
+  const nlohmann::json recorded = nlohmann::json::parse(test::read_text(golden + "documents.json"));
+  const auto expected = [&](const char* name) {
+    auto documents = recorded[name].get<std::vector<Tokens>>();
+    std::erase(documents, Tokens{});
+    return documents;
+  };
+  const config::Settings settings = settings_of("vocab_size=70001 add_bos=false tokenizer_path=" + golden + "../tokenizers/bytelevel-gpt2");
+  for (const char* name : {"texts", "sentences"}) EXPECT_EQ(ids_of(all_of(*read_megatron(golden + name, {}, settings))), expected(name)) << name;
+  const auto lines = read_json_lines(DataFiles(golden + "texts.jsonl"), {"text"}, settings);
+  EXPECT_EQ(ids_of(all_of(*lines)), expected("texts")) << "and so have the texts";
 }
 
 template <typename T>
