@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "decode/generation.h"
+#include "decode/text_stream.h"
 #include "errors.h"
 #include "serve/service.h"
 #include "session/session.h"
@@ -114,8 +115,7 @@ Texts by_batch_loop(decode::Generator& generator, const tokenizer::Tokenizer& to
   std::int64_t tokens = 0;
   while (!generator.is_idle()) {
     generator.step([&](const decode::Continued& next) {
-      texts.by_number[next.text] += streams.at(next.text).add(next.token);
-      if (next.ended != decode::Ended::not_yet) texts.by_number[next.text] += streams.at(next.text).finish();
+      texts.by_number[next.text] += decode::grown(streams.at(next.text), next).more;
       ++tokens;
       return true;
     });
