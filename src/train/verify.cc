@@ -159,7 +159,7 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
   Findings findings = not_kept(run);
   std::vector<Verdict>& verdicts = findings.verdicts;
   Progress progress(run.name + ", step", static_cast<std::int64_t>(run.curve.size()));
-  for (const RecordedStep& recorded : run.curve) {
+  for (const ReferenceStep& recorded : run.curve) {
     const StepResults made = trainer.run_step(batch);
     const std::string step = fmt::format("step {}", recorded.step);
     loss.see(relative(made.metrics.loss, recorded.loss), step);
