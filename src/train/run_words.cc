@@ -23,21 +23,14 @@ std::int64_t state_of_device(const sharding::Layout& layout) {
   return bytes;
 }
 
-// How many times the mean the busiest expert of any layer had.
-double busiest_of(const ExpertLoad& load) {
-  double most = 0;
-  for (std::int64_t layer = 0; layer < load.layers(); ++layer) most = std::max(most, load.max_over_mean(layer));
-  return most;
-}
-
 // What the experts of the last step had to do, and what that cost on the wire.
 std::string load_words(const RunSummary& run) {
   const ExpertLoad& load = run.load;
   double dropped = 0, choices = 0;
   for (const double d : load.dropped) dropped += d;
   for (const double t : load.tokens) choices += t;
-  std::string words = fmt::format("Experts in the last step: the busiest of a layer had {:.2f} times the mean; {:.0f} of {} dropped", busiest_of(load),
-                                  dropped, counted(static_cast<std::int64_t>(choices), "choice"));
+  std::string words = fmt::format("Experts in the last step: the busiest of a layer had {:.2f} times the mean; {:.0f} of {} dropped",
+                                  load.max_over_mean(), dropped, counted(static_cast<std::int64_t>(choices), "choice"));
   if (load.sent.empty()) return words + ".\n";
   const auto [least, most] = std::minmax_element(load.sent.begin(), load.sent.end());
   return words + fmt::format(".\nSent to and from them: {} to {} a device, {} with an even router.\n", human_bytes(*least), human_bytes(*most),
@@ -96,7 +89,7 @@ std::string short_step_line(const StepMetrics& m, const StepSpeed& speed, std::i
       human_seconds(speed.seconds),
       fmt::format("gradient norm {:.3g}", m.raw_grad_norm),
   };
-  if (m.load.layers() > 0) fields.insert(fields.begin() + 4, fmt::format("busiest expert {:.2f} x the mean", busiest_of(m.load)));
+  if (m.load.layers() > 0) fields.insert(fields.begin() + 4, fmt::format("busiest expert {:.2f} x the mean", m.load.max_over_mean()));
   while (fields.size() > 2 && display_width(join(fields, "   ")) > columns) fields.pop_back();
   return join(fields, "   ");
 }

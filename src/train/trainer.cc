@@ -73,6 +73,12 @@ double ExpertLoad::max_over_mean(std::int64_t layer) const {
   return sum == 0 ? 0 : *std::max_element(first, first + experts) * static_cast<double>(experts) / sum;
 }
 
+double ExpertLoad::max_over_mean() const {
+  double most = 0;
+  for (std::int64_t layer = 0; layer < layers(); ++layer) most = std::max(most, max_over_mean(layer));
+  return most;
+}
+
 Trainer::Trainer(StepProgram program, const config::Settings& settings, backend::Workers& workers, const Company& company)
     : settings_(settings),
       workers_(workers),
