@@ -56,14 +56,9 @@ session::Session open_model() {
 }
 
 void draw_weights(decode::Generator& generator, backend::Workers& workers) {
-  const graph::Graph& graph = generator.graph();
-  for (const graph::Node& node : graph.nodes) {
-    if (node.op != graph::Op::parameter) continue;
-    const graph::Value& value = graph.value(node.results.front());
-    const graph::Initializer& initializer = std::get<graph::ParameterOf>(node.attributes).initializer;
-    decode::Decoder& decoder = generator.decoder();
-    decoder.set_parameter(node.path, train::initial_value(node.path, value.shape, value.dtype, initializer, 7, decoder.pool(), workers));
-  }
+  decode::Decoder& decoder = generator.decoder();
+  train::put_initial_values(generator.graph(), 7, decoder.pool(), workers,
+                            [&](const std::string& path, const run::Array& value) { decoder.set_parameter(path, value); });
 }
 
 double resident_mebibytes() {

@@ -14,7 +14,6 @@
 #include "backend/scalar.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/progress.h"
 #include "base/text.h"
 #include "train/initialize.h"
 #include "train/update.h"
@@ -232,15 +231,8 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
 }
 
 void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, backend::Workers& workers) {
-  Progress progress("parameters", static_cast<std::int64_t>(trainer.parameters().size()));
-  std::int64_t done = 0;
-  for (const graph::Node& node : model.nodes) {
-    if (node.op != graph::Op::parameter) continue;
-    progress.advance(done++);
-    const graph::Value& value = model.value(node.results.front());
-    const auto& of = std::get<graph::ParameterOf>(node.attributes);
-    trainer.set_parameter(node.path, initial_value(node.path, value.shape, value.dtype, of.initializer, seed, trainer.pool(), workers));
-  }
+  put_initial_values(model, seed, trainer.pool(), workers,
+                     [&](const std::string& path, Array value) { trainer.set_parameter(path, std::move(value)); });
 }
 
 }  // namespace moesh::train
