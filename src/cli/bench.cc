@@ -110,8 +110,8 @@ std::string json_of(const Measured& of) {
 
 int run(const Arguments& arguments) {
   if (arguments.words() == std::vector<std::string>{"kernels"}) return bench_kernels(arguments);
-  if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments);
   if (arguments.has("--only")) refuse("--only without `kernels`", "the command line", "moesh bench kernels --only TEXT");
+  if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments);
   const std::vector<std::string>& request = request_alone(arguments, "`moesh bench --help` shows examples");
   const session::Session session = session::open_to_run(request, config::Run::training);
   sharding::check_tolerance(session.layout, session.loaded.settings);
