@@ -30,8 +30,8 @@ class TokenSource {
   virtual Example example(std::int64_t row, std::int64_t length) const;
 };
 
-// dataset_type: synthetic (one fixed batch), text or jsonl (bytes as tokens, or those of tokenizer_path), tokens (ids of two or four bytes); all but the
-// first are files, or folders of them.
+// dataset_type: synthetic (one fixed batch), text or jsonl (bytes as tokens, or those of tokenizer_path), tokens (ids of two or four
+// bytes); all but the first are files, or folders of them.
 std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load);
 
 // The validation set: synthetic data are their own, of others it is what eval_dataset_path holds, or eval_fraction keeps from

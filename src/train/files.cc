@@ -87,7 +87,8 @@ std::unique_ptr<TokenSource> open_documents(const DataFiles& files, const config
                         order);
 }
 
-std::unique_ptr<TokenSource> open_tokenized(const DataFiles& files, const config::Settings& settings, const std::string& path, Order order) {
+std::unique_ptr<TokenSource> open_tokenized(const DataFiles& files, const config::Settings& settings, const std::string& path,
+                                            Order order) {
   const DocumentTokens documents(settings);
   auto tokens = std::make_unique<HeldTokens>(tokens_of_files(files, documents));
   if (tokens->size() == 0) refuse("no token is made of the text", path, "a text that is not empty, or another tokenizer");

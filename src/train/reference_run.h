@@ -24,7 +24,7 @@ struct ReferenceRun {
   std::int64_t devices = 1;
   store::TensorFile parameters;
   store::TensorFile batch;
-  store::TensorFile expect;                  // "logits", "loss", "raw_grad_norm", "grad.PATH", "stepN.PATH", "router.N.WHAT", as far as kept
+  store::TensorFile expect;           // "logits", "loss", "raw_grad_norm", "grad.PATH", "stepN.PATH", "router.N.WHAT", as far as kept
   std::set<std::string> kept;         // what `expect` holds of them: "logits", "grad", "step10"
   std::string why_none;               // why nothing else is compared than what is kept
   std::vector<ReferenceStep> curve;

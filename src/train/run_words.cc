@@ -33,8 +33,8 @@ std::string load_words(const RunSummary& run) {
                                   load.max_over_mean(), dropped, counted(static_cast<std::int64_t>(choices), "choice"));
   if (load.sent.empty()) return words + ".\n";
   const auto [least, most] = std::minmax_element(load.sent.begin(), load.sent.end());
-  return words + fmt::format(".\nSent to and from them: {} to {} a device, {} with an even router.\n", human_bytes(*least), human_bytes(*most),
-                             human_bytes(run.planned_in_regions));
+  return words + fmt::format(".\nSent to and from them: {} to {} a device, {} with an even router.\n", human_bytes(*least),
+                             human_bytes(*most), human_bytes(run.planned_in_regions));
 }
 
 std::string devices_words(const TrainRequest& request) {

@@ -91,7 +91,8 @@ std::vector<std::uint8_t> picture_of(const ExpertLoad& load) {
   std::vector<std::uint8_t> shades;
   for (std::int64_t layer = 0; layer < load.layers(); ++layer) {
     const auto experts = static_cast<std::size_t>(load.experts);
-    const std::vector<std::uint8_t> line = expert_shades(std::span(load.tokens).subspan(static_cast<std::size_t>(layer) * experts, experts));
+    const std::vector<std::uint8_t> line =
+        expert_shades(std::span(load.tokens).subspan(static_cast<std::size_t>(layer) * experts, experts));
     shades.insert(shades.end(), line.begin(), line.end());
   }
   return shades;

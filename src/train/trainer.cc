@@ -223,9 +223,11 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
   feeding_.feed(program_, batch, step, *pool_);
   program_.run({.watch = watch, .ends_before = is_enough});
   std::pair<std::int64_t, std::string> first{std::numeric_limits<std::int64_t>::max(), "not found when the step is run again"};
-  for (const std::string& said : company_.all_say(found ? fmt::format("{} {}", *found, words) : "", "at the search for what is not finite")) {
+  for (const std::string& said :
+       company_.all_say(found ? fmt::format("{} {}", *found, words) : "", "at the search for what is not finite")) {
     const std::size_t blank = said.find(' ');
-    if (blank != std::string::npos) first = std::min(first, std::pair{parse_integer(said.substr(0, blank)).value_or(0), said.substr(blank + 1)});
+    if (blank != std::string::npos)
+      first = std::min(first, std::pair{parse_integer(said.substr(0, blank)).value_or(0), said.substr(blank + 1)});
   }
   return first.second;
 }

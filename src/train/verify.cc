@@ -131,7 +131,8 @@ Findings not_kept(const ReferenceRun& run) {
 void compare_logits(const ReferenceRun& run, const Array& made, double tolerance, Findings& findings) {
   const store::StoredTensor& recorded = run.expect.at("logits");
   if (made.view.shape != recorded.shape) {
-    findings.unheld.push_back({"logits", fmt::format("{} were recorded, {} are made", to_string(recorded.shape), to_string(made.view.shape))});
+    findings.unheld.push_back(
+        {"logits", fmt::format("{} were recorded, {} are made", to_string(recorded.shape), to_string(made.view.shape))});
     return;
   }
   Worst logits("logits", tolerance);
