@@ -102,12 +102,8 @@ using Parameters = std::vector<std::pair<std::string, run::Array>>;
 
 Parameters make_parameters(const graph::Graph& graph, run::Pool& pool, backend::Workers& workers) {
   Parameters made;
-  for (const graph::Node& node : graph.nodes) {
-    if (node.op != graph::Op::parameter) continue;
-    const graph::Value& value = graph.value(node.results.front());
-    made.emplace_back(node.path, train::initial_value(node.path, value.shape, value.dtype,
-                                                      std::get<graph::ParameterOf>(node.attributes).initializer, 1, pool, workers));
-  }
+  train::put_initial_values(graph, 1, pool, workers,
+                            [&](const std::string& path, run::Array value) { made.emplace_back(path, std::move(value)); });
   return made;
 }
 

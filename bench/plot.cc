@@ -7,6 +7,8 @@
 
 #include <fmt/core.h>
 
+#include "train/curves.h"
+
 namespace moesh::bench {
 namespace {
 
@@ -14,14 +16,8 @@ constexpr double kWidth = 380, kHeight = 300;                          // of a p
 constexpr double kLeft = 62, kRight = 14, kTop = 34, kBottom = 48;     // around its field
 constexpr const char* kColours[] = {"#1f6fb4", "#d1602a", "#3a8f47", "#8b4fa8"};
 
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return safe;
-}
-
 std::string text(double x, double y, const char* anchor, const std::string& words, const std::string& more = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, escaped(words));
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, train::escaped(words));
 }
 
 // From a value to a place between two places, by its logarithm.

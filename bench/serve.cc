@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "decode/generation.h"
+#include "decode/text_stream.h"
 #include "errors.h"
 #include "serve/service.h"
 #include "session/session.h"
@@ -55,14 +56,9 @@ session::Session open_model() {
 }
 
 void draw_weights(decode::Generator& generator, backend::Workers& workers) {
-  const graph::Graph& graph = generator.graph();
-  for (const graph::Node& node : graph.nodes) {
-    if (node.op != graph::Op::parameter) continue;
-    const graph::Value& value = graph.value(node.results.front());
-    const graph::Initializer& initializer = std::get<graph::ParameterOf>(node.attributes).initializer;
-    decode::Decoder& decoder = generator.decoder();
-    decoder.set_parameter(node.path, train::initial_value(node.path, value.shape, value.dtype, initializer, 7, decoder.pool(), workers));
-  }
+  decode::Decoder& decoder = generator.decoder();
+  train::put_initial_values(generator.graph(), 7, decoder.pool(), workers,
+                            [&](const std::string& path, const run::Array& value) { decoder.set_parameter(path, value); });
 }
 
 double resident_mebibytes() {
@@ -114,8 +110,7 @@ Texts by_batch_loop(decode::Generator& generator, const tokenizer::Tokenizer& to
   std::int64_t tokens = 0;
   while (!generator.is_idle()) {
     generator.step([&](const decode::Continued& next) {
-      texts.by_number[next.text] += streams.at(next.text).add(next.token);
-      if (next.ended != decode::Ended::not_yet) texts.by_number[next.text] += streams.at(next.text).finish();
+      texts.by_number[next.text] += decode::grown(streams.at(next.text), next).more;
       ++tokens;
       return true;
     });

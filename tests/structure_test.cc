@@ -65,6 +65,11 @@ std::vector<std::filesystem::path> source_files() {
 
 std::string name_of(const std::filesystem::path& file) { return file.lexically_relative(kSources).string(); }
 
+// Of UTF-8.
+std::int64_t columns_of(const std::string& line) {
+  return std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
   std::vector<std::string> lines = split(test::read_text(file), '\n');
   if (!lines.empty() && lines.back().empty()) lines.pop_back();
@@ -104,6 +109,33 @@ TEST(Structure, BytesOfValuesThatMayBeEmptyAreCopiedByOneFunction) {
 
 TEST(Structure, NoFileIsLongerThan500Lines) {
   for (const std::filesystem::path& file : source_files()) EXPECT_LE(lines_of(file).size(), 500u) << name_of(file);
+}
+
+TEST(Structure, NoLineIsLongerThan140Columns) {
+  for (const std::filesystem::path& file : source_files()) {
+    const std::vector<std::string> lines = lines_of(file);
+    for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_LE(columns_of(lines[i]), 140) << name_of(file) << ":" << i + 1;
+  }
+}
+
+// Two types of one name in one namespace are two definitions of one: the linker keeps the functions of either.
+TEST(Structure, ANameIsThatOfOneTypeInItsNamespace) {
+  const std::regex space(R"(namespace ([\w:]+) \{)"), type(R"((?:struct|class|union|enum|enum class) (\w+)(?: final)?(?: : .*)? \{.*)");
+  std::map<std::string, std::string> files;
+  for (const std::filesystem::path& file : source_files()) {
+    std::string within;
+    bool is_private = false;
+    for (const std::string& line : lines_of(file)) {
+      std::smatch found;
+      if (std::regex_match(line, found, space)) within = found[1];
+      if (line == "namespace {") is_private = true;
+      if (line == "}  // namespace") is_private = false;
+      if (is_private || !std::regex_match(line, found, type)) continue;
+      const auto [other, is_new] = files.emplace(within + "::" + found[1].str(), name_of(file));
+      EXPECT_TRUE(is_new) << other->first << " of " << other->second << " is another one in " << name_of(file);
+    }
+  }
+  EXPECT_GT(files.size(), 300u);
 }
 
 TEST(Structure, EveryHeaderBeginsWithASentenceOnWhatItIsFor) {

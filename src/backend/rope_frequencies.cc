@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "config/yarn.h"
+
 namespace moesh::backend {
 namespace {
 
@@ -58,8 +60,7 @@ ScratchList<double> rope_frequencies(const graph::RopeOf& of, std::int64_t dim) 
 
 double rope_scale(const graph::RopeOf& of) {
   if (of.kind == Kind::yarn && of.attention_factor >= 0) return of.attention_factor;
-  const bool scales = of.kind == Kind::yarn && of.attention_scaling && of.factor > 1;
-  return scales ? 0.1 * std::log(of.factor) + 1 : 1;
+  return of.kind == Kind::yarn && of.attention_scaling ? config::yarn_scale_if_longer(of.factor) : 1;
 }
 
 }  // namespace moesh::backend

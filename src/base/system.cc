@@ -5,12 +5,21 @@
 #include <filesystem>
 #include <system_error>
 
+#include <unistd.h>
+
 #include "base/error.h"
 
 namespace moesh {
 
 std::string system_reason() { return system_reason(errno); }
 std::string system_reason(int number) { return std::generic_category().message(number); }
+
+std::string host_name() {
+  std::string name(256, '\0');
+  ::gethostname(name.data(), name.size() - 1);
+  name.resize(name.find('\0'));
+  return name;
+}
 
 std::string local_time(const char* format) {
   char text[64];

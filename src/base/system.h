@@ -1,4 +1,4 @@
-// The operating system: its words for a call that did not work, its clock, its folders.
+// The operating system: its words for a call that did not work, its name, its clock, its folders.
 #pragma once
 
 #include <string>
@@ -9,6 +9,8 @@ namespace moesh {
 // "No such file or directory" for ENOENT; of the last call where no number is given.
 std::string system_reason();
 std::string system_reason(int number);
+
+std::string host_name();
 
 // As strftime writes it.
 std::string local_time(const char* format);

@@ -8,7 +8,6 @@
 
 #include <fmt/core.h>
 
-#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -65,12 +64,19 @@ void replace_file(const std::string& path, std::string_view bytes, const std::st
   if (!beside.write(bytes) || !beside.take_name(target)) not_written(path, fix);
 }
 
-std::string read_file(const std::string& path, const std::string& what, std::int64_t most, const std::string& fix) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+Descriptor open_to_read(const std::string& path, const std::string& what, const std::string& fix) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) refuse(fmt::format("{} cannot be read: {}", what, system_reason()), path, fix);
   struct stat status {};
   ::fstat(file.number(), &status);
   if (!S_ISREG(status.st_mode)) refuse(fmt::format("{} cannot be read: it is no file", what), path, fix);
+  return file;
+}
+
+std::string read_file(const std::string& path, const std::string& what, std::int64_t most, const std::string& fix) {
+  const Descriptor file = open_to_read(path, what, fix);
+  struct stat status {};
+  ::fstat(file.number(), &status);
   if (status.st_size > most)
     refuse(fmt::format("{} has {} bytes, at most {} are read", what, with_commas(status.st_size), with_commas(most)), path, fix);
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');

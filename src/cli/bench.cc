@@ -87,7 +87,8 @@ Measured measure_step(const session::Session& session, int threads, bool by_inst
 
 std::string summary_of(const Measured& of) {
   const double flops = of.model_flops / of.seconds;
-  return fmt::format("{:.1f} ms a step, {:.0f} tokens/s, {:.1f} GFLOP/s of the model, {:.0f}% of the large product in float32, {:.0f}% in bfloat16\n",
+  return fmt::format("{:.1f} ms a step, {:.0f} tokens/s, {:.1f} GFLOP/s of the model, {:.0f}% of the large product in float32, "
+                     "{:.0f}% in bfloat16\n",
                      of.seconds * 1e3, of.tokens / of.seconds, flops / 1e9, 100 * flops / of.rates.float32.large,
                      100 * flops / of.rates.bfloat16.large) +
          rates_words(of.rates);
@@ -110,8 +111,8 @@ std::string json_of(const Measured& of) {
 
 int run(const Arguments& arguments) {
   if (arguments.words() == std::vector<std::string>{"kernels"}) return bench_kernels(arguments);
-  if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments);
   if (arguments.has("--only")) refuse("--only without `kernels`", "the command line", "moesh bench kernels --only TEXT");
+  if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments);
   const std::vector<std::string>& request = request_alone(arguments, "`moesh bench --help` shows examples");
   const session::Session session = session::open_to_run(request, config::Run::training);
   sharding::check_tolerance(session.layout, session.loaded.settings);
@@ -135,7 +136,8 @@ const Command kBench{
     "instructions took by kind, at what rates, and what the plan says that they take on the hardware it is made for. Below stand\n"
     "the rates that this machine reaches at most, measured at once: of multiplications whose operands stay in the first cache, of a\n"
     "large product, and of a copy.\n"
-    "`bench decode` does the same with tokens that follow each other, one of each of per_device_batch_size rows a step, on initial weights.\n"
+    "`bench decode` does the same with tokens that follow each other, one of each of per_device_batch_size rows a step, on initial\n"
+    "weights.\n"
     "`bench kernels` times kernels one by one, in both types, and says what part that is of what they could reach at most: the time that\n"
     "their operations take at the rate of the large product, or their bytes at that of the copy.",
     kOptions,

@@ -19,6 +19,7 @@
 #include "measure/rates.h"
 #include "session/session.h"
 #include "train/initialize.h"
+#include "train/trained.h"
 
 namespace moesh::cli {
 namespace {
@@ -35,15 +36,6 @@ struct Measured {
   double tokens_per_second() const { return static_cast<double>(rows) / seconds; }
 };
 
-void initialize(decode::Decoder& decoder, const graph::Graph& graph, std::int64_t seed, backend::Workers& workers) {
-  for (const graph::Node& node : graph.nodes) {
-    if (node.op != graph::Op::parameter) continue;
-    const graph::Value& value = graph.value(node.results.front());
-    const auto& initializer = std::get<graph::ParameterOf>(node.attributes).initializer;
-    decoder.set_parameter(node.path, train::initial_value(node.path, value.shape, value.dtype, initializer, seed, decoder.pool(), workers));
-  }
-}
-
 // Of the experts those that are expected to have a token, of the embedding the tokens' rows.
 double weights_read(const graph::Graph& graph, const config::ModelShape& shape, std::int64_t rows) {
   const double experts = static_cast<double>(std::max<std::int64_t>(1, shape.moe.experts));
@@ -54,9 +46,10 @@ double weights_read(const graph::Graph& graph, const config::ModelShape& shape, 
     if (node.op != graph::Op::parameter) continue;
     const graph::Value& value = graph.value(node.results.front());
     const graph::Role role = std::get<graph::ParameterOf>(node.attributes).role;
-    const bool is_of_an_expert = role == graph::Role::expert_kernel || role == graph::Role::expert_bias;
     const bool is_looked_up = role == graph::Role::embedding && !shape.tied_embedding;
-    const double part = is_of_an_expert ? share : is_looked_up ? static_cast<double>(rows) / static_cast<double>(shape.vocab_size) : 1;
+    const double part = train::is_of_an_expert(role) ? share
+                        : is_looked_up               ? static_cast<double>(rows) / static_cast<double>(shape.vocab_size)
+                                                     : 1;
     bytes += part * static_cast<double>(elements(value.shape) * size_of(value.dtype));
   }
   return bytes;
@@ -80,7 +73,8 @@ Measured measure_decoding(const session::Session& session, int threads, bool by_
   decode::Decoder decoder(workers, backend::find_backend(settings.text("backend")));
   const decode::Program program = decode::make_program(session::model_request(session, rows), {1, slots}, session.target);
   decode::Ready step = decoder.prepare(program);
-  initialize(decoder, program.graph, settings.integer("init_weights_seed"), workers);
+  train::put_initial_values(program.graph, settings.integer("init_weights_seed"), decoder.pool(), workers,
+                            [&](const std::string& path, const run::Array& value) { decoder.set_parameter(path, value); });
   std::vector<std::vector<run::Span>> steps;
   Progress progress("token", kUntimed + timed);
   for (std::int64_t i = 0; i < kUntimed + timed; ++i) {

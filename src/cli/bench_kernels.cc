@@ -29,7 +29,8 @@ double share_of(const KernelTime& of, const MachineRates& rates) {
 }
 
 std::string words_of(const std::vector<KernelTime>& times, const MachineRates& rates, int width) {
-  Table table({{"kernel", false, Room::cut}, {"operands", false, Room::cut, 2}, {"ms", true}, {"GFLOP/s", true}, {"GB/s", true}, {"of the most", true}});
+  Table table({{"kernel", false, Room::cut}, {"operands", false, Room::cut, 2}, {"ms", true}, {"GFLOP/s", true},
+               {"GB/s", true}, {"of the most", true}});
   for (const KernelTime& of : times) {
     table.add({fmt::format("{} {}", of.kernel.name, name_of(of.kernel.dtype)), of.sizes, fmt::format("{:.3f}", of.seconds * 1e3),
                giga(of.work.flops / of.seconds), giga(of.work.bytes / of.seconds), fmt::format("{:.0f}%", 100 * share_of(of, rates))});
@@ -44,7 +45,8 @@ std::string json_of(const std::vector<KernelTime>& times, const MachineRates& ra
   json.line().key("kernels").begin_array();
   for (const KernelTime& of : times) {
     json.line().begin_object().key("kernel").value(of.kernel.name).key("type").value(std::string(name_of(of.kernel.dtype)));
-    json.key("operands").value(of.sizes).key("seconds").value(of.seconds).key("flops").value(of.work.flops).key("bytes").value(of.work.bytes);
+    json.key("operands").value(of.sizes).key("seconds").value(of.seconds);
+    json.key("flops").value(of.work.flops).key("bytes").value(of.work.bytes);
     json.key("share").value(share_of(of, rates)).end_object();
   }
   json.line().end_array().line().end_object();
@@ -61,7 +63,8 @@ int bench_kernels(const Arguments& arguments) {
   const std::string only = arguments.value("--only").value_or("");
   backend::Workers workers(threads_of(arguments));
   const std::vector<measure::TypedKernel> kernels = measure::kernels_with(only);
-  if (kernels.empty()) refuse(fmt::format("no kernel has '{}' in its name", shorten(only, 80)), "--only", "`moesh bench kernels` shows all of them");
+  if (kernels.empty())
+    refuse(fmt::format("no kernel has '{}' in its name", shorten(only, 80)), "--only", "`moesh bench kernels` shows all of them");
   std::vector<KernelTime> times;
   {
     Progress progress("kernel", static_cast<std::int64_t>(kernels.size()));

@@ -125,8 +125,6 @@ struct Text {
   Ended ended = Ended::not_yet;
 };
 
-const char* words_of(Ended ended) { return ended == Ended::by_stop ? "stop" : "length"; }
-
 // Shows texts as they grow where there is one, and whole, in their order, where there are several.
 class Output {
  public:
@@ -157,7 +155,7 @@ class Output {
     JsonWriter json;
     json.begin_object().key("prompt").value(text.asked.prompt).key("text").value(text.made);
     json.key("prompt_tokens").value(static_cast<std::int64_t>(text.prompt_tokens)).key("tokens").value(text.tokens);
-    return json.key("finish_reason").value(words_of(text.ended)).end_object().text();
+    return json.key("finish_reason").value(decode::finish_reason(text.ended)).end_object().text();
   }
 
   bool as_json_, is_alone_;
@@ -177,11 +175,10 @@ Speed generate(decode::Generator& generator, std::vector<Text>& texts, Output& o
       Text& text = texts[static_cast<std::size_t>(next.text)];
       if (speed.tokens++ == 0) speed.first = seconds_since(begin);
       ++text.tokens;
-      std::string more = next.ended == Ended::by_stop ? "" : text.stream.add(next.token);
-      text.ended = text.stream.is_stopped() ? Ended::by_stop : next.ended;
-      if (text.ended != Ended::not_yet) more += text.stream.finish();
-      text.made += more;
-      output.grow(more);
+      const decode::Grown grown = decode::grown(text.stream, next);
+      text.ended = grown.ended;
+      text.made += grown.more;
+      output.grow(grown.more);
       return text.ended == Ended::not_yet;
     });
     output.show_ended(texts);
@@ -201,9 +198,9 @@ int run(const Arguments& arguments) {
   std::int64_t longest = 0;
   for (Asked& asked : all_asked(arguments, words, settings)) {
     const auto number = static_cast<std::int64_t>(texts.size());
-    decode::Prompt prompt{decode::prompt_ids(*tokenizer, settings, asked.prompt), sampling, asked.most_tokens, {}, number, number};
+    decode::Prompt prompt{decode::prompt_ids(*tokenizer, settings, asked.prompt), sampling, asked.most_tokens,
+                          decode::end_ids(*tokenizer, arguments.has("--ignore-end")), number, number};
     if (asked.seed) prompt.sampling.seed = *asked.seed;
-    if (tokenizer->end_id && !arguments.has("--ignore-end")) prompt.stop_ids.push_back(*tokenizer->end_id);
     longest = std::max(longest, static_cast<std::int64_t>(prompt.ids.size()) + asked.most_tokens);
     texts.push_back({asked, prompt.ids.size(), decode::TextStream(*tokenizer, prompt.ids, asked.stops)});
     prompts.push_back(std::move(prompt));

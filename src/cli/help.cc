@@ -103,7 +103,8 @@ std::string expert_words(const config::ModelShape& shape) {
 }
 
 int show_models() {
-  Table table({{"  model"}, {"parameters", true}, {"active", true}, {"layers", true}, {"experts a token"}, {"family", false, Room::none, 1}});
+  Table table({{"  model"}, {"parameters", true}, {"active", true}, {"layers", true}, {"experts a token"},
+               {"family", false, Room::none, 1}});
   for (const std::string& name : config::builtin_names("models")) {
     const session::Session session = session::open({"model_name=" + name, "compile_topology=cpu-1"});
     const train::ModelSize size = train::model_size(session.graph, session.shape, 1, 1);
@@ -125,8 +126,8 @@ std::int64_t most_devices(const mesh::Chip& chip) {
 }
 
 int show_hardware() {
-  Table table({{"  name"}, {"memory", true}, {"GB/s", true}, {"TFLOP/s", true}, {"links and their GB/s", false, Room::wrap}, {"devices", true},
-               {"a node", true, Room::none, 1}, {"", false, Room::none, 2}});
+  Table table({{"  name"}, {"memory", true}, {"GB/s", true}, {"TFLOP/s", true}, {"links and their GB/s", false, Room::wrap},
+               {"devices", true}, {"a node", true, Room::none, 1}, {"", false, Room::none, 2}});
   for (const std::string& name : mesh::hardware_names()) {
     const mesh::Chip chip = mesh::load_builtin_chip(name);
     std::vector<std::string> links;
@@ -137,9 +138,9 @@ int show_hardware() {
                nodes != nullptr ? std::to_string(nodes->node) : "-", chip.title});
   }
   print_list(table,
-             "All figures are those of one device: its memory and the speed of it, products in bfloat16, what leaves it in one direction; and "
-             "the most devices that are planned for. compile_topology=NAME-SIZE, e.g. v6e-8, h100-16, cpu-8; or the path of a YAML file like "
-             "configs/hardware/*.yml");
+             "All figures are those of one device: its memory and the speed of it, products in bfloat16, what leaves it in one direction; "
+             "and the most devices that are planned for. compile_topology=NAME-SIZE, e.g. v6e-8, h100-16, cpu-8; or the path of a YAML "
+             "file like configs/hardware/*.yml");
   return 0;
 }
 

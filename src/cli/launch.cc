@@ -117,8 +117,8 @@ void tell_killed(int signal, const std::vector<int>& processes) {
   std::vector<std::string> numbers;
   for (const int number : processes) numbers.push_back(std::to_string(number));
   const std::string who = numbers.empty() ? "a process" : fmt::format("process{} {}", numbers.size() > 1 ? "es" : "", join(numbers, ", "));
-  log_error(fmt::format("{} of the run {} ended by signal {} ({})\n  fix: look for what did that, such as a machine that ran out of memory; "
-                        "the newest checkpoint is whole",
+  log_error(fmt::format("{} of the run {} ended by signal {} ({})\n  fix: look for what did that, such as a machine that ran out of "
+                        "memory; the newest checkpoint is whole",
                         who, numbers.size() > 1 ? "were" : "was", signal, ::strsignal(signal)));
 }
 

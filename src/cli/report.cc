@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "cli/command.h"
@@ -28,12 +27,7 @@ int run(const Arguments& arguments) {
   if (arguments.words().empty())
     refuse("of which run?", "the command line", "moesh report RUN [RUN ...]; `moesh runs` lists them");
   std::vector<train::RunRecord> runs;
-  for (const std::string& path : arguments.words()) {
-    runs.push_back(train::read_run(path));
-    if (runs.back().unreadable > 0)
-      log_notice(fmt::format("{}: {} of its metrics cannot be read and stay out", path,
-                             counted(runs.back().unreadable, "line")));
-  }
+  for (const std::string& path : arguments.words()) runs.push_back(train::read_run(path));
   const auto beside = std::filesystem::path(runs.front().path).parent_path() / "report.html";
   const std::string to = arguments.value("--to").value_or(beside.string());
   const std::string page = train::report_of(runs);

@@ -32,14 +32,6 @@ constexpr std::string_view kExamples[] = {
 constexpr double kAlike = 1e-6;  // of losses, relative
 constexpr std::size_t kMostShown = 8;
 
-RunRecord read(const std::string& path) {
-  RunRecord run = train::read_run(path);
-  if (run.unreadable > 0)
-    log_notice(fmt::format("{}: {} cannot be read and {} left out", run.path, counted(run.unreadable, "line"),
-                           run.unreadable == 1 ? "is" : "are"));
-  return run;
-}
-
 // A run in its own folder is called by that.
 std::string name_of(const RunRecord& run) {
   const std::filesystem::path path(run.path);
@@ -79,7 +71,7 @@ int list(const Arguments& arguments) {
   for (const std::string& file : files) {
     RunRecord run;
     try {
-      run = read(file);
+      run = train::read_run(file);
     } catch (const Error& error) {
       log_notice(error.what());
       continue;
@@ -204,7 +196,7 @@ int run(const Arguments& arguments) {
   if (words.size() != 3)
     refuse(fmt::format("{}, two were expected", counted(static_cast<std::int64_t>(words.size()) - 1, "run")),
            "the command line", "moesh runs diff A B");
-  const RunRecord a = read(words[1]), b = read(words[2]);
+  const RunRecord a = train::read_run(words[1]), b = train::read_run(words[2]);
   fmt::print("{}", arguments.has("--json") ? diff_json(a, b) : diff_words(a, b));
   return 0;
 }

@@ -19,10 +19,12 @@ std::string times_words(std::span<const measure::KindTime> times, double seconds
   double sum = 0;
   for (const measure::KindTime& time : times) {
     sum += time.seconds;
-    table.add({time.kind, with_commas(time.runs), fmt::format("{:.2f}", time.seconds * 1e3), fmt::format("{:.1f}%", 100 * time.seconds / seconds),
-               giga(time.flops / time.seconds), giga(time.bytes / time.seconds), fmt::format("{:.2f}", time.planned * 1e3)});
+    table.add({time.kind, with_commas(time.runs), fmt::format("{:.2f}", time.seconds * 1e3),
+               fmt::format("{:.1f}%", 100 * time.seconds / seconds), giga(time.flops / time.seconds), giga(time.bytes / time.seconds),
+               fmt::format("{:.2f}", time.planned * 1e3)});
   }
-  table.add({"between instructions", "", fmt::format("{:.2f}", (seconds - sum) * 1e3), fmt::format("{:.1f}%", 100 * (seconds - sum) / seconds), "", "", ""});
+  table.add({"between instructions", "", fmt::format("{:.2f}", (seconds - sum) * 1e3),
+             fmt::format("{:.1f}%", 100 * (seconds - sum) / seconds), "", "", ""});
   return table.text(width);
 }
 

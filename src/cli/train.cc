@@ -77,9 +77,11 @@ std::optional<std::int64_t> step_to_go_on_from(const Arguments& arguments) {
 }
 
 train::Printed printed_of(const Arguments& arguments) {
-  if (arguments.has("--quiet") && (arguments.has("--json") || arguments.has("--audit")))
-    refuse(fmt::format("--quiet and {}", arguments.has("--json") ? "--json" : "--audit"), "the command line", "leave out one of them");
-  if (arguments.has("--json") && arguments.has("--audit")) refuse("--json and --audit", "the command line", "leave out one of them");
+  std::vector<std::string> given;
+  for (const char* option : {"--quiet", "--json", "--audit"}) {
+    if (arguments.has(option)) given.emplace_back(option);
+  }
+  if (given.size() > 1) refuse(fmt::format("{} and {}", given[0], given[1]), "the command line", "leave out one of them");
   return arguments.has("--quiet") ? train::Printed::ends : arguments.has("--json") ? train::Printed::metrics : train::Printed::all;
 }
 

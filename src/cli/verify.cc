@@ -152,7 +152,8 @@ class Verdicts {
 
  private:
   JsonWriter json_;
-  Table table_{{{"run", false, Room::cut_start}, {"quantity"}, {"error", true}, {"tolerance", true}, {""}, {"worst", false, Room::cut_start}}};
+  Table table_{{{"run", false, Room::cut_start}, {"quantity"}, {"error", true}, {"tolerance", true}, {""},
+                {"worst", false, Room::cut_start}}};
   std::map<std::string, std::vector<std::string>> unheld_;  // which runs were not held to what
   bool all_pass_ = true;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include <fmt/core.h>
 
@@ -69,6 +68,12 @@ std::vector<std::string> all_layers(Reader& reader, const std::string& word) {
   return std::vector<std::string>(static_cast<std::size_t>(layers), word);
 }
 
+// The n-th layer, the 2n-th and so on.
+void set_every(std::vector<std::string>& words, std::int64_t n, const char* word) {
+  const auto step = static_cast<std::size_t>(n);
+  for (std::size_t i = step - 1; i < words.size(); i += step) words[i] = word;
+}
+
 // Of layer_types, where it is there; otherwise what the family has.
 std::vector<std::string> attention_of_layers(Reader& reader, std::vector<std::string> otherwise, bool has_chunks = false) {
   std::vector<std::string> types = reader.texts("layer_types");
@@ -115,12 +120,11 @@ std::vector<std::string> qwen_attention(Reader& reader) {
 std::vector<std::string> qwen_mlps(Reader& reader) {
   const std::int64_t step = reader.integer("decoder_sparse_step", 1);
   const std::vector<std::int64_t> listed = reader.integers("mlp_only_layers");
-  const std::set<std::int64_t> dense(listed.begin(), listed.end());
   if (step < 1) reader.refuse_key("decoder_sparse_step", "at least 1");
-  std::vector<std::string> words = all_layers(reader, "moe");
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const auto layer = static_cast<std::int64_t>(i);
-    if ((layer + 1) % step != 0 || dense.contains(layer)) words[i] = "dense";
+  std::vector<std::string> words = all_layers(reader, "dense");
+  set_every(words, step, "moe");
+  for (const std::int64_t layer : listed) {
+    if (layer >= 0 && layer < static_cast<std::int64_t>(words.size())) words[static_cast<std::size_t>(layer)] = "dense";
   }
   return words;
 }
@@ -306,8 +310,8 @@ void read_gemma2(Reader& reader) {
   read_gemma(reader);
   read_rope(reader, 10000, false);
   reader.give("attn_logits_soft_cap", reader.real("attn_logit_softcapping", 0));
-  std::vector<std::string> words = all_layers(reader, "full");
-  for (std::size_t i = 0; i < words.size(); i += 2) words[i] = "sliding";
+  std::vector<std::string> words = all_layers(reader, "sliding");
+  set_every(words, 2, "full");
   reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
   give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
 }
@@ -319,8 +323,7 @@ void read_gemma3(Reader& reader) {
   const std::int64_t pattern = reader.integer("sliding_window_pattern", reader.integer("_sliding_window_pattern", 6));
   if (pattern < 1) reader.refuse_key("sliding_window_pattern", "at least 1");
   std::vector<std::string> words = all_layers(reader, "sliding");
-  for (std::size_t i = static_cast<std::size_t>(pattern) - 1; i < words.size(); i += static_cast<std::size_t>(pattern))
-    words[i] = "full";
+  set_every(words, pattern, "full");
   reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
   give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
   reader.ignore({"attn_logit_softcapping"});
@@ -336,7 +339,7 @@ void read_olmo3(Reader& reader) {
   reader.give("attention_bias", reader.boolean("attention_bias", false));
   read_rope_by_kind(reader, 500000, std::nullopt);
   std::vector<std::string> words = all_layers(reader, "sliding");
-  for (std::size_t i = 3; i < words.size(); i += 4) words[i] = "full";
+  set_every(words, 4, "full");
   reader.give("sliding_window_size", reader.integer("sliding_window", 4096));
   give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
 }
@@ -349,9 +352,9 @@ std::vector<std::string> llama4_positions(Reader& reader) {
   std::vector<std::string> words = all_layers(reader, "rotary");
   if (!listed.empty() && listed.size() < words.size())
     reader.refuse_key("no_rope_layers", counted(static_cast<std::int64_t>(words.size()), "number"));
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const bool turns = listed.empty() ? static_cast<std::int64_t>(i + 1) % interval != 0 : listed[i] != 0;
-    if (!turns) words[i] = "none";
+  if (listed.empty()) set_every(words, interval, "none");
+  for (std::size_t i = 0; i < std::min(listed.size(), words.size()); ++i) {
+    if (listed[i] == 0) words[i] = "none";
   }
   return words;
 }
@@ -361,7 +364,7 @@ std::vector<std::string> llama4_mlps(Reader& reader) {
   if (step < 1) reader.refuse_key("interleave_moe_layer_step", "at least 1");
   std::vector<std::string> words = all_layers(reader, "dense");
   if (reader.find("moe_layers") == nullptr) {
-    for (std::size_t i = static_cast<std::size_t>(step) - 1; i < words.size(); i += static_cast<std::size_t>(step)) words[i] = "moe";
+    set_every(words, step, "moe");
     return words;
   }
   for (const std::int64_t layer : reader.integers("moe_layers")) {
@@ -410,8 +413,8 @@ void read_gpt_oss(Reader& reader) {
   reader.give("base_moe_mlp_dim", reader.integer("intermediate_size"));
   if (reader.real("swiglu_alpha", 1.702) != 1.702) reader.refuse_key("swiglu_alpha", "1.702");
   reader.give("mlp_activations_limit", reader.real("swiglu_limit", 7));
-  std::vector<std::string> words = all_layers(reader, "full");
-  for (std::size_t i = 0; i < words.size(); i += 2) words[i] = "sliding";
+  std::vector<std::string> words = all_layers(reader, "sliding");
+  set_every(words, 2, "full");
   reader.give("sliding_window_size", reader.integer("sliding_window", 128));
   give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
   reader.ignore({"experts_per_token", "initial_context_length"});

@@ -1,17 +1,15 @@
 // Rotary positions of a config.json: newer files nest them in rope_parameters, older ones have rope_theta and
 // rope_scaling.
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "config/hugging_face_families.h"
+#include "config/yarn.h"
 
 namespace moesh::config {
 namespace {
-
-double yarn_scale(double factor, double strength) { return factor <= 1 ? 1 : 0.1 * strength * std::log(factor) + 1; }
 
 struct Yarn {
   double factor = 1, rotation = 1, score = 1;  // what rotated values, and scores, are multiplied with
@@ -21,10 +19,10 @@ Yarn read_yarn_scales(HuggingFaceReader& rope) {
   Yarn yarn;
   yarn.factor = rope.real("factor");
   const double strength = rope.real("mscale", 0), of_all = rope.real("mscale_all_dim", 0);
-  yarn.rotation = strength > 0 && of_all > 0 ? yarn_scale(yarn.factor, strength) / yarn_scale(yarn.factor, of_all)
-                                             : yarn_scale(yarn.factor, 1);
+  const auto scale = [&](double by) { return yarn_scale_if_longer(yarn.factor, by); };
+  yarn.rotation = strength > 0 && of_all > 0 ? scale(strength) / scale(of_all) : scale(1);
   yarn.rotation = rope.real("attention_factor", yarn.rotation);
-  if (of_all > 0) yarn.score = yarn_scale(yarn.factor, of_all);
+  if (of_all > 0) yarn.score = scale(of_all);
   return yarn;
 }
 

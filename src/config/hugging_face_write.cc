@@ -10,6 +10,7 @@
 #include "config/hugging_face_families.h"
 #include "config/model_facts.h"
 #include "config/model_shape.h"
+#include "config/yarn.h"
 
 namespace moesh::config {
 namespace {
@@ -69,7 +70,7 @@ Ordered yarn_of(const Settings& s, const ModelShape& shape) {
   if (!s.boolean("rope_truncate")) rope["truncate"] = false;
   const double correction = std::sqrt(score_scale(s) * std::sqrt(static_cast<double>(shape.attention.qk_head_dim())));
   if (shape.attention.latent && std::abs(correction - 1) > 1e-9)
-    rope["mscale_all_dim"] = (correction - 1) / (0.1 * std::log(factor));
+    rope["mscale_all_dim"] = yarn_strength(factor, correction);
   return rope;
 }
 

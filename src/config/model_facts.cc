@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "config/model_shape.h"
+#include "config/yarn.h"
 
 namespace moesh::config {
 namespace {
@@ -147,9 +148,9 @@ void add_norms(const ModelShape& shape, Facts& facts) {
 }  // namespace
 
 double rotation_scale(const Settings& s) {
-  const double given = s.real("rope_attention_factor"), factor = s.real("rope_factor");
+  const double given = s.real("rope_attention_factor");
   if (given >= 0) return given;
-  return s.boolean("rope_attention_scaling") && factor > 1 ? 0.1 * std::log(factor) + 1 : 1;
+  return s.boolean("rope_attention_scaling") ? yarn_scale_if_longer(s.real("rope_factor")) : 1;
 }
 
 // (nope + rope)^-1/2, with YaRN's correction for long contexts.
@@ -160,7 +161,7 @@ double score_scale(const Settings& s) {
   const double plain = 1 / std::sqrt(static_cast<double>(a.qk_head_dim()));
   const bool stretched = s.integer("max_position_embeddings") > s.integer("original_max_position_embeddings");
   if (!a.latent || s.text("rope_type") != "yarn" || !stretched) return plain;
-  const double correction = 0.1 * s.real("mscale") * std::log(s.real("rope_factor")) + 1;
+  const double correction = yarn_scale(s.real("rope_factor"), s.real("mscale"));
   return plain * correction * correction;
 }
 

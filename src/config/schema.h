@@ -30,8 +30,8 @@ struct Key {
   std::string_view name;
   Kind kind;
   std::string_view initial;  // the default, as it would be written in YAML; "null" for none
-  // integer, real: "LOW..HIGH" with either end optional, "LOW..<HIGH" where HIGH itself is too much; choice: words joined by '|', a word after '!' is known to
-  // users of other engines but not done here; otherwise empty.
+  // integer, real: "LOW..HIGH" with either end optional, "LOW..<HIGH" where HIGH itself is too much; choice: words joined by '|', a word
+  // after '!' is known to users of other engines but not done here; otherwise empty.
   std::string_view range;
   Status status;
   std::string_view help;  // one line

@@ -14,12 +14,15 @@ constexpr std::string_view kHelpVllm = "setting of vLLM";
 
 constexpr Key kDecode[] = {
     {"prompt", text, "I love to", "", used, "what decode goes on with where no prompt is given otherwise"},
-    {"max_prefill_predict_length", integer, "64", kSize, accepted, "longest prompt of another engine; here prompt and text share max_target_length"},
+    {"max_prefill_predict_length", integer, "64", kSize, accepted,
+     "longest prompt of another engine; here prompt and text share max_target_length"},
     {"decode_sampling_strategy", choice, "greedy", "greedy|weighted|nucleus|topk|composite", used,
      "greedy: the likeliest token; weighted: by probability; topk, nucleus: among the likeliest; composite: both"},
-    {"decode_sampling_temperature", real, "1.0", "0..1000000", used, "scores are divided by it before a token is drawn; 0 for the likeliest"},
+    {"decode_sampling_temperature", real, "1.0", "0..1000000", used,
+     "scores are divided by it before a token is drawn; 0 for the likeliest"},
     {"decode_sampling_top_k", integer, "0", "0..1000000000", used, "topk, composite: tokens that are drawn from"},
-    {"decode_sampling_nucleus_p", real, "-1", "-1..1", used, "nucleus, composite: share of the probability of the tokens that are drawn from"},
+    {"decode_sampling_nucleus_p", real, "-1", "-1..1", used,
+     "nucleus, composite: share of the probability of the tokens that are drawn from"},
     {"decode_sampling_min_p", real, "0", "0..1", used, "moesh's own: tokens less likely than this share of the likeliest are not drawn"},
     {"decode_sampling_repetition_penalty", real, "1.0", "0.000001..1000000", used,
      "moesh's own: divides the scores of tokens that were there, multiplies those below 0"},

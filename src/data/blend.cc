@@ -33,7 +33,9 @@ class Blend : public TokenSource {
 
   std::string describe() const override {
     std::vector<std::string> words;
-    for (std::size_t i = 0; i < sources_.size(); ++i) words.push_back(fmt::format("{:.4g}% {}", 100 * shares_[i], sources_[i].source->describe()));
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      words.push_back(fmt::format("{:.4g}% {}", 100 * shares_[i], sources_[i].source->describe()));
+    }
     return join(words, "; ");
   }
 

@@ -17,7 +17,7 @@ struct WeightedPath {
   double weight = 1;
 };
 
-// What a key names: a path, or "A,0.7;B,0.3". Those of no weight are left out. Refuses weights that are none, and those that sum to nothing.
+// What a key names: a path, or "A,0.7;B,0.3". Those of weight 0 are left out. Refuses what is no weight, and weights that sum to nothing.
 std::vector<WeightedPath> weighted_paths(const config::Settings& settings, const char* key);
 
 struct Weighted {

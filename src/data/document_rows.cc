@@ -57,8 +57,7 @@ class Groups {
     made.tokens.reserve(documents.tokens.size());
     for (std::size_t i = 0; i < documents.begins.size(); ++i) {
       const std::size_t from = permuted(key, i, documents.begins.size());
-      made.begins.push_back(made.size());
-      made.tokens.insert(made.tokens.end(), documents.tokens.begin() + documents.begins[from], documents.tokens.begin() + documents.end_of(from));
+      made.add(documents.of(from));
     }
     return made;
   }

@@ -87,8 +87,11 @@ class JsonLines : public DocumentReader {
       const std::string_view line = rest.substr(0, end);
       const std::int64_t at = lines.begin + (line.data() - lines.text.data());
       rest.remove_prefix(std::min(end + 1, rest.size()));
-      if (lines.is_too_long && rest.empty()) leave_out(*of.file, at, fmt::format("longer than {}", human_bytes(static_cast<double>(kLongest))));
-      else if (!trim(line).empty()) add(line, *of.file, at, documents);
+      if (lines.is_too_long && rest.empty()) {
+        leave_out(*of.file, at, "longer than " + human_bytes(static_cast<double>(kLongest)));
+      } else if (!trim(line).empty()) {
+        add(line, *of.file, at, documents);
+      }
     }
   }
 
@@ -149,8 +152,8 @@ class JsonLines : public DocumentReader {
   void check(const Tokens& ids, const DataFile& file, std::int64_t at) const {
     const auto foreign = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id >= vocab_size_; });
     if (foreign == ids.end()) return;
-    refuse(fmt::format("token {} at position {} of the document, but vocab_size={}", *foreign, foreign - ids.begin(), vocab_size_), where(file, at),
-           "a larger vocab_size, or the data that belongs to this model");
+    refuse(fmt::format("token {} at position {} of the document, but vocab_size={}", *foreign, foreign - ids.begin(), vocab_size_),
+           where(file, at), "a larger vocab_size, or the data that belongs to this model");
   }
 
   void leave_out(const DataFile& file, std::int64_t at, const std::string& why) const {

@@ -39,17 +39,22 @@ std::string stem_of(const std::string& path) {
 class Index {
  public:
   explicit Index(const std::string& path) : file_(path), path_(path) {
-    if (file_.size() < kHeader || file_.text(one(), 0, 9) != kMagic) refuse("no index of token ids: it does not begin with MMIDIDX", path, kMadeAgain);
-    if (const auto version = number<std::uint64_t>(9); version != 1) refuse(fmt::format("version {} of the index, 1 was expected", version), path, kMadeAgain);
+    if (file_.size() < kHeader || file_.text(one(), 0, 9) != kMagic) {
+      refuse("no index of token ids: it does not begin with MMIDIDX", path, kMadeAgain);
+    }
+    if (const auto version = number<std::uint64_t>(9); version != 1) {
+      refuse(fmt::format("version {} of the index, 1 was expected", version), path, kMadeAgain);
+    }
     const int code = number<std::uint8_t>(17);
     const auto type = std::find_if(std::begin(kIdTypes), std::end(kIdTypes), [&](const IdType& of) { return of.code == code; });
     if (type == std::end(kIdTypes)) refuse(fmt::format("ids of type {}, which are no integers", code), path, kMadeAgain);
     type_ = *type;
     const auto sequences = number<std::uint64_t>(18), marks = number<std::uint64_t>(26);
-    const auto most = static_cast<std::uint64_t>(file_.size());  // keeps what follows from overflowing
-    if (sequences > most || marks > most || marks == 0 || kHeader + 12 * sequences + 8 * marks > most) {
-      refuse(fmt::format("{} bytes, but {} and {} take {}: the index is cut short", file_.size(), counted(static_cast<std::int64_t>(sequences), "sequence"),
-                         counted(static_cast<std::int64_t>(marks), "mark"), kHeader + 12 * sequences + 8 * marks),
+    const auto size = static_cast<std::uint64_t>(file_.size());  // more of either would overflow what follows
+    if (sequences > size || marks > size || marks == 0 || kHeader + 12 * sequences + 8 * marks > size) {
+      refuse(fmt::format("{}, but {} and {} take {}: the index is cut short", counted(file_.size(), "byte"),
+                         counted(static_cast<std::int64_t>(sequences), "sequence"), counted(static_cast<std::int64_t>(marks), "mark"),
+                         kHeader + 12 * sequences + 8 * marks),
              path, kMadeAgain);
     }
     sequences_ = static_cast<std::int64_t>(sequences);
@@ -74,7 +79,8 @@ class Index {
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         const std::int64_t size = sizes[i], at = begins[i];
         if (size < 0 || at < 0 || at > bytes || size * type_.bytes > bytes - at) {
-          refuse(fmt::format("sequence {} is {} from byte {} on, in a .bin of {}", first + static_cast<std::int64_t>(i), counted(size, "token"), at,
+          const std::int64_t sequence = first + static_cast<std::int64_t>(i);
+          refuse(fmt::format("sequence {} is {} from byte {} on, in a .bin of {}", sequence, counted(size, "token"), at,
                              counted(bytes, "byte")),
                  path_, kMadeAgain);
         }
@@ -95,7 +101,8 @@ class Index {
     for (std::int64_t first = 0; first <= documents_; first += kAtOnce) {
       for (const std::int64_t mark : numbers<std::int64_t>(marks() + 8 * first, std::min(kAtOnce, documents_ + 1 - first))) {
         if (mark < last || mark > sequences_) {
-          refuse(fmt::format("a document begins with sequence {}, after one that begins with {}, of {}", mark, last, sequences_), path_, kMadeAgain);
+          refuse(fmt::format("a document begins with sequence {}, after one that begins with {}, of {}", mark, last, sequences_), path_,
+                 kMadeAgain);
         }
         last = mark;
       }
@@ -143,7 +150,8 @@ class Megatron : public DocumentReader {
 
   void read(std::int64_t document, Documents& documents) const override {
     Tokens tokens;
-    for (std::int64_t sequence = index_.first_of(document), end = index_.first_of(document + 1); sequence < end; ++sequence) add(sequence, tokens);
+    const std::int64_t end = index_.first_of(document + 1);
+    for (std::int64_t sequence = index_.first_of(document); sequence < end; ++sequence) add(sequence, tokens);
     if (tokens.empty()) return;
     check(tokens, document);
     ++documents.seen;
@@ -173,8 +181,8 @@ class Megatron : public DocumentReader {
   void check(const Tokens& ids, std::int64_t document) const {
     const auto foreign = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id < 0 || id >= vocab_size_; });
     if (foreign == ids.end()) return;
-    refuse(fmt::format("{} at position {} of document {}, but vocab_size={}", *foreign < 0 ? "no token id" : fmt::format("token {}", *foreign),
-                       foreign - ids.begin(), document, vocab_size_),
+    const std::string what = *foreign < 0 ? "no token id" : fmt::format("token {}", *foreign);
+    refuse(fmt::format("{} at position {} of document {}, but vocab_size={}", what, foreign - ids.begin(), document, vocab_size_),
            path_, "a larger vocab_size, or the data that belongs to this model");
   }
 

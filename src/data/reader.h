@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,17 @@ struct Documents {
   std::int64_t seen = 0;  // with those that belong to the other side of a split
 
   // None that has no tokens.
-  void add(const Tokens& document) {
+  void add(std::span<const std::int32_t> document) {
     if (document.empty()) return;
     begins.push_back(size());
     tokens.insert(tokens.end(), document.begin(), document.end());
   }
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t end_of(std::size_t document) const { return document + 1 < begins.size() ? begins[document + 1] : size(); }
+  std::span<const std::int32_t> of(std::size_t document) const {
+    const std::int64_t begin = begins[document];
+    return std::span(tokens).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end_of(document) - begin));
+  }
 };
 
 class DocumentReader {

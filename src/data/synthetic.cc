@@ -95,7 +95,9 @@ class Once : public TokenSource {
 
 }  // namespace
 
-std::unique_ptr<TokenSource> synthetic(const config::Settings& settings, std::int64_t rows) { return std::make_unique<Synthetic>(settings, rows); }
+std::unique_ptr<TokenSource> synthetic(const config::Settings& settings, std::int64_t rows) {
+  return std::make_unique<Synthetic>(settings, rows);
+}
 
 std::unique_ptr<TokenSource> reused(std::unique_ptr<TokenSource> source, std::int64_t rows) {
   return std::make_unique<Reused>(std::move(source), rows);

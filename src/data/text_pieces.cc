@@ -19,7 +19,9 @@ class TextPieces : public DocumentReader {
   TextPieces(DataFiles files, Split split, const config::Settings& settings)
       : files_(std::move(files)), blocks_(files_.files(), kBlock), split_(std::move(split)), tokens_(settings) {}
 
-  std::string describe() const override { return fmt::format("{}, pieces of the text of {}", tokens_.words(), files_.files().front().path); }
+  std::string describe() const override {
+    return fmt::format("{}, pieces of the text of {}", tokens_.words(), files_.files().front().path);
+  }
   std::int64_t bytes() const override { return files_.size(); }
   std::string identity() const override { return fmt::format("text {} {}", tokens_.identity(), files_.identity()); }
   std::int64_t blocks() const override { return blocks_.count(); }

@@ -32,6 +32,15 @@ double cost(std::int64_t tokens) {
 
 }  // namespace
 
+const char* finish_reason(Ended ended) {
+  switch (ended) {
+    case Ended::not_yet: return nullptr;
+    case Ended::by_stop: return "stop";
+    case Ended::by_length: return "length";
+  }
+  return nullptr;
+}
+
 Generator::Generator(const models::ModelRequest& request, const mesh::Topology& target, std::int64_t slots, backend::Workers& workers)
     : request_(request),
       target_(target),

@@ -21,7 +21,10 @@ struct Prompt {
   std::int64_t number = 0;              // what is drawn goes by it, not by the row
 };
 
-enum class Ended { not_yet, by_stop, by_length, by_caller };
+enum class Ended { not_yet, by_stop, by_length };
+
+// Why a text ended, in the word that answers have for it; null while it goes on.
+const char* finish_reason(Ended ended);
 
 // What became of a text with its next token.
 struct Continued {

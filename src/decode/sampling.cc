@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/error.h"
@@ -32,39 +33,84 @@ std::int32_t likeliest(std::span<const float> scores) {
   return static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
 
-// Those that a top_k leaves, sorted where their order is asked for.
-std::vector<Candidate> candidates_of(std::span<const float> scores, const Sampling& sampling) {
-  std::vector<Candidate> all;
-  for (std::size_t i = 0; i < scores.size(); ++i) all.push_back({static_cast<std::int32_t>(i), scores[i]});
-  if (sampling.top_k > 0 && sampling.top_k < static_cast<std::int64_t>(all.size())) {
-    std::nth_element(all.begin(), all.begin() + sampling.top_k, all.end());
-    all.resize(static_cast<std::size_t>(sampling.top_k));
+// Candidates in their order, which is made as far as it is asked for.
+class Ranked {
+ public:
+  explicit Ranked(std::span<const float> scores) {
+    all_.reserve(scores.size());
+    for (std::size_t i = 0; i < scores.size(); ++i) all_.push_back({static_cast<std::int32_t>(i), scores[i]});
   }
-  std::sort(all.begin(), all.end());
-  return all;
+
+  std::size_t size() const { return all_.size(); }
+  const std::vector<Candidate>& in_any_order() const { return all_; }
+  bool is_sorted() const { return sorted_ == size(); }
+  const Candidate& at(std::size_t place) {
+    while (place >= sorted_) sort_up_to(std::max(kFirst, 4 * sorted_));
+    return all_[place];
+  }
+  void sort() { sort_up_to(size()); }
+
+  void keep(std::size_t count) {
+    if (count >= size()) return;
+    if (count > sorted_) part_at(count);
+    all_.resize(count);
+    sorted_ = std::min(sorted_, count);
+  }
+  void keep_above(double least) {
+    std::erase_if(all_, [&](const Candidate& candidate) { return candidate.score < least; });
+    sorted_ = std::min(sorted_, size());
+  }
+
+ private:
+  static constexpr std::size_t kFirst = 64;
+
+  std::vector<Candidate>::iterator place(std::size_t at) { return all_.begin() + static_cast<std::ptrdiff_t>(at); }
+  void part_at(std::size_t count) { std::nth_element(place(sorted_), place(count), all_.end()); }
+  void sort_up_to(std::size_t count) {
+    if (count < size()) part_at(count);
+    count = std::min(count, size());
+    std::sort(place(sorted_), place(count));
+    sorted_ = count;
+  }
+
+  std::vector<Candidate> all_;
+  std::size_t sorted_ = 0;  // of them, from the first on
+};
+
+// An exponential above that of the first.
+double weight(const Candidate& candidate, const Candidate& first, double temperature) {
+  return std::exp((candidate.score - first.score) / temperature);
 }
 
-// Weights of sorted candidates: exponentials above the first.
-std::vector<double> weights_of(const std::vector<Candidate>& sorted, double temperature) {
-  std::vector<double> weights;
-  for (const Candidate& candidate : sorted) weights.push_back(std::exp((candidate.score - sorted.front().score) / temperature));
-  return weights;
+// The place that `find` finds with the sum of all weights, added up from the first to the last. A larger sum finds the same place or a
+// later one: where both ends of what rounding can make of a sum find the same, the order does not matter and is not made.
+template <typename Find>
+std::size_t place_by_sum(Ranked& ranked, double temperature, const Find& find) {
+  while (true) {
+    const Candidate first = ranked.at(0);
+    double sum = 0;
+    for (const Candidate& candidate : ranked.in_any_order()) sum += weight(candidate, first, temperature);
+    if (ranked.is_sorted()) return find(sum);
+    const double error = 2 * static_cast<double>(ranked.size()) * std::numeric_limits<double>::epsilon() * sum;
+    const std::size_t low = find(sum - error), high = find(sum + error);
+    if (low == high) return low;
+    ranked.sort();
+  }
 }
 
-void keep_share(std::vector<Candidate>& sorted, double share) {
+void keep_share(Ranked& ranked, double share) {
   if (share >= 1) return;
-  const std::vector<double> weights = weights_of(sorted, 1);
-  double all = 0, kept = 0;
-  for (const double weight : weights) all += weight;
-  std::size_t count = 0;
-  while (count < sorted.size() && kept < share * all) kept += weights[count++];
-  sorted.resize(std::max<std::size_t>(count, 1));
+  const std::size_t count = place_by_sum(ranked, 1, [&](double all) {
+    const double needed = share * all;
+    std::size_t taken = 0;
+    for (double kept = 0; taken < ranked.size() && kept < needed; ++taken) kept += weight(ranked.at(taken), ranked.at(0), 1);
+    return taken;
+  });
+  ranked.keep(std::max<std::size_t>(count, 1));
 }
 
-void keep_as_likely(std::vector<Candidate>& sorted, double share) {
-  if (share <= 0) return;
-  const double least = sorted.front().score + std::log(share);
-  while (sorted.back().score < least) sorted.pop_back();
+void keep_as_likely(Ranked& ranked, double share) {
+  if (share > 0) ranked.keep_above(ranked.at(0).score + std::log(share));
 }
 
 // In [0, 1), with 53 bits.
@@ -109,18 +155,21 @@ std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t>
   if (sampling.repetition_penalty != 1) changed = penalised(logits, before, sampling.repetition_penalty);
   const std::span<const float> scores = changed.empty() ? logits : std::span<const float>(changed);
   if (sampling.temperature <= 0) return likeliest(scores);
-  std::vector<Candidate> sorted = candidates_of(scores, sampling);
-  keep_share(sorted, sampling.top_p);
-  keep_as_likely(sorted, sampling.min_p);
-  const std::vector<double> weights = weights_of(sorted, sampling.temperature);
-  double all = 0;
-  for (const double weight : weights) all += weight;
-  double left = uniform(sampling, text, before.size()) * all;
-  for (std::size_t i = 0; i + 1 < weights.size(); ++i) {
-    if (left < weights[i]) return sorted[i].token;
-    left -= weights[i];
-  }
-  return sorted.back().token;
+  Ranked ranked(scores);
+  if (sampling.top_k > 0) ranked.keep(static_cast<std::size_t>(sampling.top_k));
+  keep_share(ranked, sampling.top_p);
+  keep_as_likely(ranked, sampling.min_p);
+  const double part = uniform(sampling, text, before.size());
+  const std::size_t drawn = place_by_sum(ranked, sampling.temperature, [&](double all) {
+    double left = part * all;
+    for (std::size_t place = 0; place + 1 < ranked.size(); ++place) {
+      const double here = weight(ranked.at(place), ranked.at(0), sampling.temperature);
+      if (left < here) return place;
+      left -= here;
+    }
+    return ranked.size() - 1;
+  });
+  return ranked.at(drawn).token;
 }
 
 }  // namespace moesh::decode

@@ -48,4 +48,9 @@ tokenizer::Ids prompt_ids(const tokenizer::Tokenizer& tokenizer, const config::S
   return ids;
 }
 
+tokenizer::Ids end_ids(const tokenizer::Tokenizer& tokenizer, bool ignores_end) {
+  if (ignores_end || !tokenizer.end_id) return {};
+  return {*tokenizer.end_id};
+}
+
 }  // namespace moesh::decode

@@ -23,4 +23,7 @@ std::int64_t rows_for(const session::Session& session, std::int64_t wanted);
 // The tokens of a prompt, with the one that begins texts where add_bos asks for it.
 tokenizer::Ids prompt_ids(const tokenizer::Tokenizer& tokenizer, const config::Settings& settings, std::string_view prompt);
 
+// The tokens that end a text, where it does not go on all the same.
+tokenizer::Ids end_ids(const tokenizer::Tokenizer& tokenizer, bool ignores_end);
+
 }  // namespace moesh::decode

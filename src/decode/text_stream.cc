@@ -79,4 +79,12 @@ std::string TextStream::released(std::string more, bool is_last) {
   return text;
 }
 
+// The token that ends a text by itself does not belong to it.
+Grown grown(TextStream& stream, const Continued& next) {
+  Grown made{next.ended == Ended::by_stop ? "" : stream.add(next.token), next.ended};
+  if (stream.is_stopped()) made.ended = Ended::by_stop;
+  if (made.ended != Ended::not_yet) made.more += stream.finish();
+  return made;
+}
+
 }  // namespace moesh::decode

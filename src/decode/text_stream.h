@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/generation.h"
 #include "tokenizer/tokenizer.h"
 
 namespace moesh::decode {
@@ -31,5 +32,12 @@ class TextStream {
   std::string held_;                // text that may be the begin of a stop
   bool is_stopped_ = false;
 };
+
+// What a text has with its next token: what became certain of it, and whether that ends it, by one of its stops too.
+struct Grown {
+  std::string more;
+  Ended ended = Ended::not_yet;
+};
+Grown grown(TextStream& stream, const Continued& next);
 
 }  // namespace moesh::decode

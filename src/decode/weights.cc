@@ -34,7 +34,8 @@ std::string read_weights(Decoder& decoder, const graph::Graph& graph, const mode
   std::vector<train::Target> targets;
   for (const train::Trained& of : train::trained_parameters(graph, request.settings))
     targets.push_back({{of.path, of.shape, of.layers_dim}, decoder.parameter_parts(of.path)});
-  const std::string read = config::is_hugging_face(path) ? read_hugging_face(targets, request, path, workers) : read_checkpoint(targets, path, workers);
+  const std::string read =
+      config::is_hugging_face(path) ? read_hugging_face(targets, request, path, workers) : read_checkpoint(targets, path, workers);
   return fmt::format("{}, read in {}", read, human_seconds(seconds_since(begin)));
 }
 

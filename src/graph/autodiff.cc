@@ -94,7 +94,8 @@ class Backward {
 
  private:
   bool has_floating_operand(const Node& node) const {
-    return std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return is_floating(builder_.graph().value(id).dtype); });
+    return std::any_of(node.operands.begin(), node.operands.end(),
+                       [&](ValueId id) { return is_floating(builder_.graph().value(id).dtype); });
   }
 
   void add(ValueId id, Tensor cotangent) {

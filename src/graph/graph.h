@@ -92,7 +92,7 @@ enum class Op : std::uint8_t {
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
   embed_grad,          // tokens, dy: dtable
   cross_entropy_grad,  // logits, targets, segments, dsum [, vocab_scores' logarithms]: dlogits
-  vocab_loss,          // x[B, S, M], table, targets, segments, dsum: cross_entropy of x table, dx, and dtable in x's wide type; or that alone, without dsum
+  vocab_loss,          // x[B, S, M], table, targets, segments[, dsum]: cross_entropy of x table[, dx, dtable in x's wide type]
   top_k_grad,          // scores that the weights came from, ids, dweights: dscores
   spread_grad,         // ids, dspread: dweights
   grouped_outer,       // rows[R, K], drows[R, N], sizes: dweights[E, K, N]
@@ -355,8 +355,8 @@ struct BalanceOf {
 
 using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
-                 SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, RmsNormOf, RopeOf, TemperOf, AttentionOf, CrossEntropyOf,
-                 VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
+                 SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
+                 CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
                  GroupedMatmulOf, ReshardOf, GroupOf, SortSlotsOf>;
 
 // What a node is there for. A node of the forward pass that is run again for the backward pass stays one of the forward pass.

@@ -64,7 +64,8 @@ std::vector<Tensor> region(Builder& builder, const std::string& name, const std:
   std::vector<std::pair<Shape, DType>> results;
   for (const RegionResult& made : build(inner, shards)) {
     assert(has_axes_once(made.spec) && "an axis that shards a result is also one to add it up over");
-    assert(axes_beyond(inner.own_axes(made.local.id), sharding::distinct_axes(made.spec)).empty() && "a result that differs more than it says");
+    assert(axes_beyond(inner.own_axes(made.local.id), sharding::distinct_axes(made.spec)).empty() &&
+           "a result that differs more than it says");
     inner.mark_result(made.local);
     of.results.push_back(made.spec);
     results.emplace_back(made.shape, made.local.dtype());

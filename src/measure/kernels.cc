@@ -72,10 +72,12 @@ std::vector<Case> all_cases() {
       {"projection of a token", Op::einsum, EinsumOf{"tm,mh->th"}, {{{1, kDims}}, weights}, {{{1, kDims}}}},
       {"projection of 8 tokens", Op::einsum, EinsumOf{"tm,mh->th"}, {{{8, kDims}}, weights}, {{{8, kDims}}}},
       {"experts", Op::grouped_matmul, graph::GroupedMatmulOf{}, {rows, of_experts, sizes}, {{{kRouted, kWidth}}}},
-      {"experts' input's gradient", Op::grouped_matmul, graph::GroupedMatmulOf{true}, {wide_rows, of_experts, sizes}, {{{kRouted, kExpertDims}}}},
+      {"experts' input's gradient", Op::grouped_matmul, graph::GroupedMatmulOf{true}, {wide_rows, of_experts, sizes},
+       {{{kRouted, kExpertDims}}}},
       {"experts' weights' gradient", Op::grouped_outer, {}, {rows, wide_rows, sizes}, {{{kExperts, kExpertDims, kWidth}}}},
       {"causal attention", Op::attention, attention, {query, key, key, places, segments}, {{query.shape}}},
-      {"causal attention's gradient", Op::attention_grad, attention, {query, key, key, places, segments, query}, {{query.shape}, {key.shape}, {key.shape}}},
+      {"causal attention's gradient", Op::attention_grad, attention, {query, key, key, places, segments, query},
+       {{query.shape}, {key.shape}, {key.shape}}},
       {"loss over a vocabulary", Op::vocab_loss, graph::VocabLossOf{},
        {{{1, kLength, kExpertDims}}, {{kExpertDims, kWords}}, {{1, kLength}, Of::below, kWords}, {{1, kLength}, Of::ones}, {{}, Of::wide}},
        {{{}, Of::wide}, {{1, kLength, kExpertDims}}, {{kExpertDims, kWords}, Of::wide}}},
@@ -93,7 +95,8 @@ std::vector<Case> all_cases() {
       {"product", Op::binary, graph::BinaryOf{graph::Binary::multiply}, {wide_rows, wide_rows}, {{wide_rows.shape}}},
       {"cast of parameters", Op::cast, {}, {wide_parameters}, {{{kParameters}}}},
       {"embedding", Op::embed, {}, {{{kWords, kExpertDims}}, tokens}, {{{kRows, kLength, kExpertDims}}}},
-      {"Adam", Op::adam_update, graph::AdamOf{}, {wide_parameters, wide_parameters, wide_parameters, wide_parameters, {{graph::kUpdateNumbers}, Of::update}},
+      {"Adam", Op::adam_update, graph::AdamOf{},
+       {wide_parameters, wide_parameters, wide_parameters, wide_parameters, {{graph::kUpdateNumbers}, Of::update}},
        {{{kParameters}, Of::wide}, {{kParameters}, Of::wide}, {{kParameters}, Of::wide}}},
       {"norm of a gradient", Op::sum_squares, {}, {wide_parameters}, {{{}, Of::wide}}},
   };
@@ -129,7 +132,8 @@ Array operand_of(const Case& of, const Operand& operand, DType dtype, run::Pool&
     case Of::ones: std::fill_n(made.as<std::int32_t>(), count, 1); break;
     case Of::below:
       for (std::int64_t i = 0; i < count; ++i) {
-        made.as<std::int32_t>()[i] = random_integer(random_key(2), static_cast<std::uint64_t>(i), 0, static_cast<std::int32_t>(operand.limit));
+        made.as<std::int32_t>()[i] =
+            random_integer(random_key(2), static_cast<std::uint64_t>(i), 0, static_cast<std::int32_t>(operand.limit));
       }
       break;
     case Of::even: std::fill_n(made.as<std::int32_t>(), count, static_cast<std::int32_t>(operand.limit / count)); break;
@@ -180,7 +184,8 @@ std::string name_of(const Case& of) { return fmt::format("{}: {}", graph::name_o
 
 std::vector<DType> types_of(const Case& of) {
   const auto is_open = [](const auto& value) { return value.of == Of::numbers; };
-  const bool has_own = std::none_of(of.operands.begin(), of.operands.end(), is_open) && std::none_of(of.results.begin(), of.results.end(), is_open);
+  const bool has_own = std::none_of(of.operands.begin(), of.operands.end(), is_open) &&
+                       std::none_of(of.results.begin(), of.results.end(), is_open);
   if (has_own) return {type_of(of.operands.front().of, DType::float32)};
   return {DType::float32, DType::bfloat16};
 }

@@ -24,7 +24,8 @@ std::vector<KindTime> summed(const plan::Plan& plan, std::span<const forecast::T
     const auto i = static_cast<std::size_t>(span.instruction);
     const Instruction& instruction = plan.instructions[i];
     const forecast::Timing& timing = timings[i];
-    const auto devices = static_cast<double>(sharding::shards(sharding::distinct_axes(plan.view(instruction.results.front()).spec), plan.mesh));
+    const auto devices =
+        static_cast<double>(sharding::shards(sharding::distinct_axes(plan.view(instruction.results.front()).spec), plan.mesh));
     KindTime& time = by_name[name(instruction)];
     ++time.runs;
     time.seconds += span.end - span.begin;

@@ -3,7 +3,6 @@
 #include "nn/attention.h"
 #include "nn/latent_attention.h"
 #include "nn/mlp.h"
-#include "nn/moe/moe.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
@@ -16,11 +15,7 @@ Tensor attend(Builder& builder, const Context& context, Tensor h, const Tokens& 
 
 LayerResult experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
   const graph::Scope scope(builder, "DeepSeekMoeBlock_0");
-  const nn::MoeResult routed = nn::moe(builder, context, "MoeBlock_0", h, labels::embed_moe, tokens);
-  const config::MoeShape& moe = context.model.moe;
-  if (moe.shared_experts == 0) return {routed.out, routed.balance_loss, routed.load};
-  const Tensor shared = nn::shared_experts(builder, context, h, moe.shared_dim);
-  return {add(routed.out, shared), routed.balance_loss, routed.load};
+  return all_experts(builder, context, "MoeBlock_0", h, tokens, labels::embed_moe);
 }
 
 LayerResult dense_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {

@@ -1,17 +1,14 @@
 // MaxText's Envy: Llama's attention, experts in every so many layers, and a norm behind MLPs and experts where it is
 // asked for.
 #include "models/family.h"
-#include "nn/moe/moe.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
 namespace {
 
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
-  return mixed_layer(builder, context, x, tokens, position, [&](Tensor h) {
-    const nn::MoeResult made = nn::moe(builder, context, "MoeBlock_0", h, labels::embed, tokens);
-    return LayerResult{made.out, made.balance_loss, made.load};
-  });
+  return mixed_layer(builder, context, x, tokens, position,
+                     [&](Tensor h) { return routed_experts(builder, context, "MoeBlock_0", h, tokens, labels::embed); });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "models/family.h"
 #include "nn/attention.h"
 #include "nn/mlp.h"
+#include "nn/moe/moe.h"
 #include "nn/norm.h"
 
 namespace moesh::models {
@@ -73,6 +74,20 @@ LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, cons
          return shape.has_experts ? experts(h) : LayerResult{nn::mlp(builder, context, "mlp", h, context.model.mlp_dim), {}, {}};
        },
        {.after_mlp = context.model.norms_mlp ? "post_ffw_norm" : nullptr}});
+}
+
+LayerResult routed_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
+                           const char* label) {
+  const nn::MoeResult made = nn::moe(builder, context, name, x, label, tokens);
+  return {made.out, made.balance_loss, made.load};
+}
+
+LayerResult all_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
+                        const char* label) {
+  LayerResult made = routed_experts(builder, context, name, x, tokens, label);
+  const config::MoeShape& moe = context.model.moe;
+  if (moe.shared_experts > 0) made.x = add(made.x, nn::shared_experts(builder, context, x, moe.shared_dim));
+  return made;
 }
 
 }  // namespace moesh::models

@@ -52,6 +52,13 @@ LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, c
 LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position,
                         const std::function<LayerResult(Tensor)>& experts);
 
+// The routed experts of a layer; `label`: of the router kernel's input dim.
+LayerResult routed_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
+                           const char* label);
+// The same, and the shared ones where the model has some.
+LayerResult all_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
+                        const char* label);
+
 // Layers of one kind, stacked.
 std::vector<LayerGroup> one_group(const Context& context, Layer layer);
 

@@ -19,7 +19,8 @@ LayerResult named_layer(Builder& builder, const Context& context, Tensor x, cons
   return residual_layer(
       builder, context, x,
       {[&](Tensor h) { return nn::attention(builder, context, names.attention, h, tokens, context.model.layer(position)); },
-       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, names.mlp, h, context.model.mlp_dim), {}, {}}; }, names.norms, names.suffix});
+       [&](Tensor h) { return LayerResult{nn::mlp(builder, context, names.mlp, h, context.model.mlp_dim), {}, {}}; },
+       names.norms, names.suffix});
 }
 
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {

@@ -1,7 +1,6 @@
 // gpt-oss: attention sinks and biases, every other layer with a sliding window, experts with biases.
 #include "models/family.h"
 #include "nn/attention.h"
-#include "nn/moe/moe.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
@@ -12,10 +11,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
   return residual_layer(
       builder, context, x,
       {[&](Tensor h) { return nn::attention(builder, context, "GptOssAttention", h, tokens, shape); },
-       [&](Tensor h) {
-         const nn::MoeResult made = nn::moe(builder, context, "GptOssMlp", h, labels::embed, tokens);
-         return LayerResult{made.out, made.balance_loss, made.load};
-       }});
+       [&](Tensor h) { return routed_experts(builder, context, "GptOssMlp", h, tokens, labels::embed); }});
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Mixtral: Llama's attention, and experts instead of the MLP.
 #include "models/family.h"
 #include "nn/attention.h"
-#include "nn/moe/moe.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
@@ -11,10 +10,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
   const config::LayerShape& shape = context.model.layer(position);
   return residual_layer(builder, context, x,
                         {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, shape); },
-                         [&](Tensor h) {
-                           const nn::MoeResult made = nn::moe(builder, context, "MoeBlock_0", h, labels::embed, tokens);
-                           return LayerResult{made.out, made.balance_loss, made.load};
-                         }});
+                         [&](Tensor h) { return routed_experts(builder, context, "MoeBlock_0", h, tokens, labels::embed); }});
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ Batch batch_inputs(Builder& builder, const Context& context) {
                          {labels::activation_embed_and_logits_batch, labels::activation_norm_length},
                          graph::InputOf::Kind::batch);
   };
-  return {add(inputs::tokens), add("targets"), add(inputs::positions), add(inputs::order), add(inputs::segments), add("targets_segmentation")};
+  return {add(inputs::tokens), add("targets"), add(inputs::positions), add(inputs::order), add(inputs::segments),
+          add("targets_segmentation")};
 }
 
 Tensor look_up(Builder& builder, const Context& context, Tensor table_VM, Tensor ids_BS) {

@@ -17,10 +17,11 @@ Tensor share_of_token(Builder& builder, const Context& context, Tensor h_BSM) {
 }
 
 LayerResult experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
-  const nn::MoeResult routed = nn::moe(builder, context, "moe_block", h, labels::embed, tokens);
-  if (context.model.moe.shared_experts == 0) return {routed.out, routed.balance_loss, routed.load};
+  LayerResult made = routed_experts(builder, context, "moe_block", h, tokens, labels::embed);
+  if (context.model.moe.shared_experts == 0) return made;
   const Tensor shared = nn::shared_experts(builder, context, h, context.model.moe.shared_dim);
-  return {add(routed.out, multiply(shared, share_of_token(builder, context, h))), routed.balance_loss, routed.load};
+  made.x = add(made.x, multiply(shared, share_of_token(builder, context, h)));
+  return made;
 }
 
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {

@@ -1,16 +1,13 @@
 // Qwen3: queries and keys are normalised per head; an MLP, or experts.
 #include "models/family.h"
-#include "nn/moe/moe.h"
 #include "sharding/labels.h"
 
 namespace moesh::models {
 namespace {
 
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
-  return mixed_layer(builder, context, x, tokens, position, [&](Tensor h) {
-    const nn::MoeResult made = nn::moe(builder, context, "moe_block", h, labels::embed, tokens);
-    return LayerResult{made.out, made.balance_loss, made.load};
-  });
+  return mixed_layer(builder, context, x, tokens, position,
+                     [&](Tensor h) { return routed_experts(builder, context, "moe_block", h, tokens, labels::embed); });
 }
 
 }  // namespace

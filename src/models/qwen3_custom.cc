@@ -33,9 +33,9 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
   const Tensor attended =
       nn::attention(builder, context, "self_attention", normed, tokens, context.model.layer(position));
   const Tensor latent = nn::rms_norm(builder, context, "latent_norm", constrain_residual("attention_lnx", attended));
-  const nn::MoeResult made = nn::moe(builder, context, "moe_block", latent, labels::embed, tokens);
+  const LayerResult made = routed_experts(builder, context, "moe_block", latent, tokens, labels::embed);
   const Tensor wide =
-      constrain_residual("layer_output", widened(builder, context, constrain_residual("mlp_lnx", made.out)));
+      constrain_residual("layer_output", widened(builder, context, constrain_residual("mlp_lnx", made.x)));
   return {add(x, wide), made.balance_loss, made.load};
 }
 

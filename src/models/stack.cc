@@ -42,7 +42,8 @@ Tensor sum_of(const std::vector<Tensor>& scalars) {
 }
 
 // What all layers read alike.
-constexpr std::array kOfAllLayers{&Tokens::positions, &Tokens::order, &Tokens::segments, &Tokens::key_order, &Tokens::key_segments, &Tokens::numbers};
+constexpr std::array kOfAllLayers{&Tokens::positions, &Tokens::order, &Tokens::segments,
+                                  &Tokens::key_order, &Tokens::key_segments, &Tokens::numbers};
 
 std::vector<Tensor> packed(const Tokens& tokens) {
   std::vector<Tensor> present;

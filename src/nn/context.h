@@ -43,7 +43,7 @@ struct Tokens {
   Tensor draw_keys = {};
 };
 
-// What a parameter is kept in that is read in one type: weight_dtype where it is trained, and without bits that nobody reads where it is not.
+// What a parameter is kept in that is read in one type: weight_dtype where it is trained, else without bits that nobody reads.
 DType kept_dtype(const Context& context, DType read_in);
 // A parameter as it is read.
 Tensor parameter(Builder& builder, const Context& context, const std::string& name, Shape shape, graph::ParameterOf of, DType read_in);

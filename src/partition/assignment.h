@@ -52,6 +52,7 @@ struct Prices {
 Answers choose(const Question& question, const Prices& prices, const mesh::Mesh& mesh);
 
 // The cheapest of a value's versions to start from; nothing where none can become `to`.
-std::optional<sharding::Spec> cheapest_version(const Candidate& value, const sharding::Spec& to, const ReshardPrices& prices, double* seconds);
+std::optional<sharding::Spec> cheapest_version(const Candidate& value, const sharding::Spec& to, const ReshardPrices& prices,
+                                               double* seconds);
 
 }  // namespace moesh::partition

@@ -50,9 +50,9 @@ std::string describe(const Node& node) {
   if (node.op == Op::region) {
     const LaidRegion region = laid_region(node);
     if (region.devices == 1) return fmt::format("the experts, which every device has ({})", node.path);
-    return fmt::format("the experts, {} to a device, {} ({}); a device sends {} for them in a pass forward",
-                       fmt::format("1/{}", region.devices), region.strategy == "local" ? "each keeps its tokens' rows" : "by " + region.strategy,
-                       node.path, human_bytes(region.sent_bytes));
+    return fmt::format(
+        "the experts, {} to a device, {} ({}); a device sends {} for them in a pass forward", fmt::format("1/{}", region.devices),
+        region.strategy == "local" ? "each keeps its tokens' rows" : "by " + region.strategy, node.path, human_bytes(region.sent_bytes));
   }
   if (const auto* einsum = std::get_if<graph::EinsumOf>(&node.attributes)) {
     return fmt::format("einsum {} ({})", einsum->equation, node.path);

@@ -45,7 +45,14 @@ struct Work {
 
 class Walk {
  public:
-  Walk(const Graph& in, Work& work) : in_(in), work_(work), numbers_(in.values.size()), made_(in.values.size()), asked_(in.values.size()), constrained_(in.values.size()), trained_(in.values.size()) {}
+  Walk(const Graph& in, Work& work)
+      : in_(in),
+        work_(work),
+        numbers_(in.values.size()),
+        made_(in.values.size()),
+        asked_(in.values.size()),
+        constrained_(in.values.size()),
+        trained_(in.values.size()) {}
 
   // `trained`: which of the roots are parameters, or slices of them.
   Graph run(const std::vector<Spec>& roots, const std::vector<Want>& results, const std::vector<bool>& trained = {}) {

@@ -31,7 +31,8 @@ class Printer {
     const View& view = plan_.view(id);
     std::string text = fmt::format("b{} {}{}", view.buffer, moesh::name_of(view.dtype), to_string(view.shape));
     if (view.spec != sharding::Spec{}) text += " as " + graph::to_text(view.spec, &plan_.mesh);
-    for (const Advance& advance : view.advances) text += fmt::format(" @{}{}", advance.loop, advance.by == 1 ? "" : fmt::format("x{}", advance.by));
+    for (const Advance& advance : view.advances)
+      text += fmt::format(" @{}{}", advance.loop, advance.by == 1 ? "" : fmt::format("x{}", advance.by));
     if (!view.is_dense()) text += fmt::format(" dim {} of {} slices", view.split, view.stacked);
     if (view.rows >= 0) text += fmt::format(" rows b{}", plan_.view(view.rows).buffer);
     return text;

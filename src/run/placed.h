@@ -29,7 +29,9 @@ struct Placed {
 
   explicit operator bool() const { return !shards.empty(); }
   // One of those that are here: of several processes each has its own.
-  const Array& any_shard() const { return *std::find_if(shards.begin(), shards.end(), [](const Array& shard) { return static_cast<bool>(shard); }); }
+  const Array& any_shard() const {
+    return *std::find_if(shards.begin(), shards.end(), [](const Array& shard) { return static_cast<bool>(shard); });
+  }
   Shape seen_shape() const { return in_seen_order(shape, first); }
   std::int64_t bytes() const;  // as stored in this process
 };

@@ -17,8 +17,8 @@ void write_texts(JsonWriter& json, std::span<const Growth> texts) {
   for (const Growth& text : texts) {
     json.begin_object().key("index").value(static_cast<std::int64_t>(text.text)).key("text").value(text.more).key("logprobs").null();
     json.key("finish_reason");
-    if (text.finish_reason == nullptr) json.null();
-    else json.value(text.finish_reason);
+    if (const char* const reason = decode::finish_reason(text.ended)) json.value(reason);
+    else json.null();
     json.end_object();
   }
   json.end_array();

@@ -76,7 +76,7 @@ void Loop::step() {
     const std::shared_ptr<Texts> texts = found->second.texts.lock();
     bool goes_on = false;
     try {
-      goes_on = texts != nullptr && texts->add(found->second.at, next.token, next.ended);
+      goes_on = texts != nullptr && texts->add(found->second.at, next);
     } catch (const std::exception& error) {
       texts->fail(error.what());
     }

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "decode/source.h"
 
 namespace moesh::serve {
 namespace {
@@ -59,8 +60,7 @@ std::vector<decode::Prompt> prompts_of(const Completion& asked, const tokenizer:
   std::vector<decode::Prompt> prompts;
   for (const AskedPrompt& one : asked.prompts) {
     for (std::int64_t i = 0; i < asked.texts_each; ++i) {
-      prompts.push_back({one.ids, asked.sampling, one.most_tokens, {}, 0, i});
-      if (tokenizer.end_id && !asked.ignores_end) prompts.back().stop_ids.push_back(*tokenizer.end_id);
+      prompts.push_back({one.ids, asked.sampling, one.most_tokens, decode::end_ids(tokenizer, asked.ignores_end), 0, i});
     }
   }
   return prompts;
@@ -168,7 +168,7 @@ HttpAnswer Service::whole(const HttpRequest& request, const std::shared_ptr<Text
     const Heard heard = texts->wait(kGlance);
     for (const Growth& growth : heard.growth) {
       Growth& text = all[growth.text];
-      text = {growth.text, text.more + growth.more, growth.finish_reason};
+      text = {growth.text, text.more + growth.more, growth.ended};
     }
     if (heard.are_whole) {
       tell(200, words_of(asked, heard.tokens, begin));

@@ -21,32 +21,29 @@ Heard Texts::wait(std::chrono::milliseconds most) {
   Heard heard{{}, ended_ == texts_.size(), failure_, tokens_};
   for (std::size_t i = 0; i < texts_.size(); ++i) {
     Text& text = texts_[i];
-    const bool ends = text.finish_reason != nullptr && !text.is_told;
+    const bool ends = text.ended != Ended::not_yet && !text.is_told;
     if (text.unread.empty() && !ends) continue;
-    heard.growth.push_back({i, std::exchange(text.unread, {}), text.finish_reason});
+    heard.growth.push_back({i, std::exchange(text.unread, {}), text.ended});
     text.is_told = ends;
   }
   return heard;
 }
 
-bool Texts::add(std::size_t at, std::int32_t token, Ended ended) {
+bool Texts::add(std::size_t at, const decode::Continued& next) {
   Text& text = texts_[at];
-  std::string more = ended == Ended::by_stop ? "" : text.stream.add(token);
-  if (text.stream.is_stopped()) ended = Ended::by_stop;
-  if (ended != Ended::not_yet) more += text.stream.finish();
+  const decode::Grown grown = decode::grown(text.stream, next);
+  const bool goes_on = grown.ended == Ended::not_yet;
   {
     const std::lock_guard lock(mutex_);
     ++tokens_;
-    is_new_ = is_new_ || !more.empty() || ended != Ended::not_yet;
-    text.unread += more;
-    if (ended != Ended::not_yet) {
-      text.finish_reason = ended == Ended::by_stop ? "stop" : "length";
-      ++ended_;
-    }
-    if (!is_over() && !(tells_growth_ && is_new_)) return ended == Ended::not_yet;
+    is_new_ = is_new_ || !grown.more.empty() || !goes_on;
+    text.unread += grown.more;
+    text.ended = grown.ended;
+    if (!goes_on) ++ended_;
+    if (!is_over() && !(tells_growth_ && is_new_)) return goes_on;
   }
   grown_.notify_one();
-  return ended == Ended::not_yet;
+  return goes_on;
 }
 
 void Texts::fail(const std::string& why) {

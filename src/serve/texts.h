@@ -19,7 +19,7 @@ namespace moesh::serve {
 struct Growth {
   std::size_t text = 0;  // its place among those of the request
   std::string more;
-  const char* finish_reason = nullptr;  // null while it goes on
+  decode::Ended ended = decode::Ended::not_yet;
 };
 
 // What became of the texts of a request.
@@ -41,14 +41,14 @@ class Texts {
 
   // By the thread that makes them.
   // Whether the text is to go on.
-  bool add(std::size_t text, std::int32_t token, decode::Ended ended);
+  bool add(std::size_t text, const decode::Continued& next);
   void fail(const std::string& why);
 
  private:
   struct Text {
     decode::TextStream stream;  // of the thread that makes texts alone
     std::string unread = {};
-    const char* finish_reason = nullptr;
+    decode::Ended ended = decode::Ended::not_yet;
     bool is_told = false;  // that it ended
   };
   bool is_over() const { return ended_ == texts_.size() || !failure_.empty(); }

@@ -39,7 +39,8 @@ void find_dearer_strategy(const LaidRegion& r, std::vector<Finding>& findings) {
   const double other = is_ring ? exchange : ring;
   if (chosen < kWorthSaying * other) return;
   findings.push_back({Severity::info, "dearer-strategy",
-                      fmt::format("{} a token over {} devices: {} sends more than {} would", counted(static_cast<std::int64_t>(r.choices), "expert"), r.devices,
+                      fmt::format("{} a token over {} devices: {} sends more than {} would",
+                                  counted(static_cast<std::int64_t>(r.choices), "expert"), r.devices,
                                   is_ring ? "a ring" : "an all-to-all", is_ring ? "an all-to-all" : "a ring"),
                       r.path,
                       fmt::format("a device sends {} in a pass forward, the other way {} (even router; a ring always sends whole tokens, "
@@ -57,8 +58,8 @@ void find_shared_tokens(const LaidRegion& r, const mesh::Mesh& mesh, std::vector
                       fmt::format("{} devices along {} have the same {} and other experts", r.devices, axis_words(r, mesh),
                                   counted(static_cast<std::int64_t>(r.tokens), "token")),
                       r.path,
-                      fmt::format("the layer's sums cost a device {} in a pass forward; with tokens of their own an all-to-all would send {}. "
-                                  "Few tokens, as in decoding, are what this layout is for", bytes(summed), bytes(alone)),
+                      fmt::format("the layer's sums cost a device {} in a pass forward; with tokens of their own an all-to-all would "
+                                  "send {}. Few tokens, as in decoding, are what this layout is for", bytes(summed), bytes(alone)),
                       "custom_mesh_and_rule= (the default rules) for training"});
 }
 

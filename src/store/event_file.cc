@@ -42,10 +42,7 @@ std::string masked_checksum(std::string_view bytes) {
 }
 
 std::string name_in(const std::string& folder) {
-  std::string host(256, '\0');
-  ::gethostname(host.data(), host.size() - 1);
-  host.resize(host.find('\0'));
-  return fmt::format("{}/events.out.tfevents.{:.6f}.{}.{}", folder, now(), host, ::getpid());
+  return fmt::format("{}/events.out.tfevents.{:.6f}.{}.{}", folder, now(), host_name(), ::getpid());
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ Json parse_header(const std::byte* data, std::size_t size, const std::string& na
   std::set<std::string> names;
   std::string twice;
   const auto see = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth == 1 && event == Json::parse_event_t::key && !names.insert(parsed.get<std::string>()).second) twice = parsed.get<std::string>();
+    if (depth == 1 && event == Json::parse_event_t::key && !names.insert(parsed.get<std::string>()).second)
+      twice = parsed.get<std::string>();
     return true;
   };
   Json header = Json::parse(text, see, false);

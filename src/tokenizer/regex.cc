@@ -59,8 +59,8 @@ void Regex::Matcher::begin(std::string_view text) {
 }
 
 int Regex::Matcher::search() {
-  return pcre2_match(code_of(regex_.code_), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), at_, PCRE2_NO_UTF_CHECK, data_of(data_),
-                     context_of(context_));
+  return pcre2_match(code_of(regex_.code_), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), at_, PCRE2_NO_UTF_CHECK,
+                     data_of(data_), context_of(context_));
 }
 
 // Few expressions need more of a stack than there is.

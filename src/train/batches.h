@@ -36,7 +36,8 @@ class Batches {
   std::int64_t first_row(std::int64_t step) const { return begin_row_ + (step - begin_step_) * sizes_.rows_to_load; }
   // Of the rows of the step after the last one that was asked for, in the data. See data::TokenSource.
   const std::string& place() const { return place_; }
-  // That step's rows begin at `row`, at that place, and the others' follow. False for a place in other data, which begin at their beginning.
+  // That step's rows begin at `row`, at that place, and the others' follow. False for a place in other data, which begin at their
+  // beginning.
   bool begin(std::int64_t step, std::int64_t row, const std::string& place);
 
   double waited() const { return ahead_ ? ahead_->waited() : 0; }  // seconds that steps waited for data

@@ -22,7 +22,8 @@ std::vector<std::int64_t> balanced_order(std::int64_t length, std::int64_t shard
 std::vector<std::int64_t> context_order(const config::Settings& settings, const mesh::Mesh& mesh) {
   const std::int64_t shards = mesh.size_of(settings.text("context_sharding"));
   if (shards == 1 || !settings.boolean("context_parallel_load_balance")) return {};
-  const bool drops_tokens = settings.integer("num_experts") > 1 && !settings.boolean("sparse_matmul") && settings.real("capacity_factor") > 0;
+  const bool drops_tokens =
+      settings.integer("num_experts") > 1 && !settings.boolean("sparse_matmul") && settings.real("capacity_factor") > 0;
   if (drops_tokens) {
     log_notice("context_parallel_load_balance is left off: which tokens the experts drop would depend on the mesh");
     return {};

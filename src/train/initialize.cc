@@ -6,6 +6,7 @@
 
 #include "backend/cpu/draws.h"
 #include "backend/element.h"
+#include "base/progress.h"
 #include "base/random.h"
 
 namespace moesh::train {
@@ -64,6 +65,20 @@ run::Array initial_value(const std::string& path, const Shape& shape, DType dtyp
     }
   }
   return array;
+}
+
+void put_initial_values(const graph::Graph& graph, std::int64_t seed, run::Pool& pool, backend::Workers& workers,
+                        const std::function<void(const std::string& path, run::Array value)>& put) {
+  const auto is_parameter = [](const graph::Node& node) { return node.op == graph::Op::parameter; };
+  Progress progress("parameters", std::count_if(graph.nodes.begin(), graph.nodes.end(), is_parameter));
+  std::int64_t done = 0;
+  for (const graph::Node& node : graph.nodes) {
+    if (!is_parameter(node)) continue;
+    progress.advance(done++);
+    const graph::Value& value = graph.value(node.results.front());
+    const graph::Initializer& initializer = std::get<graph::ParameterOf>(node.attributes).initializer;
+    put(node.path, initial_value(node.path, value.shape, value.dtype, initializer, seed, pool, workers));
+  }
 }
 
 }  // namespace moesh::train

@@ -1,6 +1,7 @@
 // The values that parameters start from; the same on every mesh.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "graph/graph.h"
@@ -11,5 +12,9 @@ namespace moesh::train {
 // A key a parameter comes from the seed and its path, an element's value from the key and its global index.
 run::Array initial_value(const std::string& path, const Shape& shape, DType dtype, const graph::Initializer& initializer,
                          std::int64_t seed, run::Pool& pool, backend::Workers& workers);
+
+// Hands out those of all parameters of a graph, one after the other.
+void put_initial_values(const graph::Graph& graph, std::int64_t seed, run::Pool& pool, backend::Workers& workers,
+                        const std::function<void(const std::string& path, run::Array value)>& put);
 
 }  // namespace moesh::train

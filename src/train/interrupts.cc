@@ -20,7 +20,8 @@ std::atomic<const char*> answered{""};
 std::atomic<int> asked_by{0};
 std::atomic<bool> redraws{false};
 
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free && std::atomic<long long>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free &&
+              std::atomic<long long>::is_always_lock_free);
 
 // A caller may send a signal to the process and to its group, as `timeout` does: what follows at once is the same wish.
 constexpr long kOneWish = 500'000'000;  // nanoseconds

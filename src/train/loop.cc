@@ -6,7 +6,6 @@
 #include <optional>
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include "backend/cpu/isa.h"
 #include "base/clock.h"
@@ -14,6 +13,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/streams.h"
+#include "base/system.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/whole_file.h"
@@ -23,7 +23,6 @@
 #include "train/batches.h"
 #include "train/checkpoints.h"
 #include "train/evaluation.h"
-#include "train/initialize.h"
 #include "train/interrupts.h"
 #include "train/memory.h"
 #include "train/metrics_file.h"
@@ -120,9 +119,7 @@ StepProgram program_of(const TrainRequest& request) {
 
 // What the processes of one machine need together.
 MemoryPlan of_machine(MemoryPlan plan, const Company& company) {
-  std::string host(256, '\0');
-  ::gethostname(host.data(), host.size() - 1);
-  host.resize(host.find('\0'));
+  const std::string host = host_name();
   std::int64_t needed = 0;
   for (const std::string& said : company.all_say(fmt::format("{} {}", plan.values + plan.workspace, host), "before memory is taken")) {
     const std::size_t blank = said.find(' ');
@@ -317,8 +314,7 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
     if (node.op != graph::Op::parameter) continue;
     const std::int64_t count = elements(model.value(node.results.front()).shape);
     const graph::Role role = std::get<graph::ParameterOf>(node.attributes).role;
-    const bool is_of_an_expert = role == graph::Role::expert_kernel || role == graph::Role::expert_bias;
-    const std::int64_t active = is_of_an_expert ? count / shape.moe.experts * shape.moe.experts_per_token : count;
+    const std::int64_t active = is_of_an_expert(role) ? count / shape.moe.experts * shape.moe.experts_per_token : count;
     size.parameters += count;
     size.active += active;
     const bool is_looked_up = role == graph::Role::position_embedding || (role == graph::Role::embedding && !shape.tied_embedding);

@@ -40,9 +40,9 @@ std::string word_of(const Json& value) {
   return value.dump();
 }
 
-std::vector<RecordedStep> curve_of(const Json& json, const std::string& path) {
+std::vector<ReferenceStep> curve_of(const Json& json, const std::string& path) {
   if (!json.is_array() || json.empty()) refuse("a list of steps was expected", path);
-  std::vector<RecordedStep> curve;
+  std::vector<ReferenceStep> curve;
   for (const Json& entry : json) {
     const auto step = member<std::int64_t>(entry, "step", path);
     if (step != static_cast<std::int64_t>(curve.size())) {
@@ -131,7 +131,7 @@ ReferenceRun read_folder(const std::string& folder) {
 }
 
 // The curve that a layout has to follow: its own, another layout's, or that of one device.
-std::vector<RecordedStep> expected_curve(const Json& layout, const std::string& path, const std::string& models) {
+std::vector<ReferenceStep> expected_curve(const Json& layout, const std::string& path, const std::string& models) {
   const auto expect = member<std::string>(layout, "expect", path);
   if (expect == "recorded curve") {
     if (!layout.contains("curve_from")) return curve_of(member<Json>(layout, "curve", path), path);
@@ -145,7 +145,7 @@ std::vector<RecordedStep> expected_curve(const Json& layout, const std::string& 
   return curve_of(read_json(curve), curve);
 }
 
-bool follow_each_other(const std::vector<RecordedStep>& a, const std::vector<RecordedStep>& b) {
+bool follow_each_other(const std::vector<ReferenceStep>& a, const std::vector<ReferenceStep>& b) {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     if (!(std::abs(a[i].loss - b[i].loss) <= 1e-5 * std::abs(b[i].loss))) return false;
   }
@@ -161,7 +161,7 @@ ReferenceRun read_layout(const std::string& path) {
   add_words(member<Json>(layout, "set", path), run.request);
   run.devices = member<std::int64_t>(layout, "devices", path);
   if (layout.contains("batch")) run.batch = store::read_safetensors(parent_of(path) + "/" + member<std::string>(layout, "batch", path));
-  std::vector<RecordedStep> curve = expected_curve(layout, path, models);
+  std::vector<ReferenceStep> curve = expected_curve(layout, path, models);
   // Where the layout is to change nothing, the model's tensors hold too.
   if (layout.contains("batch") || !follow_each_other(curve, run.curve)) {
     run.kept.clear();

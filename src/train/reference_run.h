@@ -9,7 +9,7 @@
 
 namespace moesh::train {
 
-struct RecordedStep {
+struct ReferenceStep {
   std::int64_t step = 0;
   double loss = 0;
   double lm_loss = 0;
@@ -24,10 +24,10 @@ struct ReferenceRun {
   std::int64_t devices = 1;
   store::TensorFile parameters;
   store::TensorFile batch;
-  store::TensorFile expect;                  // "logits", "loss", "raw_grad_norm", "grad.PATH", "stepN.PATH", "router.N.WHAT", as far as kept
+  store::TensorFile expect;           // "logits", "loss", "raw_grad_norm", "grad.PATH", "stepN.PATH", "router.N.WHAT", as far as kept
   std::set<std::string> kept;         // what `expect` holds of them: "logits", "grad", "step10"
   std::string why_none;               // why nothing else is compared than what is kept
-  std::vector<RecordedStep> curve;
+  std::vector<ReferenceStep> curve;
 };
 
 // The folder of a run: config.json, batch.safetensors, curve.json, and params.safetensors or the run that config.json

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "store/png.h"
 #include "train/curves.h"
+#include "train/expert_shades.h"
 
 namespace moesh::train {
 namespace {
@@ -140,39 +141,13 @@ std::string curve(const std::string& title, const std::vector<RunRecord>& runs, 
   return svg_of(title, curves);
 }
 
-double busiest_of(const RecordedStep& step) {
-  double most = std::nan("");
-  for (const std::vector<double>& layer : step.tokens) {
-    double sum = 0, top = 0;
-    for (const double tokens : layer) {
-      sum += tokens;
-      top = std::max(top, tokens);
-    }
-    if (sum > 0) most = std::fmax(most, top * static_cast<double>(layer.size()) / sum);
-  }
-  return most;
-}
-
-// A line an expert, a column some steps: grey has its even share of the tokens, white twice that and more.
-std::string load_picture(const RunRecord& run, std::size_t layer) {
-  const std::size_t experts = run.steps.front().tokens[layer].size(),
-                    columns = std::min(run.steps.size(), kMostColumns);
+// A line an expert, a column some steps.
+std::string load_picture(const ExpertHistory::OfLayer& of) {
+  const std::size_t experts = of.tokens.front().size(), columns = of.tokens.size();
   std::vector<std::uint8_t> shades(experts * columns);
   for (std::size_t column = 0; column < columns; ++column) {
-    std::vector<double> tokens(experts);
-    double sum = 0;
-    for (std::size_t i = column * run.steps.size() / columns; i < (column + 1) * run.steps.size() / columns; ++i) {
-      const auto& of_step = run.steps[i].tokens;
-      if (layer >= of_step.size() || of_step[layer].size() != experts) continue;
-      for (std::size_t e = 0; e < experts; ++e) {
-        tokens[e] += of_step[layer][e];
-        sum += of_step[layer][e];
-      }
-    }
-    for (std::size_t e = 0; e < experts; ++e) {
-      const double share = sum > 0 ? tokens[e] * static_cast<double>(experts) / sum : 0;
-      shades[e * columns + column] = static_cast<std::uint8_t>(std::min(255.0, 127.5 * share));
-    }
+    const std::vector<std::uint8_t> of_column = expert_shades(of.tokens[column]);
+    for (std::size_t e = 0; e < experts; ++e) shades[e * columns + column] = of_column[e];
   }
   const std::string picture = base64(store::png_of(shades, static_cast<std::int64_t>(columns)));
   const std::size_t height = std::clamp<std::size_t>(8 * experts, 48, 220);
@@ -180,21 +155,22 @@ std::string load_picture(const RunRecord& run, std::size_t layer) {
       "<figure><figcaption>layer {}</figcaption><img style=\"height:{}px\" alt=\"tokens of each expert of layer {} "
       "over the steps\" "
       "src=\"data:image/png;base64,{}\"></figure>\n",
-      layer, height, layer, picture);
+      of.layer, height, of.layer, picture);
 }
 
 std::string experts_of(const std::vector<RunRecord>& runs) {
   std::string made;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const RunRecord& run = runs[i];
-    if (run.steps.empty() || run.steps.front().tokens.empty()) continue;
-    const std::size_t layers = run.steps.front().tokens.size(), shown = std::min(layers, kMostLayers);
+    const ExpertHistory history = expert_history(runs[i], kMostLayers, kMostColumns);
+    if (history.layers == 0) continue;
+    const std::size_t shown = history.chosen.size();
     made += fmt::format(
         "<h2>Experts of {}</h2><p>A line an expert, from the first step to the last: black has no token, grey its even "
         "share, white "
         "twice that and more{}.</p><div class=\"figures\">",
-        heading_of(run, i), shown < layers ? fmt::format("; {} of {}", shown, counted(static_cast<std::int64_t>(layers), "layer")) : "");
-    for (std::size_t k = 0; k < shown; ++k) made += load_picture(run, k * layers / shown);
+        heading_of(runs[i], i),
+        shown < history.layers ? fmt::format("; {} of {}", shown, counted(static_cast<std::int64_t>(history.layers), "layer")) : "");
+    for (const ExpertHistory::OfLayer& one : history.chosen) made += load_picture(one);
     made += "</div>\n";
   }
   return made;
@@ -258,7 +234,7 @@ std::string report_of(const std::vector<RunRecord>& runs) {
   page +=
       curve("norm of the gradient, before clipping", runs, [](const RecordedStep& step) { return step.raw_grad_norm; });
   page += curve("learning rate", runs, [](const RecordedStep& step) { return step.learning_rate; });
-  page += curve("the busiest expert's tokens, times the mean", runs, busiest_of);
+  page += curve("the busiest expert's tokens, times the mean", runs, [](const RecordedStep& step) { return step.busiest; });
   const auto drops = [](const RecordedStep& step) { return step.dropped > 0; };
   if (std::any_of(runs.begin(), runs.end(), [&](const RunRecord& run) { return std::any_of(run.steps.begin(), run.steps.end(), drops); }))
     page += curve("choices that found no room", runs, [](const RecordedStep& step) { return step.dropped; });

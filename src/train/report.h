@@ -8,6 +8,7 @@
 
 namespace moesh::train {
 
+// Reads the metrics files again for how experts were used.
 std::string report_of(const std::vector<RunRecord>& runs);
 
 }  // namespace moesh::train

@@ -1,17 +1,21 @@
 #include "train/run_record.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <functional>
 #include <limits>
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/file_lines.h"
 #include "base/json_reader.h"
+#include "base/log.h"
 #include "base/text.h"
-#include "base/whole_file.h"
 
 namespace moesh::train {
 namespace {
@@ -19,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kName = "metrics.jsonl";
-constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;
+constexpr const char* kWhat = "the metrics";
+constexpr const char* kFix = "name a run's folder, or its metrics.jsonl; `moesh runs` lists those below moesh_output";
 
 // What is not finite was written as null.
 double number(const Json& object, const char* key) {
@@ -28,7 +33,16 @@ double number(const Json& object, const char* key) {
   return found->get<double>();
 }
 
-RecordedStep step_of(const Json& line) {
+using Numbers = std::vector<double>;
+
+// Of a step's line, what it says of its experts under a key.
+template <typename T>
+T of_experts(const Json& line, const char* key) {
+  const auto moe = line.find("moe");
+  return moe == line.end() || !moe->is_object() ? T() : moe->value(key, T());
+}
+
+RecordedStep step_of(const Json& line, std::int64_t begin) {
   RecordedStep step{line["step"].get<std::int64_t>(),
                     number(line, "seconds"),
                     number(line, "learning_rate"),
@@ -36,12 +50,14 @@ RecordedStep step_of(const Json& line) {
                     number(line, "raw_grad_norm"),
                     number(line, "param_norm"),
                     number(line, "total_weights"),
-                    {},
-                    0};
-  const auto moe = line.find("moe");
-  if (moe == line.end() || !moe->is_object()) return step;
-  step.tokens = moe->value("tokens", step.tokens);
-  for (const double dropped : moe->value("dropped", std::vector<double>())) step.dropped += dropped;
+                    std::nan(""),
+                    0,
+                    begin};
+  // 0 of a layer whose experts have no token.
+  for (const double times : of_experts<Numbers>(line, "max_over_mean")) {
+    if (times > 0) step.busiest = std::fmax(step.busiest, times);
+  }
+  for (const double dropped : of_experts<Numbers>(line, "dropped")) step.dropped += dropped;
   return step;
 }
 
@@ -74,19 +90,39 @@ void take(std::vector<Recorded>& all, Recorded one) {
 }
 
 // False where it is none of ours.
-bool add_line(RunRecord& run, const std::string& text) {
-  const Json line = parse_json(text, run.path);
+bool add_line(RunRecord& run, const FileLines::Line& read) {
+  const Json line = parse_json(read.text, run.path);
   if (line.contains("run") && line["run"].contains("ended"))
     run.end = end_of(line["run"]);
   else if (line.contains("run"))
     begin_again(run, line["run"]);
   else if (line.contains("step"))
-    take(run.steps, step_of(line));
+    take(run.steps, step_of(line, read.begin));
   else if (line.contains("eval_step"))
     take(run.evals, RecordedEval{line["eval_step"].get<std::int64_t>(), number(line, "eval/avg_loss")});
   else
     return false;
   return true;
+}
+
+bool is_added(RunRecord& run, const FileLines::Line& line) {
+  try {
+    return add_line(run, line);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// By layer and expert; none where the line is another one by now.
+std::vector<Numbers> tokens_at(FileLines& lines, const RecordedStep& step) {
+  FileLines::Line line;
+  lines.go_to(step.line);
+  if (!lines.next(line)) return {};
+  try {
+    return of_experts<std::vector<Numbers>>(parse_json(line.text, ""), "tokens");
+  } catch (const std::exception&) {
+    return {};
+  }
 }
 
 bool is_being_written(const std::string& path) {
@@ -112,23 +148,42 @@ double RunRecord::tokens_per_second() const {
 }
 
 RunRecord read_run(const std::string& path) {
-  constexpr const char* kFix = "name a run's folder, or its metrics.jsonl; `moesh runs` lists those below moesh_output";
   RunRecord run;
   run.path = fs::is_directory(path) ? (fs::path(path) / kName).string() : path;
   run.goes_on = is_being_written(run.path);
-  const std::string text = read_file(run.path, "the metrics", kMostBytes, kFix);
-  if (!text.starts_with(R"({"run": )")) refuse("it holds no metrics of moesh", run.path, kFix);
-  for (const std::string& line : split(text, '\n')) {
-    if (line.empty()) continue;
-    try {
-      if (!add_line(run, line)) ++run.unreadable;
-    } catch (const std::exception&) {
-      ++run.unreadable;
+  FileLines lines(run.path, kWhat, kFix);
+  FileLines::Line line;
+  if (!lines.next(line) || !line.text.starts_with(R"({"run": )")) refuse("it holds no metrics of moesh", run.path, kFix);
+  std::int64_t unreadable = 0;
+  do {
+    // The last line of a run that is killed, or writes it just now, has no end.
+    if (!line.text.empty() && !is_added(run, line) && line.is_whole) ++unreadable;
+  } while (lines.next(line));
+  if (unreadable > 0)
+    log_notice(fmt::format("{}: {} cannot be read and {} left out", run.path, counted(unreadable, "line"), unreadable == 1 ? "is" : "are"));
+  return run;
+}
+
+ExpertHistory expert_history(const RunRecord& run, std::size_t most_layers, std::size_t most_stretches) {
+  ExpertHistory history;
+  if (run.steps.empty()) return history;
+  FileLines lines(run.path, kWhat, kFix);
+  const std::vector<Numbers> first = tokens_at(lines, run.steps.front());
+  const std::size_t steps = run.steps.size(), stretches = std::min(steps, most_stretches), count = std::min(first.size(), most_layers);
+  history.layers = first.size();
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t layer = k * first.size() / count;
+    history.chosen.push_back({layer, std::vector<Numbers>(stretches, Numbers(first[layer].size()))});
+  }
+  for (std::size_t i = 0; i < steps && count > 0; ++i) {
+    const std::vector<Numbers> tokens = tokens_at(lines, run.steps[i]);
+    for (ExpertHistory::OfLayer& of : history.chosen) {
+      Numbers& sums = of.tokens[((i + 1) * stretches - 1) / steps];
+      if (of.layer >= tokens.size() || tokens[of.layer].size() != sums.size()) continue;
+      std::transform(sums.begin(), sums.end(), tokens[of.layer].begin(), sums.begin(), std::plus<>());
     }
   }
-  // The last line of a run that is killed, or writes it just now.
-  if (!text.ends_with('\n') && run.unreadable > 0) --run.unreadable;
-  return run;
+  return history;
 }
 
 std::vector<std::string> metrics_files_below(const std::string& folder) {

@@ -13,9 +13,10 @@ namespace moesh::train {
 struct RecordedStep {
   std::int64_t step = 0;
   double seconds = 0, learning_rate = 0, loss = 0, raw_grad_norm = 0, param_norm = 0;
-  double total_weights = 0;                 // positions that count
-  std::vector<std::vector<double>> tokens;  // by layer and expert; none without experts
-  double dropped = 0;                       // choices, of all layers
+  double total_weights = 0;  // positions that count
+  double busiest = 0;        // tokens of the busiest expert of any layer, times the mean; not a number without experts
+  double dropped = 0;        // choices, of all layers
+  std::int64_t line = 0;     // where its line begins in the file
 
   double tokens_per_second() const { return seconds > 0 ? total_weights / seconds : 0; }
 };
@@ -44,16 +45,29 @@ struct RunRecord {
   store::Settings settings;  // of the last time, as they were given
   std::vector<RecordedStep> steps;  // what a later start did again is there once, as it did it
   std::vector<RecordedEval> evals;
-  std::optional<RunEnd> end;    // of the last start, once it is there
-  std::int64_t unreadable = 0;  // lines
-  bool goes_on = false;         // somebody writes to it
+  std::optional<RunEnd> end;  // of the last start, once it is there
+  bool goes_on = false;       // somebody writes to it
 
   std::string setting(const std::string& key) const;  // empty where it was not given
   double tokens_per_second() const;                   // of the step in the middle
 };
 
-// `path`: a run's folder or its metrics file. Refuses what is neither.
+// `path`: a run's folder or its metrics file. Refuses what is neither. Tells how many lines cannot be read, and leaves them out.
 RunRecord read_run(const std::string& path);
+
+// How many tokens experts had over stretches of a run's steps.
+struct ExpertHistory {
+  struct OfLayer {
+    std::size_t layer = 0;
+    std::vector<std::vector<double>> tokens;  // by stretch and expert
+  };
+  std::size_t layers = 0;  // with experts, of the first step
+  std::vector<OfLayer> chosen;
+};
+
+// Of so many layers at most, evenly chosen, and of so many stretches. It reads the file again: the tokens of all steps may be more than
+// the memory holds.
+ExpertHistory expert_history(const RunRecord& run, std::size_t most_layers, std::size_t most_stretches);
 
 // The metrics files in a folder and all below it, by name.
 std::vector<std::string> metrics_files_below(const std::string& folder);

@@ -25,25 +25,18 @@ std::int64_t state_of_device(const sharding::Layout& layout) {
   return bytes;
 }
 
-// How many times the mean the busiest expert of any layer had.
-double busiest_of(const ExpertLoad& load) {
-  double most = 0;
-  for (std::int64_t layer = 0; layer < load.layers(); ++layer) most = std::max(most, load.max_over_mean(layer));
-  return most;
-}
-
 // What the experts of the last step had to do, and what that cost on the wire.
 std::string load_words(const RunSummary& run) {
   const ExpertLoad& load = run.load;
   double dropped = 0, choices = 0;
   for (const double d : load.dropped) dropped += d;
   for (const double t : load.tokens) choices += t;
-  std::string words = fmt::format("Experts in the last step: the busiest of a layer had {:.2f} times the mean; {:.0f} of {} dropped", busiest_of(load),
-                                  dropped, counted(static_cast<std::int64_t>(choices), "choice"));
+  std::string words = fmt::format("Experts in the last step: the busiest of a layer had {:.2f} times the mean; {:.0f} of {} dropped",
+                                  load.max_over_mean(), dropped, counted(static_cast<std::int64_t>(choices), "choice"));
   if (load.sent.empty()) return words + ".\n";
   const auto [least, most] = std::minmax_element(load.sent.begin(), load.sent.end());
-  return words + fmt::format(".\nSent to and from them: {} to {} a device, {} with an even router.\n", human_bytes(*least), human_bytes(*most),
-                             human_bytes(run.planned_in_regions));
+  return words + fmt::format(".\nSent to and from them: {} to {} a device, {} with an even router.\n", human_bytes(*least),
+                             human_bytes(*most), human_bytes(run.planned_in_regions));
 }
 
 std::string devices_words(const TrainRequest& request) {
@@ -98,7 +91,7 @@ std::string short_step_line(const StepMetrics& m, const StepSpeed& speed, std::i
       human_seconds(speed.seconds),
       fmt::format("gradient norm {:.3g}", m.raw_grad_norm),
   };
-  if (m.load.layers() > 0) fields.insert(fields.begin() + 4, fmt::format("busiest expert {:.2f} x the mean", busiest_of(m.load)));
+  if (m.load.layers() > 0) fields.insert(fields.begin() + 4, fmt::format("busiest expert {:.2f} x the mean", m.load.max_over_mean()));
   while (fields.size() > 2 && display_width(join(fields, "   ")) > columns) fields.pop_back();
   return join(fields, "   ");
 }
@@ -119,12 +112,16 @@ std::string eval_line(const EvalMetrics& m, const config::Settings& settings) {
 std::string summary_words(const RunSummary& run) {
   const std::string ended = run.interrupted ? "interrupted: " : run.reached_target ? "target_eval_loss is reached: " : "";
   if (run.steps == 0) return ended + "no step was made" + (run.interrupted ? ".\n" : ", as steps=0 asks.\n");
-  std::string words = fmt::format("{}{} in {}, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n", ended, counted(run.steps, "step"),
-                                  human_seconds(run.seconds), run.tokens / run.seconds, run.first_loss, run.last_loss, bytes_words(run.peak_bytes));
+  std::string words = fmt::format("{}{} in {}, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n", ended,
+                                  counted(run.steps, "step"), human_seconds(run.seconds), run.tokens / run.seconds, run.first_loss,
+                                  run.last_loss, bytes_words(run.peak_bytes));
   if (run.waited_for_data > kWorthTelling * run.seconds) {
-    words += fmt::format("Steps waited {} for data, {:.1f}% of the time.\n", human_seconds(run.waited_for_data), 100 * run.waited_for_data / run.seconds);
+    words += fmt::format("Steps waited {} for data, {:.1f}% of the time.\n", human_seconds(run.waited_for_data),
+                         100 * run.waited_for_data / run.seconds);
   }
-  if (run.lines_left_out > 0) words += fmt::format("Left out of the data: {} that could not be read.\n", counted(run.lines_left_out, "line"));
+  if (run.lines_left_out > 0) {
+    words += fmt::format("Left out of the data: {} that could not be read.\n", counted(run.lines_left_out, "line"));
+  }
   return words + (run.load.experts > 0 ? load_words(run) : "");
 }
 

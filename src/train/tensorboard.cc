@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "store/png.h"
+#include "train/expert_shades.h"
 
 namespace moesh::train {
 namespace {
@@ -85,29 +86,25 @@ double evenness(const ExpertLoad& load, std::int64_t layer) {
   return load.experts > 1 ? entropy / std::log(static_cast<double>(load.experts)) : 1;
 }
 
-// A line a layer, a column an expert: grey has its even share of the tokens, white twice that and more.
+// A line a layer, a column an expert.
 std::vector<std::uint8_t> picture_of(const ExpertLoad& load) {
   std::vector<std::uint8_t> shades;
   for (std::int64_t layer = 0; layer < load.layers(); ++layer) {
-    const auto first = load.tokens.begin() + layer * load.experts;
-    double sum = 0;
-    for (auto at = first; at != first + load.experts; ++at) sum += *at;
-    const double even = std::max(sum / static_cast<double>(load.experts), 1e-12);
-    for (auto at = first; at != first + load.experts; ++at) {
-      shades.push_back(static_cast<std::uint8_t>(std::min(255.0, 127.5 * *at / even)));
-    }
+    const auto experts = static_cast<std::size_t>(load.experts);
+    const std::vector<std::uint8_t> line =
+        expert_shades(std::span(load.tokens).subspan(static_cast<std::size_t>(layer) * experts, experts));
+    shades.insert(shades.end(), line.begin(), line.end());
   }
   return shades;
 }
 
 void add_load(Summary& summary, const ExpertLoad& load) {
-  double busiest = 0, dropped = 0, even = 1;
+  double dropped = 0, even = 1;
   for (std::int64_t layer = 0; layer < load.layers(); ++layer) {
-    busiest = std::max(busiest, load.max_over_mean(layer));
     even = std::min(even, evenness(load, layer));
     dropped += load.dropped[static_cast<std::size_t>(layer)];
   }
-  summary.scalar("experts/busiest_over_mean", busiest).scalar("experts/load_entropy", even).scalar("experts/dropped", dropped);
+  summary.scalar("experts/busiest_over_mean", load.max_over_mean()).scalar("experts/load_entropy", even).scalar("experts/dropped", dropped);
   summary.histogram("experts/tokens", load.tokens).image("experts/load", picture_of(load), load.experts);
 }
 

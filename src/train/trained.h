@@ -27,6 +27,9 @@ struct Trained {
 // Whether a name is that of a moment, not of a parameter.
 inline bool is_moment(std::string_view name) { return name.starts_with("mu/") || name.starts_with("nu/"); }
 
+// Whether a token is multiplied with it only where the token goes to its expert.
+inline bool is_of_an_expert(graph::Role role) { return role == graph::Role::expert_kernel || role == graph::Role::expert_bias; }
+
 std::vector<Trained> trained_parameters(const graph::Graph& model, const config::Settings& settings);
 
 }  // namespace moesh::train

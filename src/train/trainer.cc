@@ -14,7 +14,6 @@
 #include "backend/scalar.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/progress.h"
 #include "base/text.h"
 #include "train/initialize.h"
 #include "train/update.h"
@@ -71,6 +70,12 @@ double ExpertLoad::max_over_mean(std::int64_t layer) const {
   const auto first = tokens.begin() + layer * experts;
   const double sum = std::accumulate(first, first + experts, 0.0);
   return sum == 0 ? 0 : *std::max_element(first, first + experts) * static_cast<double>(experts) / sum;
+}
+
+double ExpertLoad::max_over_mean() const {
+  double most = 0;
+  for (std::int64_t layer = 0; layer < layers(); ++layer) most = std::max(most, max_over_mean(layer));
+  return most;
 }
 
 Trainer::Trainer(StepProgram program, const config::Settings& settings, backend::Workers& workers, const Company& company)
@@ -218,23 +223,18 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
   feeding_.feed(program_, batch, step, *pool_);
   program_.run({.watch = watch, .ends_before = is_enough});
   std::pair<std::int64_t, std::string> first{std::numeric_limits<std::int64_t>::max(), "not found when the step is run again"};
-  for (const std::string& said : company_.all_say(found ? fmt::format("{} {}", *found, words) : "", "at the search for what is not finite")) {
+  for (const std::string& said :
+       company_.all_say(found ? fmt::format("{} {}", *found, words) : "", "at the search for what is not finite")) {
     const std::size_t blank = said.find(' ');
-    if (blank != std::string::npos) first = std::min(first, std::pair{parse_integer(said.substr(0, blank)).value_or(0), said.substr(blank + 1)});
+    if (blank != std::string::npos)
+      first = std::min(first, std::pair{parse_integer(said.substr(0, blank)).value_or(0), said.substr(blank + 1)});
   }
   return first.second;
 }
 
 void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, backend::Workers& workers) {
-  Progress progress("parameters", static_cast<std::int64_t>(trainer.parameters().size()));
-  std::int64_t done = 0;
-  for (const graph::Node& node : model.nodes) {
-    if (node.op != graph::Op::parameter) continue;
-    progress.advance(done++);
-    const graph::Value& value = model.value(node.results.front());
-    const auto& of = std::get<graph::ParameterOf>(node.attributes);
-    trainer.set_parameter(node.path, initial_value(node.path, value.shape, value.dtype, of.initializer, seed, trainer.pool(), workers));
-  }
+  put_initial_values(model, seed, trainer.pool(), workers,
+                     [&](const std::string& path, Array value) { trainer.set_parameter(path, std::move(value)); });
 }
 
 }  // namespace moesh::train

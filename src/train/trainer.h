@@ -28,6 +28,7 @@ struct ExpertLoad {
 
   std::int64_t layers() const { return static_cast<std::int64_t>(dropped.size()); }
   double max_over_mean(std::int64_t layer) const;  // of a layer's tokens
+  double max_over_mean() const;                    // of the layer where it is most
 };
 
 struct StepMetrics {

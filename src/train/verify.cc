@@ -131,7 +131,8 @@ Findings not_kept(const ReferenceRun& run) {
 void compare_logits(const ReferenceRun& run, const Array& made, double tolerance, Findings& findings) {
   const store::StoredTensor& recorded = run.expect.at("logits");
   if (made.view.shape != recorded.shape) {
-    findings.unheld.push_back({"logits", fmt::format("{} were recorded, {} are made", to_string(recorded.shape), to_string(made.view.shape))});
+    findings.unheld.push_back(
+        {"logits", fmt::format("{} were recorded, {} are made", to_string(recorded.shape), to_string(made.view.shape))});
     return;
   }
   Worst logits("logits", tolerance);
@@ -159,7 +160,7 @@ Findings verify(const ReferenceRun& run, const Subject& subject, backend::Worker
   Findings findings = not_kept(run);
   std::vector<Verdict>& verdicts = findings.verdicts;
   Progress progress(run.name + ", step", static_cast<std::int64_t>(run.curve.size()));
-  for (const RecordedStep& recorded : run.curve) {
+  for (const ReferenceStep& recorded : run.curve) {
     const StepResults made = trainer.run_step(batch);
     const std::string step = fmt::format("step {}", recorded.step);
     loss.see(relative(made.metrics.loss, recorded.loss), step);

@@ -155,7 +155,8 @@ void Exchange::connect(const Find& find, const Owners& owners, int self) {
   };
   const auto give = [&](int owner, const Need& need, const OwnedShards& there) {
     for (const Coordinates& from : need.from) {
-      if (owners.of(from) == self && !there.find(from)) outgoing_[static_cast<std::size_t>(owner)].push_back({*views.find(from), need.part});
+      if (owners.of(from) == self && !there.find(from))
+        outgoing_[static_cast<std::size_t>(owner)].push_back({*views.find(from), need.part});
     }
   };
   for (int owner = 0; owner < owners.count(); ++owner) {

@@ -109,6 +109,7 @@ TEST(BenchKernels, RefusesWhatItDoesNotTake) {
   EXPECT_THAT(outcome(std::string("bench kernels") + kSmall).err, HasSubstr("`bench kernels` with model_name=mixtral-8x7b"));
   EXPECT_THAT(outcome("bench kernels --all").err, HasSubstr("`bench kernels` with --all"));
   EXPECT_THAT(outcome("bench --only norm" + std::string(kSmall)).err, HasSubstr("--only without `kernels`"));
+  EXPECT_THAT(outcome("bench decode --only norm" + std::string(kSmall)).err, HasSubstr("--only without `kernels`"));
   EXPECT_EQ(outcome("bench kernels --all").code, 2);
 }
 

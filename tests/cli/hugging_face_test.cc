@@ -9,6 +9,7 @@
 #include "store/hugging_face_weights.h"
 #include "tests/cli/outcome.h"
 #include "tests/paths.h"
+#include "tests/python.h"
 #include "tests/store/safetensors_support.h"
 
 namespace moesh::cli {
@@ -197,19 +198,16 @@ TEST(HuggingFaceConvert, ThereAndBackIsTheSameInEveryByte) {
   }
 }
 
-// With the Python that MOESH_PYTHON names, where it has transformers and torch.
 TEST(HuggingFaceConvertSlow, TransformersLoadsWhatIsWrittenAndComputesTheSame) {
-  const char* named = std::getenv("MOESH_PYTHON");
-  const std::string python = named == nullptr ? "python3" : named;
-  if (std::system((python + " -c 'import torch, transformers' 2>/dev/null").c_str()) != 0)
-    GTEST_SKIP() << python << " has no torch and transformers; MOESH_PYTHON names one that does";
+  const std::optional<std::string> python = test::python_with("torch, transformers");
+  if (!python) GTEST_SKIP() << "no Python with torch, transformers: MOESH_PYTHON names one";
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
   for (const std::string& model : recorded_models()) {
     EXPECT_EQ(outcome("convert " + model + " there").err, "");
     EXPECT_EQ(outcome("convert there back").err, "");
     const std::string script = test::source_folder() / "tests/cli/same_logits.py";
-    EXPECT_EQ(std::system((python + " " + script + " " + model + " back >said 2>errors").c_str()), 0) << model << test::read_text("errors");
+    EXPECT_EQ(std::system((*python + " " + script + " " + model + " back >said 2>errors").c_str()), 0) << model << test::read_text("errors");
     EXPECT_THAT(test::read_text("said"), ::testing::StartsWith("0 of ")) << model;
     fs::remove_all("there");
     fs::remove_all("back");

@@ -1,6 +1,7 @@
 // `moesh runs`.
 #include <fstream>
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -61,17 +62,17 @@ constexpr const char* kBegin =
 TEST_F(Runs, ThatWereKilledOrDamagedAreReadAsFarAsTheyGo) {
   write("metrics.jsonl", std::string(kBegin) +
                              "\n{\"step\": 0, \"loss\": 5, \"seconds\": 1, \"total_weights\": 8}\n{\"step\": 1, \"lo\n[]\nnull\n{\"step\": \"x\"}\n"
-                             "{\"step\": 1, \"loss\": null, \"seconds\": 1, \"moe\": {\"tokens\": [[1,2],[3,4]], \"dropped\": [1, 2]}}\n"
+                             "{\"step\": 1, \"loss\": null, \"seconds\": 1, \"moe\": {\"tokens\": [[1,2],[3,4]], \"max_over_mean\": [1.25, 1.5], \"dropped\": [1, 2]}}\n"
                              "{\"eval_step\": 1, \"eval/avg_loss\": 4}\n{\"step\": 2, \"loss\": 3");
   const train::RunRecord run = train::read_run(".");
   EXPECT_EQ(run.starts, 1);
   ASSERT_EQ(run.steps.size(), 2u);
   EXPECT_EQ(run.steps[0].tokens_per_second(), 8);
   EXPECT_TRUE(std::isnan(run.steps[1].loss));
-  EXPECT_EQ(run.steps[1].tokens, (std::vector<std::vector<double>>{{1, 2}, {3, 4}}));
+  EXPECT_TRUE(std::isnan(run.steps[0].busiest));
+  EXPECT_EQ(run.steps[1].busiest, 1.5);
   EXPECT_EQ(run.steps[1].dropped, 3);
   ASSERT_EQ(run.evals.size(), 1u);
-  EXPECT_EQ(run.unreadable, 4);
   const Outcome listed = outcome("runs .");
   EXPECT_THAT(listed.out, AllOf(HasSubstr("2 of 9"), HasSubstr("not a number"), HasSubstr("ended before")));
   EXPECT_THAT(listed.err, HasSubstr("metrics.jsonl: 4 lines cannot be read and are left out"));
@@ -85,6 +86,28 @@ TEST_F(Runs, ThatWereStartedAgainAreOneCourse) {
   std::vector<double> losses;
   for (const train::RecordedStep& one : run.steps) losses.push_back(one.loss);
   EXPECT_EQ(losses, (std::vector<double>{9, 6, 5, 4}));
+}
+
+// Of what was done again, what was done last.
+TEST_F(Runs, TellWhatExpertsHadOverStretchesOfTheirSteps) {
+  const auto step = [](int number, const std::string& tokens) {
+    return fmt::format("{{\"step\": {}, \"loss\": 1, \"moe\": {{\"tokens\": {}}}}}\n", number, tokens);
+  };
+  write("m.jsonl", std::string(kBegin) + "\n" + step(0, "[[1, 2], [0, 1], [9, 9, 9]]") + step(1, "[[50, 50], [50, 50]]") + kBegin + "\n" +
+                       step(1, "[[3, 4], [1, 1], [1]]") + step(2, "[[5, 6]]") + step(3, "[]") + "damage\n" + step(4, "[[7, 8], [2, 0], [1, 2, 3]]"));
+  const train::RunRecord run = train::read_run("m.jsonl");
+  using Sums = std::vector<std::vector<double>>;
+  const train::ExpertHistory all = train::expert_history(run, 9, 9);
+  EXPECT_EQ(all.layers, 3u);
+  ASSERT_EQ(all.chosen.size(), 3u);
+  EXPECT_EQ(all.chosen[0].tokens, (Sums{{1, 2}, {3, 4}, {5, 6}, {0, 0}, {7, 8}}));
+  EXPECT_EQ(all.chosen[2].tokens, (Sums{{9, 9, 9}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {1, 2, 3}}));
+  const train::ExpertHistory some = train::expert_history(run, 2, 2);
+  EXPECT_EQ(some.layers, 3u);
+  ASSERT_EQ(some.chosen.size(), 2u);
+  EXPECT_EQ(some.chosen[1].layer, 1u);
+  EXPECT_EQ(some.chosen[0].tokens, (Sums{{4, 6}, {12, 14}}));
+  EXPECT_EQ(some.chosen[1].tokens, (Sums{{1, 2}, {2, 0}}));
 }
 
 TEST_F(Runs, ThatAreWrittenJustNowGoOn) {

@@ -1,12 +1,15 @@
 // Which token is drawn: the limits one after the other, and nothing else that it depends on.
 #include "decode/sampling.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include <gmock/gmock.h>
 
+#include "base/random.h"
 #include "config/load.h"
 #include "tests/support.h"
 
@@ -61,6 +64,62 @@ TEST(Sampling, KeepsToTheLikeliest) {
   EXPECT_THAT(drawn({.temperature = 5, .top_p = 0.8}), ElementsAre(1, 2, 4));
   EXPECT_THAT(drawn({.temperature = 5, .min_p = 0.3}), ElementsAre(1, 2, 4));
   EXPECT_THAT(drawn({.temperature = 5, .top_k = 2, .top_p = 0.99, .min_p = 0.01}), ElementsAre(1, 4));
+}
+
+// All tokens in their order, one limit after the other.
+std::int32_t by_sorting_all(const std::vector<float>& logits, std::size_t place, const Sampling& sampling, std::int64_t text) {
+  std::vector<std::pair<double, std::int32_t>> sorted;  // by score, and the token, both turned round
+  for (std::size_t i = 0; i < logits.size(); ++i) sorted.emplace_back(-double{logits[i]}, static_cast<std::int32_t>(i));
+  std::sort(sorted.begin(), sorted.end());
+  if (sampling.top_k > 0) sorted.resize(std::min(sorted.size(), static_cast<std::size_t>(sampling.top_k)));
+  const auto weights = [&](double temperature) {
+    std::vector<double> all;
+    for (const auto& [turned, token] : sorted) all.push_back(std::exp((sorted.front().first - turned) / temperature));
+    return all;
+  };
+  if (sampling.top_p < 1) {
+    const std::vector<double> all = weights(1);
+    const double needed = sampling.top_p * std::accumulate(all.begin(), all.end(), 0.0);
+    std::size_t count = 0;
+    for (double kept = 0; count < all.size() && kept < needed; ++count) kept += all[count];
+    sorted.resize(std::max<std::size_t>(1, count));
+  }
+  while (sampling.min_p > 0 && -sorted.back().first < -sorted.front().first + std::log(sampling.min_p)) sorted.pop_back();
+  const RandomKey key = fold_in(random_key(sampling.seed), static_cast<std::uint32_t>(text));
+  const std::uint64_t bits = (std::uint64_t{random_bits(key, 2 * place)} << 21) ^ (random_bits(key, 2 * place + 1) >> 11);
+  const std::vector<double> all = weights(sampling.temperature);
+  double left = static_cast<double>(bits) * 0x1p-53 * std::accumulate(all.begin(), all.end(), 0.0);
+  for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+    if (left < all[i]) return sorted[i].second;
+    left -= all[i];
+  }
+  return sorted.back().second;
+}
+
+// Vocabularies of random scores, of few different ones, and of one alone, where a share ends exactly between two tokens.
+TEST(Sampling, DrawsTheTokenThatSortingAllOfThemGives) {
+  std::vector<Sampling> all;
+  for (const double temperature : {0.3, 1.0, 20.0}) {
+    for (const std::int64_t top_k : {0, 1, 50, 70, 300}) {
+      for (const double top_p : {0.01, 0.25, 0.5, 0.75, 0.9, 1.0}) {
+        for (const double min_p : {0.0, 0.05, 1.0}) all.push_back({.temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p});
+      }
+    }
+  }
+  std::int64_t text = 0;
+  for (const std::size_t size : {1u, 2u, 63u, 64u, 65u, 128u, 257u, 1024u, 3000u}) {
+    for (const std::int32_t kinds : {1, 2, 7, 1'000'000}) {
+      std::vector<float> logits;
+      for (std::size_t i = 0; i < size; ++i)
+        logits.push_back(8 * static_cast<float>(random_integer(random_key(kinds), i, 0, kinds)) / static_cast<float>(kinds) - 4);
+      for (const Sampling& sampling : all) {
+        ++text;
+        ASSERT_EQ(sample(logits, {}, sampling, text), by_sorting_all(logits, 0, sampling, text))
+            << size << " tokens, " << kinds << " scores, temperature " << sampling.temperature << ", k " << sampling.top_k << ", p "
+            << sampling.top_p << ", min_p " << sampling.min_p;
+      }
+    }
+  }
 }
 
 TEST(Sampling, DependsOnSeedTextAndPlaceAlone) {

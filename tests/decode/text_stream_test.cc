@@ -55,5 +55,19 @@ TEST(TextStream, PassesOverTokensThatTheTokenizerLacks) {
   EXPECT_EQ(shown(*tokenizer::bytes(), {'.', 'a', 300, 'b'}), (std::vector<std::string>{"a", "", "b", ""}));
 }
 
+TEST(TextStream, SaysWithATokenWhetherItEndsTheText) {
+  const auto bytes = tokenizer::bytes();
+  const auto ends_with = [&](std::string stop, std::int32_t token, Ended ended) {
+    TextStream stream(*bytes, std::vector<std::int32_t>{'.'}, {std::move(stop)});
+    EXPECT_EQ(grown(stream, {0, 'E', Ended::not_yet}).ended, Ended::not_yet);
+    const Grown made = grown(stream, {0, token, ended});
+    return std::pair(made.more, made.ended);
+  };
+  EXPECT_EQ(ends_with("END", 'x', Ended::not_yet), std::pair(std::string("Ex"), Ended::not_yet));
+  EXPECT_EQ(ends_with("END", 'x', Ended::by_stop), std::pair(std::string("E"), Ended::by_stop)) << "the token that ends is no text";
+  EXPECT_EQ(ends_with("END", 'N', Ended::by_length), std::pair(std::string("EN"), Ended::by_length)) << "with what was held back";
+  EXPECT_EQ(ends_with("EN", 'N', Ended::by_length), std::pair(std::string(), Ended::by_stop)) << "a stop counts more than the length";
+}
+
 }  // namespace
 }  // namespace moesh::decode

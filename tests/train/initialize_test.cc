@@ -1,4 +1,6 @@
 // What parameters start from: the spread that is asked for, the same on every run and for any number of threads.
+#include "train/initialize.h"
+
 #include <algorithm>
 #include <cmath>
 

@@ -110,6 +110,7 @@ TEST(Train, PrintsItsEndOnlyOrItsMetricsWhereThatIsAskedFor) {
   const std::string lines = train_with(request + " --json").out;
   EXPECT_EQ(lines, test::read_text(folder.path() + "/m.jsonl"));
   EXPECT_THAT(train_with(request + " --quiet --json").err, HasSubstr("--quiet and --json"));
+  EXPECT_THAT(train_with(request + " --quiet --audit").err, HasSubstr("--quiet and --audit"));
   EXPECT_THAT(train_with(request + " --json --audit").err, HasSubstr("--json and --audit"));
 }
 

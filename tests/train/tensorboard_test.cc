@@ -7,6 +7,7 @@
 
 #include "tests/cli/outcome.h"
 #include "tests/paths.h"
+#include "tests/python.h"
 #include "tests/train/trainer_support.h"
 
 namespace moesh::train {
@@ -45,18 +46,16 @@ TEST(TensorBoard, IsWrittenWhereARunHasAFolderUnlessItIsNotWanted) {
   EXPECT_EQ(event_files("moesh_output/u/tensorboard").size(), 1u);
 }
 
-// With the Python that MOESH_PYTHON names, where it has TensorBoard: a run that is stopped and goes on is one curve.
+// A run that is stopped and goes on is one curve.
 TEST(TensorBoardSlow, ItsOwnReaderFindsTheCurves) {
-  const char* named = std::getenv("MOESH_PYTHON");
-  const std::string python = named == nullptr ? "python3" : named;
-  if (std::system((python + " -c 'import tensorboard' 2>/dev/null").c_str()) != 0)
-    GTEST_SKIP() << python << " has no tensorboard; MOESH_PYTHON names one that has";
+  const std::optional<std::string> python = test::python_with("tensorboard");
+  if (!python) GTEST_SKIP() << "no Python with tensorboard: MOESH_PYTHON names one";
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
   ASSERT_EQ(cli::outcome(kExperts + std::string("steps=3 eval_interval=2 eval_steps=1")).code, 0);
   ASSERT_EQ(cli::outcome(kExperts + std::string("steps=5 eval_interval=2 eval_steps=1 --from 1")).code, 0);
   const std::string script = test::source_folder() / "tests/train/board_scalars.py";
-  ASSERT_EQ(std::system((python + " " + script + " moesh_output/r/tensorboard >said 2>errors").c_str()), 0) << test::read_text("errors");
+  ASSERT_EQ(std::system((*python + " " + script + " moesh_output/r/tensorboard >said 2>errors").c_str()), 0) << test::read_text("errors");
   const std::string said = test::read_text("said");
   EXPECT_THAT(said, HasSubstr("learning/loss [0, 1, 2, 3, 4] "));
   EXPECT_THAT(said, HasSubstr("eval/avg_loss [0, 2, 4] "));

@@ -8,7 +8,6 @@
 #include "session/session.h"
 #include "tests/support.h"
 #include "train/batches.h"
-#include "train/initialize.h"
 #include "train/trainer.h"
 
 namespace moesh::test {
@@ -40,14 +39,7 @@ class Training {
         workers(threads),
         trainer(train::step_program(session.graph, session.loaded.settings, {session.layout, session.target}, keep),
                 session.loaded.settings, workers) {
-    for (const graph::Node& node : session.graph.nodes) {
-      if (node.op != graph::Op::parameter) continue;
-      const graph::Value& value = session.graph.value(node.results.front());
-      const auto& of = std::get<graph::ParameterOf>(node.attributes);
-      trainer.set_parameter(node.path,
-                            train::initial_value(node.path, value.shape, value.dtype, of.initializer,
-                                                 settings().integer("init_weights_seed"), trainer.pool(), workers));
-    }
+    initialize(trainer, session.graph, settings().integer("init_weights_seed"), workers);
   }
 
   const config::Settings& settings() const { return session.loaded.settings; }

@@ -165,7 +165,8 @@ class AttentionGradient {
     through_softmax(memory, panel, keys, dsinks);
     // Products go on in whole steps, and tiles.
     const std::int64_t padded = round_up(keys.size(), std::max(memory.of_results.depth_step, memory.of_results.row_step));
-    for (W* const of_keys : {memory.probabilities, memory.dscores}) std::fill(of_keys + keys.size() * columns_, of_keys + padded * columns_, W(0));
+    for (W* const of_keys : {memory.probabilities, memory.dscores})
+      std::fill(of_keys + keys.size() * columns_, of_keys + padded * columns_, W(0));
     const E* const probabilities = in_type(isa_, memory.probabilities, padded * columns_, memory.rounded_probabilities);
     const E* const dscores = in_type(isa_, memory.dscores, padded * columns_, memory.rounded_dscores);
     for (std::int64_t at = 0; at < padded; at += kKeyBlock) {
@@ -175,7 +176,8 @@ class AttentionGradient {
       add_products(memory, panel, dscores, block, memory.turned_queries, memory.dkey + keys.begin * memory.width, shape_.dim, memory.width);
     }
     const E* const panel_of_keys = as_panel(isa_, memory.of_results, dscores, padded, memory.packed);
-    memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + padded}, panel_of_keys, is_narrow, false, memory.dquery, columns_);
+    memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + padded}, panel_of_keys, is_narrow, false, memory.dquery,
+                                columns_);
     panel.hand_over(isa_, memory.dquery, columns_, shape_.dim, nullptr, results_[0].template as<T>());
   }
 
@@ -231,8 +233,8 @@ class AttentionGradient {
   }
 
   // to[key][dim] += those of the block's keys times the panel's columns.
-  void add_products(const Memory<T, S, E>& memory, const Panel& panel, const E* from, Range block, const E* panels, W* to, std::int64_t dims,
-                    std::int64_t pitch) const {
+  void add_products(const Memory<T, S, E>& memory, const Panel& panel, const E* from, Range block, const E* panels, W* to,
+                    std::int64_t dims, std::int64_t pitch) const {
     const OffsetList keys = steps(block.size(), columns_), columns = steps(panel.count(), 1);
     memory.some.pack(isa_, Lines<E>{from + block.begin * columns_, keys, columns, false, true});
     const std::int64_t panel_size = columns_ * round_up(columns_, memory.of_results.depth_step);

@@ -107,7 +107,8 @@ void run_in_types(const KernelCall& call) {
   for_floating(call.results[0].dtype, [&]<typename T>() {
     if constexpr (std::is_same_v<T, bfloat16>) {
       if (packs_bfloat16(isa)) {
-        if (!std::get<graph::AttentionOf>(call.attributes).float32_softmax) return Kernel<T, bfloat16, bfloat16>(call, isa).run(call.workers);
+        if (!std::get<graph::AttentionOf>(call.attributes).float32_softmax)
+          return Kernel<T, bfloat16, bfloat16>(call, isa).run(call.workers);
         return Kernel<T, bfloat16, float>(call, isa).run(call.workers);
       }
     }
@@ -121,7 +122,8 @@ std::int64_t most_bytes(const Bytes& bytes) {
   const Isa isa = chosen_isa();
   const std::int64_t wide = bytes.template operator()<float, float, float>(isa);
   if (!packs_bfloat16(isa)) return wide;
-  return std::max({wide, bytes.template operator()<bfloat16, bfloat16, bfloat16>(isa), bytes.template operator()<bfloat16, bfloat16, float>(isa)});
+  return std::max(
+      {wide, bytes.template operator()<bfloat16, bfloat16, bfloat16>(isa), bytes.template operator()<bfloat16, bfloat16, float>(isa)});
 }
 
 }  // namespace moesh::backend::cpu

@@ -89,7 +89,6 @@ class Product {
       : workers_(workers),
         isa_(isa),
         kernels_(micro_kernels<P>(isa)),
-        strips_(is_run(b.columns) && pitch_of(b.rows) ? strip_kernel<P, B>(isa) : nullptr),
         a_(a),
         b_(b),
         c_(c),
@@ -101,7 +100,8 @@ class Product {
         b_columns_run_(is_run(b.columns)),
         b_depth_runs_(is_run(b.rows)),
         b_pitch_(pitch_of(b.rows)),
-        c_pitch_(is_run(c.columns) ? pitch_of(c.rows) : std::nullopt) {
+        c_pitch_(is_run(c.columns) ? pitch_of(c.rows) : std::nullopt),
+        strips_(b_columns_run_ && b_pitch_ ? strip_kernel<P, B>(isa) : nullptr) {
     std::int64_t depth = 1;
     for (std::int64_t i = 0; i < batch_; ++i) depth = std::max(depth, depth_of(i).size());
     is_deep_ = depth > kernels_.chunk;
@@ -328,7 +328,6 @@ class Product {
   Workers* workers_;
   Isa isa_;
   const MicroKernels<P>& kernels_;
-  StripKernel<P, B> strips_;  // where they can be taken
   Matrices<const A> a_;
   Matrices<const B> b_;
   Matrices<C> c_;
@@ -338,6 +337,7 @@ class Product {
   bool a_rows_run_, a_depth_runs_, b_columns_run_, b_depth_runs_;
   std::optional<std::int64_t> b_pitch_;  // from step to step
   std::optional<std::int64_t> c_pitch_;  // from row to row, where each of them runs
+  StripKernel<P, B> strips_;             // where they can be taken
   bool is_deep_;                         // more than a chunk
   std::int64_t depth_room_;              // of a chunk
 };

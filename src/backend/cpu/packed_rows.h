@@ -43,7 +43,8 @@ class PackedRows {
       return data_[row / kernels_.rows * strip() + depth / kTogether * kTogether * kernels_.row_room + row % kernels_.rows * kTogether +
                    depth % kTogether];
     }
-    return data_[row / kTileRows * kTileRows * room_ + depth / kTileDepth * kTileDepth * kTileRows + row % kTileRows * kTileDepth + depth % kTileDepth];
+    return data_[row / kTileRows * kTileRows * room_ + depth / kTileDepth * kTileDepth * kTileRows + row % kTileRows * kTileDepth +
+                 depth % kTileDepth];
   }
 
   // c = or += the rows times the panel `b`, whose first step is the depth's begin. Rows and depth begin where a block and a step do.

@@ -32,7 +32,8 @@ constexpr std::int64_t kFewestTokens = 256;                     // that are wort
 constexpr double kMostAboveBase = 60;
 
 std::int64_t at_once(std::int64_t tokens, std::int64_t vocabulary, std::int64_t element) {
-  const std::int64_t most = std::max(kFewestTokens, round_down(kExponentialBytes / (element * vocabulary), MicroKernels<float>::kMostColumns));
+  const std::int64_t most =
+      std::max(kFewestTokens, round_down(kExponentialBytes / (element * vocabulary), MicroKernels<float>::kMostColumns));
   return round_up(divide_up(tokens, divide_up(tokens, most)), MicroKernels<float>::kMostColumns);
 }
 
@@ -206,7 +207,8 @@ class VocabLoss {
     const OffsetList tokens = steps(count_of(p), shape_.width), dims = steps(shape_.width, 1);
     const std::int64_t room = round_up(shape_.width, shared_.kernels.depth_step);
     Packer<P, T>(isa_, shared_.kernels, room)
-        .columns({x_ + first_of(p) * shape_.width, tokens, dims, false, true}, {0, count_of(p)}, {0, shape_.width}, shared_.x + p * shared_.x_size);
+        .columns({x_ + first_of(p) * shape_.width, tokens, dims, false, true}, {0, count_of(p)}, {0, shape_.width},
+                 shared_.x + p * shared_.x_size);
     if (shape_.has_gradients) std::fill_n(shared_.dx + p * shared_.dx_size, shared_.dx_size, W(0));
     for (std::int64_t j = 0; j < shared_.columns; ++j) {
       const bool is_there = j < count_of(p) && counts(first_of(p) + j);
@@ -239,7 +241,8 @@ class VocabLoss {
     const T* const from = row_of(unit * kUnit);
     const OffsetList words = steps(rows_of(unit), of_token_), dims = steps(shape_.width, of_width_);
     shared_.rows_of(place).pack(isa_, Lines<T>{from, words, dims, of_token_ == 1, of_width_ == 1});
-    if (shape_.has_gradients) shared_.turned_of(place, shape_.width).pack(isa_, Lines<T>{from, dims, words, of_width_ == 1, of_token_ == 1});
+    if (shape_.has_gradients)
+      shared_.turned_of(place, shape_.width).pack(isa_, Lines<T>{from, dims, words, of_width_ == 1, of_token_ == 1});
   }
 
   void meet(const Own<T, P>& own, std::int64_t p, std::int64_t unit, std::int64_t place) const {
@@ -368,7 +371,8 @@ class VocabLoss {
       for (std::int64_t panel = begin; panel < end; ++panel) {
         const Range of_panel{panel * shared_.columns, std::min(shape_.width, (panel + 1) * shared_.columns)};
         Packer<P, T>(isa_, shared_.kernels, shared_.depth)
-            .columns({shared_.scaled_x, dims, tokens, true, false}, of_panel, {0, tokens_}, shared_.packed_x + of_panel.begin * shared_.depth);
+            .columns({shared_.scaled_x, dims, tokens, true, false}, of_panel, {0, tokens_},
+                     shared_.packed_x + of_panel.begin * shared_.depth);
       }
     });
     call_.workers.parallel(shape_.all_units(), 1, [&](std::int64_t begin, std::int64_t end) {

@@ -57,7 +57,8 @@ void fill_slots(const KernelCall& call) {
     std::fill_n(out.as<T>(), out.count(), store<T>(0.0f));
     for_slots_here(call, out, call.operands.size(), [&](std::int64_t choice, std::int64_t token, std::int64_t row) {
       const auto weight = static_cast<Wide<T>>(weight_of(call, choice));
-      for (std::int64_t j = 0; j < width; ++j) out.as<T>()[row * width + j] = store<T>(weight * load(call.operands[0].as<T>()[token * width + j]));
+      for (std::int64_t j = 0; j < width; ++j)
+        out.as<T>()[row * width + j] = store<T>(weight * load(call.operands[0].as<T>()[token * width + j]));
     });
   });
 }
@@ -69,7 +70,8 @@ void empty_slots(const KernelCall& call) {
     std::vector<Wide<T>> sums(static_cast<std::size_t>(out.count()), 0);
     for_slots_here(call, call.operands[0], 0, [&](std::int64_t choice, std::int64_t token, std::int64_t row) {
       const auto weight = static_cast<Wide<T>>(weight_of(call, choice));
-      for (std::int64_t j = 0; j < width; ++j) sums[static_cast<std::size_t>(token * width + j)] += weight * load(call.operands[0].as<T>()[row * width + j]);
+      for (std::int64_t j = 0; j < width; ++j)
+        sums[static_cast<std::size_t>(token * width + j)] += weight * load(call.operands[0].as<T>()[row * width + j]);
     });
     for (std::int64_t i = 0; i < out.count(); ++i) out.as<T>()[i] = store<T>(sums[static_cast<std::size_t>(i)]);
   });
@@ -83,7 +85,8 @@ void slot_products(const KernelCall& call) {
       std::fill_n(out.as<V>(), out.count(), store<V>(0.0f));
       for_slots_here(call, call.operands[0], 0, [&](std::int64_t choice, std::int64_t token, std::int64_t row) {
         Wide<T> sum = 0;
-        for (std::int64_t j = 0; j < width; ++j) sum += load(call.operands[0].as<T>()[row * width + j]) * load(call.operands[2].as<T>()[token * width + j]);
+        for (std::int64_t j = 0; j < width; ++j)
+          sum += load(call.operands[0].as<T>()[row * width + j]) * load(call.operands[2].as<T>()[token * width + j]);
         out.as<V>()[choice] = store<V>(sum);
       });
     });

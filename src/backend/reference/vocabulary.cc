@@ -95,7 +95,8 @@ void vocab_scores(const KernelCall& call) {
       const bool is_here = target >= 0 && target < width;
       call.results[0].as<Wide<T>>()[i] = is_here ? load(row[target]) : Wide<T>(0);
       for (std::int64_t piece = 0; piece < pieces; ++piece) {
-        call.results[1].as<Wide<T>>()[i * pieces + piece] = static_cast<Wide<T>>(log_sum_exp(row + piece * (width / pieces), width / pieces));
+        call.results[1].as<Wide<T>>()[i * pieces + piece] =
+            static_cast<Wide<T>>(log_sum_exp(row + piece * (width / pieces), width / pieces));
       }
     }
   });
@@ -160,7 +161,8 @@ void vocab_loss(const KernelCall& call) {
       if (call.operands[3].as<std::int32_t>()[i] != 0) {
         for (std::int64_t v = 0; v < vocabulary; ++v) {
           double logit = 0;
-          for (std::int64_t m = 0; m < width; ++m) logit += double{load(x.as<T>()[i * width + m])} * double{load(table.as<T>()[place(v, m)])};
+          for (std::int64_t m = 0; m < width; ++m)
+            logit += double{load(x.as<T>()[i * width + m])} * double{load(table.as<T>()[place(v, m)])};
           logits[static_cast<std::size_t>(v)] = logit;
         }
         const double log = log_sum_exp(logits.data(), vocabulary);
@@ -175,7 +177,8 @@ void vocab_loss(const KernelCall& call) {
           }
         }
       }
-      for (std::int64_t m = 0; has_gradients && m < width; ++m) call.results[1].as<T>()[i * width + m] = store<T>(dx[static_cast<std::size_t>(m)]);
+      for (std::int64_t m = 0; has_gradients && m < width; ++m)
+        call.results[1].as<T>()[i * width + m] = store<T>(dx[static_cast<std::size_t>(m)]);
     }
     store_scalar(call.results[0], sum);
     for (std::size_t i = 0; has_gradients && i < dtable.size(); ++i) call.results[2].as<Wide<T>>()[i] = static_cast<Wide<T>>(dtable[i]);

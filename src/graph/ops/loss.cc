@@ -88,7 +88,9 @@ std::string vocab_loss_shapes(const NodeView& v) {
     return v.operand(4).shape.empty() && is_like(v.operand(0), v.result(1)) && v.result(2).shape == table &&
            v.result(2).dtype == (v.operand(0).dtype == DType::float64 ? DType::float64 : DType::float32);
   };
-  return fits && (v.results() == 1 || gradients_fit()) ? "" : "x [B, S, M] and a table of one type, targets and segments [B, S], the loss' cotangent";
+  return fits && (v.results() == 1 || gradients_fit())
+             ? ""
+             : "x [B, S, M] and a table of one type, targets and segments [B, S], the loss' cotangent";
 }
 
 // Two products for the gradients, where they are asked for, beside that of the scores.

@@ -128,7 +128,8 @@ class Mpi final : public Processes, public Endpoint {
 
   void leave() override {
     for (int to = 0; to < count_; ++to) {
-      for (Outgoing& of : outgoing_[static_cast<std::size_t>(to)]) wait_until(to, [&] { return is_done(of.request); }, [] { return "at the end"; });
+      for (Outgoing& of : outgoing_[static_cast<std::size_t>(to)])
+        wait_until(to, [&] { return is_done(of.request); }, [] { return "at the end"; });
     }
     MPI_Type_free(&unit_);
     MPI_Comm_free(&world_);
