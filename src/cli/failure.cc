@@ -33,6 +33,9 @@ Failure failure_of(const std::exception_ptr& thrown) {
     return {1, fmt::format("{}: the system says: {}", error.path1().string(), error.code().message())};
   } catch (const std::system_error& error) {
     if (std::ferror(stdout) != 0) return of_output(error);
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      return {1, "out of memory, or of threads: none can be started\n  fix: a smaller model, batch or length, or fewer --threads"};
+    }
     return {1, "the system says: " + error.code().message()};
   } catch (const std::exception& error) {
     return {1, fmt::format("{} (a fault of moesh itself)", error.what())};

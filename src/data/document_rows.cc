@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kMostPlaces = 1 << 16;  // of rows that are remembered
 constexpr std::int64_t kFar = 1 << 12;        // rows to pass over that take a while
+constexpr std::int64_t kSought = 64;          // groups at the beginning of which one at least has a document
 
 // Where a row begins: in a group of blocks, counted through all rounds, at one of its tokens, or of its pieces where each is a row.
 struct Place {
@@ -74,8 +75,7 @@ class DocumentRows : public TokenSource {
         order_(order),
         length_(order.length),
         ahead_([this](std::int64_t group) { return groups_.read(group); }, order.threads, 2 * order.threads + 1) {
-    start_over(0, {});
-    places_.front() = settled({});
+    start_over(0, settled({}, order.split.side == Split::Side::both ? std::min(groups_.in_round(), kSought) : groups_.in_round()));
     note_repetition();
   }
 
@@ -152,7 +152,7 @@ class DocumentRows : public TokenSource {
     if (row - from > kFar) progress.emplace("row of the data passed over", row - from);
     while (row >= known()) {
       forget_before(places_.back().group);
-      places_.push_back(settled({places_.back().group, places_.back().offset + (packs() ? length_ : 1)}));
+      places_.push_back(settled({places_.back().group, places_.back().offset + (packs() ? length_ : 1)}, groups_.in_round()));
       if (places_.size() > kMostPlaces) {
         places_.pop_front();
         ++first_row_;
@@ -162,8 +162,8 @@ class DocumentRows : public TokenSource {
     return places_[static_cast<std::size_t>(row - first_row_)];
   }
 
-  // In the group that holds it. A whole round without a document ends the search.
-  Place settled(Place place) {
+  // In the group that holds it. So many groups without a document end the search.
+  Place settled(Place place, std::int64_t most_empty) {
     std::int64_t empty = 0, seen = 0;
     while (true) {
       const Documents& documents = group(place.group);
@@ -173,7 +173,7 @@ class DocumentRows : public TokenSource {
       ++place.group;
       empty = size == 0 ? empty + 1 : 0;
       seen += documents.seen;
-      if (empty < groups_.in_round()) continue;
+      if (empty < most_empty) continue;
       if (seen > 0) order_.split.check(0, seen, "document");
       groups_.reader().refuse_none();
     }

@@ -96,7 +96,7 @@ class JsonLines : public DocumentReader {
   }
 
   void refuse_none() const override {
-    refuse("no line holds " + wanted(), path_, "name the field that holds the documents: train_data_columns=[FIELD]");
+    refuse("no line is found that holds " + wanted(), path_, "name the field that holds the documents: train_data_columns=[FIELD]");
   }
 
  private:
@@ -139,6 +139,7 @@ class JsonLines : public DocumentReader {
     if (!format_.split.takes(hash)) return;
     if (format_.is_text) tokens = tokens_->of(content.get_ref<const std::string&>());
     else if (adds_end_) tokens.push_back(0);
+    if (format_.is_text) check(tokens, file, at);
     documents.add(tokens);
   }
 

@@ -27,7 +27,7 @@ TEST(Failure, SaysWhatItIsAndWhoseFault) {
       {of(std::bad_array_new_length()), {1, "out of memory\n  fix: a smaller model, batch or length"}},
       {of(std::filesystem::filesystem_error("inside", "a/b", none_there)),
        {1, "a/b: the system says: No such file or directory"}},
-      {of(std::system_error(no_threads)), {1, "the system says: Resource temporarily unavailable"}},
+      {of(std::system_error(no_threads)), {1, "out of memory, or of threads: none can be started\n  fix: a smaller model, batch or length, or fewer --threads"}},
       {of(std::ios_base::failure("inside", none_there)), {1, "the system says: No such file or directory"}},
       {of(std::out_of_range("map::at")), {1, "map::at (a fault of moesh itself)"}},
       {of(std::logic_error("broken")), {1, "broken (a fault of moesh itself)"}},

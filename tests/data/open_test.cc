@@ -74,7 +74,7 @@ TEST(Data, JsonLinesWithoutAnyDocumentAreRefused) {
   for (const char* text : {"\n \n", "{\"text\": 3}\n", "text"}) {
     const std::string path = folder.write("a.jsonl", text);
     EXPECT_EQ(message_of([&] { file("jsonl", path); }),
-              path + ": no line holds a text as \"text\"\n  fix: name the field that holds the documents: train_data_columns=[FIELD]");
+              path + ": no line is found that holds a text as \"text\"\n  fix: name the field that holds the documents: train_data_columns=[FIELD]");
   }
 }
 
@@ -167,7 +167,7 @@ TEST(Data, JsonLinesAreReadAsTheirKeysSay) {
               ElementsAre('a', 'b', 'a'));
   const std::string ids = request + path + " tokenize_train_data=false train_data_columns=";
   EXPECT_THAT(row_of(*source(ids + "[ids] add_eos=false"), 0, 2), ElementsAre(7, 300));
-  EXPECT_THAT(message_of([&] { source(ids + "[body]"); }), HasSubstr("no line holds a list of token ids as \"body\""));
+  EXPECT_THAT(message_of([&] { source(ids + "[body]"); }), HasSubstr("no line is found that holds a list of token ids as \"body\""));
 }
 
 TEST(Data, ShufflingTakesEveryRowOnceInAnOrderOfTheSeed) {

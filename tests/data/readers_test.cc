@@ -117,8 +117,8 @@ TEST(JsonLines, WithoutTheFieldAreRefused) {
   const TemporaryFolder folder;
   const std::string path = folder.write("a.jsonl", "{\"body\": \"a\"}\n");
   EXPECT_EQ(message_of([&] { lines_of(path)->refuse_none(); }),
-            path + ": no line holds a text as \"text\"\n  fix: name the field that holds the documents: train_data_columns=[FIELD]");
-  EXPECT_THAT(message_of([&] { lines_of(path, {"ids", false})->refuse_none(); }), HasSubstr("no line holds a list of token ids as \"ids\""));
+            path + ": no line is found that holds a text as \"text\"\n  fix: name the field that holds the documents: train_data_columns=[FIELD]");
+  EXPECT_THAT(message_of([&] { lines_of(path, {"ids", false})->refuse_none(); }), HasSubstr("no line is found that holds a list of token ids as \"ids\""));
 }
 
 TEST(JsonLines, OfIdsAreHeldToTheVocabulary) {

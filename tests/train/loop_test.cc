@@ -39,7 +39,7 @@ TEST(Train, WritesTheMetricsOfEveryStep) {
     const json& of = metrics[step];
     std::vector<std::string> keys;
     for (const auto& [key, value] : of.items()) keys.push_back(key);
-    EXPECT_THAT(keys, UnorderedElementsAre("step", "seconds", "learning_rate", "loss", "lm_loss", "moe_lb_loss",
+    EXPECT_THAT(keys, UnorderedElementsAre("step", "seconds", "data_seconds", "learning_rate", "loss", "lm_loss", "moe_lb_loss",
                                            "total_weights", "raw_grad_norm", "grad_norm", "param_norm", "moe"));
     EXPECT_EQ(of["step"], step);
     EXPECT_EQ(of["learning_rate"].get<double>(), learning_rate(settings, static_cast<std::int64_t>(step)));
