@@ -75,7 +75,8 @@ std::string svg_of(const Panel& panel, double left) {
       points += fmt::format("{:.1f},{:.1f} ", x.at(at), y.at(value));
       made += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x.at(at), y.at(value), colour);
     }
-    made += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"/>\n", points, colour);
+    if (curve.is_joined)
+      made += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"/>\n", points, colour);
     made += text(x.from + 8, kTop + 16 + 15 * static_cast<double>(i), "start", curve.name, fmt::format(" fill=\"{}\"", colour));
   }
   return made;

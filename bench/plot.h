@@ -1,4 +1,4 @@
-// Curves as a picture: panels side by side, both axes logarithmic.
+// Curves and points as a picture: panels side by side, both axes logarithmic.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@ namespace moesh::bench {
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;  // above 0, by x
+  bool is_joined = true;                          // by a line
 };
 
 struct Panel {

@@ -1,17 +1,13 @@
 // What stands around a step: how long it waits for its data, and what writing of it costs.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/core.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/machine_memory.h"
 #include "base/random.h"
 #include "base/table.h"
@@ -19,6 +15,7 @@
 #include "errors.h"
 #include "median.h"
 #include "session/session.h"
+#include "temporary_folder.h"
 #include "train/batches.h"
 #include "train/initialize.h"
 #include "train/metrics_file.h"
@@ -46,22 +43,6 @@ struct Options {
   std::int64_t megabytes = 1000, steps = 20, rounds = 3;
   std::string tokenizer = "tests/golden/tokenizers/bytelevel-gpt2";
   std::vector<std::string> request;
-};
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "moesh_bench_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) fail("no temporary folder can be made", name);
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 // Words of letters that are as frequent as English ones, in documents of 100 to 3,000 bytes.
@@ -214,7 +195,7 @@ int measure(int argc, char** argv) {
     return true;
   });
   if (options.request.empty()) options.request = {"configs/first.yml", "vocab_size=512"};
-  const Folder folder;
+  const TemporaryFolder folder;
   const session::Session session = session::open(together(options.request, {"dataset_type=synthetic"}));
   Model model(session);
   measure_data(options, folder.path(), model);

@@ -43,6 +43,10 @@ void check_run(const Settings& settings, Run run) {
     for (const Key& key : topic.keys) check_supported(key, settings.value(key.name), settings.origin(key.name).where);
   }
   check_stages(settings);
+  if (!settings.text("quantization").empty()) {
+    refuse(fmt::format("quantization={}: products in low precision are planned, but not run yet", settings.text("quantization")),
+           settings.origin("quantization").where, "leave quantization at '', or `moesh compile` for what it would take");
+  }
   if (run == Run::steps && !settings.text("plan").empty()) {
     refuse("a saved plan is of a training step, and this run keeps more than that", settings.origin("plan").where, "leave plan away");
   }

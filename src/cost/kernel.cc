@@ -10,8 +10,8 @@ using graph::KernelKind;
 using graph::Work;
 
 // What well-tuned kernels are measured at, on chips of several vendors; no machine's own figures.
-constexpr double kProduct = 0.8;    // bf16 products of large matrices on an H200: 790 of 989 TFLOP/s
-constexpr double kAttention = 0.6;  // fused attention in bf16: 0.5 to 0.75 of the peak as heads get wider
+constexpr double kOfBest = 0.9;     // of what the best shapes of products reach, by a model's shapes
+constexpr double kAttention = 0.4;  // fused attention in bf16, forward and backward: FlashAttention-2 on an H100, 3 a half more
 constexpr double kInOrder = 0.85;   // of the memory's rate, by copies and additions
 constexpr double kTwice = 0.75;     // where a row is read again, mostly from a cache
 constexpr double kRows = 0.6;       // where rows lie anywhere
@@ -33,22 +33,31 @@ double reached_memory(KernelKind kind) {
 
 }  // namespace
 
-double flops_per_second(const mesh::Chip& chip, DType dtype) {
+double flops_per_second(const mesh::Chip& chip, DType dtype, graph::Rounded rounded) {
   const double f32 = chip.f32_flops_per_second.value_or(1e12);
-  return dtype == DType::bfloat16 ? chip.bf16_flops_per_second.value_or(f32) : f32;
+  const double of_operands = dtype == DType::bfloat16 ? chip.bf16_flops_per_second.value_or(f32) : f32;
+  switch (rounded) {
+    case graph::Rounded::int8: return chip.int8_flops_per_second.value_or(of_operands);
+    case graph::Rounded::float8: return chip.fp8_flops_per_second.value_or(of_operands);
+    case graph::Rounded::none: break;
+  }
+  return of_operands;
 }
 
 // Results are made in tiles of rows and columns; the depth is gone through.
 Reached reached_by(const Work& work, const mesh::Chip& chip) {
   const bool is_product = work.kind == KernelKind::product;
   const auto tile = static_cast<double>(chip.matrix_tile);
-  return {is_product ? kProduct * tiled(work.rows, tile) * tiled(work.columns, tile) : kAttention, reached_memory(work.kind)};
+  const double best = work.rounded == graph::Rounded::none ? chip.bf16_reached : chip.fp8_reached;
+  return {is_product ? kOfBest * best * tiled(work.rows, tile) * tiled(work.columns, tile) : kAttention, reached_memory(work.kind)};
 }
 
 double kernel_seconds(const Work& work, const mesh::Chip& chip) {
   const Reached reached = reached_by(work, chip);
-  return kBetweenKernels + std::max(work.flops / (flops_per_second(chip, work.dtype) * reached.flops),
-                                    work.bytes / (chip.memory_bytes_per_second * reached.bytes));
+  const double multiplies = work.flops / (flops_per_second(chip, work.dtype, work.rounded) * reached.flops);
+  // Operands are read for their largest value, and again to be scaled, and what is read then is a byte each.
+  const double rounds = work.rounded_values * static_cast<double>(2 * size_of(work.dtype) + 1) / (chip.memory_bytes_per_second * kInOrder);
+  return kBetweenKernels + rounds + std::max(multiplies, work.bytes / (chip.memory_bytes_per_second * reached.bytes));
 }
 
 }  // namespace moesh::cost

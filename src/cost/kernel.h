@@ -16,7 +16,7 @@ Reached reached_by(const graph::Work& work, const mesh::Chip& chip);
 // The longer one of its arithmetic and its memory traffic, and what lies between two kernels of a queue.
 double kernel_seconds(const graph::Work& work, const mesh::Chip& chip);
 
-// The rate of multiplications and additions of such numbers at the chip's peak.
-double flops_per_second(const mesh::Chip& chip, DType dtype);
+// The rate of multiplications and additions of such numbers at the chip's peak; rounded ones at that of its operands where it has none.
+double flops_per_second(const mesh::Chip& chip, DType dtype, graph::Rounded rounded = graph::Rounded::none);
 
 }  // namespace moesh::cost

@@ -178,11 +178,11 @@ Tensor pad(Tensor x, int dim, std::int64_t before, std::int64_t after) {
 Scope::Scope(Builder& builder, std::string name) : builder_(builder) { builder.scopes_.push_back(std::move(name)); }
 Scope::~Scope() { builder_.scopes_.pop_back(); }
 
-Tensor einsum(const std::string& name, const std::string& equation, Tensor a, Tensor b) {
+Tensor einsum(const std::string& name, const std::string& equation, Tensor a, Tensor b, Rounded rounded) {
   const Equation letters = parse_equation(equation);
   Shape shape;
   for (const char letter : letters.result) shape.push_back(size_of_letter(letter, letters, a, b));
-  return a.builder->add_one(Op::einsum, name, {a, b}, EinsumOf{equation}, std::move(shape), a.dtype());
+  return a.builder->add_one(Op::einsum, name, {a, b}, EinsumOf{equation, rounded}, std::move(shape), a.dtype());
 }
 
 Tensor unary(Unary function, Tensor x, double a, double b) {

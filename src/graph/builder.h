@@ -122,7 +122,7 @@ class Scope {
 };
 
 // Contraction of two operands; letters name dims, e.g. "bsm,mh->bsh".
-Tensor einsum(const std::string& name, const std::string& equation, Tensor a, Tensor b);
+Tensor einsum(const std::string& name, const std::string& equation, Tensor a, Tensor b, Rounded rounded = Rounded::none);
 
 Tensor unary(Unary function, Tensor x, double a = 0, double b = 0);
 Tensor binary(Binary function, Tensor a, Tensor b);

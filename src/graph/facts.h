@@ -62,6 +62,8 @@ struct Work {
   double flops = 0;              // of products and attention; what the others calculate takes less than their memory traffic
   double bytes = 0;              // read and written
   double rows = 0, columns = 0, depth = 0;  // of one of a product's matrices
+  Rounded rounded = Rounded::none;          // the numbers that it multiplies, and
+  double rounded_values = 0;                // how many are made of its operands first
 };
 
 // Empty when the operands and results, whose numbers are right, fit each other; otherwise what they do not fit.

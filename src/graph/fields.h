@@ -33,7 +33,9 @@ constexpr auto fields_of(const ParameterOf*) {
 constexpr auto fields_of(const InputOf*) {
   return std::tuple{Field{"labels", &InputOf::labels}, Field{"kind", &InputOf::kind}, Field{"first", &InputOf::first}};
 }
-constexpr auto fields_of(const EinsumOf*) { return std::tuple{Field{"equation", &EinsumOf::equation}}; }
+constexpr auto fields_of(const EinsumOf*) {
+  return std::tuple{Field{"equation", &EinsumOf::equation}, Field{"rounded", &EinsumOf::rounded}};
+}
 constexpr auto fields_of(const UnaryOf*) {
   return std::tuple{Field{"function", &UnaryOf::function}, Field{"a", &UnaryOf::a}, Field{"b", &UnaryOf::b}};
 }
@@ -134,7 +136,10 @@ constexpr auto fields_of(const RegionOf*) {
   return std::tuple{Field{"strategy", &RegionOf::strategy}, Field{"mesh", &RegionOf::written_for},
                     Field{"operands", &RegionOf::operands}, Field{"results", &RegionOf::results}, Field{"saved", &RegionOf::saved}};
 }
-constexpr auto fields_of(const GroupedMatmulOf*) { return std::tuple{Field{"transpose", &GroupedMatmulOf::transpose}}; }
+constexpr auto fields_of(const GroupedMatmulOf*) {
+  return std::tuple{Field{"transpose", &GroupedMatmulOf::transpose}, Field{"rounded", &GroupedMatmulOf::rounded}};
+}
+constexpr auto fields_of(const GroupedOuterOf*) { return std::tuple{Field{"rounded", &GroupedOuterOf::rounded}}; }
 constexpr auto fields_of(const ReshardOf*) {
   return std::tuple{Field{"kind", &ReshardOf::kind}, Field{"axes", &ReshardOf::axes}, Field{"from", &ReshardOf::from},
                     Field{"to", &ReshardOf::to}};
@@ -147,6 +152,7 @@ constexpr auto fields_of(const SortSlotsOf*) { return std::tuple{Field{"limit", 
 
 // The words of enumerations, in their order.
 constexpr auto words_of(const Phase*) { return std::array<std::string_view, 3>{"forward", "backward", "update"}; }
+constexpr auto words_of(const Rounded*) { return std::array<std::string_view, 3>{"none", "int8", "float8"}; }
 constexpr auto words_of(const Role*) {
   constexpr std::size_t kRoles = static_cast<std::size_t>(Role::expert_bias) + 1;
   constexpr std::array words = std::to_array<std::string_view>({"none",

@@ -137,6 +137,10 @@ struct Initializer {
 
 using sharding::Role;
 
+// The numbers that a product multiplies, where these are other than its operands: each operand is scaled and rounded to them first.
+// Planned, but not run yet.
+enum class Rounded : std::uint8_t { none, int8, float8 };
+
 struct ParameterOf {
   Labels labels;
   Initializer initializer;
@@ -157,6 +161,7 @@ struct InputOf {
 };
 struct EinsumOf {
   std::string equation;  // "bsm,mh->bsh"
+  Rounded rounded = Rounded::none;
 };
 struct UnaryOf {
   Unary function;
@@ -280,6 +285,10 @@ struct RepeatOf {
 
 struct GroupedMatmulOf {
   bool transpose = false;  // weights[E, N, K]
+  Rounded rounded = Rounded::none;
+};
+struct GroupedOuterOf {
+  Rounded rounded = Rounded::none;
 };
 
 // Local work with collectives of its own. The body's inputs and results are the shards of the region's, in order; its values
@@ -357,7 +366,7 @@ using Attributes =
     std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
                  SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
                  CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
-                 GroupedMatmulOf, ReshardOf, GroupOf, SortSlotsOf>;
+                 GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;
 
 // What a node is there for. A node of the forward pass that is run again for the backward pass stays one of the forward pass.
 enum class Phase : std::uint8_t { forward, backward, update };

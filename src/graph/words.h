@@ -22,11 +22,11 @@ concept HasFields = requires {
   fields_of(static_cast<const Of*>(nullptr));
 };
 
-// Words are printed even at their default: an op is unclear without them. But a role, a kind of input or a phase that is at its
-// default says nothing.
+// Words are printed even at their default: an op is unclear without them. But a role, a kind of input, a phase or a rounding that is at
+// its default says nothing.
 template <typename T>
 constexpr bool is_always_printed = std::is_enum_v<T> && !std::is_same_v<T, Role> && !std::is_same_v<T, InputOf::Kind> &&
-                                   !std::is_same_v<T, Phase>;
+                                   !std::is_same_v<T, Phase> && !std::is_same_v<T, Rounded>;
 
 // Text of letters, digits and a few signs stands as it is, other text in quotes.
 inline std::string quoted(const std::string& text) {

@@ -37,6 +37,13 @@ std::vector<std::int64_t> local_sizes(const NodeView& view, const OpFactors& fac
   return sizes;
 }
 
+Rounded rounded_in(const Attributes& attributes) {
+  if (const auto* of = std::get_if<EinsumOf>(&attributes)) return of->rounded;
+  if (const auto* of = std::get_if<GroupedMatmulOf>(&attributes)) return of->rounded;
+  if (const auto* of = std::get_if<GroupedOuterOf>(&attributes)) return of->rounded;
+  return Rounded::none;
+}
+
 bool has(const std::vector<int>& dims, int factor) { return std::find(dims.begin(), dims.end(), factor) != dims.end(); }
 
 }  // namespace
@@ -44,6 +51,7 @@ bool has(const std::vector<int>& dims, int factor) { return std::find(dims.begin
 Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::int64_t>& sizes) {
   Work work;
   work.kind = facts_of(node.op).kernel;
+  work.rounded = rounded_in(node.attributes);
   if (factors.flops == 0) return work;
   work.flops = factors.flops;
   for (const std::int64_t size : sizes) work.flops *= static_cast<double>(size);
@@ -72,6 +80,9 @@ Work work_of(const NodeView& view, const mesh::Mesh& mesh) {
   work.kind = facts.kernel;
   work.dtype = view.operands() > 0 ? view.operand(0).dtype : DType::float32;
   work.bytes = bytes_of(view, in_place, mesh);
+  work.rounded = rounded_in(view.node.attributes);
+  if (work.rounded == Rounded::none) return work;
+  for (std::size_t i = 0; i < 2; ++i) work.rounded_values += bytes_of(view.operand(i), mesh) / static_cast<double>(size_of(view.operand(i).dtype));
   return work;
 }
 

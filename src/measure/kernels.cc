@@ -74,7 +74,7 @@ std::vector<Case> all_cases() {
       {"experts", Op::grouped_matmul, graph::GroupedMatmulOf{}, {rows, of_experts, sizes}, {{{kRouted, kWidth}}}},
       {"experts' input's gradient", Op::grouped_matmul, graph::GroupedMatmulOf{true}, {wide_rows, of_experts, sizes},
        {{{kRouted, kExpertDims}}}},
-      {"experts' weights' gradient", Op::grouped_outer, {}, {rows, wide_rows, sizes}, {{{kExperts, kExpertDims, kWidth}}}},
+      {"experts' weights' gradient", Op::grouped_outer, graph::GroupedOuterOf{}, {rows, wide_rows, sizes}, {{{kExperts, kExpertDims, kWidth}}}},
       {"causal attention", Op::attention, attention, {query, key, key, places, segments}, {{query.shape}}},
       {"causal attention's gradient", Op::attention_grad, attention, {query, key, key, places, segments, query},
        {{query.shape}, {key.shape}, {key.shape}}},

@@ -94,6 +94,11 @@ std::optional<double> optional_rate(const YamlNode& node, std::string_view field
   return value == nullptr ? std::nullopt : std::optional(rate_of(*value, field));
 }
 
+double optional_share(const YamlNode& node, std::string_view field, double otherwise) {
+  const YamlNode* value = given(node, field);
+  return value == nullptr ? otherwise : real_of(*value, field, kLeastReached, 1);
+}
+
 std::int64_t count_of(const YamlNode& node, std::string_view what, std::int64_t least, std::int64_t most) {
   if (node.type == YamlNode::Type::scalar) {
     const auto value = parse_integer(node.scalar);
@@ -137,7 +142,7 @@ Link link_of(const YamlNode& node) {
   link.latency_seconds =
       real_of(required(node, what, "latency_seconds"), "latency_seconds", kLeastLatency, kMostLatency);
   link.ports = optional_count(node, "ports", 1, kMostPerChip);
-  if (const YamlNode* reached = given(node, "reached")) link.reached = real_of(*reached, "reached", kLeastReached, 1);
+  link.reached = optional_share(node, "reached", link.reached);
   return link;
 }
 
@@ -265,7 +270,8 @@ Chip load_chip(const YamlNode& file, std::string name) {
   check_fields(
       file, what,
       {"title", "source", "devices_per_chip", "bf16_flops_per_second", "fp8_flops_per_second", "f32_flops_per_second",
-       "int8_flops_per_second", "matrix_tile", "memory_bytes", "usable_memory_bytes", "memory_bytes_per_second", "links", "sizes"});
+       "int8_flops_per_second", "bf16_reached", "fp8_reached", "matrix_tile", "memory_bytes",
+       "usable_memory_bytes", "memory_bytes_per_second", "links", "sizes"});
   Chip chip;
   chip.name = std::move(name);
   chip.title = words_of(required(file, what, "title"), "title");
@@ -275,6 +281,8 @@ Chip load_chip(const YamlNode& file, std::string name) {
   chip.fp8_flops_per_second = optional_rate(file, "fp8_flops_per_second");
   chip.f32_flops_per_second = optional_rate(file, "f32_flops_per_second");
   chip.int8_flops_per_second = optional_rate(file, "int8_flops_per_second");
+  chip.bf16_reached = optional_share(file, "bf16_reached", chip.bf16_reached);
+  chip.fp8_reached = optional_share(file, "fp8_reached", chip.bf16_reached);
   chip.matrix_tile = optional_count(file, "matrix_tile", 128, kMostTile);
   chip.memory_bytes = count_of(required(file, what, "memory_bytes"), "memory_bytes", 1, kMostMemory);
   chip.usable_memory_bytes = optional_count(file, "usable_memory_bytes", chip.memory_bytes, chip.memory_bytes);

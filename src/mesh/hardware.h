@@ -54,6 +54,9 @@ struct Chip {
   std::optional<double> fp8_flops_per_second;
   std::optional<double> f32_flops_per_second;
   std::optional<double> int8_flops_per_second;
+  // The share of those rates that the best shapes of large products were measured to reach; fp8's also for int8.
+  double bf16_reached = 0.8;
+  double fp8_reached = 0.8;
   std::int64_t matrix_tile = 128;  // rows and columns of a product that are made together: one that ends within leaves the rest idle
   std::int64_t memory_bytes = 0;
   std::int64_t usable_memory_bytes = 0;  // what is left for programs; memory_bytes when the source does not say

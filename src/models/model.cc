@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "graph/rewrite.h"
+#include "models/rounding.h"
 #include "models/stack.h"
 #include "nn/cache.h"
 #include "nn/norm.h"
@@ -157,6 +158,12 @@ Trunk build_trunk(Builder& builder, const Context& context, Tensor ids_BS, const
   return trunk;
 }
 
+graph::Rounded rounded_of(const config::Settings& settings) {
+  const std::string& words = settings.text("quantization");
+  if (words.empty()) return graph::Rounded::none;
+  return words.find("fp8") != std::string::npos ? graph::Rounded::float8 : graph::Rounded::int8;
+}
+
 void check_decoding(const ModelRequest& request, const DecodeShape& shape) {
   if (shape.new_tokens < 1 || shape.new_tokens > shape.cache_slots) {
     refuse(fmt::format("{} new tokens a row with a cache for {} positions", shape.new_tokens, shape.cache_slots), "decoding",
@@ -194,7 +201,7 @@ graph::Graph build_model(const ModelRequest& request) {
   mark_logits(builder, context, trunk.logits_BSV);
   if (balance_loss) builder.mark_result(balance_loss, results::balance_loss);
   if (!loads.empty()) builder.mark_result(loads.size() == 1 ? loads[0] : graph::concat(loads, 0), results::expert_load);
-  return builder.take();
+  return with_rounded_products(builder.take(), rounded_of(request.settings));
 }
 
 graph::Graph build_decode_model(const ModelRequest& request, const DecodeShape& shape) {

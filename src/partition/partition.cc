@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <fmt/core.h>
 
@@ -52,13 +53,15 @@ class Walk {
         made_(in.values.size()),
         asked_(in.values.size()),
         constrained_(in.values.size()),
-        trained_(in.values.size()) {}
+        trained_(in.values.size()),
+        beside_(in.values.size()) {}
 
   // `trained`: which of the roots are parameters, or slices of them.
   Graph run(const std::vector<Spec>& roots, const std::vector<Want>& results, const std::vector<bool>& trained = {}) {
     wants_ = find_wants(in_, results, work_.request);
     for (const Node& node : in_.nodes) {
       if (node.op == Op::constraint) constrained_[at(node.operands[0])] = true;
+      find_beside(node);
     }
     std::size_t root = 0;
     for (const Node& node : in_.nodes) {
@@ -171,6 +174,22 @@ class Walk {
     }
   }
 
+  // A value that is repeated along some dims may be made anywhere, so it goes where that is which it is first read with.
+  void find_beside(const Node& node) {
+    const auto is_repeated = [&](ValueId id) { return in_.producer_of(id).op == Op::broadcast; };
+    for (const ValueId id : node.operands) {
+      if (!is_repeated(id) || beside_[at(id)]) continue;
+      const auto other = std::find_if(node.operands.begin(), node.operands.end(), [&](ValueId with) {
+        return !is_repeated(with) && value(with).shape == value(id).shape && value(with).producer < value(id).producer;
+      });
+      if (other != node.operands.end()) beside_[at(id)] = *other;
+    }
+  }
+
+  Want want_of(ValueId id) const {
+    return wants_[at(id)] || !beside_[at(id)] ? wants_[at(id)] : whole(made(*beside_[at(id)]));
+  }
+
   void place_op(const Node& node) {
     Question question{node, graph::factors_of(in_, node), {}, {}, {}, {}, {}};
     question.factors.anywhere = question.factors.anywhere && is_free(node);
@@ -178,7 +197,7 @@ class Walk {
     for (const ValueId id : node.results) {
       question.result_shapes.push_back(value(id).shape);
       question.result_dtypes.push_back(value(id).dtype);
-      question.wants.push_back(wants_[at(id)]);
+      question.wants.push_back(want_of(id));
     }
     // A sum of what constraints ask to lie alike lies like that.
     if (question.factors.linear_together && !question.wants[0] && question.operands[0].asked) {
@@ -275,6 +294,7 @@ class Walk {
   std::vector<Want> asked_;                     // by value: what a constraint asks of a partial sum
   std::vector<bool> constrained_;               // by value: whether a constraint follows
   std::vector<bool> trained_;                   // by value: whether it is a parameter
+  std::vector<std::optional<ValueId>> beside_;  // by value that is repeated along dims: what is made before it and read with it
   std::string path_;                            // of the node that is being placed
   graph::Phase phase_ = graph::Phase::forward;  // of it
 };

@@ -305,6 +305,7 @@ const std::set<std::string> kElsewhere{
     "attention_output_dim",   // ModelShape.ExpertsOfTheCustomQwenTakeWhatAttentionGives
     "moe_expert_input_dim",   // the same
     "shard_mode",             // Explicit.NamesTheOpAndTheTwoSpecs
+    "quantization",           // Rounding.IsOfTheProductsThatTheReferenceQuantizes
     "collective_timeout",     // Together.AProcessThatDoesNotAnswerIsGivenUp
     "use_ragged_sort",        // CheckSettings.RefusesABoundOfARingThatDoesNotSort
     "prompt",                 // DecodeCommand.GoesOnWithThePromptOfTheSettings

@@ -68,7 +68,7 @@ std::string refusal(const std::string& request) {
 TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
   const char* const requests[] = {
       "dropout_rate=0.1",
-      "quantization=int8",
+      "quantization=int4",
       "quantize_kvcache=true",
       "experimental_sa_quant_q_fp8=true",
       "experimental_sa_quant_k_fp8=true",

@@ -55,9 +55,10 @@ void einsum_factors(const NodeView& v, FactorTable& table) {
 }
 
 std::vector<Tensor> einsum_gradient(const Vjp& v) {
-  const auto [a, b, out] = parse_equation(v.of<EinsumOf>().equation);
-  return {einsum("", Equation{out, b, a}.text(), v.dy(), v.operands[1]),
-          einsum("", Equation{a, out, b}.text(), v.operands[0], v.dy())};
+  const auto& of = v.of<EinsumOf>();
+  const auto [a, b, out] = parse_equation(of.equation);
+  return {einsum("", Equation{out, b, a}.text(), v.dy(), v.operands[1], of.rounded),
+          einsum("", Equation{a, out, b}.text(), v.operands[0], v.dy(), of.rounded)};
 }
 
 bool are_rows(const Value& value) { return value.shape.size() == 2; }
@@ -83,12 +84,12 @@ std::vector<Tensor> grouped_matmul_gradient(const Vjp& v) {
   const Tensor& rows = v.operands[0];
   const Tensor& weights = v.operands[1];
   const Tensor& sizes = v.operands[2];
-  const bool transpose = v.of<GroupedMatmulOf>().transpose;
-  const Tensor drows = v.builder.add_one(Op::grouped_matmul, "", {v.dy(), weights, sizes}, GroupedMatmulOf{!transpose},
+  const auto [transpose, rounded] = v.of<GroupedMatmulOf>();
+  const Tensor drows = v.builder.add_one(Op::grouped_matmul, "", {v.dy(), weights, sizes}, GroupedMatmulOf{!transpose, rounded},
                                          rows.shape(), rows.dtype());
   const std::vector<Tensor> outer =
       transpose ? std::vector<Tensor>{v.dy(), rows, sizes} : std::vector<Tensor>{rows, v.dy(), sizes};
-  return {drows, v.builder.add_one(Op::grouped_outer, "", outer, {}, weights.shape(), weights.dtype()), {}};
+  return {drows, v.builder.add_one(Op::grouped_outer, "", outer, GroupedOuterOf{rounded}, weights.shape(), weights.dtype()), {}};
 }
 
 // An expert has its share of the rows.
@@ -166,7 +167,7 @@ const OpFacts kGroupedBias{.name = "grouped_bias",
                            .factors = kNotSpread,
                            .gradient = grouped_bias_gradient};
 const OpFacts kGroupedOuter{.name = "grouped_outer",
-                            .attributes = blank<std::monostate>,
+                            .attributes = blank<GroupedOuterOf>,
                             .takes = {3},
                             .gives = {1},
                             .shapes = grouped_outer_shapes,

@@ -4,6 +4,7 @@ namespace moesh::backend::test {
 namespace {
 
 using graph::GroupedMatmulOf;
+using graph::GroupedOuterOf;
 
 // Seven experts, one of them without a row; `R` rows and three more that belong to no one.
 const std::vector<double> kSizes{3, 40, 0, 1, 170, 14, 2};
@@ -18,7 +19,7 @@ TEST(Grouped, ProductsAreThePlainOnes) {
     const Tensor out(dtype, {kRows + kSpare, 37});
     hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{false}, {rows, noise(dtype, {7, 300, 37}, 2), sizes()}, {out}});
     hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{true}, {rows, noise(dtype, {7, 37, 300}, 2), sizes()}, {out}});
-    hold_to_plain({Op::grouped_outer, GroupedMatmulOf{}, {rows, noise(dtype, {kRows + kSpare, 37}, 3), sizes()}, {Tensor(dtype, {7, 300, 37})}});
+    hold_to_plain({Op::grouped_outer, GroupedOuterOf{}, {rows, noise(dtype, {kRows + kSpare, 37}, 3), sizes()}, {Tensor(dtype, {7, 300, 37})}});
   }
 }
 
@@ -26,7 +27,7 @@ TEST(Grouped, ProductsOfBfloat16MayHaveFloat32Results) {
   const DType low = DType::bfloat16, wide = DType::float32;
   const Tensor rows = noise(low, {kRows + kSpare, 300}, 1), weights = noise(low, {7, 300, 37}, 2), drows = noise(low, {kRows + kSpare, 37}, 3);
   for (const Call& call : {Call{Op::grouped_matmul, GroupedMatmulOf{}, {rows, weights, sizes()}, {Tensor(wide, {kRows + kSpare, 37})}},
-                           Call{Op::grouped_outer, GroupedMatmulOf{}, {rows, drows, sizes()}, {Tensor(wide, {7, 300, 37})}}}) {
+                           Call{Op::grouped_outer, GroupedOuterOf{}, {rows, drows, sizes()}, {Tensor(wide, {7, 300, 37})}}}) {
     hold_to_plain(call);
     Call same = call;
     for (const std::size_t i : {0, 1}) same.operands[i] = converted(call.operands[i], wide);
@@ -39,7 +40,7 @@ TEST(Grouped, ProductsAreThePlainOnesWhenTheyAreDeepOrTall) {
   const Tensor few = values(DType::int32, {3}, {4, 0, 5});
   hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{false}, {noise(DType::float32, {9, 4500}, 1), noise(DType::float32, {3, 4500, 20}, 2), few}, {Tensor(DType::float32, {9, 20})}}, 3e-5);
   const Tensor many = values(DType::int32, {3}, {4300, 0, 10});
-  hold_to_plain({Op::grouped_outer, GroupedMatmulOf{}, {noise(DType::float32, {4310, 6}, 1), noise(DType::float32, {4310, 9}, 2), many}, {Tensor(DType::float32, {3, 6, 9})}}, 3e-5);
+  hold_to_plain({Op::grouped_outer, GroupedOuterOf{}, {noise(DType::float32, {4310, 6}, 1), noise(DType::float32, {4310, 9}, 2), many}, {Tensor(DType::float32, {3, 6, 9})}}, 3e-5);
 }
 
 TEST(Grouped, ARowsBitsDoNotDependOnTheOtherRows) {
