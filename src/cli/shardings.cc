@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "advice/fit.h"
 #include "base/error.h"
 #include "base/terminal.h"
 #include "base/text.h"
@@ -22,7 +23,7 @@ constexpr Option kOptions[] = {
 };
 
 constexpr std::string_view kExamples[] = {
-    "shardings model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 ici_fsdp_parallelism=2",
+    "shardings model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4 per_device_batch_size=4",
     "shardings model_name=deepseek3-671b compile_topology=tpu7x-256 custom_mesh_and_rule=ep-as-cp "
     "ici_expert_parallelism=8 --filter attention",
     "shardings model_name=llama2-7b compile_topology=v5p-16 --diff ici_fsdp_parallelism=4 ici_tensor_parallelism=2",
@@ -80,7 +81,8 @@ int run(const Arguments& arguments) {
   }
   const int width = terminal_width();
   const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width};
-  fmt::print("{}\n\n{}", wrapped(session::headline(session), width, 2), sharding::report(session.layout, options));
+  fmt::print("{}\n\n{}{}", wrapped(session::headline(session), width, 2), sharding::report(session.layout, options),
+             wrapped(advice::fit_words(session), width, 2));
   return 0;
 }
 

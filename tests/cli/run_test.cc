@@ -235,12 +235,17 @@ TEST(WhyCommand, SaysWhatItFoundInstead) {
   EXPECT_EQ(std::count(many.begin(), many.end(), ','), 11) << "a dozen are listed";
 }
 
-TEST(Why, ExplainsALayoutThatDoesNotDivide) {
-  EXPECT_EQ(
-      outcome(
-          "why token_embedder compile_topology=v6e-8 vocab_size=32001 ici_tensor_parallelism=8 ici_fsdp_parallelism=1")
-          .code,
-      0);
+TEST(Why, RefusesTheLayoutsThatShardingsRefuses) {
+  const std::string uneven = " compile_topology=v6e-8 vocab_size=32001 ici_tensor_parallelism=8 ici_fsdp_parallelism=1";
+  const Outcome refused = outcome("why token_embedder" + uneven);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err, outcome("shardings" + uneven).err);
+}
+
+TEST(Why, AndShardingsEndWithWhatAStepTakes) {
+  const std::string request = " model_name=llama2-7b compile_topology=v6e-8";
+  for (const std::string command : {"why token_embedder", "shardings"})
+    EXPECT_THAT(outcome(command + request).out, ::testing::HasSubstr("\nA training step takes ")) << command;
 }
 
 TEST(GraphCommand, PrintsTheModel) {
