@@ -34,6 +34,8 @@ constexpr std::size_t kMostFactorings = 6;  // that are planned: those with the 
 constexpr std::size_t kMostOffers = 5;
 constexpr std::int64_t kMostTimesLarger = 64;
 constexpr std::int64_t kMostParts = 16;  // of a batch
+constexpr int kMostMachines = 2;         // that are looked for: the smallest, and the next where it is clearly faster
+constexpr double kClearlyFaster = 1.2;
 
 Keys joined(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
@@ -159,8 +161,10 @@ class Search {
     const std::optional<std::int64_t> size = parse_integer(name.substr(number));
     for (std::int64_t times = 2; size && times <= kMostTimesLarger; times *= 2) {
       const std::string larger = fmt::format("compile_topology={}{}", name.substr(0, number), *size * times);
-      if (try_machine(joined({larger}, spread_over(times)))) return;
+      const bool fits = try_machine(joined({larger}, spread_over(times)));
+      if (fits && ++machines_that_fit_ == kMostMachines) return;
     }
+    if (machines_that_fit_ > 0) return;
     const auto fsdp = session_.mesh.find("fsdp");
     for (std::int64_t times = 2; fsdp && times <= kMostTimesLarger; times *= 2) {
       if (try_machine({fmt::format("compile_topology_num_slices={}", session_.target.slices * times),
@@ -215,6 +219,21 @@ class Search {
            std::make_tuple(price_of(b), b.devices, -b.tokens_per_second_per_device);
   }
 
+  // A larger machine than the smallest that fits, if a device is clearly faster there.
+  const Offer* next_machine() const {
+    const Offer* smallest = nullptr;
+    const Offer* next = nullptr;
+    for (const Tried& tried : tried_) {
+      if (tried.kind != Kind::machine || !tried.offer.fits()) continue;
+      if (smallest == nullptr) smallest = &tried.offer;
+      const double speed = tried.offer.tokens_per_second_per_device;
+      const bool is_faster = speed > kClearlyFaster * smallest->tokens_per_second_per_device;
+      if (tried.offer.devices > smallest->devices && is_faster && (next == nullptr || speed > next->tokens_per_second_per_device))
+        next = &tried.offer;
+    }
+    return next;
+  }
+
   Remedies result() const {
     Remedies remedies;
     remedies.tried = static_cast<int>(tried_.size());
@@ -226,6 +245,7 @@ class Search {
       }
       if (best != nullptr) remedies.offers.push_back(*best);
     }
+    if (const Offer* next = next_machine()) remedies.offers.push_back(*next);
     std::stable_sort(remedies.offers.begin(), remedies.offers.end(), [&](const Offer& a, const Offer& b) { return is_better(a, b); });
     const bool fits_here = !remedies.offers.empty() && price_of(remedies.offers.front()) < 2;
     if (remedies.offers.size() > kMostOffers) remedies.offers.resize(kMostOffers);
@@ -242,6 +262,7 @@ class Search {
   std::int64_t least_;  // at the peak, of the request as it is
   std::vector<Tried> tried_;
   Keys together_;
+  int machines_that_fit_ = 0;
 };
 
 std::string speed_words(const Offer& offer) {
@@ -305,6 +326,12 @@ Remedies remedies_of(const std::vector<std::string>& request, const session::Ses
   return Search(request, session, forecast).run();
 }
 
+std::string nearest_words(const Remedies& remedies) {
+  const Offer& offer = *remedies.nearest;
+  return fmt::format("None of {} changes makes it fit on as many devices; the nearest comes {}, by {} too large: {}", remedies.tried,
+                     bytes_words(offer.peak), bytes_words(offer.peak - offer.usable), join(offer.keys, " "));
+}
+
 std::string to_text(const Remedies& remedies, int width) {
   std::string text;
   if (!remedies.offers.empty()) {
@@ -313,12 +340,7 @@ std::string to_text(const Remedies& remedies, int width) {
       table.add({join(offer.keys, " "), bytes_words(offer.peak), forecast::seconds_words(offer.seconds), speed_words(offer)});
     text += table.text(width);
   }
-  if (remedies.nearest) {
-    const Offer& offer = *remedies.nearest;
-    text += wrapped(fmt::format("None of {} changes makes it fit on as many devices; the nearest comes {}, by {} too large: {}\n", remedies.tried,
-                                bytes_words(offer.peak), bytes_words(offer.peak - offer.usable), join(offer.keys, " ")),
-                    width, 2);
-  }
+  if (remedies.nearest) text += wrapped(nearest_words(remedies) + "\n", width, 2);
   return text;
 }
 

@@ -46,6 +46,9 @@ struct Remedies {
 // Rules, remat policies, chunks, axis sizes, batches and machines, and the best of them together. `step` is what the request takes.
 Remedies remedies_of(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast);
 
+// What came nearest where nothing fits on as many devices.
+std::string nearest_words(const Remedies& remedies);
+
 // A table of the offers, or what came nearest.
 std::string to_text(const Remedies& remedies, int width);
 

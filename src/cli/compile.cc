@@ -11,6 +11,7 @@
 #include "forecast/json.h"
 #include "forecast/report.h"
 #include "plan/file.h"
+#include "session/heading.h"
 #include "train/saved_plan.h"
 
 namespace moesh::cli {
@@ -76,7 +77,7 @@ int run(const Arguments& arguments) {
     return 0;
   }
   const int width = terminal_width();
-  fmt::print("{}\n{}", wrapped(session::headline(planned.session) + "\n", width, 2),
+  fmt::print("{}\n{}", wrapped(session::heading(planned.session) + "\n", width, 2),
              forecast::report(planned.step.forecast, planned.step.program.plan, {arguments.has("--all"), width}));
   if (!planned.step.forecast.fits())
     fmt::print("\n{}", advice::to_text(advice::remedies_of(request, planned.session, planned.step.forecast), width));

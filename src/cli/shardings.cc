@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/lint.h"
-#include "session/session.h"
+#include "session/heading.h"
 #include "sharding/diff.h"
 #include "sharding/dump.h"
 #include "sharding/report.h"
@@ -53,7 +53,7 @@ int show_diff(const session::Session& before, const Arguments& arguments) {
   }
   const int width = terminal_width();
   const std::string heads = fmt::format("before: {}\nafter:  {}\n\n", session::headline(before), session::headline(after));
-  fmt::print("{}{}", wrapped(heads, width, 8), to_text(diff, width));
+  fmt::print("{}{}", wrapped(heads, width, 8), to_text(diff, {arguments.has("--activations"), width}));
   return 0;
 }
 
@@ -76,12 +76,12 @@ int run(const Arguments& arguments) {
   if (arguments.has("--diff")) return show_diff(session, arguments);
   if (arguments.has("--json")) {
     sharding::check_filter(session.layout, filter_of(arguments));
-    fmt::print("{}", sharding::to_json(sharding::filtered(session.layout, filter_of(arguments))));
+    fmt::print("{}", sharding::to_json(sharding::filtered(session.layout, filter_of(arguments)), {{"batch", session::batch_json(session)}}));
     return 0;
   }
   const int width = terminal_width();
   const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width};
-  fmt::print("{}\n\n{}{}", wrapped(session::headline(session), width, 2), sharding::report(session.layout, options),
+  fmt::print("{}\n\n{}{}", wrapped(session::heading(session), width, 2), sharding::report(session.layout, options),
              wrapped(advice::fit_words(session), width, 2));
   return 0;
 }

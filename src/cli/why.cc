@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "forecast/explain.h"
-#include "session/session.h"
+#include "session/heading.h"
 #include "sharding/why.h"
 
 namespace moesh::cli {
@@ -55,7 +55,7 @@ int explain_collective(const Arguments& arguments) {
     fmt::print("{}", forecast::to_json(explanation, planned.session.mesh));
   } else {
     const int width = terminal_width();
-    fmt::print("{}\n\n{}", wrapped(session::headline(planned.session), width, 2), forecast::to_text(explanation, planned.session.mesh, width));
+    fmt::print("{}\n\n{}", wrapped(session::heading(planned.session), width, 2), forecast::to_text(explanation, planned.session.mesh, width));
   }
   return 0;
 }
@@ -72,7 +72,7 @@ int run(const Arguments& arguments) {
     fmt::print("{}", sharding::why_json(session.layout, tensor));
   } else {
     const int width = terminal_width();
-    fmt::print("{}\n\n{}\n{}", wrapped(session::headline(session), width, 2), sharding::why(session.layout, tensor, width),
+    fmt::print("{}\n\n{}\n{}", wrapped(session::heading(session), width, 2), sharding::why(session.layout, tensor, width),
                wrapped(advice::fit_words(session), width, 2));
   }
   return 0;

@@ -54,6 +54,7 @@ std::string describe(const Node& node) {
                        fmt::format("1/{}", region.devices), region.strategy == "local" ? "each keeps its tokens' rows" : "by " + region.strategy,
                        node.path, human_bytes(region.sent_bytes));
   }
+  if (node.op == Op::input) return fmt::format("what a layer is handed ({})", node.path);
   if (const auto* einsum = std::get_if<graph::EinsumOf>(&node.attributes)) {
     return fmt::format("einsum {} ({})", einsum->equation, node.path);
   }

@@ -28,7 +28,7 @@ const std::string kCapacity =
 TEST(Run, ReturnsZeroWhenDoneAndKeepsTheErrorStreamEmpty) {
   const Outcome done = outcome("shardings" + kSmall);
   EXPECT_EQ(done.code, 0);
-  EXPECT_THAT(done.out, StartsWith("default on cpu-8: 8 devices as fsdp=8, default rules\n\n"));
+  EXPECT_THAT(done.out, StartsWith("default on cpu-8: 8 devices as fsdp=8, default rules\n8 rows of 2,048 tokens a step, 1 a device\n\n"));
   EXPECT_THAT(done.err, IsEmpty());
 }
 
@@ -202,7 +202,7 @@ TEST(Shardings, ShowsWhatAChangeMoves) {
   EXPECT_EQ(moved.code, 0);
   EXPECT_THAT(moved.out,
               HasSubstr("before: mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules\nafter:  "));
-  EXPECT_THAT(moved.out, HasSubstr("3 tensors move."));
+  EXPECT_THAT(moved.out, HasSubstr("\n3 activations move: "));
   EXPECT_THAT(outcome("shardings" + kCapacity + " --diff steps=3").out, HasSubstr("nothing moves.\n"));
   EXPECT_TRUE(nlohmann::json::accept(outcome("shardings --json" + kCapacity + " --diff sparse_matmul=true").out));
 }
