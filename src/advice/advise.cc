@@ -28,13 +28,15 @@ using sharding::Severity;
 
 constexpr std::size_t kMostTries = 24;   // of a finding
 constexpr std::size_t kMostFixes = 3;    // that are offered
-constexpr double kFaster = 1.02;         // what is worth a change
+constexpr double kFaster = 1.02;         // what is worth a warning
+constexpr double kClearlyFaster = 1.05;  // what is worth a remark
 constexpr double kSmaller = 0.9;
 constexpr double kHardlySlower = 0.98;
 constexpr double kFarSlower = 0.5;       // than the best of them
 
 // A layout with all that is odd about it, before anything is tried.
 struct Diagnosis {
+  mesh::Mesh mesh;
   std::vector<Finding> findings;
   std::optional<forecast::Forecast> forecast;
 };
@@ -61,7 +63,8 @@ Finding does_not_fit(const session::Session& session, const PlannedStep& step) {
 Diagnosis diagnose(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
   const std::vector<std::string> sets = other_rule_sets(session);
-  Diagnosis made{sharding::lint(session.layout, {session.batch.micro_rows, settings.real("sharding_tolerance"),
+  Diagnosis made{session.mesh,
+                 sharding::lint(session.layout, {session.batch.micro_rows, settings.real("sharding_tolerance"),
                                                  settings.is_given("sharding_tolerance"), sets}),
                  {}};
   const bool can_be_planned = session.mesh.size_of("stage") == 1 && std::none_of(made.findings.begin(), made.findings.end(), [](const Finding& f) {
@@ -96,6 +99,18 @@ class Trials {
   Trials(const std::vector<std::string>& request, const Diagnosis& before)
       : request_(request), before_(before), errors_(errors_of(before)) {}
 
+  // The axis to which these keys, which were tried, give devices: between slices, or else within them.
+  std::string axis_that_grows(const Keys& keys) {
+    const std::vector<mesh::Axis>& from = before_.mesh.axes();
+    const std::vector<mesh::Axis>& to = changed(keys)->mesh.axes();
+    std::string within;
+    for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+      if (to[i].dcn > from[i].dcn) return to[i].name;
+      if (to[i].ici > from[i].ici && within.empty()) within = to[i].name;
+    }
+    return within;
+  }
+
   // Those of the finding's tries that mend it, the fastest first.
   std::vector<Fix> fixes_of(const Finding& finding) {
     std::vector<Fix> fixes;
@@ -104,7 +119,7 @@ class Trials {
       const std::optional<Diagnosis>& after = changed(keys);
       if (!after || !mends(*after, finding)) continue;
       Fix fix = fix_of(keys, *after);
-      if (keeps_fit(fix) && pays(fix, finding.gain)) fixes.push_back(std::move(fix));
+      if (keeps_fit(fix) && pays(fix, finding)) fixes.push_back(std::move(fix));
     }
     keep_best(fixes);
     return fixes;
@@ -150,10 +165,11 @@ class Trials {
     return !before_.forecast || fix.peak <= std::max(before_.forecast->memory.peak, fix.usable);
   }
 
-  bool pays(const Fix& fix, Gain gain) const {
+  bool pays(const Fix& fix, const Finding& finding) const {
+    const Gain gain = finding.gain;
     if (gain == Gain::none) return true;
     if (!before_.forecast || fix.peak == 0) return false;
-    const bool is_faster = fix.faster >= kFaster;
+    const bool is_faster = fix.faster >= (finding.severity == Severity::info ? kClearlyFaster : kFaster);
     const bool is_smaller = static_cast<double>(fix.peak) < kSmaller * static_cast<double>(before_.forecast->memory.peak);
     if (gain == Gain::speed) return is_faster;
     return (is_smaller && fix.faster >= kHardlySlower) || (gain == Gain::either && is_faster);
@@ -198,7 +214,7 @@ void add_remedies(const std::vector<std::string>& request, const session::Sessio
   for (const Offer& offer : remedies.offers)
     finding.fixes.push_back({offer.keys, offer.peak, offer.usable, offer.seconds,
                              offer.tokens_per_second_per_device / forecast.tokens_per_second_per_device});
-  if (remedies.nearest) finding.cost += "; " + nearest_words(remedies);
+  if (!remedies.fits_here) finding.cost += ". " + nearest_words(remedies);
 }
 
 }  // namespace
@@ -212,6 +228,7 @@ Advice advise(const std::vector<std::string>& request, const session::Session& s
     if (finding.check == "does-not-fit") add_remedies(request, session, *before.forecast, finding);
     if (!finding.tries.empty()) finding.fixes = trials.fixes_of(finding);
     if (finding.gain != Gain::none && finding.fixes.empty()) continue;
+    if (finding.check == "slow-link") finding.what += fmt::format("; {} had better lie there", trials.axis_that_grows(finding.fixes.front().keys));
     advice.findings.push_back(std::move(finding));
   }
   std::stable_sort(advice.findings.begin(), advice.findings.end(),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <string_view>
 
@@ -38,8 +39,15 @@ std::optional<std::int64_t> state_on(const sharding::Layout& layout, const mesh:
   return bytes;
 }
 
-int axes_larger_than_one(const mesh::Mesh& mesh) {
-  return static_cast<int>(std::count_if(mesh.axes().begin(), mesh.axes().end(), [](const mesh::Axis& axis) { return axis.size() > 1; }));
+// States that differ by less than a tenth, as by what norms take, count as equal.
+std::int64_t rank_of_state(std::int64_t bytes) { return std::llround(std::log(static_cast<double>(bytes)) / std::log(1.1)); }
+
+// How far tensor and context are from what the request gives them.
+double change_of(const mesh::Mesh& from, const mesh::Mesh& to) {
+  double change = 0;
+  for (const char* axis : {"tensor", "context"})
+    change += std::abs(std::log2(static_cast<double>(to.size_of(axis)) / static_cast<double>(from.size_of(axis))));
+  return change;
 }
 
 bool has_same_sizes(const mesh::Mesh& a, const mesh::Mesh& b) { return mesh::keys_between(a, b).empty(); }
@@ -68,9 +76,9 @@ std::vector<Factoring> factorings(const session::Session& session) {
   std::int64_t devices = 1;
   for (const mesh::Axis& axis : axes) devices *= axis.ici;
   divide(0, devices);
-  std::stable_sort(found.begin(), found.end(), [](const Factoring& a, const Factoring& b) {
-    const int of_a = axes_larger_than_one(a.mesh), of_b = axes_larger_than_one(b.mesh);
-    return std::tie(a.state_bytes, of_a) < std::tie(b.state_bytes, of_b);
+  std::stable_sort(found.begin(), found.end(), [&](const Factoring& a, const Factoring& b) {
+    return std::make_pair(rank_of_state(a.state_bytes), change_of(session.mesh, a.mesh)) <
+           std::make_pair(rank_of_state(b.state_bytes), change_of(session.mesh, b.mesh));
   });
   return found;
 }

@@ -13,7 +13,8 @@ struct Factoring {
 };
 
 // Other sizes within a slice: fsdp, expert, tensor and context get devices, as far as the mesh has these axes and its rules use them;
-// all but stage give them up. Only those over which parameters and the input lie evenly; the least state first, then the fewest axes.
+// all but stage give them up. Only those over which parameters and the input lie evenly; the least state first; of those with
+// as much the least change to what tensor and context have.
 std::vector<Factoring> factorings(const session::Session& session);
 
 }  // namespace moesh::advice

@@ -30,7 +30,7 @@ struct Tried {
   Offer offer;
 };
 
-constexpr std::size_t kMostFactorings = 6;  // that are planned: those with the least state
+constexpr std::size_t kMostFactorings = 16;  // that are planned: those with the least state
 constexpr std::size_t kMostOffers = 5;
 constexpr std::int64_t kMostTimesLarger = 64;
 constexpr std::int64_t kMostParts = 16;  // of a batch
@@ -185,6 +185,26 @@ class Search {
     for (const std::int64_t parts : parts_of_batch()) {
       if (fits(in_passes(parts))) return true;
     }
+    return fits_with_split_activations(keys, fits);
+  }
+
+  // Where a device's tokens are what is too much, devices are taken from fsdp.
+  template <typename Fits>
+  bool fits_with_split_activations(const Keys& machine, const Fits& fits) {
+    const std::optional<Planned> planned = try_keys(request_, machine);
+    const auto fsdp = session_.mesh.find("fsdp");
+    if (!planned || !fsdp) return false;
+    const mesh::Mesh& mesh = planned->session.mesh;
+    for (const std::int64_t parts : {2, 4, 8, 16}) {
+      for (const char* name : {"tensor", "context"}) {
+        const auto axis = mesh.find(name);
+        if (!axis || mesh.axis(*fsdp).ici % parts != 0) continue;
+        std::vector<mesh::Axis> axes = mesh.axes();
+        axes[*fsdp].ici /= parts;
+        axes[*axis].ici *= parts;
+        if (fits(mesh::keys_between(mesh, mesh::Mesh(std::move(axes))))) return true;
+      }
+    }
     return false;
   }
 
@@ -247,10 +267,10 @@ class Search {
     }
     if (const Offer* next = next_machine()) remedies.offers.push_back(*next);
     std::stable_sort(remedies.offers.begin(), remedies.offers.end(), [&](const Offer& a, const Offer& b) { return is_better(a, b); });
-    const bool fits_here = !remedies.offers.empty() && price_of(remedies.offers.front()) < 2;
+    remedies.fits_here = !remedies.offers.empty() && price_of(remedies.offers.front()) < 2;
     if (remedies.offers.size() > kMostOffers) remedies.offers.resize(kMostOffers);
     for (const Tried& tried : tried_) {
-      if (fits_here || price_of(tried.offer) == 2) continue;
+      if (remedies.fits_here || price_of(tried.offer) == 2 || tried.offer.peak >= least_) continue;
       if (!remedies.nearest || tried.offer.peak < remedies.nearest->peak) remedies.nearest = tried.offer;
     }
     return remedies;
@@ -296,8 +316,8 @@ std::string fit_words(const session::Session& session, const forecast::Forecast&
   if (!has_target(session)) return takes + "; compile_topology= tells whether a machine has it.\n";
   const std::int64_t left = forecast.usable_memory - forecast.memory.peak;
   if (left < 0)
-    return fmt::format("It does not fit: a{}; {} are there, {} are missing.\n", takes.substr(1), bytes_words(forecast.usable_memory),
-                       bytes_words(-left));
+    return fmt::format("It does not fit: a{}; {} are there, {} are missing. `moesh lint` tells what makes it fit.\n", takes.substr(1),
+                       bytes_words(forecast.usable_memory), bytes_words(-left));
   return fmt::format("{}: it fits, {} of {} are left; {} a step, as predicted.\n", takes, bytes_words(left),
                      bytes_words(forecast.usable_memory), forecast::seconds_words(forecast.seconds));
 }
@@ -327,6 +347,7 @@ Remedies remedies_of(const std::vector<std::string>& request, const session::Ses
 }
 
 std::string nearest_words(const Remedies& remedies) {
+  if (!remedies.nearest) return fmt::format("None of {} changes makes it fit on as many devices, or smaller", remedies.tried);
   const Offer& offer = *remedies.nearest;
   return fmt::format("None of {} changes makes it fit on as many devices; the nearest comes {}, by {} too large: {}", remedies.tried,
                      bytes_words(offer.peak), bytes_words(offer.peak - offer.usable), join(offer.keys, " "));
@@ -340,7 +361,7 @@ std::string to_text(const Remedies& remedies, int width) {
       table.add({join(offer.keys, " "), bytes_words(offer.peak), forecast::seconds_words(offer.seconds), speed_words(offer)});
     text += table.text(width);
   }
-  if (remedies.nearest) text += wrapped(nearest_words(remedies) + "\n", width, 2);
+  if (!remedies.fits_here) text += wrapped(nearest_words(remedies) + "\n", width, 2);
   return text;
 }
 

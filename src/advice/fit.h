@@ -39,7 +39,8 @@ Offer offer_of(const Keys& keys, const Planned& planned);
 // What was tried for a step that does not fit.
 struct Remedies {
   std::vector<Offer> offers;     // that fit; first those that keep devices and tokens, of each the fastest
-  std::optional<Offer> nearest;  // on as many devices, where none of them fits
+  std::optional<Offer> nearest;  // the smallest on as many devices, where none of them fits; none where all are larger
+  bool fits_here = false;        // on as many devices
   int tried = 0;
 };
 

@@ -18,7 +18,7 @@ using sharding::Finding;
 using sharding::holds;
 using sharding::Severity;
 
-constexpr double kFlopsWorthSaying = 0.05;
+constexpr double kFlopsWorthSaying = 0.1;
 constexpr double kMemoryWorthSaying = 0.1;   // of what a device has
 constexpr double kStateWorthSaying = 0.25;   // of what a device has
 constexpr std::size_t kMostOps = 5;

@@ -15,10 +15,10 @@ namespace moesh::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--activations", "", "list activations too"},
+    {"--activations", "", "list activations too; with --diff those that move beside state"},
     {"--filter", "TEXT", "only tensors whose path holds TEXT, or that bear it as a label"},
     {"--json", "", "everything as JSON, in the format of the reference's dumps; with --lint also its findings"},
-    {"--diff", "KEY=VALUE...", "what these changes move, and the bytes they save or cost a device"},
+    {"--diff", "KEY=VALUE...", "what these changes move, what has to travel for it, and the bytes they save or cost a device"},
     {"--lint", "", "what is odd about the layout, as `moesh lint`"},
 };
 
@@ -93,7 +93,8 @@ const Command kShardings{
     "[FILE.yml] [key=value ...] [--activations] [--filter TEXT] [--json] [--diff KEY=VALUE...] [--lint]",
     "where every parameter, activation and optimizer state lies",
     "Prints, for a configuration, where every parameter lies on the mesh: global shape, labels, the axes that shard\n"
-    "each dim, bytes a device and on how many devices each shard stands. Nothing is compiled and no device is needed.",
+    "each dim, bytes a device and on how many devices each shard stands, and at the end what a training step takes and whether\n"
+    "it fits the target. No device is needed.",
     kOptions,
     kExamples,
     run};

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "mesh/json.h"
 #include "sharding/blocks.h"
 #include "sharding/report.h"
 
@@ -87,7 +88,8 @@ class Comparison {
 };
 
 Side side_of(const LaidTensor& tensor, const mesh::Mesh& mesh) {
-  return {moesh::to_string(tensor.shape), to_string(without_size_one(tensor.spec, mesh), mesh), bytes_per_device(tensor, mesh)};
+  return {moesh::to_string(tensor.shape), to_string(without_size_one(tensor.spec, mesh), mesh), bytes_per_device(tensor, mesh),
+          replicas(tensor, mesh)};
 }
 
 struct Pair {
@@ -230,7 +232,7 @@ void write_side(JsonWriter& json, const char* key, const std::optional<Side>& si
     return;
   }
   json.begin_object().key("shape").value(side->shape).key("spec").value(side->spec);
-  json.key("bytes_per_device").value(side->bytes).end_object();
+  json.key("bytes_per_device").value(side->bytes).key("replicas").value(side->replicas).end_object();
 }
 
 }  // namespace
@@ -241,6 +243,8 @@ bool LayoutDiff::moves_state() const {
 
 LayoutDiff diff(const Layout& before, const Layout& after) {
   LayoutDiff result = Differ(before, after).run();
+  result.mesh_before = before.mesh;
+  result.mesh_after = after.mesh;
   result.state_bytes_before = state_bytes(before);
   result.state_bytes_after = state_bytes(after);
   return result;
@@ -270,7 +274,9 @@ std::string to_json(const LayoutDiff& diff) {
   const auto write_travel = [&](const Travel& travel) {
     json.key("travel_bytes").value(travel.bytes).key("travel_bytes_of_busiest_device").value(travel.most);
   };
-  json.begin_object();
+  mesh::write_sizes(diff.mesh_before, json.begin_object().key("mesh").begin_object().key("before"));
+  mesh::write_sizes(diff.mesh_after, json.key("after"));
+  json.end_object();
   both("state_bytes_per_device", diff.state_bytes_before, diff.state_bytes_after);
   both("activation_bytes_per_device", diff.activation_bytes_before, diff.activation_bytes_after);
   json.line();

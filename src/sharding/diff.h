@@ -14,6 +14,7 @@ struct Side {
   std::string shape;
   std::string spec;
   std::int64_t bytes = 0;  // a device
+  std::int64_t replicas = 1;
 };
 
 // What a device has to be sent that it does not hold: to go on from a checkpoint, or from the state of a run, in the other layout.
@@ -30,6 +31,7 @@ struct Difference {
 };
 
 struct LayoutDiff {
+  mesh::Mesh mesh_before{{}}, mesh_after{{}};
   std::vector<Difference> differences;
   std::int64_t state_bytes_before = 0;  // parameters and optimizer, a device
   std::int64_t state_bytes_after = 0;

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "mesh/json.h"
 #include "sharding/report.h"
 
 namespace moesh::sharding {
@@ -260,9 +261,9 @@ std::string why_json(const Layout& layout, const LaidTensor& tensor) {
   json.begin_object().key("path").value(tensor.path).key("shape").values(tensor.shape);
   json.key("labels").values(tensor.labels()).key("spec").value(spec_words(layout, tensor.spec));
   json.key("bytes_per_device").value(bytes_per_device(tensor, layout.mesh));
-  json.key("replicas").value(replicas(tensor, layout.mesh)).line().key("mesh").begin_object();
-  for (const mesh::Axis& axis : layout.mesh.axes()) json.key(axis.name).value(axis.size());
-  json.end_object().line().key("rules").begin_array();
+  json.key("replicas").value(replicas(tensor, layout.mesh)).line();
+  mesh::write_sizes(layout.mesh, json.key("mesh"));
+  json.line().key("rules").begin_array();
   for (const Verdict& v : verdicts(layout, tensor)) {
     json.line().begin_object().key("rule").value(v.rule).key("where").value(v.where);
     json.key("dim").value(static_cast<std::int64_t>(v.dim)).key("outcome").value(v.outcome);

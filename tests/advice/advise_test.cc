@@ -322,6 +322,15 @@ TEST(Advise, PutsFirstThatAStepDoesNotFit) {
   EXPECT_EQ(advice.findings.front().fixes.front().keys, (Keys{"ici_data_parallelism=1", "ici_fsdp_parallelism=8"}));
 }
 
+TEST(Advise, NamesTheAxisThatHadBetterLieOnSlowLinks) {
+  const Advice advice = advice_on(
+      "model_name=llama2-7b compile_topology=v4-32 compile_topology_num_slices=4 dcn_tensor_parallelism=4 ici_fsdp_parallelism=16 "
+      "per_device_batch_size=1");
+  ASSERT_EQ(advice.findings.size(), 1u) << told(advice);
+  EXPECT_EQ(advice.findings[0].what, "axis tensor lies across slices (dcn) and carries traffic in every layer; data had better lie there");
+  EXPECT_THAT(advice.findings[0].cost, ::testing::ContainsRegex("a device sends .* over it in a step; kernels wait .* for that"));
+}
+
 // The same figures as `compile`.
 TEST(Advise, CountsWhatThePlannerCounts) {
   const std::string request = "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4";

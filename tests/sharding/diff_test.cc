@@ -112,6 +112,9 @@ TEST(Diff, CountsTheBytesThatTravel) {
   const auto json = nlohmann::json::parse(to_json(back));
   EXPECT_EQ(json["travel_bytes"].get<double>(), back.travel.bytes);
   EXPECT_EQ(json["travel_bytes_of_busiest_device"].get<double>(), back.travel.most);
+  EXPECT_EQ(json["mesh"]["before"]["fsdp"], 8);
+  EXPECT_EQ(json["mesh"]["after"]["data"], 8);
+  EXPECT_EQ(json["differences"][0]["after"]["replicas"], 8);
 }
 
 // A parameter whose rows were cut and whose columns are: of its part a device has one piece in eight.
