@@ -49,7 +49,7 @@ class Search {
 
   Remedies run() {
     try_layouts();
-    if (!fits_with_same_tokens()) try_together();
+    if (!fits_here()) try_together();
     try_batches();
     try_machines();
     return result();
@@ -86,7 +86,7 @@ class Search {
     }
   }
 
-  bool fits_with_same_tokens() const {
+  bool fits_here() const {
     return std::any_of(tried_.begin(), tried_.end(), [](const Tried& tried) { return tried.offer.fits(); });
   }
 
@@ -129,11 +129,13 @@ class Search {
       const std::optional<Offer> smaller = attempt(Kind::batch, {passes.front()});
       smaller_fits = smaller && smaller->fits();
     }
-    if (smaller_fits || together_.empty()) return;
+    if (fits_here()) return;
     for (const std::int64_t parts : parts_of_batch()) {
+      if (together_.empty()) break;
       const std::optional<Offer> smaller = attempt(Kind::batch, joined(together_, {in_passes(parts).front()}));
       if (smaller && smaller->fits()) return;
     }
+    try_shared_rows();
   }
 
   // Rows of a pass on a device, divided: a whole number by what divides it.
@@ -188,24 +190,47 @@ class Search {
     return fits_with_split_activations(keys, fits);
   }
 
-  // Where a device's tokens are what is too much, devices are taken from fsdp.
+  // Where a device's tokens are what is too much, devices are taken from fsdp, with as many rows or with a part of them.
   template <typename Fits>
   bool fits_with_split_activations(const Keys& machine, const Fits& fits) {
     const std::optional<Planned> planned = try_keys(request_, machine);
-    const auto fsdp = session_.mesh.find("fsdp");
-    if (!planned || !fsdp) return false;
-    const mesh::Mesh& mesh = planned->session.mesh;
+    if (!planned) return false;
+    for (const Split& split : splits_of(planned->session.mesh)) {
+      if (fits(split.keys) || fits(joined(split.keys, in_passes(split.parts)))) return true;
+    }
+    return false;
+  }
+
+  struct Split {
+    Keys keys;
+    std::int64_t parts = 1;  // of what a device had
+  };
+
+  // Devices of fsdp that share rows instead: along the model, or along the sequence.
+  static std::vector<Split> splits_of(const mesh::Mesh& mesh) {
+    std::vector<Split> splits;
+    const auto fsdp = mesh.find("fsdp");
     for (const std::int64_t parts : {2, 4, 8, 16}) {
       for (const char* name : {"tensor", "context"}) {
         const auto axis = mesh.find(name);
-        if (!axis || mesh.axis(*fsdp).ici % parts != 0) continue;
+        if (!axis || !fsdp || mesh.axis(*fsdp).ici % parts != 0) continue;
         std::vector<mesh::Axis> axes = mesh.axes();
         axes[*fsdp].ici /= parts;
         axes[*axis].ici *= parts;
-        if (fits(mesh::keys_between(mesh, mesh::Mesh(std::move(axes))))) return true;
+        splits.push_back({mesh::keys_between(mesh, mesh::Mesh(std::move(axes))), parts});
       }
     }
-    return false;
+    return splits;
+  }
+
+  // A row for several devices, where one for each is too much.
+  void try_shared_rows() {
+    for (const Split& split : splits_of(session_.mesh)) {
+      const Keys passes = joined(split.keys, in_passes(split.parts));
+      const std::optional<Offer> same = attempt(Kind::passes, passes);
+      if (same && same->fits()) return;
+      attempt(Kind::batch, joined(split.keys, {in_passes(split.parts).front()}));
+    }
   }
 
   // So many times the devices along fsdp; open sizes of other axes are closed.

@@ -26,6 +26,15 @@ class OwnRules {
 
   const std::vector<std::size_t>& all() const { return own_; }
 
+  // The label that was meant: one that comes with moesh and only lacks an end, or the nearest that stands in this model.
+  std::string nearest_to(const std::string& label, const std::set<std::string>& borne) const {
+    for (const config::AxisRule& rule : known_) {
+      if (label.starts_with(rule.label) && label.size() == rule.label.size() + 1) return rule.label;
+    }
+    const std::vector<std::string> close = nearest(label, {borne.begin(), borne.end()}, 1);
+    return close.empty() ? "" : close.front();
+  }
+
   bool knows(const std::string& label) const {
     return std::any_of(known_.begin(), known_.end(), [&](const config::AxisRule& rule) { return rule.label == label; });
   }
@@ -75,12 +84,10 @@ void try_without(const Layout& layout, const std::vector<std::size_t>& rules, co
   if (const Keys keys = with_rules(layout, changed); !keys.empty()) finding.tries.push_back(keys);
 }
 
-Finding unborne(const config::AxisRule& rule, const std::set<std::string>& borne) {
+Finding unborne(const config::AxisRule& rule, const std::string& meant) {
   Finding f{Severity::warning, "idle-rule", rule.label, fmt::format("rule {} never applies", words_of_rule(rule)), rule.where,
             "no tensor of this model bears the label", "correct the label, or remove the rule"};
-  const std::vector<std::string> close = nearest(rule.label, {borne.begin(), borne.end()}, 1);
-  if (close.empty()) return f;
-  f.fix = fmt::format("the label {}, if it was meant", close.front());
+  if (!meant.empty()) f.fix = fmt::format("the label {}, if it was meant", meant);
   return f;
 }
 
@@ -94,9 +101,9 @@ void find_idle_rules(const Layout& layout, Findings& findings) {
     const config::AxisRule& rule = layout.rules[r];
     if (!borne.contains(rule.label)) {
       if (own.knows(rule.label)) continue;
-      findings.push_back(unborne(rule, borne));
-      const std::vector<std::string> close = nearest(rule.label, {borne.begin(), borne.end()}, 1);
-      try_without(layout, {r}, close.empty() ? "" : close.front(), findings.back());
+      const std::string meant = own.nearest_to(rule.label, borne);
+      findings.push_back(unborne(rule, meant));
+      try_without(layout, {r}, borne.contains(meant) ? meant : "", findings.back());
       continue;
     }
     if (const auto why = blocked_by(layout, r)) by_cause[*why].push_back(r);

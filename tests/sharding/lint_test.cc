@@ -112,6 +112,14 @@ TEST(LintIdleRule, FlagsARuleOfTheUsersForALabelThatNobodyBears) {
   EXPECT_EQ(findings[0].fix, "the label mlp, if it was meant");
 }
 
+// Also where this model, which sends rows to its experts, has no such label.
+TEST(LintIdleRule, GuessesTheLabelThatWasMeant) {
+  const std::vector<Finding> findings =
+      found("model_name=mixtral-8x7b compile_topology=v5p-64 logical_axis_rules=[[activation_exps,[expert]]]", "idle-rule");
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].fix, "the label activation_exp, if it was meant");
+}
+
 TEST(LintIdleRule, FlagsARuleThatAnEarlierOneAlwaysBeats) {
   const std::vector<Finding> findings =
       found("model_name=llama2-7b logical_axis_rules=[[mlp,[tensor]],[mlp,[fsdp]]]", "idle-rule");
