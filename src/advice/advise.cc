@@ -96,8 +96,8 @@ std::set<Name> errors_of(const Diagnosis& diagnosis) {
 
 class Trials {
  public:
-  Trials(const std::vector<std::string>& request, const Diagnosis& before)
-      : request_(request), before_(before), errors_(errors_of(before)) {}
+  Trials(const std::vector<std::string>& request, const Diagnosis& before, int most)
+      : request_(request), before_(before), errors_(errors_of(before)), left_(most) {}
 
   // The axis to which these keys, which were tried, give devices: between slices, or else within them.
   std::string axis_that_grows(const Keys& keys) {
@@ -128,7 +128,7 @@ class Trials {
  private:
   const std::optional<Diagnosis>& changed(const Keys& keys) {
     const auto [place, is_new] = tried_.try_emplace(join(keys, " "));
-    if (!is_new) return place->second;
+    if (!is_new || left_-- <= 0) return place->second;
     std::vector<std::string> request = request_;
     request.insert(request.end(), keys.begin(), keys.end());
     try {
@@ -204,6 +204,7 @@ class Trials {
   const std::vector<std::string>& request_;
   const Diagnosis& before_;
   std::set<Name> errors_;
+  int left_;  // of the trials
   std::map<std::string, std::optional<Diagnosis>> tried_;
 };
 
@@ -221,7 +222,7 @@ void add_remedies(const std::vector<std::string>& request, const session::Sessio
 
 Advice advise(const std::vector<std::string>& request, const session::Session& session) {
   Diagnosis before = diagnose(session);
-  Trials trials(request, before);
+  Trials trials(request, before, most_trials(session));
   Advice advice;
   for (const Finding& found : before.findings) {
     Finding finding = found;

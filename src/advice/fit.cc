@@ -36,6 +36,7 @@ constexpr std::int64_t kMostTimesLarger = 64;
 constexpr std::int64_t kMostParts = 16;  // of a batch
 constexpr int kMostMachines = 2;         // that are looked for: the smallest, and the next where it is clearly faster
 constexpr double kClearlyFaster = 1.2;
+constexpr int kTrialsOfLayouts = 40;  // with fewer left batches go first
 
 Keys joined(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
@@ -45,12 +46,13 @@ Keys joined(Keys keys, const Keys& more) {
 class Search {
  public:
   Search(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast)
-      : request_(request), session_(session), settings_(session.loaded.settings), least_(forecast.memory.peak) {}
+      : request_(request), session_(session), settings_(session.loaded.settings), least_(forecast.memory.peak), left_(most_trials(session)) {}
 
   Remedies run() {
+    if (left_ < kTrialsOfLayouts) try_batches();
     try_layouts();
     if (!fits_here()) try_together();
-    try_batches();
+    if (left_ > 0 && !has_batches()) try_batches();
     try_machines();
     return result();
   }
@@ -58,10 +60,15 @@ class Search {
  private:
   // Nothing where it cannot be planned: no such machine, or a batch that its axes do not divide.
   std::optional<Offer> attempt(Kind kind, const Keys& keys) {
+    if (left_-- <= 0) return std::nullopt;
     const std::optional<Planned> planned = try_keys(request_, keys);
     if (!planned) return std::nullopt;
     tried_.push_back({kind, offer_of(keys, *planned)});
     return tried_.back().offer;
+  }
+
+  bool has_batches() const {
+    return std::any_of(tried_.begin(), tried_.end(), [](const Tried& tried) { return tried.kind == Kind::passes || tried.kind == Kind::batch; });
   }
 
   void try_layouts() {
@@ -308,6 +315,7 @@ class Search {
   std::vector<Tried> tried_;
   Keys together_;
   int machines_that_fit_ = 0;
+  int left_ = 0;  // of the trials
 };
 
 std::string speed_words(const Offer& offer) {
@@ -348,6 +356,7 @@ std::string fit_words(const session::Session& session, const forecast::Forecast&
 }
 
 std::string fit_words(const session::Session& session) {
+  if (!plans_at_once(session)) return "With so many layers apart planning takes a while: `moesh compile` tells what a training step takes.\n";
   try {
     return fit_words(session, plan_step(session).forecast);
   } catch (const Error& error) {

@@ -1,10 +1,32 @@
 #include "advice/planned.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "session/reopen.h"
 #include "train/loop.h"
 
 namespace moesh::advice {
+namespace {
+
+constexpr int kNodesOfAllTrials = 50'000;
+constexpr int kLeastTrials = 4;
+constexpr int kNodesAtOnce = 1500;
+
+int nodes_of(const graph::Graph& graph) {
+  int count = 0;
+  for (const graph::Node& node : graph.nodes) {
+    const graph::Graph* body = graph::body_of(node);
+    count += 1 + (body == nullptr ? 0 : nodes_of(*body));
+  }
+  return count;
+}
+
+}  // namespace
+
+int most_trials(const session::Session& session) { return std::max(kLeastTrials, kNodesOfAllTrials / nodes_of(session.graph)); }
+
+bool plans_at_once(const session::Session& session) { return nodes_of(session.graph) <= kNodesAtOnce; }
 
 PlannedStep plan_step(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;

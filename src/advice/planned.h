@@ -26,6 +26,13 @@ struct Planned {
 
 Planned plan_step(const std::vector<std::string>& request);
 
+// How many changes of a request are tried at most: planning takes longer the more a model's graph has, as where each layer stands
+// in it. So many that all are tried where layers are scanned.
+int most_trials(const session::Session& session);
+
+// Whether a step is planned in a moment.
+bool plans_at_once(const session::Session& session);
+
 using Keys = std::vector<std::string>;  // "remat_policy=full"
 
 // The request with these keys besides, planned; nothing where it is refused. Nothing is told of it.

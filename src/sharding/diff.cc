@@ -52,22 +52,15 @@ class Comparison {
   Comparison(const Layout& before, const Layout& after)
       : before_(before), after_(after), to_device_(after_.coordinates.size()) {}
 
-  bool lie_alike(const LaidTensor& a, const LaidTensor& b) const {
-    if (a.shape != b.shape || a.dtype != b.dtype || before_.coordinates.size() != after_.coordinates.size()) return false;
-    for (std::size_t device = 0; device < before_.coordinates.size(); ++device) {
-      if (!are_equal(before_.block(a, device), after_.block(b, device))) return false;
-    }
-    return true;
-  }
+  bool lie_alike(const LaidTensor& a, const LaidTensor& b) { return a.shape == b.shape && a.dtype == b.dtype && way(a, b).is_none; }
 
   // Devices are the same ones by their numbers; a tensor of another shape is made anew.
   Travel travel(const LaidTensor& a, const LaidTensor& b) {
     Travel travel;
     if (a.shape != b.shape) return travel;
-    for (std::size_t device = 0; device < after_.coordinates.size(); ++device) {
-      const std::vector<Range> wanted = after_.block(b, device);
-      const double held = device < before_.coordinates.size() ? common_volume(before_.block(a, device), wanted) : 0;
-      const double bytes = (volume(wanted) - held) * static_cast<double>(size_of(b.dtype));
+    const std::vector<double>& lacking = way(a, b).lacking;
+    for (std::size_t device = 0; device < lacking.size(); ++device) {
+      const double bytes = lacking[device] * static_cast<double>(size_of(b.dtype));
       travel.bytes += bytes;
       travel.most = std::max(travel.most, bytes);
       to_device_[device] += bytes;
@@ -83,8 +76,30 @@ class Comparison {
   }
 
  private:
+  // From one layout of a shape to another: the same for all tensors that lie so.
+  struct Way {
+    bool is_none = true;          // each device has what it had
+    std::vector<double> lacking;  // by device: elements that it has not
+  };
+
+  const Way& way(const LaidTensor& a, const LaidTensor& b) {
+    const std::string key = moesh::to_string(a.shape) + to_string(a.spec, before_.mesh) + to_string(b.spec, after_.mesh);
+    const auto [place, is_new] = ways_.try_emplace(key);
+    Way& way = place->second;
+    if (!is_new) return way;
+    way.is_none = before_.coordinates.size() == after_.coordinates.size();
+    for (std::size_t device = 0; device < after_.coordinates.size(); ++device) {
+      const std::vector<Range> wanted = after_.block(b, device);
+      const std::vector<Range> held = device < before_.coordinates.size() ? before_.block(a, device) : std::vector<Range>{};
+      way.is_none = way.is_none && are_equal(held, wanted);
+      way.lacking.push_back(volume(wanted) - (held.empty() && !wanted.empty() ? 0 : common_volume(held, wanted)));
+    }
+    return way;
+  }
+
   Devices before_, after_;
   std::vector<double> to_device_;
+  std::map<std::string, Way> ways_;
 };
 
 Side side_of(const LaidTensor& tensor, const mesh::Mesh& mesh) {

@@ -106,6 +106,17 @@ TEST(Fit, SaysWhyNoStepIsPlanned) {
               HasSubstr("No training step is planned: "));
 }
 
+// A large model whose layers stand apart takes long to plan: it is not planned along the way, and fewer changes of it are tried.
+TEST(Fit, PlansNoLargeModelAlongTheWay) {
+  const std::string large = "model_name=deepseek3-671b compile_topology=v5p-512 ici_fsdp_parallelism=32 ici_expert_parallelism=8 scan_layers=";
+  const session::Session apart = test::session(large + "false");
+  EXPECT_THAT(fit_words(apart), HasSubstr("With so many layers apart planning takes a while: `moesh compile` tells"));
+  EXPECT_LT(most_trials(apart), 20);
+  EXPECT_GT(most_trials(test::session(large + "true")), 80);
+  for (const char* model : {"gemma3-4b", "gpt-oss-20b", "llama4-17b-16e"})
+    EXPECT_TRUE(plans_at_once(test::session(std::string("model_name=") + model))) << model;
+}
+
 TEST(Factorings, DivideTheSliceEvenlyAndOrderByState) {
   const session::Session session = test::session("model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4");
   const std::vector<Factoring> found = factorings(session);
