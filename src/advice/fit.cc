@@ -23,7 +23,7 @@ using forecast::Component;
 std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 // What a change is of; of each kind one is offered.
-enum class Kind : std::uint8_t { remat, chunks, rules, axes, moments, together, passes, batch, machine };
+enum class Kind : std::uint8_t { scan, remat, chunks, rules, axes, moments, together, passes, batch, machine };
 
 struct Tried {
   Kind kind;
@@ -49,6 +49,7 @@ class Search {
       : request_(request), session_(session), settings_(session.loaded.settings), least_(forecast.memory.peak), left_(most_trials(session)) {}
 
   Remedies run() {
+    if (!settings_.boolean("scan_layers")) attempt(Kind::scan, {"scan_layers=true"});
     if (left_ < kTrialsOfLayouts) try_batches();
     try_layouts();
     if (!fits_here()) try_together();
@@ -100,7 +101,7 @@ class Search {
   // The changes of each kind that save the most, one after the other, as long as they go on saving.
   void try_together() {
     std::vector<Offer> best;
-    for (const Kind kind : {Kind::axes, Kind::rules, Kind::remat, Kind::chunks, Kind::moments}) {
+    for (const Kind kind : {Kind::scan, Kind::axes, Kind::rules, Kind::remat, Kind::chunks, Kind::moments}) {
       const Tried* found = nullptr;
       for (const Tried& tried : tried_) {
         const bool saves = tried.kind == kind && tried.offer.peak < least_;
