@@ -54,9 +54,9 @@ Finding does_not_fit(const session::Session& session, const PlannedStep& step) {
   const forecast::Forecast& forecast = step.forecast;
   const std::int64_t missing = forecast.memory.peak - forecast.usable_memory;
   return {Severity::error, "does-not-fit", "the step",
-          fmt::format("a training step takes {} a device, {} has {}: {} are missing", human_bytes(static_cast<double>(forecast.memory.peak)),
-                      session.target.chip.title, human_bytes(static_cast<double>(forecast.usable_memory)),
-                      human_bytes(static_cast<double>(missing))),
+          fmt::format("a training step takes {} a device, {} has {}: {} are missing",
+                      human_bytes(static_cast<double>(forecast.memory.peak)), session.target.chip.title,
+                      human_bytes(static_cast<double>(forecast.usable_memory)), human_bytes(static_cast<double>(missing))),
           "at the peak, " + forecast::place_words(step.program.plan, forecast.memory.at), memory_words(forecast.memory)};
 }
 
@@ -67,10 +67,10 @@ Diagnosis diagnose(const session::Session& session) {
                  sharding::lint(session.layout, {session.batch.micro_rows, settings.real("sharding_tolerance"),
                                                  settings.is_given("sharding_tolerance"), sets}),
                  {}};
-  const bool can_be_planned = session.mesh.size_of("stage") == 1 && std::none_of(made.findings.begin(), made.findings.end(), [](const Finding& f) {
+  const bool is_refused = std::any_of(made.findings.begin(), made.findings.end(), [](const Finding& f) {
     return f.severity == Severity::error && f.check != "sharding-tolerance";
   });
-  if (!can_be_planned) return made;
+  if (is_refused || session.mesh.size_of("stage") > 1) return made;
   try {
     PlannedStep step = plan_step(session);
     find_repeated({session, step}, sets, made.findings);
@@ -194,8 +194,8 @@ class Trials {
     std::stable_sort(fixes.begin(), fixes.end(), [&](const Fix& a, const Fix& b) {
       return std::make_tuple(fits(a), keeps_batch(a), rank_of(a)) > std::make_tuple(fits(b), keeps_batch(b), rank_of(b));
     });
-    fixes.erase(std::unique(fixes.begin(), fixes.end(), [](const Fix& a, const Fix& b) { return a.peak == b.peak && a.seconds == b.seconds && a.peak > 0; }),
-                fixes.end());
+    const auto are_alike = [](const Fix& a, const Fix& b) { return a.peak == b.peak && a.seconds == b.seconds && a.peak > 0; };
+    fixes.erase(std::unique(fixes.begin(), fixes.end(), are_alike), fixes.end());
     if (!fixes.empty() && fits(fixes.front())) std::erase_if(fixes, [&](const Fix& fix) { return !fits(fix); });
     std::erase_if(fixes, [&](const Fix& fix) { return fix.seconds * kFarSlower > fixes.front().seconds && keeps_batch(fix); });
     if (fixes.size() > kMostFixes) fixes.resize(kMostFixes);
@@ -229,7 +229,8 @@ Advice advise(const std::vector<std::string>& request, const session::Session& s
     if (finding.check == "does-not-fit") add_remedies(request, session, *before.forecast, finding);
     if (!finding.tries.empty()) finding.fixes = trials.fixes_of(finding);
     if (finding.gain != Gain::none && finding.fixes.empty()) continue;
-    if (finding.check == "slow-link") finding.what += fmt::format("; {} had better lie there", trials.axis_that_grows(finding.fixes.front().keys));
+    if (finding.check == "slow-link")
+      finding.what += fmt::format("; {} had better lie there", trials.axis_that_grows(finding.fixes.front().keys));
     advice.findings.push_back(std::move(finding));
   }
   std::stable_sort(advice.findings.begin(), advice.findings.end(),

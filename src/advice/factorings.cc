@@ -19,9 +19,9 @@ bool is_named(const std::vector<config::AxisRule>& rules, const std::string& axi
 
 // The largest size of an axis that is tried; other axes than those above only give devices up.
 std::int64_t most_along(const session::Session& session, const mesh::Axis& axis, std::int64_t devices) {
-  const bool grows = std::find(kGrowing.begin(), kGrowing.end(), axis.name) != kGrowing.end() && is_named(session.layout.rules, axis.name) &&
-                     (axis.name != "expert" || session.shape.is_moe());
-  return grows ? devices : axis.ici;
+  const bool may_grow = std::find(kGrowing.begin(), kGrowing.end(), axis.name) != kGrowing.end();
+  const bool has_use = is_named(session.layout.rules, axis.name) && (axis.name != "expert" || session.shape.is_moe());
+  return may_grow && has_use ? devices : axis.ici;
 }
 
 // A device's bytes of parameters and moments on another mesh; nothing where something does not divide.

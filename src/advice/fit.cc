@@ -46,7 +46,11 @@ Keys joined(Keys keys, const Keys& more) {
 class Search {
  public:
   Search(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast)
-      : request_(request), session_(session), settings_(session.loaded.settings), least_(forecast.memory.peak), left_(most_trials(session)) {}
+      : request_(request),
+        session_(session),
+        settings_(session.loaded.settings),
+        least_(forecast.memory.peak),
+        left_(most_trials(session)) {}
 
   Remedies run() {
     if (!settings_.boolean("scan_layers")) attempt(Kind::scan, {"scan_layers=true"});
@@ -69,7 +73,8 @@ class Search {
   }
 
   bool has_batches() const {
-    return std::any_of(tried_.begin(), tried_.end(), [](const Tried& tried) { return tried.kind == Kind::passes || tried.kind == Kind::batch; });
+    return std::any_of(tried_.begin(), tried_.end(),
+                       [](const Tried& tried) { return tried.kind == Kind::passes || tried.kind == Kind::batch; });
   }
 
   void try_layouts() {
@@ -357,7 +362,8 @@ std::string fit_words(const session::Session& session, const forecast::Forecast&
 }
 
 std::string fit_words(const session::Session& session) {
-  if (!plans_at_once(session)) return "With so many layers apart planning takes a while: `moesh compile` tells what a training step takes.\n";
+  if (!plans_at_once(session))
+    return "With so many layers apart planning takes a while: `moesh compile` tells what a training step takes.\n";
   try {
     return fit_words(session, plan_step(session).forecast);
   } catch (const Error& error) {

@@ -99,7 +99,8 @@ std::string labels_on(const sharding::Layout& layout, AxisIndex axis) {
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
-void find_repeated_work(const StepView& view, const Repeated& repeated, const std::vector<std::string>& sets, std::vector<Finding>& findings) {
+void find_repeated_work(const StepView& view, const Repeated& repeated, const std::vector<std::string>& sets,
+                        std::vector<Finding>& findings) {
   const sharding::Layout& layout = view.session.layout;
   const mesh::Axis& axis = layout.mesh.axis(repeated.axis);
   const auto usable = static_cast<double>(view.step.forecast.usable_memory);

@@ -33,7 +33,8 @@ std::vector<std::pair<std::string, std::string>> members_of(const session::Sessi
   if (!advice.forecast) return members;
   JsonWriter memory;
   memory.begin_object().key("peak_bytes_per_device").value(advice.forecast->memory.peak);
-  if (advice::has_target(session)) memory.key("usable_bytes").value(advice.forecast->usable_memory).key("fits").value(advice.forecast->fits());
+  if (advice::has_target(session))
+    memory.key("usable_bytes").value(advice.forecast->usable_memory).key("fits").value(advice.forecast->fits());
   members.emplace_back("memory", memory.end_object().text());
   return members;
 }

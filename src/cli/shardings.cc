@@ -76,7 +76,8 @@ int run(const Arguments& arguments) {
   if (arguments.has("--diff")) return show_diff(session, arguments);
   if (arguments.has("--json")) {
     sharding::check_filter(session.layout, filter_of(arguments));
-    fmt::print("{}", sharding::to_json(sharding::filtered(session.layout, filter_of(arguments)), {{"batch", session::batch_json(session)}}));
+    const sharding::Layout kept = sharding::filtered(session.layout, filter_of(arguments));
+    fmt::print("{}", sharding::to_json(kept, {{"batch", session::batch_json(session)}}));
     return 0;
   }
   const int width = terminal_width();

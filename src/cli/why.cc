@@ -55,7 +55,8 @@ int explain_collective(const Arguments& arguments) {
     fmt::print("{}", forecast::to_json(explanation, planned.session.mesh));
   } else {
     const int width = terminal_width();
-    fmt::print("{}\n\n{}", wrapped(session::heading(planned.session), width, 2), forecast::to_text(explanation, planned.session.mesh, width));
+    fmt::print("{}\n\n{}", wrapped(session::heading(planned.session), width, 2),
+               forecast::to_text(explanation, planned.session.mesh, width));
   }
   return 0;
 }

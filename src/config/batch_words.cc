@@ -20,8 +20,10 @@ std::string batch_words(const BatchSizes& batch, std::int64_t length, std::int64
   std::string words = fmt::format("{} of {} a step, {:.4g} a device", counted(batch.rows_to_train, "row"), counted(length, "token"),
                                   rows_a_device(batch, devices));
   const std::int64_t microbatches = microbatches_of(batch);
-  if (microbatches > 1) words += fmt::format(", in {} of {}", with_commas(microbatches) + " microbatches", counted(batch.micro_rows, "row"));
-  if (batch.rows_to_load > batch.rows_to_train) words += fmt::format(", the first of {} that are loaded", counted(batch.rows_to_load, "row"));
+  if (microbatches > 1)
+    words += fmt::format(", in {} of {}", with_commas(microbatches) + " microbatches", counted(batch.micro_rows, "row"));
+  if (batch.rows_to_load > batch.rows_to_train)
+    words += fmt::format(", the first of {} that are loaded", counted(batch.rows_to_load, "row"));
   return words;
 }
 

@@ -221,12 +221,13 @@ void add_kind(Table& table, const std::vector<Difference>& differences, int widt
   }
 }
 
-std::string count_words(std::size_t count, std::string_view noun) {
-  return count == 1 ? fmt::format("1 {} moves", noun) : fmt::format("{} {}s move", count, noun);
+std::string moved_words(std::size_t tensors) {
+  if (tensors == 0) return "No state moves";
+  return tensors == 1 ? "1 tensor of the state moves" : fmt::format("{} tensors of the state move", tensors);
 }
 
 std::string state_words(const LayoutDiff& diff, std::size_t moved) {
-  return fmt::format("{}. Parameters and optimizer state on a device: {} -> {} ({}).\n{}", moved == 0 ? "No state moves" : moved == 1 ? "1 tensor of the state moves" : fmt::format("{} tensors of the state move", moved),
+  return fmt::format("{}. Parameters and optimizer state on a device: {} -> {} ({}).\n{}", moved_words(moved),
                      bytes_words(static_cast<double>(diff.state_bytes_before)), bytes_words(static_cast<double>(diff.state_bytes_after)),
                      signed_bytes(diff.state_bytes_after - diff.state_bytes_before),
                      diff.travel.bytes > 0 ? fmt::format("To go from one to the other {} travel, {} of them to one device.\n",
@@ -235,8 +236,10 @@ std::string state_words(const LayoutDiff& diff, std::size_t moved) {
 }
 
 std::string activation_words(const LayoutDiff& diff, std::size_t moved, bool listed) {
-  return fmt::format("{}: {} -> {} on a device, each once ({}).{}\n", count_words(moved, "activation"),
-                     bytes_words(static_cast<double>(diff.activation_bytes_before)), bytes_words(static_cast<double>(diff.activation_bytes_after)),
+  return fmt::format("{}: {} -> {} on a device, each once ({}).{}\n",
+                     moved == 1 ? "1 activation moves" : fmt::format("{} activations move", moved),
+                     bytes_words(static_cast<double>(diff.activation_bytes_before)),
+                     bytes_words(static_cast<double>(diff.activation_bytes_after)),
                      signed_bytes(diff.activation_bytes_after - diff.activation_bytes_before), listed ? "" : " --activations lists them.");
 }
 

@@ -59,7 +59,8 @@ void write_totals(JsonWriter& json, const Layout& layout) {
   };
   std::int64_t count = 0;
   for (const LaidTensor& tensor : layout.parameters) count += elements(tensor.shape);
-  json.key("totals").begin_object().key("devices").value(layout.mesh.devices()).key("parameters").value(count).key("parameter_bytes_per_device").value(bytes(layout.parameters));
+  json.key("totals").begin_object().key("devices").value(layout.mesh.devices()).key("parameters").value(count);
+  json.key("parameter_bytes_per_device").value(bytes(layout.parameters));
   json.key("optimizer_bytes_per_device").value(bytes(layout.moments));
   json.key("activation_bytes_per_device").value(bytes(layout.activations)).end_object();
 }

@@ -101,9 +101,10 @@ void drop_what_is_told(Findings& findings) {
   if (left == findings.end()) return;
   const std::vector<std::string> axes = split(left->about, ',');
   if (left->severity == Severity::error) {
-    std::erase_if(findings, [&](const Finding& f) {
-      return f.check == "unused-axis" && std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) { return trim(axis) == f.about; });
-    });
+    const auto is_left = [&](const std::string& name) {
+      return std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) { return trim(axis) == name; });
+    };
+    std::erase_if(findings, [&](const Finding& f) { return f.check == "unused-axis" && is_left(f.about); });
   } else if (std::all_of(axes.begin(), axes.end(), [&](const std::string& axis) { return unused.contains(std::string(trim(axis))); })) {
     findings.erase(left);
   }

@@ -140,7 +140,8 @@ std::set<std::string> labels_for(const Unspread& found, AxisIndex axis, const me
   for (const std::vector<std::string>& of : dims) {
     const bool has_one = std::any_of(of.begin(), of.end(), [&](const std::string& label) { return labels.contains(label); });
     if (of.empty() || has_one) continue;
-    labels.insert(*std::max_element(of.begin(), of.end(), [&](const std::string& a, const std::string& b) { return bearers[a] < bearers[b]; }));
+    labels.insert(*std::max_element(of.begin(), of.end(),
+                                    [&](const std::string& a, const std::string& b) { return bearers[a] < bearers[b]; }));
   }
   return labels;
 }
@@ -175,7 +176,8 @@ void find_unspread(const Layout& layout, const LintOptions& options, Findings& f
   const std::string names = join({axes.begin(), axes.end()}, ", ");
   Finding f{options.tolerance_is_asked ? Severity::error : Severity::warning, "sharding-tolerance", names,
             fmt::format("{:.1f} % of the parameters leave out an axis that could shard them ({}); sharding_tolerance allows {:.1f} %{}",
-                        100 * found.share, names, 100 * options.tolerance, options.tolerance_is_asked ? ", so `moesh train` refuses it" : ""),
+                        100 * found.share, names, 100 * options.tolerance,
+                        options.tolerance_is_asked ? ", so `moesh train` refuses it" : ""),
             join(words, "; "), unspread_cost(found, layout), "a rule that lays one of these dims on the axis"};
   f.tries = ways_to_spread(found, layout, options);
   findings.push_back(std::move(f));

@@ -39,7 +39,8 @@ void find_dearer_strategy(const LaidRegion& r, std::vector<Finding>& findings) {
   const double other = is_ring ? exchange : ring;
   if (chosen < kWorthSaying * other) return;
   Finding f{Severity::info, "dearer-strategy", "the experts",
-            fmt::format("{} a token over {} devices: {} sends more than {} would", counted(static_cast<std::int64_t>(r.choices), "expert"), r.devices,
+            fmt::format("{} a token over {} devices: {} sends more than {} would",
+                        counted(static_cast<std::int64_t>(r.choices), "expert"), r.devices,
                         is_ring ? "a ring" : "an all-to-all", is_ring ? "an all-to-all" : "a ring"),
             r.path,
             fmt::format("a device sends {} in a pass forward, the other way {} (even router; a ring always sends whole tokens, "

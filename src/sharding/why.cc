@@ -143,7 +143,8 @@ std::string unruled(const Layout& layout, const LaidTensor& tensor) {
 
 // What a dim is, whatever the layer: its label without what says where it stands.
 std::string_view kind_of(const std::string& label) {
-  for (const std::string_view kind : {"batch", "length", "sequence", "stage", "layers", "heads", "head_dim", "mlp", "embed", "vocab", "lora"}) {
+  for (const std::string_view kind :
+       {"batch", "length", "sequence", "stage", "layers", "heads", "head_dim", "mlp", "embed", "vocab", "lora"}) {
     if (label.find(kind) != std::string::npos) return kind == "sequence" ? "length" : kind;
   }
   return label.starts_with("activation_") ? std::string_view(label).substr(11) : label;
@@ -205,7 +206,8 @@ std::string copies_words(const Layout& layout, const LaidTensor& tensor) {
   if (unused.empty()) return "Every axis shards it: there is one copy.\n";
   std::vector<std::string> words;
   for (const AxisIndex axis : unused) words.push_back(fmt::format("{}={}", layout.mesh.axis(axis).name, layout.mesh.axis(axis).size()));
-  return fmt::format("Unused for it: {}, so there are {} copies of each shard.\n", join(words, ", "), with_commas(replicas(tensor, layout.mesh)));
+  return fmt::format("Unused for it: {}, so there are {} copies of each shard.\n", join(words, ", "),
+                     with_commas(replicas(tensor, layout.mesh)));
 }
 
 std::string dims_table(const Layout& layout, const LaidTensor& tensor, int width) {
@@ -252,7 +254,8 @@ std::string why(const Layout& layout, const LaidTensor& tensor, int width) {
                                        name_of(tensor.dtype), spec_words(layout, tensor.spec));
   Table rules({{""}, {"", false, Room::wrap}, {"", false, Room::wrap}});
   for (const Verdict& v : verdicts(layout, tensor)) rules.add({"  " + v.where, v.rule, v.words});
-  const std::string rest = changes(layout, tensor) + unruled(layout, tensor) + "\n" + costs(layout, tensor) + neighbours(layout, tensor) + "\n" + copies_words(layout, tensor);
+  const std::string rest = changes(layout, tensor) + unruled(layout, tensor) + "\n" + costs(layout, tensor) +
+                           neighbours(layout, tensor) + "\n" + copies_words(layout, tensor);
   return wrapped(head, width, 2) + dims_table(layout, tensor, width) + "\nRules, in order:\n" + rules.text(width) + wrapped(rest, width, 2);
 }
 
