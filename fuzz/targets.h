@@ -150,7 +150,7 @@ inline void fuzz_rules(std::string_view input) {
     const session::Session after = session::open(words, session::Evenness::reported);
     tell_everything(after);
     const sharding::LayoutDiff changes = sharding::diff(before, after.layout);
-    sharding::to_text(changes, 100);
+    sharding::to_text(changes, {true, 100});
     sharding::to_json(changes);
   });
 }

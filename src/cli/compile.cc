@@ -1,21 +1,23 @@
-#include <algorithm>
 #include <optional>
 
 #include <fmt/core.h>
 
+#include "advice/fit.h"
 #include "base/error.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/planned.h"
 #include "forecast/compare.h"
 #include "forecast/json.h"
 #include "forecast/report.h"
 #include "plan/file.h"
+#include "session/heading.h"
 #include "train/saved_plan.h"
 
 namespace moesh::cli {
 namespace {
+
+using advice::Planned;
 
 constexpr Option kOptions[] = {
     {"--json", "", "everything as JSON, by the names that recorded steps of the reference's compiler use"},
@@ -36,29 +38,12 @@ constexpr std::string_view kExamples[] = {
     "ici_fsdp_parallelism=32 ici_expert_parallelism=8",
 };
 
-// What makes it fit, or what came nearest.
-std::string advice(const std::vector<std::string>& request, const Planned& planned) {
-  const std::vector<Change> changes = changes_to_fit(request, planned);
-  std::string text;
-  for (const Change& change : changes) {
-    if (change.fits)
-      text += fmt::format("  {} makes it fit: {} at the peak\n", join(change.keys, " "),
-                          human_bytes(static_cast<double>(change.peak)));
-  }
-  if (!text.empty() || changes.empty()) return text;
-  const auto nearest = std::min_element(changes.begin(), changes.end(),
-                                        [](const Change& a, const Change& b) { return a.peak < b.peak; });
-  return fmt::format(
-      "  none of {} changes to remat_policy, the batch and the machine makes it fit; nearest comes {} with {}\n",
-      changes.size(), join(nearest->keys, " "), human_bytes(static_cast<double>(nearest->peak)));
-}
-
-void write(const Planned& planned, JsonWriter& json) { forecast::write(planned.forecast, planned.program.plan, json); }
+void write(const Planned& planned, JsonWriter& json) { forecast::write(planned.step.forecast, planned.step.program.plan, json); }
 
 int show_diff(const Planned& before, const Arguments& arguments) {
   std::vector<std::string> request = arguments.request();
   for (const std::string& change : arguments.values("--diff")) request.push_back(change);
-  const Planned after = plan_step(request);
+  const Planned after = advice::plan_step(request);
   if (arguments.has("--json")) {
     JsonWriter json;
     write(before, json.begin_object().key("before"));
@@ -70,19 +55,19 @@ int show_diff(const Planned& before, const Arguments& arguments) {
   const int width = terminal_width();
   const std::string heads =
       fmt::format("before: {}\nafter:  {}\n\n", session::headline(before.session), session::headline(after.session));
-  fmt::print("{}{}", wrapped(heads, width, 8), forecast::compare(before.forecast, after.forecast, width));
+  fmt::print("{}{}", wrapped(heads, width, 8), forecast::compare(before.step.forecast, after.step.forecast, width));
   return 0;
 }
 
 void save(const Planned& planned, const std::string& path) {
-  plan::save(planned.program.plan, train::origin_of(planned.session.loaded.settings, planned.session.target), path);
+  plan::save(planned.step.program.plan, train::origin_of(planned.session.loaded.settings, planned.session.target), path);
 }
 
 int run(const Arguments& arguments) {
   const std::vector<std::string>& request = request_alone(arguments, "`moesh compile --help` shows examples");
   const std::optional<std::string> file = arguments.value("--save-plan");
   if (file && arguments.has("--diff")) refuse("--save-plan with --diff, which makes two plans", "--save-plan", "save one of them");
-  const Planned planned = plan_step(request);
+  const Planned planned = advice::plan_step(request);
   if (file) save(planned, *file);
   if (arguments.has("--diff")) return show_diff(planned, arguments);
   if (arguments.has("--json")) {
@@ -92,10 +77,10 @@ int run(const Arguments& arguments) {
     return 0;
   }
   const int width = terminal_width();
-  fmt::print("{}\n{}", wrapped(session::headline(planned.session) + "\n", width, 2),
-             forecast::report(planned.forecast, planned.program.plan, {arguments.has("--all"), width}));
-  if (!planned.forecast.fits())
-    fmt::print("\n{}", wrapped(forecast::fit_words(planned.forecast) + advice(request, planned), width, 4));
+  fmt::print("{}\n{}", wrapped(session::heading(planned.session) + "\n", width, 2),
+             forecast::report(planned.step.forecast, planned.step.program.plan, {arguments.has("--all"), width}));
+  if (!planned.step.forecast.fits())
+    fmt::print("\n{}", advice::to_text(advice::remedies_of(request, planned.session, planned.step.forecast), width));
   if (file) fmt::print("\nThe plan is in {}.\n", *file);
   return 0;
 }

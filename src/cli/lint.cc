@@ -2,12 +2,13 @@
 
 #include <fmt/core.h>
 
-#include "base/error.h"
+#include "advice/advise.h"
+#include "advice/fit.h"
+#include "base/json.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "session/session.h"
+#include "session/heading.h"
 #include "sharding/dump.h"
-#include "sharding/lint.h"
 
 namespace moesh::cli {
 namespace {
@@ -19,30 +20,57 @@ constexpr std::string_view kExamples[] = {
     "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=11",
 };
 
+// Nothing where a finding says it.
+std::string fit_of(const session::Session& session, const advice::Advice& advice) {
+  const bool is_told = !advice.forecast || (advice::has_target(session) && !advice.forecast->fits());
+  return is_told ? "" : advice::fit_words(session, *advice.forecast);
+}
+
+// What is JSON of lint, and beside a layout's of `shardings --lint`.
+std::vector<std::pair<std::string, std::string>> members_of(const session::Session& session, const advice::Advice& advice) {
+  std::vector<std::pair<std::string, std::string>> members{{"findings", sharding::list_json(advice.findings)},
+                                                           {"batch", session::batch_json(session)}};
+  if (!advice.forecast) return members;
+  JsonWriter memory;
+  memory.begin_object().key("peak_bytes_per_device").value(advice.forecast->memory.peak);
+  if (advice::has_target(session))
+    memory.key("usable_bytes").value(advice.forecast->usable_memory).key("fits").value(advice.forecast->fits());
+  members.emplace_back("memory", memory.end_object().text());
+  return members;
+}
+
 }  // namespace
 
 int run_lint(const Arguments& arguments) {
   // What does not divide is a finding here, not the end.
-  const session::Session session = session::open(request_alone(arguments), session::Evenness::reported);
-  const std::vector<sharding::Finding> findings = sharding::lint(session.layout, {session.batch.micro_rows});
+  const std::vector<std::string>& request = request_alone(arguments);
+  const session::Session session = session::open(request, session::Evenness::reported);
+  const advice::Advice advice = advice::advise(request, session);
   if (!arguments.has("--json")) {
     const int width = terminal_width();
-    fmt::print("{}\n\n{}", wrapped(session::headline(session), width, 2), sharding::to_text(findings, width));
+    fmt::print("{}\n{}", wrapped(session::heading(session) + "\n" + fit_of(session, advice), width, 2),
+               sharding::to_text(advice.findings, width));
   } else if (arguments.has("--lint")) {
-    fmt::print("{}", sharding::to_json(session.layout, {{"findings", sharding::list_json(findings)}}));
+    fmt::print("{}", sharding::to_json(session.layout, members_of(session, advice)));
   } else {
-    fmt::print("{}", sharding::to_json(findings));
+    JsonWriter json;
+    json.begin_object();
+    for (const auto& [key, text] : members_of(session, advice)) json.line().key(key).raw(text);
+    json.line().end_object();
+    fmt::print("{}\n", json.text());
   }
-  return sharding::has_errors(findings) ? 1 : 0;
+  return sharding::has_errors(advice.findings) ? 1 : 0;
 }
 
 const Command kLint{
     "lint",
     "[FILE.yml] [key=value ...] [--json]",
     "what is odd about a layout, with a fix for each finding",
-    "Looks for rules that never apply or name axes that the mesh lacks, labels without a rule, axes that shard\n"
-    "nothing, dims of one value that compete for an axis, large tensors left whole, sizes that do not divide, batches\n"
-    "smaller than their axes, and pipeline stages, which are not run.\n"
+    "Looks for steps that do not fit the target's memory, sizes that do not divide, batches smaller than their axes,\n"
+    "parameters that leave out axes, work and memory that devices repeat, traffic over slow links in every layer, dims of\n"
+    "one value that compete for an axis, rules of yours that never apply or name axes that the mesh lacks, dearer ways to\n"
+    "experts, and pipeline stages, which are not run. A cause is told once. Each fix was planned: added to the command it\n"
+    "ends its finding and adds no error; what costs time or memory is only told where some change helps.\n"
     "Exit code 1 when a finding is an error.",
     kOptions,
     kExamples,

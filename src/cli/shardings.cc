@@ -1,11 +1,12 @@
 #include <fmt/core.h>
 
+#include "advice/fit.h"
 #include "base/error.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/lint.h"
-#include "session/session.h"
+#include "session/heading.h"
 #include "sharding/diff.h"
 #include "sharding/dump.h"
 #include "sharding/report.h"
@@ -14,15 +15,15 @@ namespace moesh::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"--activations", "", "list activations too"},
+    {"--activations", "", "list activations too; with --diff those that move beside state"},
     {"--filter", "TEXT", "only tensors whose path holds TEXT, or that bear it as a label"},
     {"--json", "", "everything as JSON, in the format of the reference's dumps; with --lint also its findings"},
-    {"--diff", "KEY=VALUE...", "what these changes move, and the bytes they save or cost a device"},
+    {"--diff", "KEY=VALUE...", "what these changes move, what has to travel for it, and the bytes they save or cost a device"},
     {"--lint", "", "what is odd about the layout, as `moesh lint`"},
 };
 
 constexpr std::string_view kExamples[] = {
-    "shardings model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 ici_fsdp_parallelism=2",
+    "shardings model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4 per_device_batch_size=4",
     "shardings model_name=deepseek3-671b compile_topology=tpu7x-256 custom_mesh_and_rule=ep-as-cp "
     "ici_expert_parallelism=8 --filter attention",
     "shardings model_name=llama2-7b compile_topology=v5p-16 --diff ici_fsdp_parallelism=4 ici_tensor_parallelism=2",
@@ -52,7 +53,7 @@ int show_diff(const session::Session& before, const Arguments& arguments) {
   }
   const int width = terminal_width();
   const std::string heads = fmt::format("before: {}\nafter:  {}\n\n", session::headline(before), session::headline(after));
-  fmt::print("{}{}", wrapped(heads, width, 8), to_text(diff, width));
+  fmt::print("{}{}", wrapped(heads, width, 8), to_text(diff, {arguments.has("--activations"), width}));
   return 0;
 }
 
@@ -75,12 +76,14 @@ int run(const Arguments& arguments) {
   if (arguments.has("--diff")) return show_diff(session, arguments);
   if (arguments.has("--json")) {
     sharding::check_filter(session.layout, filter_of(arguments));
-    fmt::print("{}", sharding::to_json(sharding::filtered(session.layout, filter_of(arguments))));
+    const sharding::Layout kept = sharding::filtered(session.layout, filter_of(arguments));
+    fmt::print("{}", sharding::to_json(kept, {{"batch", session::batch_json(session)}}));
     return 0;
   }
   const int width = terminal_width();
   const sharding::ReportOptions options{filter_of(arguments), arguments.has("--activations"), width};
-  fmt::print("{}\n\n{}", wrapped(session::headline(session), width, 2), sharding::report(session.layout, options));
+  fmt::print("{}\n\n{}{}", wrapped(session::heading(session), width, 2), sharding::report(session.layout, options),
+             wrapped(advice::fit_words(session), width, 2));
   return 0;
 }
 
@@ -91,7 +94,8 @@ const Command kShardings{
     "[FILE.yml] [key=value ...] [--activations] [--filter TEXT] [--json] [--diff KEY=VALUE...] [--lint]",
     "where every parameter, activation and optimizer state lies",
     "Prints, for a configuration, where every parameter lies on the mesh: global shape, labels, the axes that shard\n"
-    "each dim, bytes a device and on how many devices each shard stands. Nothing is compiled and no device is needed.",
+    "each dim, bytes a device and on how many devices each shard stands, and at the end what a training step takes and whether\n"
+    "it fits the target. No device is needed.",
     kOptions,
     kExamples,
     run};

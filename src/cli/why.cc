@@ -1,12 +1,12 @@
 #include <fmt/core.h>
 
+#include "advice/fit.h"
 #include "base/error.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/planned.h"
 #include "forecast/explain.h"
-#include "session/session.h"
+#include "session/heading.h"
 #include "sharding/why.h"
 
 namespace moesh::cli {
@@ -16,8 +16,8 @@ constexpr Option kOptions[] = {{"--json", "", "the explanation as JSON"}};
 
 constexpr std::string_view kExamples[] = {
     "why token_embedder/embedding model_name=llama3-8b compile_topology=v6e-8 ici_tensor_parallelism=4",
-    "why dispatched model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 sparse_matmul=False "
-    "capacity_factor=1.25",
+    "why dispatched model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4 per_device_batch_size=4 "
+    "sparse_matmul=False capacity_factor=1.25",
     "why c7 model_name=llama2-7b compile_topology=v5p-16 ici_fsdp_parallelism=8",
 };
 
@@ -48,14 +48,14 @@ bool names_collective(const std::string& word) {
 }
 
 int explain_collective(const Arguments& arguments) {
-  const Planned planned = plan_step(arguments.request());
+  const advice::Planned planned = advice::plan_step(arguments.request());
   const forecast::Explanation explanation =
-      forecast::explain(planned.forecast, planned.program.plan, planned.program.choices, arguments.words().front());
+      forecast::explain(planned.step.forecast, planned.step.program.plan, planned.step.program.choices, arguments.words().front());
   if (arguments.has("--json")) {
     fmt::print("{}", forecast::to_json(explanation, planned.session.mesh));
   } else {
     const int width = terminal_width();
-    fmt::print("{}\n\n{}", wrapped(session::headline(planned.session), width, 2),
+    fmt::print("{}\n\n{}", wrapped(session::heading(planned.session), width, 2),
                forecast::to_text(explanation, planned.session.mesh, width));
   }
   return 0;
@@ -67,13 +67,14 @@ int run(const Arguments& arguments) {
            "moesh why TENSOR [FILE.yml] [key=value ...]");
   }
   if (names_collective(arguments.words().front())) return explain_collective(arguments);
-  const session::Session session = session::open(arguments.request(), session::Evenness::reported);
+  const session::Session session = session::open(arguments.request());
   const sharding::LaidTensor& tensor = find_one(session.layout, arguments.words().front());
   if (arguments.has("--json")) {
     fmt::print("{}", sharding::why_json(session.layout, tensor));
   } else {
     const int width = terminal_width();
-    fmt::print("{}\n\n{}", wrapped(session::headline(session), width, 2), sharding::why(session.layout, tensor, width));
+    fmt::print("{}\n\n{}\n{}", wrapped(session::heading(session), width, 2), sharding::why(session.layout, tensor, width),
+               wrapped(advice::fit_words(session), width, 2));
   }
   return 0;
 }
@@ -85,7 +86,8 @@ const Command kWhy{
     "TENSOR|COLLECTIVE [FILE.yml] [key=value ...] [--json]",
     "which rule put a tensor there, or why a collective is there",
     "Walks the rules in order for one tensor: which took which dim, which were passed over and for what, and the\n"
-    "fallback that won. For an activation also what makes it and what uses it, and where those lie differently.\n"
+    "fallback that won. Then what makes it and what uses it, across layers, and where those lie differently, the axes that are\n"
+    "left unused and how many copies that makes, and whether a training step fits the target.\n"
     "TENSOR is a path as `moesh shardings --activations` prints it, or a part that only one path holds.\n"
     "COLLECTIVE is a name as `moesh compile` lists it, such as c7: what it moves, who made that and who reads it, and what the\n"
     "partitioner chose there, with its price and that of the next best.",

@@ -15,18 +15,6 @@ namespace {
 using plan::Instruction;
 using plan::Plan;
 
-// By instruction: how often it runs in a step.
-std::vector<std::int64_t> runs_of(const Plan& plan) {
-  std::vector<std::int64_t> runs;
-  std::vector<std::int64_t> open{1};
-  for (const Instruction& instruction : plan.instructions) {
-    if (instruction.kind == Instruction::Kind::end) open.pop_back();
-    runs.push_back(open.back());
-    if (instruction.kind == Instruction::Kind::loop) open.push_back(open.back() * instruction.count);
-  }
-  return runs;
-}
-
 std::string kind_words(const Instruction& instruction, const partition::Collective& sent) {
   if (instruction.op == graph::Op::exchange_rows) return "ragged-all-to-all";
   if (sent.kind == graph::ReshardOf::Kind::permute) return "collective-permute";

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "forecast/report.h"
+#include "mesh/json.h"
 
 namespace moesh::forecast {
 namespace {
@@ -102,6 +103,7 @@ void write(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
   json.begin_object().key("fits").value(f.fits()).key("seconds_per_step").value(f.seconds);
   json.key("tokens_per_second_per_device").value(f.tokens_per_second_per_device).key("mfu").value(f.mfu);
   json.key("kernel_seconds").value(f.kernels).key("exposed_seconds").value(f.exposed);
+  mesh::write_sizes(plan.mesh, json.line().key("mesh"));
   write_memory(f, plan, json.line().key("memory_per_device"));
   write_totals(f, json.line().key("collectives").begin_object().key("totals"));
   write_list(f, json.line().key("list"));

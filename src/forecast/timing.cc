@@ -84,4 +84,15 @@ std::vector<Timing> timings_of(const Plan& plan, const cost::Network& network) {
   return timings;
 }
 
+std::vector<std::int64_t> runs_of(const Plan& plan) {
+  std::vector<std::int64_t> runs;
+  std::vector<std::int64_t> open{1};
+  for (const Instruction& instruction : plan.instructions) {
+    if (instruction.kind == Instruction::Kind::end) open.pop_back();
+    runs.push_back(open.back());
+    if (instruction.kind == Instruction::Kind::loop) open.push_back(open.back() * instruction.count);
+  }
+  return runs;
+}
+
 }  // namespace moesh::forecast

@@ -22,4 +22,7 @@ struct Timing {
 // By instruction. Where rows are counted by values there are as many as a router makes that favours no expert.
 std::vector<Timing> timings_of(const plan::Plan& plan, const cost::Network& network);
 
+// By instruction: how often it runs in a step.
+std::vector<std::int64_t> runs_of(const plan::Plan& plan);
+
 }  // namespace moesh::forecast

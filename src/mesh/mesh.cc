@@ -152,6 +152,17 @@ std::string key_for(Level level, std::string_view axis) {
   return fmt::format("{}_{}_parallelism", level == Level::ici ? "ici" : "dcn", word);
 }
 
+std::vector<std::string> keys_between(const Mesh& from, const Mesh& to) {
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < from.axes().size(); ++i) {
+    const Axis& before = from.axes()[i];
+    const Axis& after = to.axes()[i];
+    if (before.ici != after.ici) keys.push_back(fmt::format("{}={}", key_for(Level::ici, after.name), after.ici));
+    if (before.dcn != after.dcn) keys.push_back(fmt::format("{}={}", key_for(Level::dcn, after.name), after.dcn));
+  }
+  return keys;
+}
+
 Mesh::Mesh(std::vector<Axis> axes) : axes_(std::move(axes)) {}
 
 std::optional<AxisIndex> Mesh::find(std::string_view name) const {

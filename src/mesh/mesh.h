@@ -26,6 +26,10 @@ enum class Level { ici, dcn };
 // The key that sizes an axis: ici_pipeline_parallelism for "stage", ici_fsdp_parallelism for "fsdp".
 std::string key_for(Level level, std::string_view axis);
 
+class Mesh;
+// What makes the second mesh of a request for the first, whose axes it has: "ici_fsdp_parallelism=4" and so on.
+std::vector<std::string> keys_between(const Mesh& from, const Mesh& to);
+
 class Mesh {
  public:
   explicit Mesh(std::vector<Axis> axes);

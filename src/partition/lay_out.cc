@@ -54,44 +54,99 @@ std::string describe(const Node& node) {
         "the experts, {} to a device, {} ({}); a device sends {} for them in a pass forward", fmt::format("1/{}", region.devices),
         region.strategy == "local" ? "each keeps its tokens' rows" : "by " + region.strategy, node.path, human_bytes(region.sent_bytes));
   }
+  if (node.op == Op::input) return fmt::format("what a layer is handed ({})", node.path);
   if (const auto* einsum = std::get_if<graph::EinsumOf>(&node.attributes)) {
     return fmt::format("einsum {} ({})", einsum->equation, node.path);
   }
   return fmt::format("{} ({})", name_of(node.op), node.path);
 }
 
+// What stands nearest before a value: activations that are laid out, the parameters met on the way from them, and inputs of
+// bodies that carry what the iteration before has made.
+struct Nearest {
+  std::set<int> activations;
+  std::set<int> parameters;
+  std::set<int> carried;
+
+  void add(const Nearest& other) {
+    activations.insert(other.activations.begin(), other.activations.end());
+    parameters.insert(other.parameters.begin(), other.parameters.end());
+    carried.insert(other.carried.begin(), other.carried.end());
+  }
+};
+
 // Walks one graph and, below it, the bodies of its repeats.
 class Activations {
  public:
-  Activations(Layout& layout, Evenness evenness) : layout_(layout), evenness_(evenness) {}
+  Activations(Layout& layout, Evenness evenness) : layout_(layout), evenness_(evenness) {
+    for (std::size_t i = 0; i < layout.parameters.size(); ++i) parameters_[layout.parameters[i].path] = static_cast<int>(i);
+  }
 
-  void walk(const Graph& graph, std::int64_t iterations) {
-    std::map<ValueId, std::set<int>> nearest;  // the laid-out activations that a value is made from
-    for (const Node& node : graph.nodes) {
-      std::set<int> sources;
-      for (const ValueId operand : node.operands) sources.insert(nearest[operand].begin(), nearest[operand].end());
-      if (node.op == Op::constraint) sources = {add(graph, node, sources, iterations)};
-      if (node.op == Op::region) {
-        check_region(graph, node);
-        layout_.regions.push_back(laid_region(node));
-      }
-      for (const ValueId result : node.results) nearest[result] = sources;
-      if (const auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) {
-        walk(*repeat->body, iterations * repeat->count());
-      }
+  void walk(const Graph& graph) {
+    walk(graph, 1, {});
+    const auto add_user = [](std::vector<LaidTensor>& of, int tensor, std::size_t user) {
+      of[static_cast<std::size_t>(tensor)].users.push_back(static_cast<int>(user));
+    };
+    for (std::size_t i = 0; i < nearest_.size(); ++i) {
+      LaidTensor& tensor = layout_.activations[i];
+      nearest_[i].activations.erase(static_cast<int>(i));
+      tensor.sources.assign(nearest_[i].activations.begin(), nearest_[i].activations.end());
+      tensor.weights.assign(nearest_[i].parameters.begin(), nearest_[i].parameters.end());
+      for (const int source : tensor.sources) add_user(layout_.activations, source, i);
+      for (const int weight : tensor.weights) add_user(layout_.parameters, weight, i);
     }
   }
 
  private:
-  int add(const Graph& graph, const Node& node, const std::set<int>& sources, std::int64_t iterations) {
+  // `given`: of the graph's inputs. Returns those of its results.
+  std::vector<Nearest> walk(const Graph& graph, std::int64_t iterations, const std::vector<Nearest>& given) {
+    std::map<ValueId, Nearest> of;
+    const std::vector<ValueId> inputs = graph::inputs_of(graph);
+    for (std::size_t i = 0; i < given.size(); ++i) of[inputs[i]] = given[i];
+    for (const Node& node : graph.nodes) {
+      if (const auto parameter = parameters_.find(node.path); node.op == Op::parameter && parameter != parameters_.end())
+        of[node.results.front()].parameters = {parameter->second};
+      if (graph::is_root(node)) continue;
+      Nearest sources;
+      for (const ValueId operand : node.operands) sources.add(of[operand]);
+      if (node.op == Op::constraint) sources = {{add(graph, node, sources, iterations)}, {}, {}};
+      if (node.op == Op::region) {
+        check_region(graph, node);
+        layout_.regions.push_back(laid_region(node));
+      }
+      for (const ValueId result : node.results) of[result] = sources;
+      if (std::holds_alternative<graph::RepeatOf>(node.attributes)) walk_repeat(node, iterations, of);
+    }
+    std::vector<Nearest> results;
+    for (const ValueId result : graph.results) results.push_back(of[result]);
+    return results;
+  }
+
+  // A carried value comes from before the repeat, or from the iteration before.
+  void walk_repeat(const Node& node, std::int64_t iterations, std::map<ValueId, Nearest>& of) {
+    const auto& repeat = std::get<graph::RepeatOf>(node.attributes);
+    std::vector<Nearest> given;
+    for (const ValueId operand : node.operands) given.push_back(of[operand]);
+    const int first_carried = next_carried_;
+    for (int i = 0; i < repeat.carried; ++i) given[static_cast<std::size_t>(i)].carried.insert(next_carried_++);
+    const std::size_t before = nearest_.size();
+    const std::vector<Nearest> results = walk(*repeat.body, iterations * repeat.count(), given);
+    for (std::size_t a = before; a < nearest_.size(); ++a) {
+      for (int i = 0; i < repeat.carried; ++i) {
+        if (nearest_[a].carried.contains(first_carried + i)) nearest_[a].add(results[static_cast<std::size_t>(i)]);
+      }
+    }
+    for (std::size_t i = 0; i < node.results.size() && i < results.size(); ++i) of[node.results[i]] = results[i];
+  }
+
+  int add(const Graph& graph, const Node& node, const Nearest& sources, std::int64_t iterations) {
     const graph::Value& value = graph.value(node.results.front());
     const int index = static_cast<int>(layout_.activations.size());
     LaidTensor tensor{node.path, value.shape, value.dtype, std::get<graph::ConstraintOf>(node.attributes), {}, iterations,
                       describe(graph.producer_of(node.operands.front())), {}, {}};
     tensor.spec = sharding::lay(tensor.constraint, layout_.rules, layout_.mesh, node.path);
-    tensor.sources.assign(sources.begin(), sources.end());
-    for (const int source : sources) layout_.activations[static_cast<std::size_t>(source)].users.push_back(index);
     layout_.activations.push_back(std::move(tensor));
+    nearest_.push_back(sources);
     by_value_[{&graph, node.results.front()}] = index;
     return index;
   }
@@ -106,6 +161,9 @@ class Activations {
 
   Layout& layout_;
   Evenness evenness_;
+  std::map<std::string, int> parameters_;  // by path
+  std::vector<Nearest> nearest_;           // by activation
+  int next_carried_ = 0;
   std::map<std::pair<const Graph*, ValueId>, int> by_value_;
 };
 
@@ -194,7 +252,7 @@ Layout lay_out(const Graph& graph, const LayoutRequest& request) {
   Layout layout = empty_layout(request.settings, request.mesh);
   add_input(request, layout);
   add_parameters(graph, request.evenness, layout);
-  Activations(layout, request.evenness).walk(graph, 1);
+  Activations(layout, request.evenness).walk(graph);
   add_moments(request.settings, layout);
   return layout;
 }
@@ -203,7 +261,7 @@ Layout lay_out_decoding(const Graph& graph, const config::Settings& settings, co
   Layout layout = empty_layout(settings, mesh);
   add_states(graph, evenness, layout);
   add_parameters(graph, evenness, layout);
-  Activations(layout, evenness).walk(graph, 1);
+  Activations(layout, evenness).walk(graph);
   return layout;
 }
 

@@ -9,6 +9,6 @@
 namespace moesh::session {
 
 // As open, without the notices, which are known by now.
-Session reopen(const std::vector<std::string>& request);
+Session reopen(const std::vector<std::string>& request, Evenness evenness = Evenness::demanded);
 
 }  // namespace moesh::session

@@ -49,7 +49,7 @@ Session open(const std::vector<std::string>& request, Evenness evenness) {
   return session_of(told(config::load(request)), evenness);
 }
 
-Session reopen(const std::vector<std::string>& request) { return session_of(config::load(request), Evenness::demanded); }
+Session reopen(const std::vector<std::string>& request, Evenness evenness) { return session_of(config::load(request), evenness); }
 
 Session open_to_run(const std::vector<std::string>& request, config::Run run) {
   config::Loaded loaded = config::load(request);

@@ -45,11 +45,32 @@ void write_mesh(JsonWriter& json, const mesh::Mesh& mesh) {
   json.end_array().end_object();
 }
 
+void write_bytes(JsonWriter& json, const LaidTensor& tensor, const mesh::Mesh& mesh) {
+  json.key("bytes").value(elements(tensor.shape) * size_of(tensor.dtype)).key("bytes_per_device").value(bytes_per_device(tensor, mesh));
+  json.key("replicas").value(replicas(tensor, mesh));
+}
+
+// Of all that is listed.
+void write_totals(JsonWriter& json, const Layout& layout) {
+  const auto bytes = [&](const std::vector<LaidTensor>& tensors) {
+    std::int64_t sum = 0;
+    for (const LaidTensor& tensor : tensors) sum += bytes_per_device(tensor, layout.mesh);
+    return sum;
+  };
+  std::int64_t count = 0;
+  for (const LaidTensor& tensor : layout.parameters) count += elements(tensor.shape);
+  json.key("totals").begin_object().key("devices").value(layout.mesh.devices()).key("parameters").value(count);
+  json.key("parameter_bytes_per_device").value(bytes(layout.parameters));
+  json.key("optimizer_bytes_per_device").value(bytes(layout.moments));
+  json.key("activation_bytes_per_device").value(bytes(layout.activations)).end_object();
+}
+
 void write_parameter(JsonWriter& json, const LaidTensor& tensor, const mesh::Mesh& mesh) {
   json.line().begin_object().key("path").value(tensor.path).key("shape").values(tensor.shape).key("logical");
   write_labels(json, tensor.labels());
   json.key("spec");
   write_spec(json, tensor.spec, mesh);
+  write_bytes(json, tensor, mesh);
   json.end_object();
 }
 
@@ -64,6 +85,7 @@ void write_activation(JsonWriter& json, const LaidTensor& tensor, const mesh::Me
   }
   json.key("spec");
   write_spec(json, without_size_one(tensor.spec, mesh), mesh);
+  write_bytes(json, tensor, mesh);
   json.end_object();
 }
 
@@ -102,6 +124,7 @@ std::string to_json(const Layout& layout, const std::vector<std::pair<std::strin
   for (const LaidTensor& tensor : layout.activations) write_activation(json, tensor, layout.mesh);
   json.line().end_array().line();
   write_optimizer(json, layout);
+  write_totals(json.line(), layout);
   json.line().end_object();
   return json.text() + "\n";
 }

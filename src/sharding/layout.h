@@ -20,9 +20,10 @@ struct LaidTensor {
   std::int64_t iterations = 1;  // activations: how often a step makes it
   std::string made_by;          // activations: the op that makes it
   std::vector<int> sources;     // activations: the nearest laid-out activations it is made from
-  std::vector<int> users;       // activations: the nearest laid-out activations made from it
+  std::vector<int> users;       // the nearest laid-out activations made from it
   Role role = Role::none;       // parameters and their moments
   std::string moment_of = {};   // moments: the parameter's path
+  std::vector<int> weights = {};  // activations: the parameters met on the way from its sources
 
   const Labels& labels() const { return constraint.labels; }
 };

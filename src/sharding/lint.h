@@ -1,35 +1,21 @@
-// What is odd about a layout: each finding with where, why it costs, and a fix to paste.
+// What is odd about a layout, as far as rules, sizes and the mesh tell: no step is planned for it.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "sharding/finding.h"
 #include "sharding/layout.h"
 
 namespace moesh::sharding {
 
-enum class Severity { error, warning, info };
-
-struct Finding {
-  Severity severity = Severity::warning;
-  std::string check;  // "competing-dims", for scripts
-  std::string what;
-  std::string where;
-  std::string cost;
-  std::string fix;
-};
-
 struct LintOptions {
-  std::int64_t rows = 1;  // of one pass
+  std::int64_t rows = 1;            // of one pass
+  double tolerance = 0.02;          // sharding_tolerance
+  bool tolerance_is_asked = false;  // then a run refuses what goes beyond it
+  std::vector<std::string> sets{};  // other rule sets, to be tried where one may mend something
 };
 
-// Errors first, then warnings, then remarks.
+// Errors first, then warnings, then remarks; one for each cause.
 std::vector<Finding> lint(const Layout& layout, const LintOptions& options);
-
-bool has_errors(const std::vector<Finding>& findings);
-std::string to_text(const std::vector<Finding>& findings, int width = 0);  // of the terminal; 0: as wide as it gets
-std::string to_json(const std::vector<Finding>& findings);
-std::string list_json(const std::vector<Finding>& findings);  // the array alone
-std::string_view name_of(Severity severity);
 
 }  // namespace moesh::sharding

@@ -38,14 +38,16 @@ void find_dearer_strategy(const LaidRegion& r, std::vector<Finding>& findings) {
   const double chosen = is_ring ? ring : exchange;
   const double other = is_ring ? exchange : ring;
   if (chosen < kWorthSaying * other) return;
-  findings.push_back({Severity::info, "dearer-strategy",
-                      fmt::format("{} a token over {} devices: {} sends more than {} would",
-                                  counted(static_cast<std::int64_t>(r.choices), "expert"), r.devices,
-                                  is_ring ? "a ring" : "an all-to-all", is_ring ? "an all-to-all" : "a ring"),
-                      r.path,
-                      fmt::format("a device sends {} in a pass forward, the other way {} (even router; a ring always sends whole tokens, "
-                                  "and has no counts to wait for)", bytes(chosen), bytes(other)),
-                      is_ring ? "use_ring_of_experts=false" : "use_ring_of_experts=true"});
+  Finding f{Severity::info, "dearer-strategy", "the experts",
+            fmt::format("{} a token over {} devices: {} sends more than {} would",
+                        counted(static_cast<std::int64_t>(r.choices), "expert"), r.devices,
+                        is_ring ? "a ring" : "an all-to-all", is_ring ? "an all-to-all" : "a ring"),
+            r.path,
+            fmt::format("a device sends {} in a pass forward, the other way {} (even router; a ring always sends whole tokens, "
+                        "and has no counts to wait for)", bytes(chosen), bytes(other))};
+  f.tries = {{is_ring ? "use_ring_of_experts=false" : "use_ring_of_experts=true"}};
+  f.gain = Gain::speed;
+  findings.push_back(std::move(f));
 }
 
 // Devices that share out the experts have the same tokens: right for few tokens, dear for many.
@@ -54,13 +56,25 @@ void find_shared_tokens(const LaidRegion& r, const mesh::Mesh& mesh, std::vector
   const double summed = 2 * r.tokens * (n - 1) / n * r.token_bytes;  // scattered as sums, and gathered again
   const double alone = exchange_bytes(r.tokens / n, r);
   if (summed < kWorthSaying * alone) return;
-  findings.push_back({Severity::info, "shared-tokens",
-                      fmt::format("{} devices along {} have the same {} and other experts", r.devices, axis_words(r, mesh),
-                                  counted(static_cast<std::int64_t>(r.tokens), "token")),
-                      r.path,
-                      fmt::format("the layer's sums cost a device {} in a pass forward; with tokens of their own an all-to-all would "
-                                  "send {}. Few tokens, as in decoding, are what this layout is for", bytes(summed), bytes(alone)),
-                      "custom_mesh_and_rule= (the default rules) for training"});
+  Finding f{Severity::info, "shared-tokens", "the experts",
+            fmt::format("{} devices along {} have the same {} and other experts", r.devices, axis_words(r, mesh),
+                        counted(static_cast<std::int64_t>(r.tokens), "token")),
+            r.path,
+            fmt::format("the layer's sums cost a device {} in a pass forward; with tokens of their own an all-to-all would send {}. "
+                        "Few tokens, as in decoding, are what this layout is for", bytes(summed), bytes(alone))};
+  f.tries = {{"custom_mesh_and_rule="}};
+  f.gain = Gain::speed;
+  findings.push_back(std::move(f));
+}
+
+// Regions in other layers have the same cause.
+void add_once(Finding finding, std::vector<Finding>& findings) {
+  for (Finding& known : findings) {
+    if (known.check != finding.check) continue;
+    known.where += ", " + finding.where;
+    return;
+  }
+  findings.push_back(std::move(finding));
 }
 
 }  // namespace
@@ -69,11 +83,13 @@ std::vector<Finding> lint_experts(const Layout& layout) {
   std::vector<Finding> findings;
   for (const LaidRegion& region : layout.regions) {
     if (region.devices == 1) continue;
+    std::vector<Finding> of_region;
     if (region.strategy == "local") {
-      find_shared_tokens(region, layout.mesh, findings);
+      find_shared_tokens(region, layout.mesh, of_region);
     } else {
-      find_dearer_strategy(region, findings);
+      find_dearer_strategy(region, of_region);
     }
+    for (Finding& f : of_region) add_once(std::move(f), findings);
   }
   return findings;
 }

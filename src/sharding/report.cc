@@ -145,9 +145,12 @@ Layout filtered(const Layout& layout, const std::string& filter) {
   for (const LaidTensor& tensor : kept.parameters) paths.insert(tensor.path);
   std::erase_if(kept.moments, [&](const LaidTensor& moment) { return !paths.contains(moment.moment_of); });
   std::erase_if(kept.activations, [&](const LaidTensor& tensor) { return !matches(tensor, filter); });
-  for (LaidTensor& tensor : kept.activations) {
-    tensor.sources.clear();
-    tensor.users.clear();
+  for (auto* tensors : {&kept.parameters, &kept.activations}) {
+    for (LaidTensor& tensor : *tensors) {
+      tensor.sources.clear();
+      tensor.weights.clear();
+      tensor.users.clear();
+    }
   }
   return kept;
 }

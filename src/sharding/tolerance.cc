@@ -18,37 +18,45 @@ bool shards_parameters(const mesh::Axis& axis) {
 }
 
 bool is_on(const Spec& spec, AxisIndex axis) {
-  return std::any_of(spec.dims.begin(), spec.dims.end(),
-                     [&](const AxisList& axes) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); });
+  return std::any_of(spec.dims.begin(), spec.dims.end(), [&](const AxisList& axes) { return holds(axes, axis); });
 }
 
-// The first axis that could shard it and does not; empty if there is none.
-std::string left_out(const LaidTensor& tensor, const mesh::Mesh& mesh) {
+AxisList left_out(const LaidTensor& tensor, const mesh::Mesh& mesh) {
+  AxisList axes;
   for (std::size_t i = 0; i < mesh.axes().size(); ++i) {
     const auto axis = static_cast<AxisIndex>(i);
-    if (shards_parameters(mesh.axis(axis)) && !is_on(tensor.spec, axis)) return mesh.axis(axis).name;
+    if (shards_parameters(mesh.axis(axis)) && !is_on(tensor.spec, axis)) axes.push_back(axis);
   }
-  return "";
+  return axes;
 }
 
 }  // namespace
 
-void check_tolerance(const Layout& layout, const config::Settings& settings) {
-  const double tolerance = settings.real("sharding_tolerance");
-  double all = 0;
-  double unsharded = 0;
-  const LaidTensor* largest = nullptr;
+Unspread unspread(const Layout& layout) {
+  Unspread found;
+  double all = 0, left = 0;
   for (const LaidTensor& tensor : layout.parameters) {
     const auto count = static_cast<double>(elements(tensor.shape));
     all += count;
-    if (left_out(tensor, layout.mesh).empty()) continue;
-    unsharded += count;
-    if (largest == nullptr || count > static_cast<double>(elements(largest->shape))) largest = &tensor;
+    const AxisList axes = left_out(tensor, layout.mesh);
+    if (axes.empty()) continue;
+    left += count;
+    found.parameters.push_back({&tensor, axes});
   }
-  if (largest == nullptr || unsharded <= tolerance * all) return;
+  if (all > 0) found.share = left / all;
+  std::stable_sort(found.parameters.begin(), found.parameters.end(),
+                   [](const LeftOut& a, const LeftOut& b) { return elements(a.tensor->shape) > elements(b.tensor->shape); });
+  return found;
+}
+
+void check_tolerance(const Layout& layout, const config::Settings& settings) {
+  const double tolerance = settings.real("sharding_tolerance");
+  const Unspread found = unspread(layout);
+  if (found.parameters.empty() || found.share <= tolerance) return;
+  const LeftOut& largest = found.parameters.front();
   const std::string what =
       fmt::format("{:.1f} % of the parameters leave out an axis of the mesh, the largest is {}, which leaves out {}",
-                  100 * unsharded / all, largest->path, left_out(*largest, layout.mesh));
+                  100 * found.share, largest.tensor->path, layout.mesh.axis(largest.axes.front()).name);
   if (!settings.is_given("sharding_tolerance")) {
     log_warning(what);
     return;

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "mesh/json.h"
 #include "sharding/report.h"
 
 namespace moesh::sharding {
@@ -140,20 +141,73 @@ std::string unruled(const Layout& layout, const LaidTensor& tensor) {
   return words.empty() ? "" : fmt::format("No rule for: {} (replicated).\n", join(words, ", "));
 }
 
+// What a dim is, whatever the layer: its label without what says where it stands.
+std::string_view kind_of(const std::string& label) {
+  for (const std::string_view kind :
+       {"batch", "length", "sequence", "stage", "layers", "heads", "head_dim", "mlp", "embed", "vocab", "lora"}) {
+    if (label.find(kind) != std::string::npos) return kind == "sequence" ? "length" : kind;
+  }
+  return label.starts_with("activation_") ? std::string_view(label).substr(11) : label;
+}
+
+std::string list_words(const AxisList& axes, const mesh::Mesh& mesh) {
+  std::vector<std::string> words;
+  for (const AxisIndex axis : axes) words.push_back(mesh.axis(axis).name);
+  return words.empty() ? "no axis" : join(words, ", ");
+}
+
+// Dims of one kind that lie on other axes in the other value, wherever they stand in it.
+std::string differences(const LaidTensor& here, const LaidTensor& there, const mesh::Mesh& mesh) {
+  const Spec a = without_size_one(here.spec, mesh), b = without_size_one(there.spec, mesh);
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < a.dims.size(); ++i) {
+    const std::string& label = here.labels()[i];
+    if (label.empty()) continue;
+    for (std::size_t j = 0; j < b.dims.size(); ++j) {
+      if (there.labels()[j].empty() || kind_of(there.labels()[j]) != kind_of(label) || a.dims[i] == b.dims[j]) continue;
+      words.push_back(fmt::format("{} on {}, here on {}", kind_of(label), list_words(b.dims[j], mesh), list_words(a.dims[i], mesh)));
+    }
+  }
+  return join(words, "; ");
+}
+
+// What stands around a value, across layers and with the parameters that it is made with.
 std::string neighbours(const Layout& layout, const LaidTensor& tensor) {
-  if (tensor.made_by.empty()) return "";
-  std::string text = "\nMade by " + tensor.made_by + "\n";
-  const auto list = [&](const char* title, const std::vector<int>& indices) {
+  std::string text = tensor.made_by.empty() ? "" : "\nMade by " + tensor.made_by + "\n";
+  const auto list = [&](const char* title, const std::vector<LaidTensor>& of, const std::vector<int>& indices, bool compares) {
     for (const int index : indices) {
-      const LaidTensor& other = layout.activations[static_cast<std::size_t>(index)];
-      const bool same = without_size_one(other.spec, layout.mesh) == without_size_one(tensor.spec, layout.mesh);
+      const LaidTensor& other = of[static_cast<std::size_t>(index)];
+      const std::string other_layout = compares ? differences(tensor, other, layout.mesh) : "";
       text += fmt::format("  {} {}  {}{}\n", title, other.path, spec_words(layout, other.spec),
-                          same ? "" : "  <- another layout");
+                          other_layout.empty() ? "" : "  <- another layout: " + other_layout);
     }
   };
-  list("from", tensor.sources);
-  list("for ", tensor.users);
+  list("from", layout.activations, tensor.sources, true);
+  list("with", layout.parameters, tensor.weights, false);
+  if (tensor.made_by.empty() && !tensor.users.empty()) text += "\nUsed\n";
+  list("for ", layout.activations, tensor.users, !tensor.made_by.empty());
   return text;
+}
+
+AxisList unused_axes(const LaidTensor& tensor, const mesh::Mesh& mesh) {
+  const AxisList used = distinct_axes(tensor.spec);
+  AxisList unused;
+  for (std::size_t i = 0; i < mesh.axes().size(); ++i) {
+    const auto axis = static_cast<AxisIndex>(i);
+    if (mesh.axis(axis).size() > 1 && !holds(used, axis)) unused.push_back(axis);
+  }
+  return unused;
+}
+
+// What a mesh does not do for the value.
+std::string copies_words(const Layout& layout, const LaidTensor& tensor) {
+  if (layout.mesh.devices() == 1) return "";
+  const AxisList unused = unused_axes(tensor, layout.mesh);
+  if (unused.empty()) return "Every axis shards it: there is one copy.\n";
+  std::vector<std::string> words;
+  for (const AxisIndex axis : unused) words.push_back(fmt::format("{}={}", layout.mesh.axis(axis).name, layout.mesh.axis(axis).size()));
+  return fmt::format("Unused for it: {}, so there are {} copies of each shard.\n", join(words, ", "),
+                     with_commas(replicas(tensor, layout.mesh)));
 }
 
 std::string dims_table(const Layout& layout, const LaidTensor& tensor, int width) {
@@ -200,7 +254,8 @@ std::string why(const Layout& layout, const LaidTensor& tensor, int width) {
                                        name_of(tensor.dtype), spec_words(layout, tensor.spec));
   Table rules({{""}, {"", false, Room::wrap}, {"", false, Room::wrap}});
   for (const Verdict& v : verdicts(layout, tensor)) rules.add({"  " + v.where, v.rule, v.words});
-  const std::string rest = changes(layout, tensor) + unruled(layout, tensor) + "\n" + costs(layout, tensor) + neighbours(layout, tensor);
+  const std::string rest = changes(layout, tensor) + unruled(layout, tensor) + "\n" + costs(layout, tensor) +
+                           neighbours(layout, tensor) + "\n" + copies_words(layout, tensor);
   return wrapped(head, width, 2) + dims_table(layout, tensor, width) + "\nRules, in order:\n" + rules.text(width) + wrapped(rest, width, 2);
 }
 
@@ -209,16 +264,25 @@ std::string why_json(const Layout& layout, const LaidTensor& tensor) {
   json.begin_object().key("path").value(tensor.path).key("shape").values(tensor.shape);
   json.key("labels").values(tensor.labels()).key("spec").value(spec_words(layout, tensor.spec));
   json.key("bytes_per_device").value(bytes_per_device(tensor, layout.mesh));
-  json.key("replicas").value(replicas(tensor, layout.mesh)).line().key("rules").begin_array();
+  json.key("replicas").value(replicas(tensor, layout.mesh)).line();
+  mesh::write_sizes(layout.mesh, json.key("mesh"));
+  json.line().key("rules").begin_array();
   for (const Verdict& v : verdicts(layout, tensor)) {
     json.line().begin_object().key("rule").value(v.rule).key("where").value(v.where);
     json.key("dim").value(static_cast<std::int64_t>(v.dim)).key("outcome").value(v.outcome);
     json.key("words").value(v.words).end_object();
   }
-  json.line().end_array().line().key("sources").begin_array();
-  for (const int index : tensor.sources) json.value(layout.activations[static_cast<std::size_t>(index)].path);
-  json.end_array().key("users").begin_array();
-  for (const int index : tensor.users) json.value(layout.activations[static_cast<std::size_t>(index)].path);
+  json.line().end_array();
+  const auto paths = [&](const char* key, const std::vector<LaidTensor>& of, const std::vector<int>& indices) {
+    json.line().key(key).begin_array();
+    for (const int index : indices) json.value(of[static_cast<std::size_t>(index)].path);
+    json.end_array();
+  };
+  paths("sources", layout.activations, tensor.sources);
+  paths("weights", layout.parameters, tensor.weights);
+  paths("users", layout.activations, tensor.users);
+  json.line().key("unused_axes").begin_array();
+  for (const AxisIndex axis : unused_axes(tensor, layout.mesh)) json.value(layout.mesh.axis(axis).name);
   json.end_array().line().end_object();
   return json.text() + "\n";
 }

@@ -9,6 +9,7 @@
 #include "backend/cpu/isa.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "config/batch_words.h"
 
 namespace moesh::train {
 namespace {
@@ -54,10 +55,10 @@ std::string_view kernels_of(const config::Settings& settings) {
 }  // namespace
 
 std::string header_words(const TrainRequest& request, const ModelSize& size, const std::string& data, const backend::Workers& workers) {
-  return fmt::format("{}\n{} parameters, {} active; {} of {} a step from {}\n{} of this machine ({}) play{} {}, each with {} of parameters "
+  return fmt::format("{}\n{} parameters, {} active; {}, from {}\n{} of this machine ({}) play{} {}, each with {} of parameters "
                      "and moments\n",
                      request.headline, human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
-                     counted(request.batch.rows_to_train, "row"), counted(request.settings.integer("max_target_length"), "token"), data,
+                     config::batch_words(request.batch, request.settings.integer("max_target_length"), request.devices), data,
                      counted(workers.threads(), "thread"), kernels_of(request.settings), workers.threads() == 1 ? "s" : "",
                      devices_words(request), bytes_words(state_of_device(request.where.layout)));
 }

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "cli/planned.h"
+#include "advice/planned.h"
 #include "partition/collectives.h"
 #include "tests/cli/outcome.h"
 
@@ -62,6 +62,7 @@ TEST(Compile, WritesTheNamesOfRecordedSteps) {
   EXPECT_NEAR(json["tokens_per_second_per_device"].get<double>() * json["seconds_per_step"].get<double>(), 2 * 512,
               1e-6);
   EXPECT_TRUE(json["fits"].get<bool>());
+  EXPECT_EQ(json["mesh"]["expert"], 4);
   EXPECT_NEAR(json["kernel_seconds"].get<double>() + json["exposed_seconds"].get<double>(),
               json["seconds_per_step"].get<double>(), 1e-9);
   double exposed = 0;
@@ -82,10 +83,10 @@ TEST(Compile, WritesTheNamesOfRecordedSteps) {
 
 // What is listed is what the partitioned graph is known to send.
 TEST(Compile, ListsWhatTheGraphSends) {
-  const Planned planned = plan_step(test::words_of(kSmall));
+  const advice::Planned planned = advice::plan_step(test::words_of(kSmall));
   double listed = 0, known = 0;
-  for (const forecast::Sent& sent : planned.forecast.collectives) listed += sent.what.total_wire_bytes();
-  for (const partition::Collective& c : partition::collectives_of(planned.program.graph, planned.session.mesh))
+  for (const forecast::Sent& sent : planned.step.forecast.collectives) listed += sent.what.total_wire_bytes();
+  for (const partition::Collective& c : partition::collectives_of(planned.step.program.graph, planned.session.mesh))
     known += c.total_wire_bytes();
   EXPECT_DOUBLE_EQ(listed, known);
 }
@@ -115,11 +116,11 @@ TEST(Compile, TellsWhatWouldMakeItFit) {
       "per_device_batch_size=4";
   const Outcome made = outcome(large);
   EXPECT_EQ(made.code, 0) << made.err;
-  EXPECT_THAT(made.out, AllOf(HasSubstr("It does not fit: "), HasSubstr(" are missing."), HasSubstr("makes it fit: ")));
+  EXPECT_THAT(made.out, AllOf(HasSubstr("It does not fit: "), HasSubstr(" are missing."), HasSubstr("\nwhat makes it fit ")));
   EXPECT_FALSE(json_of(large + " --json")["fits"].get<bool>());
   // The advice is what it says.
-  EXPECT_THAT(made.out, HasSubstr("\n  per_device_batch_size=2 makes it fit: "));
-  EXPECT_THAT(made.out, HasSubstr("compile_topology=v5p-32 ici_fsdp_parallelism=4 makes it fit: "));
+  EXPECT_THAT(made.out, HasSubstr("\nper_device_batch_size=2 "));
+  EXPECT_THAT(made.out, HasSubstr("\ncompile_topology=v5p-32 ici_fsdp_parallelism=4 "));
   EXPECT_TRUE(json_of(large + " --json compile_topology=v5p-32 ici_fsdp_parallelism=4")["fits"].get<bool>());
 }
 
@@ -127,7 +128,7 @@ TEST(Compile, SaysWhereNothingMakesItFit) {
   const Outcome made =
       outcome("compile model_name=deepseek3-671b compile_topology=v5e-4 per_device_batch_size=1 max_target_length=512");
   EXPECT_EQ(made.code, 0) << made.err;
-  EXPECT_THAT(made.out, AllOf(HasSubstr("It does not fit: "), HasSubstr("makes it fit; nearest comes ")));
+  EXPECT_THAT(made.out, AllOf(HasSubstr("It does not fit: "), HasSubstr("makes it fit on as many devices; the nearest comes ")));
 }
 
 TEST(Compile, SavesThePlanThatTrainingRuns) {

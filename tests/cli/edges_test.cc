@@ -128,7 +128,7 @@ TEST(Edges, OfStepsAreSaidAsTheyAre) {
   EXPECT_THAT(none.out, HasSubstr("\nno step was made, as steps=0 asks.\nMetrics: "));
   EXPECT_THAT(none.out, Not(HasSubstr("nan")));
   EXPECT_THAT(outcome(request + "1").out, ::testing::ContainsRegex("\n1 step in [0-9.]+ m?s, "));
-  EXPECT_THAT(outcome(request + "1 per_device_batch_size=1 max_target_length=1").out, HasSubstr("; 1 row of 1 token a step from "));
+  EXPECT_THAT(outcome(request + "1 per_device_batch_size=1 max_target_length=1").out, HasSubstr("; 1 row of 1 token a step, 1 a device, from "));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ const std::string kCapacity =
 TEST(Run, ReturnsZeroWhenDoneAndKeepsTheErrorStreamEmpty) {
   const Outcome done = outcome("shardings" + kSmall);
   EXPECT_EQ(done.code, 0);
-  EXPECT_THAT(done.out, StartsWith("default on cpu-8: 8 devices as fsdp=8, default rules\n\n"));
+  EXPECT_THAT(done.out, StartsWith("default on cpu-8: 8 devices as fsdp=8, default rules\n8 rows of 2,048 tokens a step, 1 a device\n\n"));
   EXPECT_THAT(done.err, IsEmpty());
 }
 
@@ -202,7 +202,7 @@ TEST(Shardings, ShowsWhatAChangeMoves) {
   EXPECT_EQ(moved.code, 0);
   EXPECT_THAT(moved.out,
               HasSubstr("before: mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules\nafter:  "));
-  EXPECT_THAT(moved.out, HasSubstr("3 tensors move."));
+  EXPECT_THAT(moved.out, HasSubstr("\n3 activations move: "));
   EXPECT_THAT(outcome("shardings" + kCapacity + " --diff steps=3").out, HasSubstr("nothing moves.\n"));
   EXPECT_TRUE(nlohmann::json::accept(outcome("shardings --json" + kCapacity + " --diff sparse_matmul=true").out));
 }
@@ -235,12 +235,17 @@ TEST(WhyCommand, SaysWhatItFoundInstead) {
   EXPECT_EQ(std::count(many.begin(), many.end(), ','), 11) << "a dozen are listed";
 }
 
-TEST(Why, ExplainsALayoutThatDoesNotDivide) {
-  EXPECT_EQ(
-      outcome(
-          "why token_embedder compile_topology=v6e-8 vocab_size=32001 ici_tensor_parallelism=8 ici_fsdp_parallelism=1")
-          .code,
-      0);
+TEST(Why, RefusesTheLayoutsThatShardingsRefuses) {
+  const std::string uneven = " compile_topology=v6e-8 vocab_size=32001 ici_tensor_parallelism=8 ici_fsdp_parallelism=1";
+  const Outcome refused = outcome("why token_embedder" + uneven);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err, outcome("shardings" + uneven).err);
+}
+
+TEST(Why, AndShardingsEndWithWhatAStepTakes) {
+  const std::string request = " model_name=llama2-7b compile_topology=v6e-8";
+  for (const std::string command : {"why token_embedder", "shardings"})
+    EXPECT_THAT(outcome(command + request).out, ::testing::HasSubstr("\nA training step takes ")) << command;
 }
 
 TEST(GraphCommand, PrintsTheModel) {

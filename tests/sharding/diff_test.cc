@@ -12,6 +12,7 @@ namespace moesh::sharding {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 LayoutDiff diff_of(const std::string& before, const std::string& change) {
   return diff(test::session(before).layout, test::session(before + " " + change).layout);
@@ -32,7 +33,7 @@ TEST(Diff, SaysThatNothingMoves) {
   const LayoutDiff same = diff_of(kLlama, "steps=7");
   EXPECT_TRUE(same.differences.empty());
   EXPECT_EQ(same.state_bytes_before, same.state_bytes_after);
-  EXPECT_EQ(to_text(same, 0), "nothing moves.\n");
+  EXPECT_EQ(to_text(same, {}), "nothing moves.\n");
 }
 
 TEST(Diff, ShowsTheActivationsThatAFlagMoves) {
@@ -52,13 +53,21 @@ TEST(Diff, ShowsWhatAnotherMeshMovesAndCosts) {
   ASSERT_NE(kernel, nullptr);
   EXPECT_EQ(kernel->after->bytes, 2 * kernel->before->bytes);
   EXPECT_EQ(moved.state_bytes_after, 2 * moved.state_bytes_before);
-  EXPECT_NE(find(moved, "optimizer", "mu/decoder/layers/mlp/wi_0/kernel"), nullptr);
-  const std::string text = to_text(moved, 0);
-  EXPECT_THAT(text, HasSubstr("\noptimizer state"));
-  EXPECT_THAT(text, HasSubstr("\nparameters"));
+  EXPECT_EQ(find(moved, "optimizer", "mu/decoder/layers/mlp/wi_0/kernel"), nullptr) << "it goes with its parameter";
+  const std::string text = to_text(moved, {});
+  EXPECT_THAT(text, HasSubstr("\nparameters with their moments"));
+  EXPECT_THAT(text, Not(HasSubstr(" move: "))) << "the batch lies on the same devices in the same order";
   EXPECT_THAT(text, HasSubstr("decoder/layers/mlp/wi_0/kernel"));
   EXPECT_THAT(
-      text, HasSubstr("tensors move. Parameters and optimizer state on a device: 9.41 GiB -> 18.8 GiB (+9.41 GiB).\n"));
+      text, HasSubstr("tensors of the state move. Parameters and optimizer state on a device: 9.41 GiB -> 18.8 GiB (+9.41 GiB).\n"));
+}
+
+TEST(Diff, OnlyTotalsActivationsWhereStateMovesToo) {
+  const LayoutDiff moved = diff_of(kLlama, "ici_fsdp_parallelism=4 ici_tensor_parallelism=2");
+  EXPECT_THAT(to_text(moved, {}), HasSubstr(" activations move: "));
+  EXPECT_THAT(to_text(moved, {}), Not(HasSubstr("\nactivations\n")));
+  EXPECT_THAT(to_text(moved, {true, 0}), HasSubstr("\nactivations\n"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(moved))["activation_bytes_per_device"]["before"], moved.activation_bytes_before);
 }
 
 TEST(Diff, ShowsWhatAppearsAndWhatGoes) {
@@ -70,19 +79,73 @@ TEST(Diff, ShowsWhatAppearsAndWhatGoes) {
   const Difference* added = find(moved, "activation", "decoder/layers/MoeBlock_0/w0_kernel");
   ASSERT_NE(added, nullptr);
   EXPECT_FALSE(added->before.has_value());
-  EXPECT_THAT(to_text(moved, 0), HasSubstr("(absent)"));
+  EXPECT_THAT(to_text(moved, {}), HasSubstr("(absent)"));
 }
 
 TEST(Diff, CountsOneTensorAsOne) {
   LayoutDiff diff;
   diff.differences.push_back({"activation", "decoder/x", Side{"[8]", "[fsdp]", 4}, Side{"[8]", "[-]", 8}});
-  EXPECT_THAT(to_text(diff, 0), HasSubstr("\n1 tensor moves. Parameters"));
+  EXPECT_THAT(to_text(diff, {}), HasSubstr("\nNo state moves. Parameters"));
+  EXPECT_THAT(to_text(diff, {}), HasSubstr("\n1 activation moves: "));
+  diff.differences.push_back({"parameter", "decoder/y", Side{"[8]", "[fsdp]", 4}, Side{"[8]", "[-]", 8}});
+  EXPECT_THAT(to_text(diff, {}), HasSubstr("\n1 tensor of the state moves. Parameters"));
 }
 
 TEST(Diff, ShowsAnotherShape) {
   const LayoutDiff moved = diff_of(kLlama, "per_device_batch_size=6");
   EXPECT_NE(find(moved, "activation", "decoder/layers/inputs"), nullptr);
   EXPECT_EQ(find(moved, "parameter", "decoder/layers/mlp/wi_0/kernel"), nullptr);
+}
+
+// Whole tensors on eight devices, cut in eight: each has its part. The other way round each lacks seven eighths.
+TEST(Diff, CountsTheBytesThatTravel) {
+  const std::string whole = "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1";
+  const std::string cut = " ici_data_parallelism=1 ici_fsdp_parallelism=8";
+  const LayoutDiff there = diff_of(whole, cut);
+  EXPECT_EQ(there.travel.bytes, 0);
+  EXPECT_EQ(there.travel.most, 0);
+  EXPECT_THAT(to_text(there, {}), HasSubstr("To go from one to the other nothing travels.\n"));
+  const LayoutDiff back = diff_of(whole + cut, "ici_data_parallelism=8 ici_fsdp_parallelism=1");
+  EXPECT_EQ(back.travel.bytes, 7.0 * static_cast<double>(back.state_bytes_after - back.state_bytes_before) * 8 / 7);
+  EXPECT_EQ(back.travel.most, static_cast<double>(back.state_bytes_after - back.state_bytes_before));
+  EXPECT_THAT(to_text(back, {}), HasSubstr(" travel, "));
+  const auto json = nlohmann::json::parse(to_json(back));
+  EXPECT_EQ(json["travel_bytes"].get<double>(), back.travel.bytes);
+  EXPECT_EQ(json["travel_bytes_of_busiest_device"].get<double>(), back.travel.most);
+  EXPECT_EQ(json["mesh"]["before"]["fsdp"], 8);
+  EXPECT_EQ(json["mesh"]["after"]["data"], 8);
+  EXPECT_EQ(json["differences"][0]["after"]["replicas"], 8);
+}
+
+// A parameter whose rows were cut and whose columns are: of its part a device has one piece in eight.
+TEST(Diff, CountsWhatADeviceHasOfItsNewPart) {
+  const LayoutDiff moved = diff_of(kLlama, "ici_fsdp_parallelism=1 ici_tensor_parallelism=8");
+  const Difference* kernel = find(moved, "parameter", "decoder/layers/mlp/wi_0/kernel");
+  ASSERT_NE(kernel, nullptr);
+  const double parts = 3.0 * 4096 * 32 * 11008 * 4;  // with both moments
+  EXPECT_EQ(kernel->travel.bytes, parts * 7 / 8);
+  EXPECT_EQ(kernel->travel.most, parts / 8 * 7 / 8);
+}
+
+// Along fsdp or along expert: each device has the same part.
+TEST(Diff, CallsNothingMovedThatOnlyHasAnotherName) {
+  const LayoutDiff same = diff_of(kLlama, "ici_fsdp_parallelism=1 ici_expert_parallelism=8");
+  EXPECT_EQ(find(same, "parameter", "decoder/layers/mlp/wi_0/kernel"), nullptr);
+  EXPECT_EQ(find(same, "activation", "decoder/layers/inputs"), nullptr);
+  for (const Difference& d : same.differences) EXPECT_THAT(d.path, HasSubstr("scale")) << "the model lays its norms on fsdp alone";
+}
+
+// Moments over data lie otherwise than their parameters.
+TEST(Diff, ListsMomentsThatGoTheirOwnWay) {
+  const LayoutDiff moved =
+      diff_of("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1", "shard_optimizer_over_data=true");
+  EXPECT_EQ(find(moved, "parameter", "decoder/layers/mlp/wi_0/kernel"), nullptr);
+  EXPECT_NE(find(moved, "optimizer", "mu/decoder/layers/mlp/wi_0/kernel"), nullptr);
+}
+
+TEST(Diff, TellsOfMachinesOfOtherSizes) {
+  const LayoutDiff grown = diff_of(kLlama, "compile_topology=v6e-16");
+  EXPECT_GT(grown.travel.bytes, 0) << "the eight new devices have nothing";
 }
 
 TEST(Diff, IsAlsoJson) {

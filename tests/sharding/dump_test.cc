@@ -25,7 +25,7 @@ TEST(Dump, HasTheKeysOfTheRecordedDumpsInTheirOrder) {
   const auto dump = nlohmann::ordered_json::parse(to_json(test::session("model_name=llama2-7b").layout));
   std::string keys;
   for (const auto& [key, value] : dump.items()) keys += key + " ";
-  EXPECT_EQ(keys, "mesh input params activations optimizer ");
+  EXPECT_EQ(keys, "mesh input params activations optimizer totals ");
 }
 
 TEST(Dump, ListsAllAxesOfTheMeshWithTheirSizes) {
@@ -76,6 +76,21 @@ TEST(Dump, WritesExtraMembersFirst) {
       nlohmann::ordered_json::parse(to_json(test::session("model_name=llama2-7b").layout, {{"source", "\"here\""}}));
   EXPECT_EQ(dump.begin().key(), "source");
   EXPECT_EQ(dump["source"], "here");
+}
+
+TEST(Dump, HasBytesReplicasAndTotals) {
+  const session::Session session = test::session("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4");
+  const auto dump = nlohmann::json::parse(to_json(session.layout));
+  std::int64_t parameters = 0, activations = 0;
+  for (const auto& p : dump["params"]) {
+    parameters += p["bytes_per_device"].get<std::int64_t>();
+    EXPECT_EQ(p["bytes"].get<std::int64_t>() * p["replicas"].get<std::int64_t>(), p["bytes_per_device"].get<std::int64_t>() * 8) << p;
+  }
+  for (const auto& a : dump["activations"]) activations += a["bytes_per_device"].get<std::int64_t>();
+  EXPECT_EQ(dump["totals"]["parameter_bytes_per_device"], parameters);
+  EXPECT_EQ(dump["totals"]["activation_bytes_per_device"], activations);
+  EXPECT_EQ(dump["totals"]["optimizer_bytes_per_device"], 2 * parameters);
+  EXPECT_EQ(dump["totals"]["devices"], 8);
 }
 
 }  // namespace

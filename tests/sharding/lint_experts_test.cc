@@ -21,7 +21,8 @@ TEST(LintExperts, NamesTheCheaperWayForTokensToTravel) {
   const std::vector<Finding> found = findings_of("ici_fsdp_parallelism=4 ici_expert_parallelism=2");
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].check, "dearer-strategy");
-  EXPECT_EQ(found[0].fix, "use_ring_of_experts=true");
+  EXPECT_EQ(found[0].tries.front(), Keys{"use_ring_of_experts=true"});
+  EXPECT_EQ(found[0].gain, Gain::speed);
   EXPECT_THAT(found[0].what, HasSubstr("an all-to-all sends more than a ring would"));
   EXPECT_THAT(findings_of("ici_fsdp_parallelism=4 ici_expert_parallelism=2 use_ring_of_experts=true"), IsEmpty());
 }
@@ -30,7 +31,7 @@ TEST(LintExperts, NamesTheExchangeWhereATokenHasFewExperts) {
   const std::vector<Finding> found =
       findings_of("ici_fsdp_parallelism=1 ici_expert_parallelism=8 use_ring_of_experts=true num_experts_per_tok=1 n_routing_groups=-1 topk_routing_group=-1");
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].fix, "use_ring_of_experts=false");
+  EXPECT_EQ(found[0].tries.front(), Keys{"use_ring_of_experts=false"});
 }
 
 // With one expert a token over four devices that share all tokens, the sums of the layer are the dearest part.

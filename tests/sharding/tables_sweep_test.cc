@@ -77,7 +77,7 @@ TEST(TablesSweepSlow, FitWhenTwoLayoutsAreCompared) {
     const LayoutDiff moved = diff(before.layout, after.layout);
     for (const int width : {80, 120, 200}) {
       SCOPED_TRACE(request + " at " + std::to_string(width));
-      const std::string text = to_text(moved, width);
+      const std::string text = to_text(moved, {true, width});
       expect_lines_fit(text, width);
       for (const Difference& d : moved.differences) {
         for (const auto& side : {d.before, d.after}) {

@@ -113,7 +113,7 @@ TEST(Why, SaysThatTheBatchTookTheExpertAxisBecauseItsRuleStandsFirst) {
 TEST(Why, SaysWhatMakesAnActivationAndWhoUsesItInAnotherLayout) {
   const std::string text = why_activation(kCapacity, "decoder/layers/MoeBlock_0/dispatched");
   EXPECT_THAT(text, HasSubstr("Made by einsum bsm,bsec->ebcm (decoder/layers/MoeBlock_0/dispatch)\n"));
-  EXPECT_THAT(text, HasSubstr("  from decoder/layers/hidden_states  [(fsdp, expert), -, -]  <- another layout\n"));
+  EXPECT_THAT(text, HasSubstr("  from decoder/layers/hidden_states  [(fsdp, expert), -, -]\n")) << "its batch lies alike, if elsewhere";
   EXPECT_THAT(text, HasSubstr("  for  decoder/layers/MoeBlock_0/hidden_0  [-, (fsdp, expert), -, -]\n"));
 }
 
@@ -139,6 +139,37 @@ TEST(Why, SaysThatStagesCarryTheBatchBesideAPipeline) {
       "ici_fsdp_parallelism=-1 per_device_batch_size=4 num_layers_per_pipeline_stage=29",
       "decoder/dense_layers/inputs");
   EXPECT_THAT(text, HasSubstr("Beside the pipeline: stage carries the batch, before data.\n"));
+}
+
+// What a layer is given comes from the embedding and from the layer before.
+TEST(Why, NamesProducersAndConsumersAcrossLayersAndParameters) {
+  const std::string inputs = why_activation("model_name=llama2-7b compile_topology=v6e-8", "decoder/layers/inputs");
+  EXPECT_THAT(inputs, HasSubstr("  from embedded  "));
+  EXPECT_THAT(inputs, HasSubstr("  from decoder/layers/layer_output  ")) << inputs;
+  const session::Session session = test::session("model_name=llama2-7b compile_topology=v6e-8");
+  const std::string kernel = why(session.layout, test::tensor_at(session.layout.parameters, "decoder/layers/mlp/wi_0/kernel"));
+  EXPECT_THAT(kernel, HasSubstr("\nUsed\n  for  decoder/layers/mlp/"));
+  EXPECT_THAT(kernel, HasSubstr("Every axis shards it: there is one copy.\n"));
+  const std::string hidden = why_activation("model_name=llama2-7b compile_topology=v6e-8", "decoder/layers/mlp/hidden");
+  EXPECT_THAT(hidden, HasSubstr("  with decoder/layers/mlp/wi_0/kernel  [fsdp, -, -]\n")) << hidden;
+}
+
+// Which dims differ is told by what they are, wherever they stand.
+TEST(Why, NamesTheDimsThatLieOtherwise) {
+  const std::string text = why_activation("model_name=llama2-7b compile_topology=v6e-8 ici_fsdp_parallelism=4 ici_context_parallelism=2",
+                                          "decoder/layers/self_attention/attention_op/key");
+  EXPECT_THAT(text, HasSubstr("self_attention/key  [fsdp, context, -, -]  <- another layout: length on context, here on no axis\n")) << text;
+}
+
+TEST(Why, EndsWithTheAxesThatAreUnusedAndTheCopiesThatMakes) {
+  const session::Session session =
+      test::session("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4");
+  const LaidTensor& kernel = test::tensor_at(session.layout.parameters, "decoder/layers/mlp/wi_0/kernel");
+  EXPECT_THAT(why(session.layout, kernel), ::testing::EndsWith("\nUnused for it: data=2, so there are 2 copies of each shard.\n"));
+  const auto json = nlohmann::json::parse(why_json(session.layout, kernel));
+  EXPECT_EQ(json["unused_axes"], std::vector<std::string>{"data"});
+  EXPECT_EQ(json["mesh"]["fsdp"], 4);
+  EXPECT_FALSE(json["users"].empty());
 }
 
 TEST(Why, SaysNothingOfNeighboursOfAParameter) { EXPECT_THAT(why_of({"a"}, {8}, {}), Not(HasSubstr("Made by"))); }

@@ -118,7 +118,7 @@ TEST(Train, SaysWhatItTrainsAndWhatCameOut) {
   const TemporaryFolder folder;
   const Outcome outcome = train_with(kTinyModel + "steps=2 metrics_file=" + folder.path() + "/m.jsonl");
   EXPECT_THAT(outcome.out, HasSubstr("default on cpu-1: 1 device as one device, default rules\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("2 rows of 7 tokens a step from synthetic tokens, one fixed batch\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("2 rows of 7 tokens a step, 2 a device, from synthetic tokens, one fixed batch\n"));
   EXPECT_THAT(outcome.out, HasSubstr("\n2 steps in "));
   EXPECT_THAT(outcome.out, HasSubstr("Metrics: " + folder.path() + "/m.jsonl\n"));
   EXPECT_EQ(outcome.err, "");

@@ -1,0 +1,242 @@
+#include "advice/advise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/core.h>
+
+#include "advice/checks.h"
+#include "advice/fit.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "config/builtin.h"
+#include "forecast/report.h"
+#include "session/reopen.h"
+#include "sharding/lint.h"
+
+namespace moesh::advice {
+namespace {
+
+using sharding::Finding;
+using sharding::Fix;
+using sharding::Gain;
+using sharding::Severity;
+
+constexpr std::size_t kMostTries = 24;   // of a finding
+constexpr std::size_t kMostFixes = 3;    // that are offered
+constexpr double kFaster = 1.02;         // what is worth a warning
+constexpr double kClearlyFaster = 1.05;  // what is worth a remark
+constexpr double kSmaller = 0.9;
+constexpr double kHardlySlower = 0.98;
+constexpr double kFarSlower = 0.5;       // than the best of them
+
+// A layout with all that is odd about it, before anything is tried.
+struct Diagnosis {
+  mesh::Mesh mesh;
+  std::vector<Finding> findings;
+  std::optional<forecast::Forecast> forecast;
+};
+
+std::vector<std::string> other_rule_sets(const session::Session& session) {
+  std::vector<std::string> sets;
+  for (const std::string& name : config::builtin_names("rules")) {
+    if (name != session.layout.rule_set && !name.starts_with("pipeline")) sets.push_back(name);
+  }
+  if (!session.layout.rule_set.empty()) sets.emplace_back();
+  return sets;
+}
+
+Finding does_not_fit(const session::Session& session, const PlannedStep& step) {
+  const forecast::Forecast& forecast = step.forecast;
+  const std::int64_t missing = forecast.memory.peak - forecast.usable_memory;
+  return {Severity::error, "does-not-fit", "the step",
+          fmt::format("a training step takes {} a device, {} has {}: {} are missing",
+                      human_bytes(static_cast<double>(forecast.memory.peak)), session.target.chip.title,
+                      human_bytes(static_cast<double>(forecast.usable_memory)), human_bytes(static_cast<double>(missing))),
+          "at the peak, " + forecast::place_words(step.program.plan, forecast.memory.at), memory_words(forecast.memory)};
+}
+
+Diagnosis diagnose(const session::Session& session) {
+  const config::Settings& settings = session.loaded.settings;
+  const std::vector<std::string> sets = other_rule_sets(session);
+  Diagnosis made{session.mesh,
+                 sharding::lint(session.layout, {session.batch.micro_rows, settings.real("sharding_tolerance"),
+                                                 settings.is_given("sharding_tolerance"), sets}),
+                 {}};
+  const bool is_refused = std::any_of(made.findings.begin(), made.findings.end(), [](const Finding& f) {
+    return f.severity == Severity::error && f.check != "sharding-tolerance";
+  });
+  if (is_refused || session.mesh.size_of("stage") > 1) return made;
+  try {
+    PlannedStep step = plan_step(session);
+    find_repeated({session, step}, sets, made.findings);
+    find_slow_links({session, step}, made.findings);
+    if (has_target(session) && !step.forecast.fits()) made.findings.insert(made.findings.begin(), does_not_fit(session, step));
+    made.forecast = std::move(step.forecast);
+  } catch (const Error& error) {
+    made.findings.push_back({Severity::error, "not-planned", "the step", error.parts().what, error.parts().where,
+                             "no training step can be made of it", error.parts().fix});
+  }
+  return made;
+}
+
+using Name = std::pair<std::string, std::string>;  // check and what it is about
+
+std::set<Name> errors_of(const Diagnosis& diagnosis) {
+  std::set<Name> names;
+  for (const Finding& f : diagnosis.findings) {
+    if (f.severity == Severity::error) names.emplace(f.check, f.about);
+  }
+  return names;
+}
+
+class Trials {
+ public:
+  Trials(const std::vector<std::string>& request, const Diagnosis& before, int most)
+      : request_(request), before_(before), errors_(errors_of(before)), left_(most) {}
+
+  // The axis to which these keys, which were tried, give devices: between slices, or else within them.
+  std::string axis_that_grows(const Keys& keys) {
+    const std::vector<mesh::Axis>& from = before_.mesh.axes();
+    const std::vector<mesh::Axis>& to = changed(keys)->mesh.axes();
+    std::string within;
+    for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+      if (to[i].dcn > from[i].dcn) return to[i].name;
+      if (to[i].ici > from[i].ici && within.empty()) within = to[i].name;
+    }
+    return within;
+  }
+
+  // Those of the finding's tries that mend it, the fastest first.
+  std::vector<Fix> fixes_of(const Finding& finding) {
+    std::vector<Fix> fixes;
+    for (std::size_t i = 0; i < std::min(kMostTries, finding.tries.size()); ++i) {
+      const Keys& keys = finding.tries[i];
+      const std::optional<Diagnosis>& after = changed(keys);
+      if (!after || !mends(*after, finding)) continue;
+      Fix fix = fix_of(keys, *after);
+      if (keeps_fit(fix) && pays(fix, finding)) fixes.push_back(std::move(fix));
+    }
+    keep_best(fixes);
+    return fixes;
+  }
+
+ private:
+  const std::optional<Diagnosis>& changed(const Keys& keys) {
+    const auto [place, is_new] = tried_.try_emplace(join(keys, " "));
+    if (!is_new || left_-- <= 0) return place->second;
+    std::vector<std::string> request = request_;
+    request.insert(request.end(), keys.begin(), keys.end());
+    try {
+      place->second = diagnose(session::reopen(request, session::Evenness::reported));
+    } catch (const Error&) {
+      place->second = std::nullopt;
+    }
+    return place->second;
+  }
+
+  // Where no step could be planned before, one that does not fit is no worse.
+  bool mends(const Diagnosis& after, const Finding& finding) const {
+    for (const Finding& f : after.findings) {
+      const Name name{f.check, f.about};
+      if (name == Name{finding.check, finding.about}) return false;
+      const bool is_new = f.severity == Severity::error && !errors_.contains(name);
+      if (is_new && (f.check != "does-not-fit" || before_.forecast)) return false;
+    }
+    return true;
+  }
+
+  Fix fix_of(const Keys& keys, const Diagnosis& after) const {
+    Fix fix{keys};
+    if (!after.forecast) return fix;
+    fix.peak = after.forecast->memory.peak;
+    fix.usable = after.forecast->usable_memory;
+    fix.seconds = after.forecast->seconds;
+    if (before_.forecast) fix.faster = after.forecast->tokens_per_second_per_device / before_.forecast->tokens_per_second_per_device;
+    return fix;
+  }
+
+  // A step that does not fit is not made larger.
+  bool keeps_fit(const Fix& fix) const {
+    return !before_.forecast || fix.peak <= std::max(before_.forecast->memory.peak, fix.usable);
+  }
+
+  bool pays(const Fix& fix, const Finding& finding) const {
+    const Gain gain = finding.gain;
+    if (gain == Gain::none) return true;
+    if (!before_.forecast || fix.peak == 0) return false;
+    const bool is_faster = fix.faster >= (finding.severity == Severity::info ? kClearlyFaster : kFaster);
+    const bool is_smaller = static_cast<double>(fix.peak) < kSmaller * static_cast<double>(before_.forecast->memory.peak);
+    if (gain == Gain::speed) return is_faster;
+    return (is_smaller && fix.faster >= kHardlySlower) || (gain == Gain::either && is_faster);
+  }
+
+  // Whether a step has as many tokens as before; all devices are there as before.
+  bool keeps_batch(const Fix& fix) const {
+    if (!before_.forecast || fix.faster == 0) return true;
+    return std::abs(fix.faster * fix.seconds / before_.forecast->seconds - 1) < 0.01;
+  }
+
+  // Speeds that differ by less than a hundredth count as equal: then the likelier try stays first.
+  static double rank_of(const Fix& fix) {
+    const double speed = fix.faster > 0 ? fix.faster : fix.seconds > 0 ? 1 / fix.seconds : 0;
+    return speed > 0 ? std::round(std::log(speed) / std::log(1.01)) : -std::numeric_limits<double>::infinity();
+  }
+
+  // What fits before what does not, what keeps the batch before what does not; then the fastest. Of those that come to the same
+  // the first; none that is far slower than the best.
+  void keep_best(std::vector<Fix>& fixes) const {
+    const auto fits = [](const Fix& fix) { return fix.peak > 0 && fix.peak <= fix.usable; };
+    std::stable_sort(fixes.begin(), fixes.end(), [&](const Fix& a, const Fix& b) {
+      return std::make_tuple(fits(a), keeps_batch(a), rank_of(a)) > std::make_tuple(fits(b), keeps_batch(b), rank_of(b));
+    });
+    const auto are_alike = [](const Fix& a, const Fix& b) { return a.peak == b.peak && a.seconds == b.seconds && a.peak > 0; };
+    fixes.erase(std::unique(fixes.begin(), fixes.end(), are_alike), fixes.end());
+    if (!fixes.empty() && fits(fixes.front())) std::erase_if(fixes, [&](const Fix& fix) { return !fits(fix); });
+    std::erase_if(fixes, [&](const Fix& fix) { return fix.seconds * kFarSlower > fixes.front().seconds && keeps_batch(fix); });
+    if (fixes.size() > kMostFixes) fixes.resize(kMostFixes);
+  }
+
+  const std::vector<std::string>& request_;
+  const Diagnosis& before_;
+  std::set<Name> errors_;
+  int left_;  // of the trials
+  std::map<std::string, std::optional<Diagnosis>> tried_;
+};
+
+// What makes a step fit is searched for, in kinds of changes.
+void add_remedies(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast,
+                  Finding& finding) {
+  const Remedies remedies = remedies_of(request, session, forecast);
+  for (const Offer& offer : remedies.offers)
+    finding.fixes.push_back({offer.keys, offer.peak, offer.usable, offer.seconds,
+                             offer.tokens_per_second_per_device / forecast.tokens_per_second_per_device});
+  if (!remedies.fits_here) finding.cost += ". " + nearest_words(remedies);
+}
+
+}  // namespace
+
+Advice advise(const std::vector<std::string>& request, const session::Session& session) {
+  Diagnosis before = diagnose(session);
+  Trials trials(request, before, most_trials(session));
+  Advice advice;
+  for (const Finding& found : before.findings) {
+    Finding finding = found;
+    if (finding.check == "does-not-fit") add_remedies(request, session, *before.forecast, finding);
+    if (!finding.tries.empty()) finding.fixes = trials.fixes_of(finding);
+    if (finding.gain != Gain::none && finding.fixes.empty()) continue;
+    if (finding.check == "slow-link")
+      finding.what += fmt::format("; {} had better lie there", trials.axis_that_grows(finding.fixes.front().keys));
+    advice.findings.push_back(std::move(finding));
+  }
+  std::stable_sort(advice.findings.begin(), advice.findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
+  advice.forecast = std::move(before.forecast);
+  return advice;
+}
+
+}  // namespace moesh::advice

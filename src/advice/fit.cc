@@ -1,0 +1,409 @@
+#include "advice/fit.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <tuple>
+
+#include <fmt/core.h>
+
+#include "advice/factorings.h"
+#include "base/error.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "config/builtin.h"
+#include "forecast/report.h"
+
+namespace moesh::advice {
+namespace {
+
+using forecast::Component;
+
+std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+// What a change is of; of each kind one is offered.
+enum class Kind : std::uint8_t { scan, remat, chunks, rules, axes, moments, together, passes, batch, machine };
+
+struct Tried {
+  Kind kind;
+  Offer offer;
+};
+
+constexpr std::size_t kMostFactorings = 16;  // that are planned: those with the least state
+constexpr std::size_t kMostOffers = 5;
+constexpr std::int64_t kMostTimesLarger = 64;
+constexpr std::int64_t kMostParts = 16;  // of a batch
+constexpr int kMostMachines = 2;         // that are looked for: the smallest, and the next where it is clearly faster
+constexpr double kClearlyFaster = 1.2;
+constexpr int kTrialsOfLayouts = 40;  // with fewer left batches go first
+
+Keys joined(Keys keys, const Keys& more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+class Search {
+ public:
+  Search(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast)
+      : request_(request),
+        session_(session),
+        settings_(session.loaded.settings),
+        least_(forecast.memory.peak),
+        left_(most_trials(session)) {}
+
+  Remedies run() {
+    if (!settings_.boolean("scan_layers")) attempt(Kind::scan, {"scan_layers=true"});
+    if (left_ < kTrialsOfLayouts) try_batches();
+    try_layouts();
+    if (!fits_here()) try_together();
+    if (left_ > 0 && !has_batches()) try_batches();
+    try_machines();
+    return result();
+  }
+
+ private:
+  // Nothing where it cannot be planned: no such machine, or a batch that its axes do not divide.
+  std::optional<Offer> attempt(Kind kind, const Keys& keys) {
+    if (left_-- <= 0) return std::nullopt;
+    const std::optional<Planned> planned = try_keys(request_, keys);
+    if (!planned) return std::nullopt;
+    tried_.push_back({kind, offer_of(keys, *planned)});
+    return tried_.back().offer;
+  }
+
+  bool has_batches() const {
+    return std::any_of(tried_.begin(), tried_.end(),
+                       [](const Tried& tried) { return tried.kind == Kind::passes || tried.kind == Kind::batch; });
+  }
+
+  void try_layouts() {
+    if (settings_.text("remat_policy") != "full") attempt(Kind::remat, {"remat_policy=full"});
+    try_chunks();
+    const std::string& rules = settings_.text("custom_mesh_and_rule");
+    for (const std::string& name : config::builtin_names("rules")) {
+      if (name != rules && !name.starts_with("pipeline")) attempt(Kind::rules, {"custom_mesh_and_rule=" + name});
+    }
+    if (!rules.empty()) attempt(Kind::rules, {"custom_mesh_and_rule="});
+    const std::vector<Factoring> others = factorings(session_);
+    for (std::size_t i = 0; i < std::min(others.size(), kMostFactorings); ++i)
+      attempt(Kind::axes, mesh::keys_between(session_.mesh, others[i].mesh));
+    if (session_.mesh.size_of("data") > 1 && !settings_.boolean("shard_optimizer_over_data"))
+      attempt(Kind::moments, {"shard_optimizer_over_data=true"});
+  }
+
+  void try_chunks() {
+    if (!session_.shape.is_moe() || session_.shape.moe.strategy != config::MoeStrategy::sparse) return;
+    for (const std::int64_t chunks : {2, 4, 8}) {
+      if (chunks > session_.shape.moe.token_chunks) attempt(Kind::chunks, {fmt::format("num_moe_token_chunks={}", chunks)});
+    }
+  }
+
+  bool fits_here() const {
+    return std::any_of(tried_.begin(), tried_.end(), [](const Tried& tried) { return tried.offer.fits(); });
+  }
+
+  // The changes of each kind that save the most, one after the other, as long as they go on saving.
+  void try_together() {
+    std::vector<Offer> best;
+    for (const Kind kind : {Kind::scan, Kind::axes, Kind::rules, Kind::remat, Kind::chunks, Kind::moments}) {
+      const Tried* found = nullptr;
+      for (const Tried& tried : tried_) {
+        const bool saves = tried.kind == kind && tried.offer.peak < least_;
+        if (saves && (found == nullptr || tried.offer.peak < found->offer.peak)) found = &tried;
+      }
+      if (found != nullptr) best.push_back(found->offer);
+    }
+    std::sort(best.begin(), best.end(), [](const Offer& a, const Offer& b) { return a.peak < b.peak; });
+    std::int64_t least = least_;
+    for (const Offer& offer : best) {
+      if (together_.empty()) {
+        together_ = offer.keys;
+        least = offer.peak;
+        continue;
+      }
+      const Keys keys = joined(together_, offer.keys);
+      const std::optional<Offer> made = attempt(Kind::together, keys);
+      if (!made || made->peak >= least) continue;
+      together_ = keys;
+      least = made->peak;
+      if (made->fits()) return;
+    }
+  }
+
+  // The same batch in more passes, and smaller ones.
+  void try_batches() {
+    bool smaller_fits = false;
+    for (const std::int64_t parts : parts_of_batch()) {
+      const Keys passes = in_passes(parts);
+      attempt(Kind::passes, passes);
+      if (!together_.empty()) attempt(Kind::passes, joined(together_, passes));
+      if (smaller_fits) continue;
+      const std::optional<Offer> smaller = attempt(Kind::batch, {passes.front()});
+      smaller_fits = smaller && smaller->fits();
+    }
+    if (fits_here()) return;
+    for (const std::int64_t parts : parts_of_batch()) {
+      if (together_.empty()) break;
+      const std::optional<Offer> smaller = attempt(Kind::batch, joined(together_, {in_passes(parts).front()}));
+      if (smaller && smaller->fits()) return;
+    }
+    try_shared_rows();
+  }
+
+  // Rows of a pass on a device, divided: a whole number by what divides it.
+  std::vector<std::int64_t> parts_of_batch() const {
+    const double batch = settings_.real("per_device_batch_size");
+    std::vector<std::int64_t> parts;
+    for (std::int64_t p = 2; p <= kMostParts; ++p) {
+      const bool is_whole = batch == std::floor(batch) && batch >= static_cast<double>(p);
+      if (is_whole ? std::fmod(batch, static_cast<double>(p)) == 0 : std::has_single_bit(static_cast<std::uint64_t>(p)))
+        parts.push_back(p);
+    }
+    return parts;
+  }
+
+  Keys in_passes(std::int64_t parts) const {
+    return {fmt::format("per_device_batch_size={:g}", settings_.real("per_device_batch_size") / static_cast<double>(parts)),
+            fmt::format("gradient_accumulation_steps={}", settings_.integer("gradient_accumulation_steps") * parts)};
+  }
+
+  // Machines of the same kind with more devices, over which parameters are spread; then more slices of this one.
+  void try_machines() {
+    const std::string& name = session_.target.name;
+    const std::size_t number = name.find_last_not_of("0123456789") + 1;
+    if (!has_target(session_) || number >= name.size()) return;
+    const std::optional<std::int64_t> size = parse_integer(name.substr(number));
+    for (std::int64_t times = 2; size && times <= kMostTimesLarger; times *= 2) {
+      const std::string larger = fmt::format("compile_topology={}{}", name.substr(0, number), *size * times);
+      const bool fits = try_machine(joined({larger}, spread_over(times)));
+      if (fits && ++machines_that_fit_ == kMostMachines) return;
+    }
+    if (machines_that_fit_ > 0) return;
+    const auto fsdp = session_.mesh.find("fsdp");
+    for (std::int64_t times = 2; fsdp && times <= kMostTimesLarger; times *= 2) {
+      if (try_machine({fmt::format("compile_topology_num_slices={}", session_.target.slices * times),
+                       fmt::format("dcn_fsdp_parallelism={}", session_.mesh.axis(*fsdp).dcn * times)}))
+        return;
+    }
+  }
+
+  // As it is; then with what saves memory on this machine; then with the batch in parts.
+  bool try_machine(const Keys& keys) {
+    const auto fits = [&](const Keys& more) {
+      const std::optional<Offer> made = attempt(Kind::machine, joined(keys, more));
+      return made && made->fits();
+    };
+    if (fits({})) return true;
+    if (tried_.back().kind != Kind::machine || tried_.back().offer.keys != keys) return false;  // there is no such machine
+    if (settings_.text("remat_policy") != "full" && fits({"remat_policy=full"})) return true;
+    for (const std::int64_t parts : parts_of_batch()) {
+      if (fits(in_passes(parts))) return true;
+    }
+    return fits_with_split_activations(keys, fits);
+  }
+
+  // Where a device's tokens are what is too much, devices are taken from fsdp, with as many rows or with a part of them.
+  template <typename Fits>
+  bool fits_with_split_activations(const Keys& machine, const Fits& fits) {
+    const std::optional<Planned> planned = try_keys(request_, machine);
+    if (!planned) return false;
+    for (const Split& split : splits_of(planned->session.mesh)) {
+      if (fits(split.keys) || fits(joined(split.keys, in_passes(split.parts)))) return true;
+    }
+    return false;
+  }
+
+  struct Split {
+    Keys keys;
+    std::int64_t parts = 1;  // of what a device had
+  };
+
+  // Devices of fsdp that share rows instead: along the model, or along the sequence.
+  static std::vector<Split> splits_of(const mesh::Mesh& mesh) {
+    std::vector<Split> splits;
+    const auto fsdp = mesh.find("fsdp");
+    for (const std::int64_t parts : {2, 4, 8, 16}) {
+      for (const char* name : {"tensor", "context"}) {
+        const auto axis = mesh.find(name);
+        if (!axis || !fsdp || mesh.axis(*fsdp).ici % parts != 0) continue;
+        std::vector<mesh::Axis> axes = mesh.axes();
+        axes[*fsdp].ici /= parts;
+        axes[*axis].ici *= parts;
+        splits.push_back({mesh::keys_between(mesh, mesh::Mesh(std::move(axes))), parts});
+      }
+    }
+    return splits;
+  }
+
+  // A row for several devices, where one for each is too much.
+  void try_shared_rows() {
+    for (const Split& split : splits_of(session_.mesh)) {
+      const Keys passes = joined(split.keys, in_passes(split.parts));
+      const std::optional<Offer> same = attempt(Kind::passes, passes);
+      if (same && same->fits()) return;
+      attempt(Kind::batch, joined(split.keys, {in_passes(split.parts).front()}));
+    }
+  }
+
+  // So many times the devices along fsdp; open sizes of other axes are closed.
+  Keys spread_over(std::int64_t times) const {
+    Keys keys;
+    bool is_open = false;
+    for (const mesh::Axis& axis : session_.mesh.axes()) {
+      const std::string key = mesh::key_for(mesh::Level::ici, axis.name);
+      const bool open = settings_.integer(key) < 0;
+      if (axis.name == "fsdp") {
+        is_open = open;
+      } else if (open && axis.ici > 1) {
+        keys.push_back(fmt::format("{}={}", key, axis.ici));
+      }
+    }
+    if (!session_.mesh.find("fsdp") || (is_open && keys.empty())) return keys;
+    keys.push_back(fmt::format("ici_fsdp_parallelism={}", session_.mesh.axis(*session_.mesh.find("fsdp")).ici * times));
+    return keys;
+  }
+
+  // Those that keep devices and tokens first.
+  int price_of(const Offer& offer) const {
+    if (offer.devices > session_.mesh.devices()) return 2;
+    return offer.tokens < tokens() ? 1 : 0;
+  }
+
+  std::int64_t tokens() const { return session_.batch.rows_to_train * settings_.integer("max_target_length"); }
+
+  bool is_better(const Offer& a, const Offer& b) const {
+    return std::make_tuple(price_of(a), a.devices, -a.tokens_per_second_per_device) <
+           std::make_tuple(price_of(b), b.devices, -b.tokens_per_second_per_device);
+  }
+
+  // A larger machine than the smallest that fits, if a device is clearly faster there.
+  const Offer* next_machine() const {
+    const Offer* smallest = nullptr;
+    const Offer* next = nullptr;
+    for (const Tried& tried : tried_) {
+      if (tried.kind != Kind::machine || !tried.offer.fits()) continue;
+      if (smallest == nullptr) smallest = &tried.offer;
+      const double speed = tried.offer.tokens_per_second_per_device;
+      const bool is_faster = speed > kClearlyFaster * smallest->tokens_per_second_per_device;
+      if (tried.offer.devices > smallest->devices && is_faster && (next == nullptr || speed > next->tokens_per_second_per_device))
+        next = &tried.offer;
+    }
+    return next;
+  }
+
+  Remedies result() const {
+    Remedies remedies;
+    remedies.tried = static_cast<int>(tried_.size());
+    for (int k = 0; k <= static_cast<int>(Kind::machine); ++k) {
+      const Offer* best = nullptr;
+      for (const Tried& tried : tried_) {
+        if (tried.kind != static_cast<Kind>(k) || !tried.offer.fits()) continue;
+        if (best == nullptr || is_better(tried.offer, *best)) best = &tried.offer;
+      }
+      if (best != nullptr) remedies.offers.push_back(*best);
+    }
+    if (const Offer* next = next_machine()) remedies.offers.push_back(*next);
+    std::stable_sort(remedies.offers.begin(), remedies.offers.end(), [&](const Offer& a, const Offer& b) { return is_better(a, b); });
+    remedies.fits_here = !remedies.offers.empty() && price_of(remedies.offers.front()) < 2;
+    if (remedies.offers.size() > kMostOffers) remedies.offers.resize(kMostOffers);
+    for (const Tried& tried : tried_) {
+      if (remedies.fits_here || price_of(tried.offer) == 2 || tried.offer.peak >= least_) continue;
+      if (!remedies.nearest || tried.offer.peak < remedies.nearest->peak) remedies.nearest = tried.offer;
+    }
+    return remedies;
+  }
+
+  const std::vector<std::string>& request_;
+  const session::Session& session_;
+  const config::Settings& settings_;
+  std::int64_t least_;  // at the peak, of the request as it is
+  std::vector<Tried> tried_;
+  Keys together_;
+  int machines_that_fit_ = 0;
+  int left_ = 0;  // of the trials
+};
+
+std::string speed_words(const Offer& offer) {
+  return with_commas(static_cast<std::int64_t>(offer.tokens_per_second_per_device));
+}
+
+}  // namespace
+
+bool has_target(const session::Session& session) { return !session.loaded.settings.text("compile_topology").empty(); }
+
+std::string memory_words(const forecast::Memory& memory) {
+  const auto of = [&](Component component) { return memory.components[static_cast<std::size_t>(component)]; };
+  const std::array<std::pair<std::string_view, std::int64_t>, 6> parts{{
+      {"state", of(Component::parameters) + of(Component::optimizer_state) + of(Component::other_state)},
+      {"gradients", of(Component::gradients)},
+      {"saved activations", of(Component::saved_activations)},
+      {"weights in use", of(Component::weights_in_use)},
+      {"working values and collective buffers", of(Component::working_values)},
+      {"the rest", of(Component::batch) + of(Component::results) + of(Component::gaps)},
+  }};
+  std::vector<std::string> words;
+  for (const auto& [name, bytes] : parts) {
+    if (bytes * 100 >= memory.peak) words.push_back(fmt::format("{} {}", name, bytes_words(bytes)));
+  }
+  return join(words, ", ");
+}
+
+std::string fit_words(const session::Session& session, const forecast::Forecast& forecast) {
+  const std::string takes =
+      fmt::format("A training step takes {} a device at the peak ({})", bytes_words(forecast.memory.peak), memory_words(forecast.memory));
+  if (!has_target(session)) return takes + "; compile_topology= tells whether a machine has it.\n";
+  const std::int64_t left = forecast.usable_memory - forecast.memory.peak;
+  if (left < 0)
+    return fmt::format("It does not fit: a{}; {} are there, {} are missing. `moesh lint` tells what makes it fit.\n", takes.substr(1),
+                       bytes_words(forecast.usable_memory), bytes_words(-left));
+  return fmt::format("{}: it fits, {} of {} are left; {} a step, as predicted.\n", takes, bytes_words(left),
+                     bytes_words(forecast.usable_memory), forecast::seconds_words(forecast.seconds));
+}
+
+std::string fit_words(const session::Session& session) {
+  if (!plans_at_once(session))
+    return "With so many layers apart planning takes a while: `moesh compile` tells what a training step takes.\n";
+  try {
+    return fit_words(session, plan_step(session).forecast);
+  } catch (const Error& error) {
+    return fmt::format("No training step is planned: {}.\n", error.parts().what);
+  }
+}
+
+Offer offer_of(const Keys& keys, const Planned& planned) {
+  const forecast::Forecast& forecast = planned.step.forecast;
+  const config::Settings& settings = planned.session.loaded.settings;
+  return {keys,
+          planned.session.mesh.devices(),
+          planned.session.batch.rows_to_train * settings.integer("max_target_length"),
+          forecast.memory.peak,
+          forecast.usable_memory,
+          forecast.seconds,
+          forecast.tokens_per_second_per_device};
+}
+
+Remedies remedies_of(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast) {
+  return Search(request, session, forecast).run();
+}
+
+std::string nearest_words(const Remedies& remedies) {
+  if (!remedies.nearest) return fmt::format("None of {} changes makes it fit on as many devices, or smaller", remedies.tried);
+  const Offer& offer = *remedies.nearest;
+  return fmt::format("None of {} changes makes it fit on as many devices; the nearest comes {}, by {} too large: {}", remedies.tried,
+                     bytes_words(offer.peak), bytes_words(offer.peak - offer.usable), join(offer.keys, " "));
+}
+
+std::string to_text(const Remedies& remedies, int width) {
+  std::string text;
+  if (!remedies.offers.empty()) {
+    Table table({{"what makes it fit", false, Room::wrap}, {"a device", true}, {"a step", true}, {"tokens/s a device", true}});
+    for (const Offer& offer : remedies.offers)
+      table.add({join(offer.keys, " "), bytes_words(offer.peak), forecast::seconds_words(offer.seconds), speed_words(offer)});
+    text += table.text(width);
+  }
+  if (!remedies.fits_here) text += wrapped(nearest_words(remedies) + "\n", width, 2);
+  return text;
+}
+
+}  // namespace moesh::advice

@@ -1,0 +1,60 @@
+#include "advice/planned.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "session/reopen.h"
+#include "train/loop.h"
+
+namespace moesh::advice {
+namespace {
+
+constexpr int kNodesOfAllTrials = 50'000;
+constexpr int kLeastTrials = 4;
+constexpr int kNodesAtOnce = 1500;
+
+int nodes_of(const graph::Graph& graph) {
+  int count = 0;
+  for (const graph::Node& node : graph.nodes) {
+    const graph::Graph* body = graph::body_of(node);
+    count += 1 + (body == nullptr ? 0 : nodes_of(*body));
+  }
+  return count;
+}
+
+}  // namespace
+
+int most_trials(const session::Session& session) { return std::max(kLeastTrials, kNodesOfAllTrials / nodes_of(session.graph)); }
+
+bool plans_at_once(const session::Session& session) { return nodes_of(session.graph) <= kNodesAtOnce; }
+
+PlannedStep plan_step(const session::Session& session) {
+  const config::Settings& settings = session.loaded.settings;
+  train::StepProgram program = train::step_program(session.graph, settings, {session.layout, session.target});
+  const std::int64_t length = settings.integer("max_target_length");
+  const std::int64_t tokens = session.batch.rows_to_train * length;
+  const train::ModelSize size = train::model_size(session.graph, session.shape, tokens, length);
+  forecast::Forecast made =
+      forecast::forecast(program.plan, session.layout, session.target, {static_cast<double>(tokens), size.step_flops});
+  return {std::move(program), std::move(made)};
+}
+
+Planned plan_step(const std::vector<std::string>& request) {
+  session::Session session = session::open(request);
+  PlannedStep step = plan_step(session);
+  return {std::move(session), std::move(step)};
+}
+
+std::optional<Planned> try_keys(const std::vector<std::string>& request, const Keys& keys) {
+  std::vector<std::string> changed = request;
+  changed.insert(changed.end(), keys.begin(), keys.end());
+  try {
+    session::Session session = session::reopen(changed);
+    PlannedStep step = plan_step(session);
+    return Planned{std::move(session), std::move(step)};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace moesh::advice

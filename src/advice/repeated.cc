@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/core.h>
+
+#include "advice/checks.h"
+#include "base/text.h"
+#include "cost/network.h"
+#include "forecast/timing.h"
+#include "sharding/lint_checks.h"
+
+namespace moesh::advice {
+namespace {
+
+using mesh::AxisIndex;
+using sharding::Finding;
+using sharding::holds;
+using sharding::Severity;
+
+constexpr double kFlopsWorthSaying = 0.1;
+constexpr double kMemoryWorthSaying = 0.1;   // of what a device has
+constexpr double kStateWorthSaying = 0.25;   // of what a device has
+constexpr std::size_t kMostOps = 5;
+
+sharding::AxisList axes_of(const plan::Plan& plan, const plan::Instruction& instruction) {
+  std::set<AxisIndex> axes;
+  for (const plan::ViewId result : instruction.results) {
+    const sharding::AxisList distinct = sharding::distinct_axes(plan.view(result).spec);
+    axes.insert(distinct.begin(), distinct.end());
+  }
+  return {axes.begin(), axes.end()};
+}
+
+struct Op {
+  std::string path;
+  double flops = 0;
+  sharding::AxisList axes;  // along which devices do different ones
+};
+
+std::vector<Op> ops_of(const StepView& view) {
+  const plan::Plan& plan = view.step.program.plan;
+  const cost::Network network(plan.mesh, view.session.target);
+  const std::vector<forecast::Timing> timings = forecast::timings_of(plan, network);
+  const std::vector<std::int64_t> runs = forecast::runs_of(plan);
+  std::vector<Op> ops;
+  for (std::size_t i = 0; i < timings.size(); ++i) {
+    const double flops = timings[i].work.flops * static_cast<double>(runs[i]);
+    if (flops > 0) ops.push_back({plan.instructions[i].path, flops, axes_of(plan, plan.instructions[i])});
+  }
+  return ops;
+}
+
+void add_work(const std::vector<Op>& ops, Repeated& repeated) {
+  double all = 0, alike = 0;
+  std::map<std::string, double> by_path;
+  for (const Op& op : ops) {
+    all += op.flops;
+    if (holds(op.axes, repeated.axis)) continue;
+    alike += op.flops;
+    by_path[op.path] += op.flops;
+  }
+  if (all == 0) return;
+  repeated.flops = alike / all;
+  for (const auto& [path, flops] : by_path) repeated.ops.emplace_back(path, flops / all);
+  std::stable_sort(repeated.ops.begin(), repeated.ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+}
+
+void add_values(const StepView& view, Repeated& repeated) {
+  const plan::Plan& plan = view.step.program.plan;
+  for (const forecast::Held& held : view.step.forecast.memory.held) {
+    if (held.component != forecast::Component::saved_activations || held.view < 0) continue;
+    if (!holds(plan.buffer_of(held.view).distinct, repeated.axis)) repeated.activations += held.bytes;
+  }
+  const sharding::Layout& layout = view.session.layout;
+  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
+    for (const sharding::LaidTensor& tensor : *tensors) {
+      if (!holds(sharding::distinct_axes(tensor.spec), repeated.axis)) repeated.state += bytes_per_device(tensor, layout.mesh);
+    }
+  }
+}
+
+bool lays_activations_on(const sharding::Layout& layout, AxisIndex axis) {
+  return std::any_of(layout.activations.begin(), layout.activations.end(),
+                     [&](const sharding::LaidTensor& tensor) { return holds(sharding::distinct_axes(tensor.spec), axis); });
+}
+
+// The labels whose rules lay something of the model on the axis.
+std::string labels_on(const sharding::Layout& layout, AxisIndex axis) {
+  std::set<std::string> labels;
+  for (const sharding::LaidTensor* tensor : sharding::all_tensors(layout)) {
+    for (std::size_t dim = 0; dim < tensor->labels().size(); ++dim) {
+      if (holds(tensor->spec.dims[dim], axis)) labels.insert(tensor->labels()[dim]);
+    }
+  }
+  return sharding::few_of({labels.begin(), labels.end()});
+}
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+void find_repeated_work(const StepView& view, const Repeated& repeated, const std::vector<std::string>& sets,
+                        std::vector<Finding>& findings) {
+  const sharding::Layout& layout = view.session.layout;
+  const mesh::Axis& axis = layout.mesh.axis(repeated.axis);
+  const auto usable = static_cast<double>(view.step.forecast.usable_memory);
+  const bool much_memory = static_cast<double>(repeated.activations) > kMemoryWorthSaying * usable;
+  if (repeated.flops < kFlopsWorthSaying && !much_memory) return;
+  std::vector<std::string> ops;
+  for (std::size_t i = 0; i < std::min(kMostOps, repeated.ops.size()); ++i)
+    ops.push_back(fmt::format("{} ({})", repeated.ops[i].first, percent(repeated.ops[i].second)));
+  std::vector<std::string> what;
+  if (repeated.flops >= kFlopsWorthSaying) what.push_back(percent(repeated.flops) + " of the FLOPs");
+  if (much_memory) what.push_back(bytes_words(repeated.activations) + " of saved activations");
+  const std::string labels = labels_on(layout, repeated.axis);
+  Finding f{Severity::warning, "repeated-work", axis.name,
+            fmt::format("the {} devices along {} repeat {}: {}", axis.size(), axis.name, join(what, " and "),
+                        labels.empty()                               ? "no rule lays anything on it"
+                        : lays_activations_on(layout, repeated.axis) ? "rules lay only " + labels + " on it"
+                                                                     : "rules lay only weights on it (" + labels + ")"),
+            ops.empty() ? "saved activations" : join(ops, ", "),
+            fmt::format("each step does for {} devices what {} could", layout.mesh.devices(), layout.mesh.devices() / axis.size())};
+  f.tries = sharding::given_away(layout, repeated.axis, 1);
+  for (std::int64_t size = 2; size < axis.ici; size *= 2) {
+    for (const Keys& keys : sharding::given_away(layout, repeated.axis, size)) f.tries.push_back(keys);
+  }
+  if (const Keys keys = sharding::with_batch_on(layout, axis.name); !keys.empty()) f.tries.push_back(keys);
+  for (const std::string& set : sets) f.tries.push_back({"custom_mesh_and_rule=" + set});
+  f.gain = sharding::Gain::either;
+  findings.push_back(std::move(f));
+}
+
+// Plain data parallelism is no fault, but where state is what fills the memory there are others.
+void find_repeated_state(const StepView& view, const Repeated& repeated, std::vector<Finding>& findings) {
+  const mesh::Mesh& mesh = view.session.mesh;
+  const mesh::Axis& axis = mesh.axis(repeated.axis);
+  const auto usable = static_cast<double>(view.step.forecast.usable_memory);
+  const bool is_told = !view.step.forecast.fits();  // with what makes it fit
+  if (is_told || static_cast<double>(repeated.state) < kStateWorthSaying * usable) return;
+  Finding f{Severity::info, "repeated-state", axis.name,
+            fmt::format("the {} devices along {} have the same {} of parameters and moments each", axis.size(), axis.name,
+                        bytes_words(repeated.state)),
+            fmt::format("mesh axis {}={}", axis.name, axis.size()),
+            fmt::format("{} of a device's memory; spread over them {}", percent(static_cast<double>(repeated.state) / usable),
+                        bytes_words(repeated.state / axis.size()))};
+  if (axis.name == "data") f.tries.push_back({"shard_optimizer_over_data=true"});
+  for (const Keys& keys : sharding::given_away(view.session.layout, repeated.axis, 1)) f.tries.push_back(keys);
+  f.gain = sharding::Gain::memory;
+  findings.push_back(std::move(f));
+}
+
+}  // namespace
+
+std::vector<Repeated> repeated_along(const StepView& view) {
+  const std::vector<Op> ops = ops_of(view);
+  std::vector<Repeated> all;
+  for (std::size_t i = 0; i < view.session.mesh.axes().size(); ++i) {
+    if (view.session.mesh.axes()[i].size() == 1) continue;
+    Repeated repeated;
+    repeated.axis = static_cast<AxisIndex>(i);
+    add_work(ops, repeated);
+    add_values(view, repeated);
+    all.push_back(std::move(repeated));
+  }
+  return all;
+}
+
+void find_repeated(const StepView& view, const std::vector<std::string>& sets, std::vector<Finding>& findings) {
+  const auto is_told = [&](const std::string& check, const std::string& axis) {
+    return std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.check == check && f.about == axis; });
+  };
+  for (const Repeated& repeated : repeated_along(view)) {
+    const std::string& axis = view.session.mesh.axis(repeated.axis).name;
+    if (is_told("unused-axis", axis)) continue;
+    find_repeated_work(view, repeated, sets, findings);
+    if (!is_told("sharding-tolerance", axis)) find_repeated_state(view, repeated, findings);
+  }
+}
+
+}  // namespace moesh::advice

@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <set>
+
+#include <fmt/core.h>
+
+#include "advice/checks.h"
+#include "base/text.h"
+#include "cost/network.h"
+#include "forecast/report.h"
+
+namespace moesh::advice {
+namespace {
+
+using mesh::AxisIndex;
+using sharding::Finding;
+using sharding::Severity;
+
+constexpr double kTimeWorthSaying = 0.05;  // of a step, that kernels wait
+
+// What the devices along an axis exchange in loops over layers.
+struct Traffic {
+  double bytes = 0, seconds = 0, exposed = 0;
+  std::set<std::string> causes;
+};
+
+// The kind of the farthest link between the devices along the axis; null where they reach each other within a slice or a node.
+const mesh::Link* far_link(const cost::Network& network, AxisIndex axis) {
+  for (const cost::Level& level : network.group({axis})) {
+    const mesh::Link& link = network.target().chip.links[level.link];
+    if (link.domain == mesh::Domain::all && level.devices > 1) return &link;
+  }
+  return nullptr;
+}
+
+Traffic traffic_of(const StepView& view, AxisIndex axis) {
+  Traffic traffic;
+  const std::int64_t once = view.step.program.microbatches;
+  for (const forecast::Sent& sent : view.step.forecast.collectives) {
+    if (sent.what.runs <= once || !sharding::holds(sent.what.axes, axis)) continue;
+    traffic.bytes += sent.what.total_wire_bytes();
+    traffic.seconds += sent.seconds;
+    traffic.exposed += sent.exposed;
+    traffic.causes.insert(sent.kind);
+  }
+  return traffic;
+}
+
+using Axes = std::vector<mesh::Axis>;
+
+// The axis within slices, and another one between them; and within them the other way round, where its size is to stay.
+void exchange_slices(const mesh::Mesh& mesh, AxisIndex from, AxisIndex to, std::vector<Keys>& tries) {
+  const std::int64_t slices = mesh.axis(from).dcn;
+  if (from == to || slices == 1) return;
+  const auto attempt = [&](Axes axes) {
+    if (Keys keys = mesh::keys_between(mesh, mesh::Mesh(std::move(axes))); !keys.empty()) tries.push_back(std::move(keys));
+  };
+  Axes moved = mesh.axes();
+  moved[from].dcn = 1;
+  moved[to].dcn *= slices;
+  attempt(moved);
+  if (moved[to].ici % slices != 0) return;
+  moved[to].ici /= slices;
+  moved[from].ici *= slices;
+  attempt(moved);
+}
+
+std::vector<Keys> ways_to_stay_near(const session::Session& session, AxisIndex axis) {
+  const mesh::Mesh& mesh = session.mesh;
+  std::vector<Keys> tries;
+  for (const std::string_view name : {"data", "fsdp", "expert", "context"}) {
+    const auto to = mesh.find(name);
+    if (!to || *to == axis || (name == "expert" && !session.shape.is_moe())) continue;
+    exchange_slices(mesh, axis, *to, tries);
+    for (std::int64_t size = 1; size < mesh.axis(axis).ici; ++size) {
+      if (mesh.axis(axis).ici % size != 0) continue;
+      Axes axes = mesh.axes();
+      axes[*to].ici *= axes[axis].ici / size;
+      axes[axis].ici = size;
+      tries.push_back(mesh::keys_between(mesh, mesh::Mesh(std::move(axes))));
+    }
+  }
+  return tries;
+}
+
+}  // namespace
+
+void find_slow_links(const StepView& view, std::vector<Finding>& findings) {
+  const mesh::Mesh& mesh = view.session.mesh;
+  const cost::Network network(mesh, view.session.target);
+  for (std::size_t i = 0; i < mesh.axes().size(); ++i) {
+    const auto index = static_cast<AxisIndex>(i);
+    const mesh::Axis& axis = mesh.axis(index);
+    const mesh::Link* link = axis.size() == 1 ? nullptr : far_link(network, index);
+    if (link == nullptr) continue;
+    const Traffic traffic = traffic_of(view, index);
+    if (traffic.exposed < kTimeWorthSaying * view.step.forecast.seconds) continue;
+    Finding f{Severity::warning, "slow-link", axis.name,
+              fmt::format("axis {} lies across {} ({}) and carries traffic in every layer", axis.name,
+                          axis.dcn > 1 ? "slices" : "nodes", link->kind),
+              fmt::format("mesh axis {}={}: {}", axis.name, axis.size(), join({traffic.causes.begin(), traffic.causes.end()}, ", ")),
+              fmt::format("a device sends {} over it in a step; kernels wait {} of {} for that", human_bytes(traffic.bytes),
+                          forecast::seconds_words(traffic.exposed), forecast::seconds_words(view.step.forecast.seconds))};
+    f.tries = ways_to_stay_near(view.session, index);
+    f.gain = sharding::Gain::speed;
+    findings.push_back(std::move(f));
+  }
+}
+
+}  // namespace moesh::advice

@@ -1,0 +1,39 @@
+#include "config/batch_words.h"
+
+#include <fmt/core.h>
+
+#include "base/json.h"
+#include "base/text.h"
+
+namespace moesh::config {
+namespace {
+
+std::int64_t microbatches_of(const BatchSizes& batch) { return batch.rows_to_train / batch.micro_rows; }
+
+double rows_a_device(const BatchSizes& batch, std::int64_t devices) {
+  return static_cast<double>(batch.rows_to_train) / static_cast<double>(devices);
+}
+
+}  // namespace
+
+std::string batch_words(const BatchSizes& batch, std::int64_t length, std::int64_t devices) {
+  std::string words = fmt::format("{} of {} a step, {:.4g} a device", counted(batch.rows_to_train, "row"), counted(length, "token"),
+                                  rows_a_device(batch, devices));
+  const std::int64_t microbatches = microbatches_of(batch);
+  if (microbatches > 1)
+    words += fmt::format(", in {} of {}", with_commas(microbatches) + " microbatches", counted(batch.micro_rows, "row"));
+  if (batch.rows_to_load > batch.rows_to_train)
+    words += fmt::format(", the first of {} that are loaded", counted(batch.rows_to_load, "row"));
+  return words;
+}
+
+std::string batch_json(const BatchSizes& batch, std::int64_t length, std::int64_t devices) {
+  JsonWriter json;
+  json.begin_object().key("rows").value(batch.rows_to_train).key("rows_loaded").value(batch.rows_to_load);
+  json.key("rows_per_device").value(rows_a_device(batch, devices)).key("microbatches").value(microbatches_of(batch));
+  json.key("rows_of_a_microbatch").value(batch.micro_rows).key("tokens_of_a_row").value(length);
+  json.key("tokens").value(batch.rows_to_train * length).end_object();
+  return json.text();
+}
+
+}  // namespace moesh::config

@@ -1,0 +1,106 @@
+#include "sharding/finding.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/core.h>
+
+#include "base/json.h"
+#include "base/terminal.h"
+#include "base/text.h"
+
+namespace moesh::sharding {
+namespace {
+
+Colour colour_of(Severity severity) {
+  switch (severity) {
+    case Severity::error: return Colour::red;
+    case Severity::warning: return Colour::yellow;
+    case Severity::info: return Colour::blue;
+  }
+  return Colour::blue;
+}
+
+std::string leads_to(const Fix& fix) {
+  if (fix.peak == 0) return "";
+  std::string words = fmt::format("{} a device, {} a step", human_bytes(static_cast<double>(fix.peak)), human_seconds(fix.seconds));
+  if (fix.faster > 0) words += fmt::format(", {:.2f} x the speed", fix.faster);
+  if (fix.usable > 0 && fix.peak > fix.usable) words += fmt::format("; does not fit {}", human_bytes(static_cast<double>(fix.usable)));
+  return "   (" + words + ")";
+}
+
+std::string fix_lines(const Finding& f, int width) {
+  std::string text;
+  for (const Fix& fix : f.fixes)
+    text += wrapped(fmt::format("  {} {}{}\n", text.empty() ? "fix:  " : "or:   ", join(fix.keys, " "), leads_to(fix)), width, 7);
+  if (text.empty() && !f.fix.empty()) text = wrapped("  fix:   " + f.fix + "\n", width, 7);
+  return text;
+}
+
+}  // namespace
+
+bool has_errors(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.severity == Severity::error; });
+}
+
+std::string_view name_of(Severity severity) {
+  switch (severity) {
+    case Severity::error: return "error";
+    case Severity::warning: return "warning";
+    case Severity::info: return "info";
+  }
+  return "?";
+}
+
+std::string to_text(const std::vector<Finding>& findings, int width) {
+  if (findings.empty()) return "nothing odd.\n";
+  std::string text;
+  std::map<Severity, int> counts;
+  for (const Finding& f : findings) {
+    ++counts[f.severity];
+    const std::string_view severity = name_of(f.severity);
+    const std::string said = wrapped(fmt::format("{}: {} [{}]\n", severity, f.what, f.check), width, 2);
+    text += painted(severity, colour_of(f.severity), Stream::out) + said.substr(severity.size());
+    text += wrapped(fmt::format("  where: {}\n  cost:  {}\n", f.where, f.cost), width, 7) + fix_lines(f, width);
+  }
+  return text + fmt::format("{}, {}, {}.\n", counted(counts[Severity::error], "error"),
+                            counted(counts[Severity::warning], "warning"), counted(counts[Severity::info], "remark"));
+}
+
+namespace {
+
+void write_fixes(const Finding& f, JsonWriter& json) {
+  json.key("fixes").begin_array();
+  for (const Fix& fix : f.fixes) {
+    json.begin_object().key("keys").values(fix.keys);
+    if (fix.peak > 0) json.key("peak_bytes_per_device").value(fix.peak).key("seconds_per_step").value(fix.seconds);
+    if (fix.usable > 0) json.key("fits").value(fix.peak <= fix.usable);
+    if (fix.faster > 0) json.key("speed").value(fix.faster);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace
+
+std::string list_json(const std::vector<Finding>& findings) {
+  JsonWriter json;
+  json.begin_array();
+  for (const Finding& f : findings) {
+    json.line().begin_object().key("severity").value(name_of(f.severity)).key("check").value(f.check).key("about").value(f.about);
+    json.key("what").value(f.what).key("where").value(f.where).key("cost").value(f.cost);
+    json.key("fix").value(f.fixes.empty() ? f.fix : join(f.fixes.front().keys, " "));
+    write_fixes(f, json);
+    json.end_object();
+  }
+  json.line().end_array();
+  return json.text();
+}
+
+std::string to_json(const std::vector<Finding>& findings) {
+  JsonWriter json;
+  json.begin_object().key("findings").raw(list_json(findings)).line().end_object();
+  return json.text() + "\n";
+}
+
+}  // namespace moesh::sharding

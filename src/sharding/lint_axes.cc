@@ -1,0 +1,198 @@
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "sharding/lint_checks.h"
+#include "sharding/tolerance.h"
+
+namespace moesh::sharding {
+namespace {
+
+bool is_on(const LaidTensor& tensor, AxisIndex axis) {
+  return std::any_of(tensor.spec.dims.begin(), tensor.spec.dims.end(), [&](const AxisList& axes) { return holds(axes, axis); });
+}
+
+std::string axis_words(const mesh::Axis& axis) { return fmt::format("{}={}", axis.name, axis.size()); }
+
+// The axis added to each rule of the labels, as the last of its axes.
+Keys with_axis(const Layout& layout, const std::set<std::string>& labels, const std::string& axis) {
+  std::map<std::string, std::vector<std::vector<std::string>>> changed;
+  for (const std::string& label : labels) {
+    std::vector<std::vector<std::string>> rules = rules_of(layout, label);
+    if (rules.empty()) rules.push_back({});
+    for (std::vector<std::string>& axes : rules) {
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
+    }
+    changed[label] = std::move(rules);
+  }
+  return labels.empty() ? Keys{} : with_rules(layout, changed);
+}
+
+}  // namespace
+
+Keys with_batch_on(const Layout& layout, const std::string& axis) {
+  std::set<std::string> labels;
+  const auto see = [&](const LaidTensor& tensor) {
+    for (const std::string& label : tensor.labels()) {
+      if (label.find("batch") != std::string::npos) labels.insert(label);
+    }
+  };
+  see(layout.input);
+  for (const LaidTensor& tensor : layout.activations) see(tensor);
+  return with_axis(layout, labels, axis);
+}
+
+void find_unused_axes(const Layout& layout, const LintOptions& options, Findings& findings) {
+  const std::vector<const LaidTensor*> all = all_tensors(layout);
+  for (std::size_t i = 0; i < layout.mesh.axes().size(); ++i) {
+    const mesh::Axis& axis = layout.mesh.axes()[i];
+    const auto index = static_cast<AxisIndex>(i);
+    if (axis.size() == 1 || std::any_of(all.begin(), all.end(), [&](const LaidTensor* t) { return is_on(*t, index); })) continue;
+    Finding f{Severity::warning, "unused-axis", axis.name, fmt::format("axis {} shards nothing", axis.name),
+              "mesh axis " + axis_words(axis), fmt::format("{} devices hold and compute the same", axis.size()),
+              fmt::format("{}=1, or a rule that uses it", mesh::key_for(mesh::Level::ici, axis.name))};
+    f.tries = given_away(layout, index, 1);
+    if (const Keys keys = with_batch_on(layout, axis.name); !keys.empty()) f.tries.push_back(keys);
+    for (const Keys& keys : other_sets(options)) f.tries.push_back(keys);
+    findings.push_back(std::move(f));
+  }
+}
+
+namespace {
+
+constexpr std::size_t kMostOffenders = 5;
+constexpr std::int64_t kLargeParts = 64;  // of the largest that one has to be to be worth a rule
+
+// The dims that an axis divides further; of each its label.
+std::vector<std::string> dims_for(const LaidTensor& tensor, AxisIndex axis, const mesh::Mesh& mesh) {
+  std::vector<std::string> labels;
+  const Shape shard = shard_shape(tensor.shape, tensor.spec, mesh);
+  for (std::size_t dim = 0; dim < shard.size(); ++dim) {
+    const std::string& label = tensor.labels()[dim];
+    const bool is_of_layers = label.find("layers") != std::string::npos;
+    if (!label.empty() && !is_of_layers && shard[dim] > 1 && shard[dim] % mesh.axis(axis).size() == 0) labels.push_back(label);
+  }
+  return labels;
+}
+
+// Why an axis is not on a tensor: no rule of its labels names it, or one was passed over.
+std::string cause_of(const LaidTensor& tensor, AxisIndex axis, const Layout& layout) {
+  const std::string& name = layout.mesh.axis(axis).name;
+  std::string cause = "no rule of its labels names it";
+  for (const RuleStep& step : resolve(tensor.labels(), layout.rules, layout.mesh).steps) {
+    const config::AxisRule& rule = layout.rules[step.rule];
+    if (std::find(rule.axes.begin(), rule.axes.end(), name) == rule.axes.end()) continue;
+    if (step.outcome == Outcome::axis_taken)
+      return fmt::format("the rule of {} at {} is passed over whole, as {} is taken by {}", rule.label, rule.where,
+                         layout.mesh.axis(step.blocking_axis).name, tensor.labels()[step.blocking_dim]);
+    if (step.outcome == Outcome::dim_assigned)
+      cause = fmt::format("the rule of {} at {} comes after {}, which settles the dim", rule.label, rule.where,
+                          layout.rules[step.settling_rule].where);
+  }
+  return cause;
+}
+
+std::string offender_words(const LeftOut& left, const Layout& layout) {
+  std::vector<std::string> words;
+  for (const AxisIndex axis : left.axes) {
+    const std::vector<std::string> dims = dims_for(*left.tensor, axis, layout.mesh);
+    words.push_back(fmt::format("{} ({}; {})", layout.mesh.axis(axis).name, cause_of(*left.tensor, axis, layout),
+                                dims.empty() ? "it divides no dim" : "it divides " + join(dims, ", ")));
+  }
+  return fmt::format("{} leaves out {}", left.tensor->path, join(words, " and "));
+}
+
+// What devices hold of the offenders, and what they would hold with the axes that are left out.
+std::string unspread_cost(const Unspread& found, const Layout& layout) {
+  double now = 0, spread = 0;
+  const auto add = [&](const LaidTensor& tensor, const AxisList& axes) {
+    const auto bytes = static_cast<double>(bytes_per_device(tensor, layout.mesh));
+    now += bytes;
+    spread += bytes / static_cast<double>(shards(axes, layout.mesh));
+  };
+  for (const LeftOut& left : found.parameters) {
+    add(*left.tensor, left.axes);
+    for (const LaidTensor& moment : layout.moments) {
+      if (moment.moment_of == left.tensor->path) add(moment, left.axes);
+    }
+  }
+  return fmt::format("they and their moments take {} a device, spread over these axes {}", human_bytes(now), human_bytes(spread));
+}
+
+AxisList axes_left_out(const Unspread& found) {
+  std::set<AxisIndex> axes;
+  for (const LeftOut& left : found.parameters) axes.insert(left.axes.begin(), left.axes.end());
+  return {axes.begin(), axes.end()};
+}
+
+// A label of each of the largest parameters that leave the axis out and have a dim for it, as few labels as will do.
+std::set<std::string> labels_for(const Unspread& found, AxisIndex axis, const mesh::Mesh& mesh) {
+  std::vector<std::vector<std::string>> dims;
+  std::map<std::string, int> bearers;
+  for (const LeftOut& left : found.parameters) {
+    const bool is_small = elements(left.tensor->shape) * kLargeParts < elements(found.parameters.front().tensor->shape);
+    if (!holds(left.axes, axis) || is_small) continue;
+    dims.push_back(dims_for(*left.tensor, axis, mesh));
+    for (const std::string& label : dims.back()) ++bearers[label];
+  }
+  std::set<std::string> labels;
+  for (const std::vector<std::string>& of : dims) {
+    const bool has_one = std::any_of(of.begin(), of.end(), [&](const std::string& label) { return labels.contains(label); });
+    if (of.empty() || has_one) continue;
+    labels.insert(*std::max_element(of.begin(), of.end(),
+                                    [&](const std::string& a, const std::string& b) { return bearers[a] < bearers[b]; }));
+  }
+  return labels;
+}
+
+// The axis away; on the dims that it divides; other rules.
+std::vector<Keys> ways_to_spread(const Unspread& found, const Layout& layout, const LintOptions& options) {
+  std::map<AxisIndex, std::set<std::string>> labels;
+  for (const AxisIndex axis : axes_left_out(found)) labels[axis] = labels_for(found, axis, layout.mesh);
+  std::vector<Keys> tries;
+  for (const auto& [axis, of] : labels) {
+    if (const Keys keys = with_axis(layout, of, layout.mesh.axis(axis).name); !keys.empty()) tries.push_back(keys);
+  }
+  for (const AxisIndex axis : found.parameters.front().axes) {
+    for (const Keys& keys : given_away(layout, axis, 1)) tries.push_back(keys);
+  }
+  for (const Keys& keys : other_sets(options)) tries.push_back(keys);
+  return tries;
+}
+
+}  // namespace
+
+// What a run refuses where sharding_tolerance is asked for.
+void find_unspread(const Layout& layout, const LintOptions& options, Findings& findings) {
+  const Unspread found = unspread(layout);
+  if (found.parameters.empty() || found.share <= options.tolerance) return;
+  std::vector<std::string> words;
+  std::set<std::string> axes;
+  for (const LeftOut& left : found.parameters) {
+    if (words.size() < kMostOffenders) words.push_back(offender_words(left, layout));
+    for (const AxisIndex axis : left.axes) axes.insert(layout.mesh.axis(axis).name);
+  }
+  const std::string names = join({axes.begin(), axes.end()}, ", ");
+  Finding f{options.tolerance_is_asked ? Severity::error : Severity::warning, "sharding-tolerance", names,
+            fmt::format("{:.1f} % of the parameters leave out an axis that could shard them ({}); sharding_tolerance allows {:.1f} %{}",
+                        100 * found.share, names, 100 * options.tolerance,
+                        options.tolerance_is_asked ? ", so `moesh train` refuses it" : ""),
+            join(words, "; "), unspread_cost(found, layout), "a rule that lays one of these dims on the axis"};
+  f.tries = ways_to_spread(found, layout, options);
+  findings.push_back(std::move(f));
+}
+
+// Stages are laid out, so that a plan can be read, but no run is made over them.
+void find_stages(const Layout& layout, Findings& findings) {
+  const auto stage = layout.mesh.find("stage");
+  if (!stage || layout.mesh.axis(*stage).size() == 1) return;
+  Finding f{Severity::warning, "stages-not-run", "stage",
+            fmt::format("axis stage={} makes pipeline stages, which are laid out, but not run yet", layout.mesh.size_of("stage")),
+            "the mesh", "`moesh train` and `moesh verify` refuse this layout",
+            "ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, and another axis for these devices"};
+  if (layout.mesh.axis(*stage).dcn == 1) f.tries = given_away(layout, *stage, 1);
+  findings.push_back(std::move(f));
+}
+
+}  // namespace moesh::sharding

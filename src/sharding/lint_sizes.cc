@@ -1,0 +1,169 @@
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "sharding/lint_checks.h"
+
+namespace moesh::sharding {
+namespace {
+
+// Dims of one size on the same axes: what helps one helps all.
+struct Uneven {
+  std::int64_t size = 0;
+  AxisList axes;
+  Severity severity = Severity::warning;
+  std::set<std::string> labels;
+  std::vector<std::string> places;
+
+  std::string key(const mesh::Mesh& mesh) const { return fmt::format("{} over {}", size, axis_names(axes, mesh)); }
+};
+
+constexpr double kIdleWorthSaying = 1.1;  // devices to those that hold anything of an activation
+
+bool is_worth_saying(std::int64_t size, std::int64_t blocks) {
+  const std::int64_t block = (size + blocks - 1) / blocks;
+  return static_cast<double>(block * blocks) >= kIdleWorthSaying * static_cast<double>(size);
+}
+
+bool is_batch(const std::string& label) { return label.find("batch") != std::string::npos; }
+
+std::vector<Uneven> uneven_dims(const Layout& layout, const LintOptions& options) {
+  std::map<std::string, Uneven> found;
+  const auto see = [&](const LaidTensor& tensor, Severity severity) {
+    for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
+      const std::int64_t size = tensor.shape[dim], blocks = shards(tensor.spec.dims[dim], layout.mesh);
+      const std::string& label = tensor.labels()[dim];
+      if (size % blocks == 0) continue;
+      const bool is_of_rows = is_batch(label) && size == options.rows;
+      if (severity == Severity::warning && (is_of_rows || !is_worth_saying(size, blocks))) continue;
+      const Spec slim = without_size_one({{tensor.spec.dims[dim]}, {}}, layout.mesh);
+      Uneven one{size, slim.dims[0], severity, {}, {}};
+      Uneven& known = found.try_emplace(one.key(layout.mesh), one).first->second;
+      known.severity = std::min(known.severity, severity);
+      known.labels.insert(label);
+      if (known.severity == severity) known.places.push_back(tensor.path);
+    }
+  };
+  for (const LaidTensor& tensor : layout.parameters) see(tensor, Severity::error);
+  for (const LaidTensor& tensor : layout.activations) see(tensor, Severity::warning);
+  std::vector<Uneven> all;
+  for (const auto& [key, one] : found) all.push_back(one);
+  return all;
+}
+
+constexpr std::int64_t kMostDivisors = 64;
+
+std::string divisors_of(std::int64_t size) {
+  std::vector<std::string> words;
+  for (std::int64_t d = 1; d <= std::min(size, kMostDivisors); ++d) {
+    if (size % d == 0) words.push_back(std::to_string(d));
+  }
+  return join(words, ", ") + (size > kMostDivisors ? ", ..." : "");
+}
+
+// Each of the axes at the largest size with which the dim divides; then without one of the axes; then other rules.
+std::vector<Keys> ways_to_divide(const Uneven& one, const Layout& layout, const LintOptions& options) {
+  const mesh::Mesh& mesh = layout.mesh;
+  const std::int64_t blocks = shards(one.axes, mesh);
+  std::vector<Keys> tries;
+  for (const AxisIndex axis : one.axes) {
+    const std::int64_t ici = mesh.axis(axis).ici;
+    for (std::int64_t size = ici - 1; size >= 1; --size) {
+      if (ici % size != 0 || one.size % (blocks / ici * size) != 0) continue;
+      for (const Keys& keys : given_away(layout, axis, size)) tries.push_back(keys);
+      break;
+    }
+  }
+  for (const Keys& keys : other_sets(options)) tries.push_back(keys);
+  std::map<std::string, std::vector<std::vector<std::string>>> whole;
+  for (const std::string& label : one.labels) whole[label] = {{}};
+  if (const Keys keys = with_rules(layout, whole); !keys.empty()) tries.push_back(keys);
+  return tries;
+}
+
+std::string names_of(const Uneven& one) {
+  std::vector<std::string> labels(one.labels.begin(), one.labels.end());
+  return join(labels, ", ");
+}
+
+}  // namespace
+
+void find_uneven(const Layout& layout, const LintOptions& options, Findings& findings) {
+  for (const Uneven& one : uneven_dims(layout, options)) {
+    const std::int64_t blocks = shards(one.axes, layout.mesh);
+    const std::int64_t block = (one.size + blocks - 1) / blocks;
+    const std::int64_t used = (one.size + block - 1) / block;
+    Finding f{one.severity, "uneven", one.key(layout.mesh),
+              fmt::format("{} of size {} does not divide over {} ({}); it divides over {}", names_of(one), one.size,
+                          counted(blocks, "shard"), axis_names(one.axes, layout.mesh), divisors_of(one.size)),
+              few_of(one.places),
+              one.severity == Severity::error
+                  ? "it cannot be laid out so"
+                  : fmt::format("blocks of {}: {} of {} shards hold anything", block, used, blocks),
+              "choose axis sizes that divide it"};
+    f.tries = ways_to_divide(one, layout, options);
+    findings.push_back(std::move(f));
+  }
+}
+
+namespace {
+
+std::string batch_key(std::int64_t rows, const mesh::Mesh& mesh) {
+  return fmt::format("per_device_batch_size={:g}", static_cast<double>(rows) / static_cast<double>(mesh.devices()));
+}
+
+// Fewer devices for the batch, and more for the length or the model; then other rules; then other batches.
+std::vector<Keys> ways_to_feed(const Layout& layout, const LintOptions& options, std::int64_t blocks) {
+  const mesh::Mesh& mesh = layout.mesh;
+  std::vector<Keys> tries;
+  for (const AxisIndex axis : layout.input.spec.dims.front()) {
+    const std::int64_t ici = mesh.axis(axis).ici;
+    for (std::int64_t size = ici - 1; size >= 1; --size) {
+      if (ici % size != 0 || options.rows % (blocks / ici * size) != 0) continue;
+      for (const char* name : {"context", "tensor"}) {
+        const auto to = mesh.find(name);
+        if (!to) continue;
+        if (const Keys keys = moved(mesh, axis, size, *to); !keys.empty()) tries.push_back(keys);
+      }
+      break;
+    }
+  }
+  for (const Keys& keys : other_sets(options)) tries.push_back(keys);
+  const std::int64_t more = (std::max(options.rows, layout.input.shape.front()) + blocks - 1) / blocks * blocks;
+  const std::int64_t fewer = options.rows / blocks * blocks;
+  if (fewer > 0) tries.push_back({batch_key(fewer, mesh)});
+  tries.push_back({batch_key(more, mesh)});
+  return tries;
+}
+
+}  // namespace
+
+void find_small_batch(const Layout& layout, const LintOptions& options, Findings& findings) {
+  const AxisList& axes = layout.input.spec.dims.front();
+  const std::int64_t blocks = shards(axes, layout.mesh);
+  const std::string on = axis_names(axes, layout.mesh);
+  Finding f;
+  f.check = "small-batch";
+  f.about = "the batch";
+  f.where = "the input, over " + on;
+  if (layout.input.shape.front() % blocks != 0) {
+    f.severity = Severity::error;
+    f.what = fmt::format("a batch of {} does not divide over {} shards", counted(layout.input.shape.front(), "row"), blocks);
+    f.cost = "it cannot be laid out so";
+  } else if (options.rows % blocks != 0 && is_worth_saying(options.rows, blocks)) {
+    const std::int64_t block = (options.rows + blocks - 1) / blocks;
+    const std::int64_t used = (options.rows + block - 1) / block;
+    f.what = options.rows < blocks
+                 ? fmt::format("a pass of {} is smaller than the {} shards of its batch", counted(options.rows, "row"), blocks)
+                 : fmt::format("a pass of {} does not divide over the {} shards of its batch", counted(options.rows, "row"), blocks);
+    f.cost = fmt::format("{} of {} shards have nothing to do", blocks - used, blocks);
+  } else {
+    return;
+  }
+  f.fix = "raise per_device_batch_size, or let an axis carry the length instead";
+  f.tries = ways_to_feed(layout, options, blocks);
+  findings.push_back(std::move(f));
+}
+
+}  // namespace moesh::sharding

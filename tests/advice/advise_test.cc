@@ -1,0 +1,375 @@
+// What is told of real layouts: ten of each kind that is odd, each mended by what is offered, and sound ones that are met with silence.
+#include "advice/advise.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "advice/checks.h"
+#include "advice/fit.h"
+#include "session/reopen.h"
+#include "tests/support.h"
+
+namespace moesh::advice {
+namespace {
+
+using sharding::Finding;
+using sharding::Severity;
+
+Advice advice_on(const std::vector<std::string>& request) {
+  return advise(request, session::reopen(request, session::Evenness::reported));
+}
+
+Advice advice_on(const std::string& request) { return advice_on(test::words_of(request)); }
+
+std::string told(const Advice& advice) { return sharding::to_text(advice.findings); }
+
+std::set<std::string> errors_of(const Advice& advice) {
+  std::set<std::string> errors;
+  for (const Finding& f : advice.findings) {
+    if (f.severity == Severity::error) errors.insert(f.check + " " + f.about);
+  }
+  return errors;
+}
+
+// Each fix pasted: the finding is gone, and no error is new.
+void expect_mended(const std::string& request, const Advice& before, const Finding& finding) {
+  for (const sharding::Fix& fix : finding.fixes) {
+    std::vector<std::string> pasted = test::words_of(request);
+    pasted.insert(pasted.end(), fix.keys.begin(), fix.keys.end());
+    const Advice after = advice_on(pasted);
+    for (const Finding& f : after.findings) {
+      EXPECT_FALSE(f.check == finding.check && f.about == finding.about) << join(fix.keys, " ") << "\n" << told(after);
+    }
+    const std::set<std::string> known = errors_of(before);
+    for (const std::string& error : errors_of(after)) {
+      const bool was_not_planned = error.starts_with("does-not-fit") && !before.forecast;
+      EXPECT_TRUE(known.contains(error) || was_not_planned) << join(fix.keys, " ") << "\n" << told(after);
+    }
+    if (after.forecast && fix.peak > 0) {
+      EXPECT_EQ(after.forecast->memory.peak, fix.peak) << join(fix.keys, " ");
+    }
+  }
+}
+
+void expect_spoken(const std::string& check, const std::vector<std::string>& requests) {
+  for (const std::string& request : requests) {
+    SCOPED_TRACE(request);
+    const Advice advice = advice_on(request);
+    const auto of_check = [&](const Finding& f) { return f.check == check; };
+    const auto found = std::find_if(advice.findings.begin(), advice.findings.end(), of_check);
+    ASSERT_NE(found, advice.findings.end()) << told(advice);
+    EXPECT_FALSE(found->fixes.empty()) << told(advice);
+    expect_mended(request, advice, *found);
+  }
+}
+
+// Sizes that do not divide: heads, experts, vocabularies, embeddings.
+TEST(AdviseSlow, MendsTenDimsThatDoNotDivide) {
+  expect_spoken("uneven", {
+      "model_name=llama3-8b compile_topology=v5p-32 ici_tensor_parallelism=16 ici_fsdp_parallelism=1",
+      "model_name=llama3-70b compile_topology=h100-64 ici_tensor_parallelism=16 ici_fsdp_parallelism=4 "
+      "per_device_batch_size=1",
+      "model_name=mixtral-8x7b compile_topology=v5p-32 ici_expert_parallelism=16 ici_fsdp_parallelism=1",
+      "model_name=gpt-oss-20b compile_topology=h100-64 ici_expert_parallelism=64 ici_fsdp_parallelism=1 "
+      "per_device_batch_size=1",
+      "model_name=qwen3-30b-a3b compile_topology=v6e-64 ici_tensor_parallelism=8 ici_fsdp_parallelism=8 "
+      "per_device_batch_size=1",
+      "model_name=deepseek2-16b compile_topology=v5p-256 ici_expert_parallelism=128 ici_fsdp_parallelism=1 "
+      "per_device_batch_size=1",
+      "model_name=llama2-7b compile_topology=v6e-8 vocab_size=32001 override_model_config=true "
+      "ici_tensor_parallelism=8 ici_fsdp_parallelism=1 per_device_batch_size=1",
+      "model_name=llama2-13b compile_topology=h100-48 ici_tensor_parallelism=48 ici_fsdp_parallelism=1 "
+      "per_device_batch_size=1",
+      "model_name=gemma3-4b compile_topology=v6e-16 ici_tensor_parallelism=16 ici_fsdp_parallelism=1 "
+      "per_device_batch_size=1",
+      "model_name=llama2-7b compile_topology=a100-24 ici_fsdp_parallelism=24"
+  });
+}
+
+// Batches that their axes do not divide, or that are smaller.
+TEST(AdviseSlow, MendsTenBatchesBelowTheirAxes) {
+  expect_spoken("small-batch", {
+      "model_name=llama3-8b compile_topology=v5p-32 ici_fsdp_parallelism=16 per_device_batch_size=0.25",
+      "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=0.5",
+      "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=1.5",
+      "model_name=mixtral-8x7b compile_topology=v5p-64 ici_expert_parallelism=8 ici_fsdp_parallelism=4 "
+      "per_device_batch_size=0.125",
+      "model_name=deepseek2-16b compile_topology=h100-16 ici_expert_parallelism=8 ici_fsdp_parallelism=2 "
+      "per_device_batch_size=0.5",
+      "model_name=llama3-70b compile_topology=h100-64 per_device_batch_size=0.5 max_target_length=8192",
+      "model_name=qwen3-30b-a3b compile_topology=b200-8 per_device_batch_size=0.25 max_target_length=8192",
+      "model_name=llama3.1-70b compile_topology=v5p-256 per_device_batch_size=0.0625 max_target_length=32768",
+      "model_name=gpt-oss-20b compile_topology=v6e-16 per_device_batch_size=2.5 ici_fsdp_parallelism=16 "
+      "max_target_length=1024",
+      "model_name=gemma3-4b compile_topology=v6e-8 per_device_batch_size=0.25 max_target_length=8192"
+  });
+}
+
+// Parameters that leave out an axis, by rules that lack it or rule sets that mean something else.
+TEST(AdviseSlow, MendsTenParametersThatLeaveAxesOut) {
+  expect_spoken("sharding-tolerance", {
+      "model_name=llama2-7b compile_topology=v6e-8 logical_axis_rules=[[embed_vocab,[]]]",
+      "model_name=llama2-7b compile_topology=v6e-8 ici_tensor_parallelism=8 ici_fsdp_parallelism=1 "
+      "logical_axis_rules=[[mlp,[]],[heads,[]],[q_heads,[]],[kv_heads,[]]]",
+      "model_name=mixtral-8x7b compile_topology=v5p-32 custom_mesh_and_rule=ep-as-dp ici_expert_parallelism=8 "
+      "ici_fsdp_parallelism=2 sharding_tolerance=0.01",
+      "model_name=llama3-8b compile_topology=v5p-32 ici_fsdp_parallelism=8 ici_tensor_parallelism=2 "
+      "logical_axis_rules=[[mlp,[]]] per_device_batch_size=2",
+      "model_name=mixtral-8x7b compile_topology=v5p-64 ici_fsdp_parallelism=8 ici_expert_parallelism=4 "
+      "logical_axis_rules=[[exp,[]]] per_device_batch_size=4",
+      "model_name=deepseek2-16b compile_topology=h100-16 ici_fsdp_parallelism=4 ici_expert_parallelism=4 "
+      "logical_axis_rules=[[embed_moe,[]]] per_device_batch_size=4",
+      "model_name=llama3-8b compile_topology=h100-16 ici_fsdp_parallelism=8 ici_context_parallelism=2 "
+      "logical_axis_rules=[[embed,[fsdp]],[embed_vocab,[fsdp]]] per_device_batch_size=1",
+      "model_name=gpt-oss-20b compile_topology=v6e-32 ici_fsdp_parallelism=8 ici_expert_parallelism=4 "
+      "custom_mesh_and_rule=fsdp-as-dp-for-attn per_device_batch_size=2 max_target_length=1024",
+      "model_name=gemma3-4b compile_topology=v6e-8 ici_fsdp_parallelism=8 logical_axis_rules=[[embed_vocab,[]]] "
+      "per_device_batch_size=1",
+      "model_name=qwen3-30b-a3b compile_topology=v5p-64 ici_fsdp_parallelism=16 ici_expert_parallelism=2 "
+      "logical_axis_rules=[[exp,[]],[embed_moe,[fsdp]]] per_device_batch_size=2"
+  });
+}
+
+// Axes that shard weights, if anything, and whose devices then do the same.
+TEST(AdviseSlow, MendsTenWorkThatDevicesRepeat) {
+  expect_spoken("repeated-work", {
+      "model_name=llama2-7b compile_topology=v6e-8 override_logical_axis_rules=true "
+      "logical_axis_rules=[[embed,[fsdp]],[mlp,[fsdp]],[activation_batch,[data]]]",
+      "model_name=llama2-7b compile_topology=v6e-8 ici_fsdp_parallelism=1 ici_tensor_parallelism=4 "
+      "ici_context_parallelism=2 "
+      "logical_axis_rules=[[activation_batch,[data,fsdp]],[activation_length,[]],[activation_norm_length,[]],"
+      "[activation_length_attn,[]]]",
+      "model_name=llama2-7b compile_topology=v6e-8 "
+      "logical_axis_rules=[[activation_batch,[data]],[activation_batch_attn,[data]],"
+      "[activation_kv_batch,[data]],[activation_embed_and_logits_batch,[data]]] per_device_batch_size=1",
+      "model_name=llama3-8b compile_topology=v5p-32 ici_fsdp_parallelism=4 ici_expert_parallelism=4 "
+      "logical_axis_rules=[[activation_batch,[data,fsdp]],[activation_batch_attn,[data,fsdp]],"
+      "[activation_kv_batch,[data,fsdp]],[activation_embed_and_logits_batch,[data,fsdp]]] per_device_batch_size=2",
+      "model_name=llama2-7b compile_topology=v6e-8 ici_context_parallelism=4 ici_fsdp_parallelism=2 "
+      "logical_axis_rules=[[activation_length,[]],[activation_norm_length,[]],[activation_length_attn,[]],"
+      "[activation_input_length_attn,[]]] per_device_batch_size=1",
+      "model_name=mixtral-8x7b compile_topology=v5p-32 ici_expert_parallelism=4 ici_fsdp_parallelism=4 "
+      "logical_axis_rules=[[activation_batch,[data,fsdp]],[activation_batch_attn,[data,fsdp]],"
+      "[activation_kv_batch,[data,fsdp]],[activation_embed_and_logits_batch,[data,fsdp]]] per_device_batch_size=2",
+      "model_name=deepseek2-16b compile_topology=h100-16 ici_fsdp_parallelism=8 ici_fsdp_transpose_parallelism=2 "
+      "logical_axis_rules=[[activation_batch,[data,fsdp]],[activation_batch_attn,[data,fsdp]],"
+      "[activation_kv_batch,[data,fsdp]],[activation_embed_and_logits_batch,[data,fsdp]]] per_device_batch_size=2",
+      "model_name=gemma3-4b compile_topology=h100-8 ici_fsdp_parallelism=4 ici_data_parallelism=2 "
+      "logical_axis_rules=[[activation_batch,[data]],[activation_batch_attn,[data]],"
+      "[activation_kv_batch,[data]],[activation_embed_and_logits_batch,[data]]] per_device_batch_size=2",
+      "model_name=qwen3-30b-a3b compile_topology=v5p-32 ici_fsdp_parallelism=8 ici_context_parallelism=2 "
+      "logical_axis_rules=[[activation_length,[]],[activation_norm_length,[]],[activation_length_attn,[]],"
+      "[activation_input_length_attn,[]],[activation_length_moe,[]],[activation_norm_length_moe,[]]] "
+      "per_device_batch_size=2",
+      "model_name=llama2-13b compile_topology=v6e-16 "
+      "logical_axis_rules=[[activation_batch,[data]],[activation_batch_attn,[data]],"
+      "[activation_kv_batch,[data]],[activation_embed_and_logits_batch,[data]]] per_device_batch_size=1"
+  });
+}
+
+// Axes with traffic in every layer across slices and nodes.
+TEST(AdviseSlow, MendsTenTrafficInEveryLayerOverSlowLinks) {
+  expect_spoken("slow-link", {
+      "model_name=deepseek2-16b compile_topology=h100-16 ici_expert_parallelism=16 ici_fsdp_parallelism=1 "
+      "per_device_batch_size=4",
+      "model_name=llama2-7b compile_topology=v4-32 compile_topology_num_slices=4 dcn_tensor_parallelism=4 "
+      "ici_fsdp_parallelism=16 per_device_batch_size=1",
+      "model_name=mixtral-8x7b compile_topology=v5p-32 compile_topology_num_slices=2 dcn_expert_parallelism=2 "
+      "ici_expert_parallelism=4 ici_fsdp_parallelism=4",
+      "model_name=llama3-8b compile_topology=v5e-16 compile_topology_num_slices=4 dcn_fsdp_parallelism=4 "
+      "ici_fsdp_parallelism=16 per_device_batch_size=1 max_target_length=1024",
+      "model_name=llama2-7b compile_topology=v6e-16 compile_topology_num_slices=2 dcn_context_parallelism=2 "
+      "ici_fsdp_parallelism=16 per_device_batch_size=2",
+      "model_name=llama2-7b compile_topology=v5p-16 compile_topology_num_slices=2 dcn_fsdp_transpose_parallelism=2 "
+      "ici_fsdp_parallelism=8 per_device_batch_size=2",
+      "model_name=qwen3-30b-a3b compile_topology=h100-64 ici_expert_parallelism=64 ici_fsdp_parallelism=1 "
+      "per_device_batch_size=2",
+      "model_name=mixtral-8x7b compile_topology=h100-64 ici_expert_parallelism=8 ici_tensor_parallelism=8 "
+      "ici_fsdp_parallelism=1 per_device_batch_size=1",
+      "model_name=gpt-oss-20b compile_topology=h100-32 ici_expert_parallelism=32 ici_fsdp_parallelism=1 "
+      "per_device_batch_size=2",
+      "model_name=deepseek2-16b compile_topology=v6e-16 compile_topology_num_slices=4 dcn_expert_parallelism=4 "
+      "ici_fsdp_parallelism=16 per_device_batch_size=2"
+  });
+}
+
+// The capacity path without its flag: the batch takes the experts' axis.
+TEST(AdviseSlow, MendsTenDispatchesThatLoseTheirExperts) {
+  expect_spoken("competing-dims", {
+      "model_name=mixtral-8x7b compile_topology=mi355x-8 ici_expert_parallelism=-1 sparse_matmul=False "
+      "capacity_factor=1.25 per_device_batch_size=11",
+      "model_name=mixtral-8x7b compile_topology=mi300x-8 ici_expert_parallelism=8 ici_fsdp_parallelism=1 "
+      "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=4",
+      "model_name=mixtral-8x7b compile_topology=v5p-64 ici_expert_parallelism=8 ici_fsdp_parallelism=4 "
+      "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=4",
+      "model_name=mixtral-8x7b compile_topology=v5p-32 ici_expert_parallelism=4 ici_fsdp_parallelism=4 "
+      "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=4",
+      "model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=8 ici_fsdp_parallelism=8 "
+      "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=2",
+      "model_name=mixtral-8x22b compile_topology=v5p-256 ici_expert_parallelism=8 ici_fsdp_parallelism=16 "
+      "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=2",
+      "model_name=mixtral-8x22b compile_topology=mi355x-32 ici_expert_parallelism=8 ici_fsdp_parallelism=4 "
+      "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=2",
+      "model_name=mixtral-8x7b compile_topology=h200-16 ici_expert_parallelism=8 ici_fsdp_parallelism=2 "
+      "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=2",
+      "model_name=deepseek2-16b compile_topology=h100-8 ici_expert_parallelism=8 ici_fsdp_parallelism=1 "
+      "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=2",
+      "model_name=qwen3-30b-a3b compile_topology=h100-8 ici_expert_parallelism=8 ici_fsdp_parallelism=1 "
+      "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=1"
+  });
+}
+
+// Axes that nothing lies on.
+TEST(AdviseSlow, MendsUnusedAxes) {
+  expect_spoken("unused-axis", {
+      "model_name=llama2-7b compile_topology=v6e-8 ici_expert_parallelism=2 override_logical_axis_rules=true "
+      "logical_axis_rules=[[embed,[fsdp]],[activation_batch,[fsdp]]]",
+      "model_name=llama2-7b compile_topology=v6e-8 ici_autoregressive_parallelism=2 "
+      "logical_axis_rules=[[vocab,[tensor]],[heads,[tensor]],[q_heads,[tensor]],[kv_heads,[tensor]],"
+      "[mlp,[tensor]],[activation_heads,[tensor]]] per_device_batch_size=2",
+      "model_name=llama2-7b compile_topology=h100-8 ici_data_parallelism=2 ici_fsdp_parallelism=4 "
+      "logical_axis_rules=[[activation_batch,[fsdp]],[activation_batch_attn,[fsdp]],"
+      "[activation_kv_batch,[fsdp]],[activation_embed_and_logits_batch,[fsdp]]] per_device_batch_size=2",
+      "model_name=llama3-8b compile_topology=v5p-32 ici_context_parallelism=2 ici_fsdp_parallelism=8 "
+      "per_device_batch_size=2 override_logical_axis_rules=true "
+      "logical_axis_rules=[[embed,[fsdp]],[embed_vocab,[fsdp]],[activation_batch,[fsdp]],"
+      "[activation_batch_attn,[fsdp]],[activation_kv_batch,[fsdp]],[activation_embed_and_logits_batch,[fsdp]]]",
+      "model_name=mixtral-8x7b compile_topology=v5p-32 ici_tensor_parallelism=2 ici_fsdp_parallelism=8 "
+      "per_device_batch_size=2 override_logical_axis_rules=true "
+      "logical_axis_rules=[[embed,[fsdp]],[embed_vocab,[fsdp]],[embed_moe,[fsdp]],[activation_batch,[fsdp]],"
+      "[activation_batch_attn,[fsdp]],[activation_kv_batch,[fsdp]],[activation_embed_and_logits_batch,[fsdp]]]"
+  });
+}
+
+// Ten rules of the command line that contradict others, the mesh or the model.
+TEST(AdviseSlow, MendsTenContradictoryRules) {
+  const std::vector<std::pair<std::string, std::string>> requests{
+      {"idle-rule",
+       "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=2 logical_axis_rules=[[mpl,[tensor]]]"},
+      {"idle-rule",
+       "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=2 "
+       "logical_axis_rules=[[mlp,[tensor]],[mlp,[fsdp]]]"},
+      {"idle-rule",
+       "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=2 "
+       "logical_axis_rules=[[activation_batchs,[fsdp]]]"},
+      {"idle-rule",
+       "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=2 "
+       "logical_axis_rules=[[embed,[fsdp]],[embed,[fsdp,tensor]]] ici_tensor_parallelism=2"},
+      {"idle-rule",
+       "model_name=mixtral-8x7b compile_topology=v5p-64 ici_expert_parallelism=4 per_device_batch_size=2 "
+       "logical_axis_rules=[[expp,[expert]]]"},
+      {"idle-rule",
+       "model_name=mixtral-8x7b compile_topology=v5p-64 ici_expert_parallelism=4 per_device_batch_size=2 "
+       "logical_axis_rules=[[exp,[expert]],[mlp_moe,[expert]]]"},
+      {"idle-rule",
+       "model_name=deepseek2-16b compile_topology=h100-16 ici_fsdp_parallelism=16 per_device_batch_size=2 "
+       "logical_axis_rules=[[q_lora_rank,[fsdp]]]"},
+      {"idle-rule",
+       "model_name=llama3-8b compile_topology=h100-16 per_device_batch_size=2 "
+       "logical_axis_rules=[[vocab,[fsdp]],[embed_vocab,[fsdp]]]"},
+      {"absent-axis",
+       "model_name=llama3-8b compile_topology=h100-16 per_device_batch_size=2 mesh_axes=[data,fsdp,tensor] "
+       "override_logical_axis_rules=true "
+       "logical_axis_rules=[[activation_batch,[data,fsdp]],[activation_batch_attn,[data,fsdp]],"
+       "[activation_kv_batch,[data,fsdp]],[activation_embed_and_logits_batch,[data,fsdp]],[embed,[fsdp]],"
+       "[embed_vocab,[fsdp]],[mlp,[tensor,expert]]]"},
+      {"blocked-by-one",
+       "model_name=llama2-7b compile_topology=v6e-8 per_device_batch_size=2 override_logical_axis_rules=true "
+       "logical_axis_rules=[[activation_batch,[fsdp]],[activation_batch_attn,[fsdp]],"
+       "[activation_kv_batch,[fsdp]],[activation_embed_and_logits_batch,[fsdp]],[mlp,[tensor]],[heads,[tensor]],"
+       "[q_heads,[tensor]],[kv_heads,[tensor]],[vocab,[tensor]],[embed,[fsdp,tensor]],[embed_vocab,[fsdp]]]"}};
+  for (const auto& [check, request] : requests) expect_spoken(check, {request});
+}
+
+// Layouts as people run them.
+TEST(AdviseSlow, IsSilentOnSoundLayouts) {
+  for (const std::string request : {
+           "model_name=llama2-7b compile_topology=v6e-8",
+           "model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4 per_device_batch_size=4",
+           "model_name=llama3-70b compile_topology=h100-256 ici_fsdp_parallelism=32 ici_tensor_parallelism=8 "
+           "max_target_length=8192 per_device_batch_size=2",
+           "model_name=mixtral-8x7b compile_topology=v5p-128 ici_fsdp_parallelism=64 max_target_length=4096 "
+           "per_device_batch_size=36 weight_dtype=bfloat16",
+           "model_name=deepseek2-16b compile_topology=v5p-8 ici_fsdp_parallelism=4 max_target_length=2048 "
+           "per_device_batch_size=24",
+           "model_name=mixtral-8x7b compile_topology=v5p-64 ici_expert_parallelism=8 ici_tensor_parallelism=4 "
+           "per_device_batch_size=1",
+           "model_name=llama3.1-70b compile_topology=h200-8 compile_topology_num_slices=32 ici_fsdp_parallelism=8 "
+           "dcn_data_parallelism=2 dcn_fsdp_parallelism=16 max_target_length=8192 per_device_batch_size=2",
+           "model_name=mixtral-8x7b compile_topology=h200-256 ici_fsdp_parallelism=32 ici_expert_parallelism=8 "
+           "max_target_length=4096 per_device_batch_size=2 gradient_accumulation_steps=2 sparse_matmul=false "
+           "capacity_factor=1 moe_dispatch_no_expert_sharding=true",
+           "model_name=llama3-8b compile_topology=h100-64 ici_fsdp_parallelism=8 ici_tensor_parallelism=8 "
+           "max_target_length=8192 per_device_batch_size=1.5",
+           "model_name=llama2-7b compile_topology=h100-96 ici_data_parallelism=12 ici_fsdp_parallelism=8 "
+           "max_target_length=4096 per_device_batch_size=2",
+           "model_name=qwen3-30b-a3b compile_topology=b200-8 ici_fsdp_parallelism=8 max_target_length=8192 "
+           "per_device_batch_size=8",
+           "model_name=llama3.1-70b compile_topology=tpu7x-512 ici_fsdp_parallelism=64 ici_context_parallelism=8 "
+           "max_target_length=131072 per_device_batch_size=0.125",
+           "model_name=deepseek3-671b compile_topology=h100-512 ici_expert_parallelism=64 ici_fsdp_parallelism=8 "
+           "max_target_length=4096 per_device_batch_size=1"}) {
+    EXPECT_TRUE(advice_on(request).findings.empty()) << request << "\n" << told(advice_on(request));
+  }
+}
+
+TEST(Advise, PutsFirstThatAStepDoesNotFit) {
+  const Advice advice = advice_on("model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=8 ici_fsdp_parallelism=1");
+  ASSERT_FALSE(advice.findings.empty());
+  EXPECT_EQ(advice.findings.front().check, "does-not-fit");
+  EXPECT_EQ(advice.findings.front().fixes.front().keys, (Keys{"ici_data_parallelism=1", "ici_fsdp_parallelism=8"}));
+}
+
+TEST(Advise, NamesTheAxisThatHadBetterLieOnSlowLinks) {
+  const Advice advice = advice_on(
+      "model_name=llama2-7b compile_topology=v4-32 compile_topology_num_slices=4 dcn_tensor_parallelism=4 ici_fsdp_parallelism=16 "
+      "per_device_batch_size=1");
+  ASSERT_EQ(advice.findings.size(), 1u) << told(advice);
+  EXPECT_EQ(advice.findings[0].what, "axis tensor lies across slices (dcn) and carries traffic in every layer; data had better lie there");
+  EXPECT_THAT(advice.findings[0].cost, ::testing::ContainsRegex("a device sends .* over it in a step; kernels wait .* for that"));
+}
+
+// The same figures as `compile`.
+TEST(Advise, CountsWhatThePlannerCounts) {
+  const std::string request = "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4";
+  EXPECT_EQ(advice_on(request).forecast->memory.peak, plan_step(test::words_of(request)).step.forecast.memory.peak);
+}
+
+TEST(Advise, SaysNothingOfMemoryWhereNoMachineIsNamed) {
+  EXPECT_TRUE(advice_on("model_name=llama2-7b").findings.empty()) << told(advice_on("model_name=llama2-7b"));
+}
+
+// Where operands must agree already, the op that does not is told.
+TEST(Advise, SaysWhyAStepCannotBePlanned) {
+  const Advice advice = advice_on(
+      "model_name=llama2-7b max_target_length=16 shard_mode=explicit compile_topology=cpu-3 ici_fsdp_parallelism=1 "
+      "ici_autoregressive_parallelism=3 per_device_batch_size=1 "
+      "logical_axis_rules=[[activation_vocab,[autoregressive]],[vocab,[]],[q_heads,[]],[kv_heads,[]],[heads,[]],[mlp,[]]]");
+  ASSERT_FALSE(advice.findings.empty());
+  EXPECT_EQ(advice.findings.front().check, "not-planned") << told(advice);
+  EXPECT_FALSE(advice.forecast);
+}
+
+// A parameter that its own devices split, and a product that they do alike: what each axis repeats is counted apart.
+TEST(Repeated, CountsStateActivationsAndWorkOfEachAxis) {
+  const std::vector<std::string> request = test::words_of(
+      "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4 per_device_batch_size=1");
+  const Planned planned = plan_step(request);
+  const std::vector<Repeated> repeated = repeated_along({planned.session, planned.step});
+  ASSERT_EQ(repeated.size(), 2u);
+  std::int64_t state = 0;
+  for (const auto* tensors : {&planned.session.layout.parameters, &planned.session.layout.moments}) {
+    for (const sharding::LaidTensor& tensor : *tensors) state += bytes_per_device(tensor, planned.session.mesh);
+  }
+  EXPECT_EQ(repeated[0].state, state) << "data shards no parameter";
+  EXPECT_EQ(repeated[1].state, 0) << "fsdp shards all of them";
+  for (const Repeated& one : repeated) {
+    EXPECT_LT(one.flops, 0.01) << "both carry the batch";
+    EXPECT_LT(one.activations, 1 << 20) << "numbers of places";
+  }
+}
+
+}  // namespace
+}  // namespace moesh::advice

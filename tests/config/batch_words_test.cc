@@ -1,0 +1,44 @@
+// A step's batch in words and as JSON.
+#include "config/batch_words.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "config/load.h"
+
+namespace moesh::config {
+namespace {
+
+BatchSizes sizes(const std::vector<std::string>& keys, std::int64_t devices) { return batch_sizes(load(keys).settings, devices); }
+
+TEST(BatchWords, TellRowsOfAStepAndOfADevice) {
+  EXPECT_EQ(batch_words(sizes({"per_device_batch_size=2"}, 8), 128, 8), "16 rows of 128 tokens a step, 2 a device");
+  EXPECT_EQ(batch_words(sizes({"per_device_batch_size=1"}, 1), 1, 1), "1 row of 1 token a step, 1 a device");
+}
+
+TEST(BatchWords, TellMicrobatches) {
+  EXPECT_EQ(batch_words(sizes({"per_device_batch_size=2", "gradient_accumulation_steps=3"}, 8), 2048, 8),
+            "48 rows of 2,048 tokens a step, 6 a device, in 3 microbatches of 16 rows");
+}
+
+// Devices that share a row load one each.
+TEST(BatchWords, TellFractionsAndWhatIsLoadedBesides) {
+  EXPECT_EQ(batch_words(sizes({"per_device_batch_size=0.25"}, 8), 128, 8),
+            "2 rows of 128 tokens a step, 0.25 a device, the first of 8 rows that are loaded");
+  EXPECT_EQ(batch_words(sizes({"per_device_batch_size=0.5", "gradient_accumulation_steps=2"}, 8), 128, 8),
+            "8 rows of 128 tokens a step, 1 a device, in 2 microbatches of 4 rows, the first of 16 rows that are loaded");
+}
+
+TEST(BatchWords, AreAlsoJson) {
+  const auto json = nlohmann::json::parse(batch_json(sizes({"per_device_batch_size=0.5", "gradient_accumulation_steps=2"}, 8), 128, 8));
+  EXPECT_EQ(json["rows"], 8);
+  EXPECT_EQ(json["rows_loaded"], 16);
+  EXPECT_EQ(json["rows_per_device"], 1.0);
+  EXPECT_EQ(json["microbatches"], 2);
+  EXPECT_EQ(json["rows_of_a_microbatch"], 4);
+  EXPECT_EQ(json["tokens_of_a_row"], 128);
+  EXPECT_EQ(json["tokens"], 8 * 128);
+}
+
+}  // namespace
+}  // namespace moesh::config
