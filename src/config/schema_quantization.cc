@@ -12,7 +12,9 @@ constexpr std::string_view kHelpSparsity = "when sparse weights would be chosen"
 
 constexpr Key kQuantization[] = {
     {"quantization", choice, "",
-     "|int8|fp8|fp8_full|fp8_gpu|nanoo_fp8|te_fp8_delayedscaling|te_fp8_currentscaling|te_mxfp8|!int4|!intmp|!te_nvfp4|!te_nvfp4_no_rht", used,
+     "|int8|fp8|fp8_full|fp8_gpu|nanoo_fp8|te_fp8_delayedscaling|te_fp8_currentscaling|te_mxfp8|!int4|!intmp|!te_nvfp4|"
+     "!te_nvfp4_no_rht",
+     used,
      "products with weights in low precision: planned at the chip's rate, not run yet"},
     {"quantize_kvcache", boolean, "false", "", refused, "low-precision cache of keys and values"},
     {"checkpoint_is_quantized", boolean, "false", "", refused, "reads a checkpoint in low precision"},

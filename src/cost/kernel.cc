@@ -10,7 +10,6 @@ using graph::KernelKind;
 using graph::Work;
 
 // What well-tuned kernels are measured at, on chips of several vendors; no machine's own figures.
-constexpr double kOfBest = 0.9;     // of what the best shapes of products reach, by a model's shapes
 constexpr double kAttention = 0.4;  // fused attention in bf16, forward and backward: FlashAttention-2 on an H100, 3 a half more
 constexpr double kInOrder = 0.85;   // of the memory's rate, by copies and additions
 constexpr double kTwice = 0.75;     // where a row is read again, mostly from a cache
@@ -49,7 +48,7 @@ Reached reached_by(const Work& work, const mesh::Chip& chip) {
   const bool is_product = work.kind == KernelKind::product;
   const auto tile = static_cast<double>(chip.matrix_tile);
   const double best = work.rounded == graph::Rounded::none ? chip.bf16_reached : chip.fp8_reached;
-  return {is_product ? kOfBest * best * tiled(work.rows, tile) * tiled(work.columns, tile) : kAttention, reached_memory(work.kind)};
+  return {is_product ? best * tiled(work.rows, tile) * tiled(work.columns, tile) : kAttention, reached_memory(work.kind)};
 }
 
 double kernel_seconds(const Work& work, const mesh::Chip& chip) {

@@ -82,7 +82,10 @@ Work work_of(const NodeView& view, const mesh::Mesh& mesh) {
   work.bytes = bytes_of(view, in_place, mesh);
   work.rounded = rounded_in(view.node.attributes);
   if (work.rounded == Rounded::none) return work;
-  for (std::size_t i = 0; i < 2; ++i) work.rounded_values += bytes_of(view.operand(i), mesh) / static_cast<double>(size_of(view.operand(i).dtype));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Value& operand = view.operand(i);
+    work.rounded_values += bytes_of(operand, mesh) / static_cast<double>(size_of(operand.dtype));
+  }
   return work;
 }
 

@@ -43,10 +43,10 @@ class Marking {
   std::vector<bool>::reference is_weight(ValueId id) { return is_weight_[static_cast<std::size_t>(id)]; }
 
   void visit(Node& node) {
-    if (const auto* parameter = std::get_if<graph::ParameterOf>(&node.attributes)) is_weight(node.results[0]) = is_rounded(parameter->role);
+    if (const auto* of = std::get_if<graph::ParameterOf>(&node.attributes)) is_weight(node.results[0]) = is_rounded(of->role);
     if (graph::facts_of(node.op).keeps_parameter) is_weight(node.results[0]) = is_weight(node.operands[0]);
-    if (auto* of = std::get_if<graph::EinsumOf>(&node.attributes); of != nullptr && (is_weight(node.operands[0]) || is_weight(node.operands[1]))) {
-      of->rounded = rounded_;
+    if (auto* of = std::get_if<graph::EinsumOf>(&node.attributes)) {
+      if (is_weight(node.operands[0]) || is_weight(node.operands[1])) of->rounded = rounded_;
     }
     if (auto* of = std::get_if<graph::GroupedMatmulOf>(&node.attributes)) of->rounded = rounded_;
     if (auto* of = std::get_if<graph::RepeatOf>(&node.attributes)) of->body = marked(*of->body, node);

@@ -138,7 +138,7 @@ class TemporaryFile {
 };
 
 TEST(Catalogue, HasTheKindsThatTheDesignNames) {
-  EXPECT_EQ(join(hardware_names(), " "), "a100 b200 cpu h100 h200 mi300x mi355x tpu7x v4 v5e v5p v6e");
+  EXPECT_EQ(join(hardware_names(), " "), "a100 b200 cpu gb200 h100 h200 mi300x mi325x mi355x tpu7x v4 v5e v5p v6e");
 }
 
 TEST(Catalogue, GivesEveryKindItsSourceItsRatesAndAWayOutOfTheSlice) {
@@ -277,7 +277,7 @@ TEST(FindTopology, SaysThatAFileIsMissing) {
 }
 
 TEST(FindTopology, NamesTheNearestKinds) {
-  const std::string kinds = "a100, b200, cpu, h100, h200, mi300x, mi355x, tpu7x, v4, v5e, v5p, v6e";
+  const std::string kinds = "a100, b200, cpu, gb200, h100, h200, mi300x, mi325x, mi355x, tpu7x, v4, v5e, v5p, v6e";
   EXPECT_EQ(name_refusal("V5P-128"), "compile_topology: hardware 'V5P-128' is unknown, KIND-SIZE with one of " + kinds +
                                          " or PATH.yml:SIZE was expected\n  fix: did you mean v5p-128?");
   EXPECT_EQ(name_refusal("mi300-16"), "compile_topology: hardware 'mi300-16' is unknown, KIND-SIZE with one of " +
@@ -402,7 +402,7 @@ TEST(LoadChip, RefusesCountsOutOfRange) {
 TEST(LoadChip, RefusesWrongTypes) {
   EXPECT_EQ(refusal("- 1\n"),
             "mine.yml:1: a hardware file is a list, a mapping with the fields title, source, devices_per_chip, "
-            "bf16_flops_per_second, fp8_flops_per_second, f32_flops_per_second, int8_flops_per_second, matrix_tile, memory_bytes, "
+            "bf16_flops_per_second, fp8_flops_per_second, f32_flops_per_second, int8_flops_per_second, bf16_reached, fp8_reached, matrix_tile, memory_bytes, "
             "usable_memory_bytes, memory_bytes_per_second, links, sizes was expected");
   EXPECT_TRUE(refusal("").find("a hardware file is empty, a mapping") != std::string::npos);
   EXPECT_EQ(refusal("title", "title: [a]"), "mine.yml:1: title is a list, text was expected");

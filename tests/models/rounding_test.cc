@@ -45,7 +45,7 @@ Products products_of(const std::string& request) {
 }
 
 const std::string kSmall =
-    "override_model_config=true base_num_decoder_layers=4 base_emb_dim=64 base_mlp_dim=64 base_moe_mlp_dim=32 vocab_size=128 max_target_length=32 "
+    "override_model_config=true base_num_decoder_layers=4 base_emb_dim=64 base_mlp_dim=64 base_moe_mlp_dim=64 vocab_size=128 max_target_length=32 "
     "per_device_batch_size=2 attention=dot_product compile_topology=v6e-8 ";
 
 // As MaxText's layers take their `quant`: attention's projections, MLPs and experts, but neither the router nor the logits.
