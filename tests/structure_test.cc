@@ -44,12 +44,13 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"train",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session", "data"}},
       {"advice", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "cost", "forecast", "session", "train"}},
+      {"search", {"base", "config", "mesh", "forecast", "session", "advice"}},
       {"decode",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "store", "run", "session", "data", "train"}},
       {"serve", {"base", "tokenizer", "config", "decode"}},
       {"cli",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
-        "store", "transport", "data", "train", "advice", "decode", "serve"}},
+        "store", "transport", "data", "train", "advice", "search", "decode", "serve"}},
   };
   return folders;
 }

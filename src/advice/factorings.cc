@@ -1,15 +1,12 @@
 #include "advice/factorings.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
-#include <string_view>
 
 namespace moesh::advice {
 namespace {
 
-constexpr std::array<std::string_view, 4> kGrowing{"fsdp", "expert", "tensor", "context"};
+bool is_among(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
 
 bool is_named(const std::vector<config::AxisRule>& rules, const std::string& axis) {
   return std::any_of(rules.begin(), rules.end(), [&](const config::AxisRule& rule) {
@@ -17,26 +14,8 @@ bool is_named(const std::vector<config::AxisRule>& rules, const std::string& axi
   });
 }
 
-// The largest size of an axis that is tried; other axes than those above only give devices up.
-std::int64_t most_along(const session::Session& session, const mesh::Axis& axis, std::int64_t devices) {
-  const bool may_grow = std::find(kGrowing.begin(), kGrowing.end(), axis.name) != kGrowing.end();
-  const bool has_use = is_named(session.layout.rules, axis.name) && (axis.name != "expert" || session.shape.is_moe());
-  return may_grow && has_use ? devices : axis.ici;
-}
-
-// A device's bytes of parameters and moments on another mesh; nothing where something does not divide.
-std::optional<std::int64_t> state_on(const sharding::Layout& layout, const mesh::Mesh& mesh) {
-  const sharding::Spec input = sharding::lay(layout.input.constraint, layout.rules, mesh);
-  if (!sharding::divides(layout.input.shape, input, mesh)) return std::nullopt;
-  std::int64_t bytes = 0;
-  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
-    for (const sharding::LaidTensor& tensor : *tensors) {
-      const sharding::Spec spec = sharding::lay(tensor.constraint, layout.rules, mesh);
-      if (!sharding::divides(tensor.shape, spec, mesh)) return std::nullopt;
-      bytes += elements(sharding::shard_shape(tensor.shape, spec, mesh)) * size_of(tensor.dtype);
-    }
-  }
-  return bytes;
+bool has_use(const session::Session& session, const std::string& axis) {
+  return is_named(session.layout.rules, axis) && (axis != "expert" || session.shape.is_moe());
 }
 
 // States that differ by less than a tenth, as by what norms take, count as equal.
@@ -50,32 +29,85 @@ double change_of(const mesh::Mesh& from, const mesh::Mesh& to) {
   return change;
 }
 
-bool has_same_sizes(const mesh::Mesh& a, const mesh::Mesh& b) { return mesh::keys_between(a, b).empty(); }
+// Goes through all sizes of the axes at one level, others staying as they are.
+class Division {
+ public:
+  Division(const session::Session& session, const Freedom& freedom, mesh::Level level)
+      : session_(session), freedom_(freedom), level_(level) {}
+
+  std::vector<std::vector<mesh::Axis>> all(const std::vector<mesh::Axis>& axes) {
+    axes_ = axes;
+    made_.clear();
+    std::int64_t devices = 1;
+    for (mesh::Axis& axis : axes_) devices *= size_of(axis);
+    divide(0, devices);
+    return std::move(made_);
+  }
+
+ private:
+  std::int64_t& size_of(mesh::Axis& axis) const { return level_ == mesh::Level::ici ? axis.ici : axis.dcn; }
+
+  bool may_grow(const std::string& axis) const {
+    return is_among(level_ == mesh::Level::ici ? freedom_.growing : freedom_.growing_between, axis) && has_use(session_, axis);
+  }
+
+  void divide(std::size_t next, std::int64_t left) {
+    if (next == axes_.size()) {
+      if (left == 1) made_.push_back(axes_);
+      return;
+    }
+    mesh::Axis& axis = axes_[next];
+    std::int64_t& size = size_of(axis);
+    const std::int64_t here = size;
+    const bool stays = is_among(freedom_.fixed, mesh::key_for(level_, axis.name));
+    const std::int64_t most = !stays && may_grow(axis.name) ? left : std::min(here, left);
+    for (size = stays ? here : 1; size <= most; ++size) {
+      if (left % size == 0) divide(next + 1, left / size);
+    }
+    size = here;
+  }
+
+  const session::Session& session_;
+  const Freedom& freedom_;
+  mesh::Level level_;
+  std::vector<mesh::Axis> axes_;
+  std::vector<std::vector<mesh::Axis>> made_;
+};
 
 }  // namespace
 
-std::vector<Factoring> factorings(const session::Session& session) {
-  std::vector<mesh::Axis> axes = session.mesh.axes();
+std::optional<std::int64_t> state_on(const session::Session& session, const mesh::Mesh& mesh) {
+  const sharding::Layout& layout = session.layout;
+  const bool spreads_moments = session.loaded.settings.boolean("shard_optimizer_over_data");
+  std::int64_t bytes = 0;
+  for (const auto* tensors : {&layout.parameters, &layout.moments}) {
+    for (const sharding::LaidTensor& tensor : *tensors) {
+      sharding::Spec spec = sharding::lay(tensor.constraint, layout.rules, mesh);
+      if (spreads_moments && tensors == &layout.moments) spec = sharding::over_data(tensor.shape, spec, mesh);
+      if (!sharding::divides(tensor.shape, spec, mesh)) return std::nullopt;
+      bytes += elements(sharding::shard_shape(tensor.shape, spec, mesh)) * size_of(tensor.dtype);
+    }
+  }
+  return bytes;
+}
+
+bool takes_rows(const sharding::Layout& layout, const mesh::Mesh& mesh, std::int64_t rows) {
+  Shape shape = layout.input.shape;
+  shape.front() = rows;
+  return sharding::divides(shape, sharding::lay(layout.input.constraint, layout.rules, mesh), mesh);
+}
+
+std::vector<Factoring> factorings(const session::Session& session, const Freedom& freedom) {
+  std::vector<std::vector<mesh::Axis>> divisions{session.mesh.axes()};
+  if (!freedom.growing_between.empty()) divisions = Division(session, freedom, mesh::Level::dcn).all(session.mesh.axes());
   std::vector<Factoring> found;
-  const std::function<void(std::size_t, std::int64_t)> divide = [&](std::size_t next, std::int64_t left) {
-    if (next == axes.size()) {
-      const mesh::Mesh mesh(axes);
-      if (left > 1 || has_same_sizes(session.mesh, mesh)) return;
-      if (const auto bytes = state_on(session.layout, mesh)) found.push_back({mesh, *bytes});
-      return;
+  for (const std::vector<mesh::Axis>& between : divisions) {
+    for (std::vector<mesh::Axis>& axes : Division(session, freedom, mesh::Level::ici).all(between)) {
+      mesh::Mesh mesh(std::move(axes));
+      if (mesh::keys_between(session.mesh, mesh).empty()) continue;
+      if (const auto bytes = state_on(session, mesh)) found.push_back({std::move(mesh), *bytes});
     }
-    const mesh::Axis& axis = session.mesh.axes()[next];
-    const bool stays = axis.name == "stage";
-    const std::int64_t most = stays ? axis.ici : most_along(session, axis, left);
-    for (std::int64_t size = stays ? axis.ici : 1; size <= std::min(most, left); ++size) {
-      if (left % size != 0) continue;
-      axes[next].ici = size;
-      divide(next + 1, left / size);
-    }
-  };
-  std::int64_t devices = 1;
-  for (const mesh::Axis& axis : axes) devices *= axis.ici;
-  divide(0, devices);
+  }
   std::stable_sort(found.begin(), found.end(), [&](const Factoring& a, const Factoring& b) {
     return std::make_pair(rank_of_state(a.state_bytes), change_of(session.mesh, a.mesh)) <
            std::make_pair(rank_of_state(b.state_bytes), change_of(session.mesh, b.mesh));

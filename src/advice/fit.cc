@@ -85,9 +85,13 @@ class Search {
       if (name != rules && !name.starts_with("pipeline")) attempt(Kind::rules, {"custom_mesh_and_rule=" + name});
     }
     if (!rules.empty()) attempt(Kind::rules, {"custom_mesh_and_rule="});
-    const std::vector<Factoring> others = factorings(session_);
-    for (std::size_t i = 0; i < std::min(others.size(), kMostFactorings); ++i)
-      attempt(Kind::axes, mesh::keys_between(session_.mesh, others[i].mesh));
+    std::size_t planned = 0;
+    for (const Factoring& other : factorings(session_)) {
+      if (planned == kMostFactorings) break;
+      if (!takes_rows(session_.layout, other.mesh, session_.batch.micro_rows)) continue;
+      attempt(Kind::axes, mesh::keys_between(session_.mesh, other.mesh));
+      ++planned;
+    }
     if (session_.mesh.size_of("data") > 1 && !settings_.boolean("shard_optimizer_over_data"))
       attempt(Kind::moments, {"shard_optimizer_over_data=true"});
   }

@@ -78,6 +78,27 @@ std::vector<std::int64_t> neighbours(const NodeSizes& sizes, std::int64_t size) 
 
 std::vector<std::int64_t> neighbours(const AnySizes& sizes, std::int64_t) { return {1, sizes.most}; }
 
+// Sizes from the smallest to the largest: all grids, else 1, 2, 4, ... and whole nodes likewise.
+std::vector<std::int64_t> series(const GridSizes& sizes) {
+  std::vector<std::int64_t> numbers = neighbours(sizes, 0);
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+std::vector<std::int64_t> series(const NodeSizes& sizes) {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t part = 1; part < sizes.node; part *= 2) numbers.push_back(part);
+  for (std::int64_t devices = sizes.node; devices <= sizes.most; devices *= 2) numbers.push_back(devices);
+  return numbers;
+}
+
+std::vector<std::int64_t> series(const AnySizes& sizes) {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t devices = 1; devices <= sizes.most; devices *= 2) numbers.push_back(devices);
+  return numbers;
+}
+
 // The nearest valid size below and the nearest above.
 std::vector<std::int64_t> nearest_sizes(const Chip& chip, std::int64_t size) {
   const auto all = std::visit([&](const auto& sizes) { return neighbours(sizes, size); }, chip.sizes);
@@ -216,6 +237,17 @@ Topology find_topology(std::string_view name, std::int64_t slices, const std::st
   Chip chip = load_asked(name, asked, where);
   Slice slice = find_slice(asked, chip, where);
   return {std::string(name), std::move(chip), std::move(slice.grid), std::move(slice.wrap), slice.devices, slices};
+}
+
+std::vector<std::string> machines_like(std::string_view name, std::int64_t least, std::int64_t most) {
+  const Asked asked = take_apart(name);
+  const Chip chip = load_asked(name, asked, "compile_topology");
+  std::vector<std::string> names;
+  for (const std::int64_t number : std::visit([](const auto& sizes) { return series(sizes); }, chip.sizes)) {
+    const std::int64_t devices = std::visit([&](const auto& sizes) { return slice_of(sizes, chip, number)->devices; }, chip.sizes);
+    if (devices >= least && devices <= most) names.push_back(asked.prefix + std::to_string(number));
+  }
+  return names;
 }
 
 std::int64_t domain_devices(const Topology& topology, const Link& link) {

@@ -27,6 +27,10 @@ struct Topology {
 // asked for it.
 Topology find_topology(std::string_view name, std::int64_t slices, const std::string& where = "compile_topology");
 
+// Machines of the kind of `name` whose slices have `least` to `most` devices, the smallest first: all grids; of nodes and of single
+// devices those whose number is a power of two.
+std::vector<std::string> machines_like(std::string_view name, std::int64_t least, std::int64_t most);
+
 // How many devices one instance of the link's domain connects: the devices that a collective can reach over it.
 std::int64_t domain_devices(const Topology& topology, const Link& link);
 

@@ -9,13 +9,6 @@
 namespace moesh::session {
 namespace {
 
-// The axes that shard the expert dim of activations: what expert parallelism means under these rules.
-std::int64_t expert_shards(const config::Settings& settings, const mesh::Mesh& mesh) {
-  const sharding::Spec spec =
-      sharding::resolve_spec({labels::activation_exp}, settings.rules("logical_axis_rules"), mesh);
-  return sharding::shards(spec, mesh);
-}
-
 std::string mesh_words(const mesh::Mesh& mesh) {
   std::vector<std::string> words;
   for (const mesh::Axis& axis : mesh.axes()) {
@@ -45,6 +38,12 @@ Session session_of(config::Loaded loaded, Evenness evenness) {
 
 }  // namespace
 
+std::int64_t expert_shards(const config::Settings& settings, const mesh::Mesh& mesh) {
+  const sharding::Spec spec =
+      sharding::resolve_spec({labels::activation_exp}, settings.rules("logical_axis_rules"), mesh);
+  return sharding::shards(spec, mesh);
+}
+
 Session open(const std::vector<std::string>& request, Evenness evenness) {
   return session_of(told(config::load(request)), evenness);
 }
@@ -70,10 +69,14 @@ Evaluated evaluated(const Session& session) {
   return {batch, std::move(graph), std::move(layout)};
 }
 
-std::string headline(const Session& session) {
+std::string layout_words(const Session& session) {
   const std::string& rules = session.layout.rule_set;
-  return fmt::format("{} on {}: {} as {}, {} rules", session.shape.name, session.target.name, counted(session.mesh.devices(), "device"),
-                     mesh_words(session.mesh), rules.empty() ? "default" : rules);
+  return fmt::format("{}, {} rules", mesh_words(session.mesh), rules.empty() ? "default" : rules);
+}
+
+std::string headline(const Session& session) {
+  return fmt::format("{} on {}: {} as {}", session.shape.name, session.target.name, counted(session.mesh.devices(), "device"),
+                     layout_words(session));
 }
 
 }  // namespace moesh::session

@@ -33,6 +33,9 @@ Session open(const std::vector<std::string>& request, Evenness evenness = Evenne
 // The same for a run: refuses what can be laid out, but not run, before anything starts.
 Session open_to_run(const std::vector<std::string>& request, config::Run run);
 
+// The shards of the expert dim of activations: what expert parallelism means under the request's rules.
+std::int64_t expert_shards(const config::Settings& settings, const mesh::Mesh& mesh);
+
 // The model on so many rows.
 models::ModelRequest model_request(const Session& session, std::int64_t rows);
 
@@ -43,6 +46,9 @@ struct Evaluated {
   sharding::Layout layout;
 };
 Evaluated evaluated(const Session& session);
+
+// "fsdp=2 x expert=4, default rules"
+std::string layout_words(const Session& session);
 
 // "mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules"
 std::string headline(const Session& session);

@@ -1,0 +1,137 @@
+#include "search/search.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/machine_cores.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "search/report.h"
+#include "session/heading.h"
+#include "session/session.h"
+
+namespace moesh::cli {
+namespace {
+
+constexpr std::int64_t kMostPlans = 10'000'000;
+constexpr std::int64_t kMostDevices = 65536;
+
+constexpr Option kOptions[] = {
+    {"--objective", "time|memory|devices", "what comes first: time (the default), memory, or the smallest machine that does it"},
+    {"--devices", "N..M", "machines of compile_topology's kind with so many devices, from the smallest on, until something fits"},
+    {"--against", "KEY=VALUE...", "holds a layout of yours against the best, and tells what makes the difference"},
+    {"--most", "N", "makes at most N plans; 10000 where it is left out"},
+    kThreads,
+    {"--json", "", "all that is on the front, as JSON"},
+};
+
+constexpr std::string_view kExamples[] = {
+    "search model_name=mixtral-8x7b compile_topology=h100-8 per_device_batch_size=4 --most 300",
+    "search model_name=llama2-7b compile_topology=v5e-64 --devices 4..64 --most 200",
+    "search model_name=mixtral-8x7b compile_topology=v6e-16 per_device_batch_size=4 --most 200 --against ici_fsdp_parallelism=16 "
+    "remat_policy=full",
+};
+
+struct Range {
+  std::int64_t least = 1, most = kMostDevices;
+};
+
+[[noreturn]] void refuse_range(const std::string& text) {
+  refuse(fmt::format("'{}' is no range of devices: N..M with 1 <= N <= M <= {} was expected", shorten(text, 40), kMostDevices), "--devices",
+         "for example --devices 8..256");
+}
+
+Range range_of(const std::string& text) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string::npos) refuse_range(text);
+  const auto least = parse_integer(text.substr(0, dots)), most = parse_integer(text.substr(dots + 2));
+  if (!least || !most || *least < 1 || *most < *least || *most > kMostDevices) refuse_range(text);
+  return {*least, *most};
+}
+
+struct Wanted {
+  search::Objective objective = search::Objective::time;
+  std::optional<Range> devices;
+};
+
+Wanted wanted_of(const Arguments& arguments) {
+  Wanted wanted;
+  const std::string objective = arguments.value("--objective").value_or("time");
+  if (objective != "time" && objective != "memory" && objective != "devices")
+    refuse(fmt::format("'{}' is no objective: time, memory or devices was expected", shorten(objective, 40)), "--objective",
+           "--objective time");
+  if (objective == "memory") wanted.objective = search::Objective::memory;
+  if (const auto range = arguments.value("--devices")) {
+    wanted.devices = range_of(*range);
+  } else if (objective == "devices") {
+    wanted.devices = Range{};
+  }
+  return wanted;
+}
+
+// The machine that the request names, or those of its kind, the smallest first.
+std::vector<std::string> machines_of(const session::Session& session, const Wanted& wanted) {
+  if (!wanted.devices) return {session.target.name};
+  const std::int64_t slices = session.target.slices;
+  const auto [least, most] = *wanted.devices;
+  const std::vector<std::string> names = mesh::machines_like(session.target.name, (least + slices - 1) / slices, most / slices);
+  if (names.empty())
+    refuse(fmt::format("no machine like {} has {} to {} devices", session.target.name, least, most), "--devices",
+           "`moesh help hardware` tells the sizes that there are");
+  return names;
+}
+
+search::OnMachine searched(std::vector<std::string> request, const mesh::Topology& machine, const search::Effort& effort) {
+  request.push_back("compile_topology=" + machine.name);
+  return {machine.name, machine.devices(), search::search(request, effort)};
+}
+
+int run(const Arguments& arguments) {
+  const std::vector<std::string>& request = request_alone(arguments, "`moesh search --help` shows examples");
+  const Wanted wanted = wanted_of(arguments);
+  search::Effort effort{.objective = wanted.objective};
+  effort.most_plans = count_of(arguments, "--most", kMostPlans, "--most 10000").value_or(effort.most_plans);
+  effort.threads = threads_of(arguments) > 0 ? threads_of(arguments) : usable_cores();
+  const session::Session session = session::open(request, session::Evenness::reported);
+  if (session.loaded.settings.text("compile_topology").empty())
+    refuse("a search needs a machine", "the command line", "compile_topology=KIND-SIZE; `moesh help hardware` lists the kinds");
+  search::Told told{request, wanted.objective, {}, {}, effort.threads};
+  if (arguments.has("--against")) {
+    std::vector<std::string> yours = request;
+    const std::vector<std::string> keys = arguments.values("--against");
+    yours.insert(yours.end(), keys.begin(), keys.end());
+    told.against = search::found_of(keys, advice::plan_step(yours));
+  }
+  for (const std::string& machine : machines_of(session, wanted)) {
+    told.machines.push_back(searched(request, mesh::find_topology(machine, session.target.slices), effort));
+    if (!told.machines.back().outcome.front.empty()) break;
+  }
+  if (arguments.has("--json")) {
+    fmt::print("{}\n", search::to_json(told));
+  } else {
+    const int width = terminal_width();
+    fmt::print("The best ways to train {} on {} that were found\n\n{}", session.shape.name, session.target.chip.title,
+               search::to_text(told, width));
+  }
+  return told.machines.back().outcome.front.empty() ? 1 : 0;
+}
+
+}  // namespace
+
+const Command kSearch{
+    "search",
+    "[FILE.yml] key=value ... [--objective time|memory|devices] [--devices N..M] [--against KEY=VALUE...] [--most N] [--threads N] "
+    "[--json]",
+    "the best layouts for a model, a machine and a batch",
+    "Plans training steps with what the request leaves open: rule sets, sizes of axes, ways to the experts, remat policies, and in how\n"
+    "many passes the batch is taken; without per_device_batch_size also how large it is. What the request gives stays. The table holds\n"
+    "those of which none is better in both time and memory, from the fastest to the one that takes the least, with the command of each.\n"
+    "Times are predicted as by `moesh compile`. Exit code 1 when nothing fits; then the nearest is told.",
+    kOptions,
+    kExamples,
+    run};
+
+}  // namespace moesh::cli

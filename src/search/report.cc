@@ -1,0 +1,201 @@
+#include "search/report.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/core.h>
+
+#include "base/json.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "forecast/report.h"
+#include "search/space.h"
+
+namespace moesh::search {
+namespace {
+
+constexpr std::size_t kMostRows = 12;
+constexpr std::size_t kMostDifferences = 5;
+constexpr double kLeastShare = 0.05;  // of a step, to be told
+
+std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+std::string speed_words(const Found& found) { return with_commas(static_cast<std::int64_t>(found.offer.tokens_per_second_per_device)); }
+
+std::string limit_words(const Found& found) {
+  std::vector<std::string> words;
+  for (const auto& [what, share] : found.limits) {
+    if (share >= kLeastShare && words.size() < 3) words.push_back(fmt::format("{} {:.0f}%", what, 100 * share));
+  }
+  return join(words, ", ");
+}
+
+bool is_of_the_layout(const std::string& key) {
+  return key.starts_with("ici_") || key.starts_with("dcn_") || key.starts_with("custom_mesh_and_rule=");
+}
+
+// "fsdp=8 x expert=8, default rules; remat_policy=minimal"
+std::string layout_words(const Found& found) {
+  std::vector<std::string> others;
+  for (const std::string& key : found.offer.keys) {
+    if (!is_of_the_layout(key)) others.push_back(key);
+  }
+  return others.empty() ? found.layout : found.layout + "; " + join(others, " ");
+}
+
+std::string command_of(const Told& told, const Found& found) {
+  std::vector<std::string> words{"./moesh compile"};
+  for (const auto* keys : {&told.request, &found.offer.keys}) words.insert(words.end(), keys->begin(), keys->end());
+  return join(words, " ");
+}
+
+std::string count_words(const Counts& counts, const Outcome& outcome, int threads) {
+  std::string words = fmt::format("{} of {} plans of {} made in {} on {}: the others do not fit, or cannot be better. ",
+                                  with_commas(counts.planned), with_commas(counts.settings),
+                                  counted(counts.layouts - counts.too_large - counts.uneven, "layout"),
+                                  human_seconds(outcome.seconds), counted(threads, "thread"));
+  std::vector<std::string> out;
+  if (counts.too_large > 0) out.push_back(fmt::format("the state alone of {} does not fit", counted(counts.too_large, "layout")));
+  if (counts.uneven > 0) out.push_back(fmt::format("over {} no batch that was tried lies evenly", counted(counts.uneven, "layout")));
+  if (counts.refused > 0) out.push_back(fmt::format("{} turned out not to be possible", counted(counts.refused, "plan")));
+  if (counts.left > 0)
+    out.push_back(fmt::format("{} with the most axes were not looked at, --most allows more plans", counted(counts.left, "layout")));
+  if (!out.empty()) words += "Besides, " + join(out, "; ") + ".";
+  return words;
+}
+
+std::vector<Found> shown(const Told& told) {
+  std::vector<Found> found = told.machines.back().outcome.front;
+  if (found.size() > kMostRows) found.resize(kMostRows);
+  if (told.objective == Objective::memory) std::reverse(found.begin(), found.end());
+  return found;
+}
+
+std::string table_of(const Told& told, const std::vector<Found>& rows, int width) {
+  const auto is_alike = [&](const Found& found) { return found.offer.tokens == rows.front().offer.tokens; };
+  const bool has_steps_alike = std::all_of(rows.begin(), rows.end(), is_alike);
+  Table table({{"", true}, {has_steps_alike ? "a step" : "a step of", true}, {"tokens/s a device", true}, {"MFU", true},
+               {"of " + bytes_words(told.machines.back().outcome.usable_memory), true}, {"layout", false, Room::wrap},
+               {"time goes to", false, Room::wrap, 1}});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Found& found = rows[i];
+    const std::string step = forecast::seconds_words(found.offer.seconds);
+    table.add({std::to_string(i + 1),
+               has_steps_alike ? step : fmt::format("{} for {} tokens", step, human_count(static_cast<double>(found.offer.tokens))),
+               speed_words(found), found.mfu > 0 ? fmt::format("{:.1f}%", 100 * found.mfu) : "-", bytes_words(found.offer.peak),
+               layout_words(found), limit_words(found)});
+  }
+  return table.text(width);
+}
+
+std::string commands_of(const Told& told, const std::vector<Found>& rows) {
+  std::string text;
+  for (std::size_t i = 0; i < rows.size(); ++i) text += fmt::format("{:>2}  {}\n", i + 1, command_of(told, rows[i]));
+  return text;
+}
+
+std::string nearest_words(const Outcome& outcome) {
+  if (!outcome.nearest && outcome.counts.layouts == outcome.counts.too_large)
+    return fmt::format("nothing fits: parameters and moments alone take {} a device or more, {} are there",
+                       bytes_words(outcome.least_state), bytes_words(outcome.usable_memory));
+  if (!outcome.nearest) return "nothing could be planned";
+  const advice::Offer& offer = outcome.nearest->offer;
+  return fmt::format("nothing fits; the nearest takes {} a device, {} too much: {}", bytes_words(offer.peak),
+                     bytes_words(offer.peak - offer.usable), layout_words(*outcome.nearest));
+}
+
+std::string devices_words(const OnMachine& on) { return fmt::format("{}, {}", on.machine, counted(on.devices, "device")); }
+
+// What takes clearly more or less time in one than in the other, for as many tokens.
+std::string differences(const Found& from, const Found& to, int width) {
+  std::map<std::string, std::pair<double, double>> seconds;
+  const double scale = static_cast<double>(from.offer.tokens) / static_cast<double>(to.offer.tokens);
+  for (const auto& [what, share] : from.limits) seconds[what].first = share * from.offer.seconds;
+  for (const auto& [what, share] : to.limits) seconds[what].second = share * to.offer.seconds * scale;
+  std::vector<std::pair<std::string, std::pair<double, double>>> sorted(seconds.begin(), seconds.end());
+  const auto change = [](const auto& entry) { return std::abs(entry.second.first - entry.second.second); };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const auto& a, const auto& b) { return change(a) > change(b); });
+  Table table({{"of a step"}, {"yours", true}, {"the best", true}});
+  for (std::size_t i = 0; i < std::min(kMostDifferences, sorted.size()); ++i) {
+    const auto& [what, times] = sorted[i];
+    table.add({what, forecast::seconds_words(times.first), forecast::seconds_words(times.second)});
+  }
+  return table.text(width);
+}
+
+std::string against_words(const Told& told, const Found& best, int width) {
+  const Found& yours = *told.against;
+  const double speed = yours.seconds_per_token() / best.seconds_per_token();
+  std::string text = fmt::format("Yours is {}: {}, {} tokens/s a device, {}{}. ", layout_words(yours),
+                                 forecast::seconds_words(yours.offer.seconds), speed_words(yours), bytes_words(yours.offer.peak),
+                                 yours.offer.fits() ? "" : ", which does not fit");
+  if (speed <= 1.0) return wrapped(text + "Nothing faster was found.\n", width, 2);
+  text += fmt::format("The fastest that was found is {:.2f} times as fast. On the longest chain of what waits for one another:\n", speed);
+  return wrapped(text, width, 2) + "\n" + differences(yours, best, width);
+}
+
+}  // namespace
+
+std::string to_text(const Told& told, int width) {
+  std::string text;
+  for (std::size_t i = 0; i + 1 < told.machines.size(); ++i)
+    text += wrapped(fmt::format("{}: {}.\n", devices_words(told.machines[i]), nearest_words(told.machines[i].outcome)), width, 2);
+  const OnMachine& last = told.machines.back();
+  const Outcome& outcome = last.outcome;
+  text += wrapped(fmt::format("{}: {}\n", devices_words(last), count_words(outcome.counts, outcome, told.threads)), width, 2);
+  text += "\n";
+  if (outcome.front.empty()) return text + wrapped("On " + devices_words(last) + " " + nearest_words(outcome) + ".\n", width, 2);
+  const std::vector<Found> rows = shown(told);
+  text += table_of(told, rows, width) + "\n" + commands_of(told, rows);
+  if (told.against) text += "\n" + against_words(told, outcome.front.front(), width);
+  return text + "\n" + wrapped("Not tried: " + join(never_tried(), "; ") + ".\n", width, 2);
+}
+
+namespace {
+
+void add(JsonWriter& json, const Told& told, const Found& found) {
+  const advice::Offer& offer = found.offer;
+  json.begin_object();
+  json.key("command").value(command_of(told, found)).key("keys").begin_array();
+  for (const std::string& key : offer.keys) json.value(key);
+  json.end_array();
+  json.key("layout").value(found.layout).key("devices").value(offer.devices).key("tokens_per_step").value(offer.tokens);
+  json.key("seconds_per_step").value(offer.seconds).key("tokens_per_second_per_device").value(offer.tokens_per_second_per_device);
+  json.key("mfu").value(found.mfu).key("exposed_seconds").value(found.exposed);
+  json.key("peak_bytes_per_device").value(offer.peak).key("usable_bytes").value(offer.usable).key("fits").value(offer.fits());
+  json.key("shares_of_the_step").begin_object();
+  for (const auto& [what, share] : found.limits) json.key(what).value(share);
+  json.end_object().end_object();
+}
+
+void add(JsonWriter& json, const Told& told, const OnMachine& on) {
+  const Outcome& outcome = on.outcome;
+  const Counts& counts = outcome.counts;
+  json.begin_object().key("machine").value(on.machine).key("devices").value(on.devices).key("usable_bytes").value(outcome.usable_memory);
+  json.key("counts").begin_object();
+  json.key("layouts").value(counts.layouts).key("too_large").value(counts.too_large).key("uneven").value(counts.uneven);
+  json.key("left").value(counts.left).key("plans").value(counts.settings).key("planned").value(counts.planned);
+  json.key("refused").value(counts.refused);
+  json.end_object().key("seconds").value(outcome.seconds);
+  json.line().key("front").begin_array();
+  for (const Found& found : outcome.front) add(json.line(), told, found);
+  json.end_array();
+  if (outcome.nearest) add(json.line().key("nearest"), told, *outcome.nearest);
+  json.end_object();
+}
+
+}  // namespace
+
+std::string to_json(const Told& told) {
+  JsonWriter json;
+  json.begin_object().key("machines").begin_array();
+  for (const OnMachine& on : told.machines) add(json.line(), told, on);
+  json.end_array();
+  if (told.against) add(json.line().key("against"), told, *told.against);
+  json.line().key("not_tried").begin_array();
+  for (const std::string& what : never_tried()) json.value(what);
+  json.end_array().line().end_object();
+  return json.text();
+}
+
+}  // namespace moesh::search

@@ -1,0 +1,30 @@
+// What a search found, as text and as JSON.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/search.h"
+
+namespace moesh::search {
+
+// A machine, and what was found for it.
+struct OnMachine {
+  std::string machine;
+  std::int64_t devices = 1;
+  Outcome outcome;
+};
+
+struct Told {
+  std::vector<std::string> request;
+  Objective objective = Objective::time;
+  std::vector<OnMachine> machines;  // the smallest first; only on the last one something may fit
+  std::optional<Found> against;     // a layout that the best is held against
+  int threads = 1;
+};
+
+std::string to_text(const Told& told, int width);
+std::string to_json(const Told& told);
+
+}  // namespace moesh::search

@@ -1,0 +1,270 @@
+#include "search/search.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "base/progress.h"
+#include "search/space.h"
+
+namespace moesh::search {
+namespace {
+
+constexpr std::size_t kVaried = 16;    // layouts that are tried with one more change
+constexpr std::size_t kTogether = 16;  // layouts that are gone into without word of each other, on any number of threads
+
+Limits limits_of(const forecast::Forecast& forecast) {
+  std::map<std::string, double> seconds;
+  for (const forecast::KernelTime& kernel : forecast.kernel_times) seconds[kernel.kind] += kernel.critical;
+  for (const forecast::Sent& sent : forecast.collectives) seconds[fmt::format("{} over {}", sent.kind, sent.axes)] += sent.critical;
+  Limits limits;
+  for (const auto& [what, time] : seconds) limits.emplace_back(what, time / forecast.seconds);
+  std::stable_sort(limits.begin(), limits.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return limits;
+}
+
+// Calls `work` with 0 to count - 1 on so many threads. What one throws ends all.
+void for_each(std::size_t count, int threads, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto run = [&] {
+    try {
+      for (std::size_t i = next++; i < count; i = next++) work(i);
+    } catch (...) {
+      next = count;
+      const std::scoped_lock lock(mutex);
+      if (failure == nullptr) failure = std::current_exception();
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(run);
+  run();
+  for (std::thread& thread : others) thread.join();
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
+
+double far_slower(Objective objective) { return objective == Objective::memory ? 4 : 1.25; }
+
+// What was found so far.
+struct Ledger {
+  Front front;
+  std::optional<Found> nearest;
+  std::int64_t planned = 0, refused = 0;
+
+  void note(const std::optional<Found>& found) {
+    ++planned;
+    if (!found) {
+      ++refused;
+    } else if (found->offer.fits()) {
+      front.add(*found);
+    } else if (!nearest || found->offer.peak < nearest->offer.peak) {
+      nearest = found;
+    }
+  }
+};
+
+// The plans of one layout, a grid: with each row of it less is saved for the backward pass, with each column fewer tokens pass at a
+// time. Time grows along both and memory falls, so that plans which were made bound all that lie beyond them.
+class Grid {
+ public:
+  Grid(const std::vector<std::string>& request, const Space& space, const Candidate& candidate)
+      : request_(request),
+        candidate_(candidate),
+        remats_(space.remats),
+        usable_(space.usable_memory),
+        last_{remats_.size() - 1, candidate.passes.size() - 1},
+        cells_(remats_.size() * candidate.passes.size()) {}
+
+  std::size_t size() const { return cells_.size(); }
+  const Candidate& candidate() const { return candidate_; }
+
+  // All tokens at a time, with the least that is saved: by this layouts are compared.
+  void plan_first() { plan({last_.remat, 0}); }
+  double first_seconds() const { return seconds_of({last_.remat, 0}); }
+
+  // Makes the plans that a front does not exclude, as long as there are some left to make.
+  void explore(Front front, std::atomic<std::int64_t>& left) { explore({{0, 0}, last_}, front, left); }
+
+  // Tells what was planned since it told last.
+  void tell(Ledger& ledger) {
+    for (const std::optional<Found>& found : news_) ledger.note(found);
+    news_.clear();
+  }
+
+ private:
+  struct Place {
+    std::size_t remat, pass;
+    bool operator==(const Place&) const = default;
+    bool is_before(const Place& other) const { return remat <= other.remat && pass <= other.pass; }
+  };
+  struct Part {
+    Place fastest, smallest;
+  };
+  struct Cell {
+    bool is_planned = false;
+    std::optional<Found> found;
+  };
+
+  Cell& at(Place place) { return cells_[place.remat * candidate_.passes.size() + place.pass]; }
+  const Cell& at(Place place) const { return cells_[place.remat * candidate_.passes.size() + place.pass]; }
+
+  const std::optional<Found>& plan(Place place) {
+    Cell& cell = at(place);
+    if (cell.is_planned) return cell.found;
+    cell.is_planned = true;
+    Keys keys = candidate_.keys;
+    for (const Keys* more : {&remats_[place.remat], &candidate_.passes[place.pass]}) keys.insert(keys.end(), more->begin(), more->end());
+    if (const std::optional<advice::Planned> planned = advice::try_keys(request_, keys)) cell.found = found_of(keys, *planned);
+    news_.push_back(cell.found);
+    return cell.found;
+  }
+
+  double seconds_of(Place place) const { return at(place).found ? at(place).found->seconds_per_token() : 0; }
+
+  // The least that the plans of a part can take, from those that were made.
+  Bound bound_of(const Part& part) const {
+    Bound bound{0, candidate_.state_bytes};
+    for (Place place{0, 0}; place.remat <= last_.remat; ++place.remat) {
+      for (place.pass = 0; place.pass <= last_.pass; ++place.pass) {
+        if (!at(place).found) continue;
+        if (place.is_before(part.fastest)) bound.seconds_per_token = std::max(bound.seconds_per_token, seconds_of(place));
+        if (part.smallest.is_before(place)) bound.peak = std::max(bound.peak, at(place).found->offer.peak);
+      }
+    }
+    return bound;
+  }
+
+  bool is_of_use(const Part& part, const Front& front) const {
+    const Bound bound = bound_of(part);
+    return bound.peak <= usable_ && !front.excludes(bound);
+  }
+
+  void plan(Place place, Front& front, std::atomic<std::int64_t>& left) {
+    if (at(place).is_planned) return;
+    --left;
+    const std::optional<Found>& found = plan(place);
+    if (found && found->offer.fits()) front.add(*found);
+  }
+
+  void explore(const Part& part, Front& front, std::atomic<std::int64_t>& left) {
+    for (const Place corner : {part.fastest, part.smallest}) {
+      if (left <= 0 || !is_of_use(part, front)) return;
+      plan(corner, front, left);
+    }
+    if (part.fastest == part.smallest || !is_of_use(part, front)) return;
+    for (const Part& half : halves_of(part)) explore(half, front, left);
+  }
+
+  // The faster one first: all tokens at a time before fewer.
+  static std::vector<Part> halves_of(const Part& part) {
+    const auto& [fastest, smallest] = part;
+    if (smallest.pass > fastest.pass) {
+      const std::size_t middle = fastest.pass + (smallest.pass - fastest.pass) / 2;
+      return {{fastest, {smallest.remat, middle}}, {{fastest.remat, middle + 1}, smallest}};
+    }
+    const std::size_t middle = fastest.remat + (smallest.remat - fastest.remat) / 2;
+    return {{fastest, {middle, smallest.pass}}, {{middle + 1, fastest.pass}, smallest}};
+  }
+
+  const std::vector<std::string>& request_;
+  const Candidate& candidate_;
+  const std::vector<Keys>& remats_;
+  std::int64_t usable_;
+  Place last_;
+  std::vector<Cell> cells_;
+  std::vector<std::optional<Found>> news_;
+};
+
+class Search {
+ public:
+  Search(const std::vector<std::string>& request, const Effort& effort)
+      : request_(request), threads_(effort.threads), left_(effort.most_plans), space_(space_of(request)), ledger_{Front(far_slower(effort.objective)), {}} {
+    // A third of the plans are for a first look, so that layouts can be compared before any is gone into.
+    const auto most = static_cast<std::size_t>(std::max<std::int64_t>(1, effort.most_plans / 3));
+    counts_.too_large = space_.too_large;
+    counts_.uneven = space_.uneven;
+    counts_.layouts = static_cast<std::int64_t>(space_.candidates.size()) + space_.too_large + space_.uneven;
+    if (space_.candidates.size() <= most) return;
+    counts_.left = static_cast<std::int64_t>(space_.candidates.size() - most);
+    space_.candidates.resize(most);
+  }
+
+  Outcome run() {
+    const auto start = std::chrono::steady_clock::now();
+    look_at(space_.candidates);
+    std::vector<Candidate> variants = variants_of_best();
+    counts_.layouts += static_cast<std::int64_t>(variants.size());
+    look_at(variants);
+    counts_.planned = ledger_.planned;
+    counts_.refused = ledger_.refused;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    const std::vector<Found>& front = ledger_.front.found();
+    return {front, front.empty() ? ledger_.nearest : std::nullopt, space_.least_state, space_.usable_memory, counts_, took.count()};
+  }
+
+ private:
+  // The fastest plan of each, then those of the fastest layouts in full.
+  void look_at(const std::vector<Candidate>& candidates) {
+    std::vector<Grid> grids;
+    grids.reserve(candidates.size());
+    std::vector<Grid*> fastest_first;
+    for (const Candidate& candidate : candidates) {
+      fastest_first.push_back(&grids.emplace_back(request_, space_, candidate));
+      counts_.settings += static_cast<std::int64_t>(grids.back().size());
+    }
+    left_ -= static_cast<std::int64_t>(grids.size());
+    in_parallel("layout looked at", fastest_first, [](Grid& grid) { grid.plan_first(); });
+    std::stable_sort(fastest_first.begin(), fastest_first.end(),
+                     [](const Grid* a, const Grid* b) { return a->first_seconds() < b->first_seconds(); });
+    in_parallel("layout gone into", fastest_first, [this](Grid& grid) { grid.explore(ledger_.front, left_); });
+    for (std::size_t i = 0; i < std::min(kVaried, grids.size()); ++i) best_.push_back(fastest_first[i]->candidate());
+  }
+
+  // Some at a time; between them all that was found is told.
+  void in_parallel(const char* title, const std::vector<Grid*>& grids, const std::function<void(Grid&)>& work) {
+    if (grids.empty()) return;
+    Progress progress(title, static_cast<std::int64_t>(grids.size()));
+    for (std::size_t begin = 0; begin < grids.size(); begin += kTogether) {
+      const std::size_t end = std::min(begin + kTogether, grids.size());
+      for_each(end - begin, threads_, [&](std::size_t i) { work(*grids[begin + i]); });
+      for (std::size_t i = begin; i < end; ++i) grids[i]->tell(ledger_);
+      progress.advance(static_cast<std::int64_t>(end));
+    }
+  }
+
+  std::vector<Candidate> variants_of_best() {
+    std::vector<Candidate> variants;
+    for (const Candidate& best : std::exchange(best_, {})) {
+      for (Candidate& variant : variants_of(best, request_)) variants.push_back(std::move(variant));
+    }
+    return variants;
+  }
+
+  const std::vector<std::string>& request_;
+  int threads_;
+  std::atomic<std::int64_t> left_;  // of the plans
+  Space space_;
+  Ledger ledger_;
+  Counts counts_;
+  std::vector<Candidate> best_;
+};
+
+}  // namespace
+
+Found found_of(const advice::Keys& keys, const advice::Planned& planned) {
+  const forecast::Forecast& forecast = planned.step.forecast;
+  return {advice::offer_of(keys, planned), session::layout_words(planned.session), forecast.mfu, forecast.exposed, limits_of(forecast)};
+}
+
+Outcome search(const std::vector<std::string>& request, const Effort& effort) { return Search(request, effort).run(); }
+
+}  // namespace moesh::search

@@ -1,0 +1,202 @@
+#include "search/space.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "advice/factorings.h"
+#include "base/error.h"
+#include "config/builtin.h"
+#include "session/reopen.h"
+
+namespace moesh::search {
+namespace {
+
+using session::Session;
+
+// Each saves what the next one does, and more.
+constexpr std::array<const char*, 7> kRemats{"", "minimal_with_context", "minimal", "save_dot_except_mlpwi", "save_dot_except_mlp",
+                                             "save_qkv_proj", "full"};
+constexpr double kMostRows = 64;  // of a device in a pass, where the request does not say
+constexpr std::int64_t kMostPasses = 16;
+constexpr std::int64_t kLeastShare = 16;  // devices that share a row
+
+Keys joined(Keys keys, const Keys& more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+bool is_open(const config::Settings& settings, const std::string& key) { return !settings.is_by_user(key); }
+
+std::vector<Keys> rule_sets(const config::Settings& settings) {
+  std::vector<Keys> sets{{}};
+  if (!is_open(settings, "custom_mesh_and_rule") || !is_open(settings, "logical_axis_rules") || !is_open(settings, "mesh_axes"))
+    return sets;
+  for (const std::string& name : config::builtin_names("rules")) {
+    if (!name.starts_with("pipeline")) sets.push_back({"custom_mesh_and_rule=" + name});
+  }
+  return sets;
+}
+
+std::vector<Keys> remats_of(const config::Settings& settings) {
+  std::vector<Keys> remats;
+  if (!is_open(settings, "remat_policy")) return {{}};
+  for (const char* policy : kRemats)
+    remats.push_back(settings.text("remat_policy") == policy ? Keys{} : Keys{fmt::format("remat_policy={}", policy)});
+  return remats;
+}
+
+// What a device takes at a time.
+struct Pass {
+  Keys keys;
+  double rows_per_device = 0;
+};
+
+// The batch of the request in more and more passes; where it names none, smaller and smaller batches.
+std::vector<Pass> passes_of(const config::Settings& settings) {
+  const double given = settings.real("per_device_batch_size");
+  const std::int64_t steps = settings.integer("gradient_accumulation_steps");
+  std::vector<Pass> passes;
+  if (is_open(settings, "per_device_batch_size")) {
+    for (double rows = kMostRows; rows >= 1.0 / static_cast<double>(kLeastShare); rows /= 2)
+      passes.push_back({{fmt::format("per_device_batch_size={:g}", rows)}, rows});
+    return passes;
+  }
+  const std::int64_t most = is_open(settings, "gradient_accumulation_steps") ? kMostPasses : 1;
+  for (std::int64_t parts = 1; parts <= most; parts *= 2) {
+    const double rows = given / static_cast<double>(parts);
+    const Keys keys{fmt::format("per_device_batch_size={:g}", rows), fmt::format("gradient_accumulation_steps={}", steps * parts)};
+    passes.push_back({parts == 1 ? Keys{} : keys, rows});
+  }
+  return passes;
+}
+
+std::vector<Keys> passes_on(const std::vector<Pass>& passes, const Session& session, const mesh::Mesh& mesh) {
+  std::vector<Keys> found;
+  for (const Pass& pass : passes) {
+    const double rows = pass.rows_per_device * static_cast<double>(mesh.devices());
+    if (rows < 1 || rows != std::floor(rows)) continue;
+    if (advice::takes_rows(session.layout, mesh, static_cast<std::int64_t>(rows))) found.push_back(pass.keys);
+  }
+  return found;
+}
+
+advice::Freedom freedom_of(const config::Settings& settings, const mesh::Mesh& mesh) {
+  advice::Freedom freedom;
+  freedom.growing = {"data", "fsdp", "fsdp_transpose", "context", "tensor", "expert"};
+  freedom.growing_between = {"data", "fsdp", "expert"};
+  for (const mesh::Axis& axis : mesh.axes()) {
+    for (const mesh::Level level : {mesh::Level::ici, mesh::Level::dcn}) {
+      const std::string key = mesh::key_for(level, axis.name);
+      if (axis.name == "stage" || (!is_open(settings, key) && settings.integer(key) > 0)) freedom.fixed.push_back(key);
+    }
+  }
+  return freedom;
+}
+
+// How rows get to experts that lie apart.
+std::vector<Keys> ways_to_experts(const Session& session, const mesh::Mesh& mesh) {
+  const config::Settings& settings = session.loaded.settings;
+  std::vector<Keys> ways{{}};
+  if (!session.shape.is_moe() || session::expert_shards(settings, mesh) == 1) return ways;
+  const auto add_other = [&](const char* key) {
+    if (is_open(settings, key)) ways.push_back({fmt::format("{}={}", key, !settings.boolean(key))});
+  };
+  if (session.shape.moe.strategy == config::MoeStrategy::sparse) add_other("use_ring_of_experts");
+  if (session.shape.moe.strategy == config::MoeStrategy::capacity) add_other("moe_dispatch_no_expert_sharding");
+  return ways;
+}
+
+int axes_in_use(const mesh::Mesh& mesh) {
+  return static_cast<int>(std::count_if(mesh.axes().begin(), mesh.axes().end(), [](const mesh::Axis& axis) { return axis.size() > 1; }));
+}
+
+std::optional<Session> opened(const std::vector<std::string>& request) {
+  try {
+    return session::reopen(request, session::Evenness::reported);
+  } catch (const Error&) {
+    return std::nullopt;  // the rule set lacks an axis that the request sizes
+  }
+}
+
+class SpaceOf {
+ public:
+  explicit SpaceOf(const std::vector<std::string>& request) : request_(request) {}
+
+  Space made() {
+    const Session session = session::reopen(request_, session::Evenness::reported);
+    const config::Settings& settings = session.loaded.settings;
+    space_.remats = remats_of(settings);
+    space_.usable_memory = session.target.chip.usable_memory_bytes;
+    passes_ = passes_of(settings);
+    for (const Keys& rules : rule_sets(settings)) {
+      if (const std::optional<Session> of_rules = opened(joined(request_, rules))) add_all(*of_rules, rules);
+    }
+    std::stable_sort(space_.candidates.begin(), space_.candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.axes < b.axes; });
+    return std::move(space_);
+  }
+
+ private:
+  void add_all(const Session& session, const Keys& rules) {
+    if (const auto state = advice::state_on(session, session.mesh)) add(session, rules, {session.mesh, *state});
+    for (const advice::Factoring& factoring : advice::factorings(session, freedom_of(session.loaded.settings, session.mesh)))
+      add(session, rules, factoring);
+  }
+
+  void add(const Session& session, const Keys& rules, const advice::Factoring& factoring) {
+    const std::int64_t state = factoring.state_bytes;
+    const std::vector<Keys> ways = ways_to_experts(session, factoring.mesh);
+    const auto count = static_cast<std::int64_t>(ways.size());
+    space_.least_state = space_.least_state == 0 ? state : std::min(space_.least_state, state);
+    if (state > space_.usable_memory) {
+      space_.too_large += count;
+      return;
+    }
+    const std::vector<Keys> passes = passes_on(passes_, session, factoring.mesh);
+    if (passes.empty()) {
+      space_.uneven += count;
+      return;
+    }
+    const Keys keys = joined(rules, mesh::keys_between(session.mesh, factoring.mesh));
+    for (const Keys& way : ways) space_.candidates.push_back({joined(keys, way), axes_in_use(factoring.mesh), state, passes});
+  }
+
+  const std::vector<std::string>& request_;
+  std::vector<Pass> passes_;
+  Space space_;
+};
+
+}  // namespace
+
+Space space_of(const std::vector<std::string>& request) { return SpaceOf(request).made(); }
+
+std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector<std::string>& request) {
+  const std::optional<Session> session = opened(joined(request, candidate.keys));
+  if (!session) return {};
+  const config::Settings& settings = session->loaded.settings;
+  std::vector<Candidate> variants;
+  const auto add = [&](const char* key, const char* value) {
+    if (!is_open(settings, key)) return;
+    variants.push_back(candidate);
+    variants.back().keys.push_back(fmt::format("{}={}", key, value));
+    variants.back().state_bytes = 0;  // moments may take less
+  };
+  const bool is_sparse = session->shape.is_moe() && session->shape.moe.strategy == config::MoeStrategy::sparse;
+  if (is_sparse) add("num_moe_token_chunks", "2");
+  if (is_sparse) add("num_moe_token_chunks", "4");
+  if (session->mesh.size_of("data") > 1) add("shard_optimizer_over_data", "true");
+  return variants;
+}
+
+std::vector<std::string> never_tried() {
+  return {"pipeline stages",
+          "remat_policy=custom and offloading",
+          "other dropping of tokens than the request's: capacity_factor, ragged_buffer_factor",
+          "dense experts, which compute every expert on every token",
+          "other dtypes and quantization than the request's"};
+}
+
+}  // namespace moesh::search

@@ -1,0 +1,116 @@
+// `moesh search`: what it tells, and what it refuses.
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "tests/cli/outcome.h"
+
+namespace moesh::cli {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kSmall =
+    "search model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-8 per_device_batch_size=2 "
+    "custom_mesh_and_rule=pure-fsdp ";
+
+TEST(Search, TellsTheBestWithTheirCommands) {
+  const Outcome made = outcome(kSmall + "--against remat_policy=full gradient_accumulation_steps=2");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("The best ways to train llama2-7b on Google TPU v5p that were found\n"), HasSubstr("v5p-8, 4 devices: "),
+                              HasSubstr(" plans of 1 layout made in "), HasSubstr("tokens/s a device"), HasSubstr("fsdp=4, pure-fsdp rules"),
+                              HasSubstr("\n 1  ./moesh compile model_name=llama2-7b "), HasSubstr("Not tried: pipeline stages; ")));
+  EXPECT_THAT(made.out, AllOf(HasSubstr("Yours is fsdp=4, pure-fsdp rules; remat_policy=full gradient_accumulation_steps=2: "),
+                              HasSubstr("The fastest that was found is "), HasSubstr("of a step")));
+}
+
+TEST(Search, FitsTheTerminal) {
+  for (const char* columns : {"80", "120"}) {
+    const test::Variable width("COLUMNS", columns);
+    const std::string told = outcome(kSmall + "--against remat_policy=full").out;
+    for (const std::string& line : split(told.substr(0, told.find("./moesh compile")), '\n'))
+      EXPECT_LE(display_width(line), std::stoi(columns)) << line;
+  }
+}
+
+// The commands are what was planned: pasted, they give the figures of the table.
+TEST(Search, WritesTheSameAsJson) {
+  const Outcome made = outcome(kSmall + "--json --against remat_policy=full");
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Json json = Json::parse(made.out);
+  const Json& machine = json["machines"].at(0);
+  EXPECT_EQ(machine["machine"], "v5p-8");
+  EXPECT_EQ(machine["devices"], 4);
+  EXPECT_GT(machine["counts"]["planned"].get<int>(), 0);
+  EXPECT_EQ(json["against"]["keys"], Json::parse(R"(["remat_policy=full"])"));
+  ASSERT_FALSE(machine["front"].empty());
+  for (const Json& found : machine["front"]) {
+    const std::string command = found["command"];
+    const Json compiled = Json::parse(outcome(command.substr(command.find("compile")) + " --json").out);
+    EXPECT_EQ(compiled["seconds_per_step"], found["seconds_per_step"]) << command;
+    EXPECT_EQ(compiled["memory_per_device"]["peak"], found["peak_bytes_per_device"]) << command;
+    EXPECT_TRUE(found["fits"].get<bool>());
+  }
+}
+
+TEST(Search, PutsTheLeastMemoryFirstWhereThatIsWanted) {
+  const auto peaks_of = [](const std::string& more) {
+    std::vector<std::int64_t> peaks;
+    const Json json = Json::parse(outcome(kSmall + "--json " + more).out);
+    for (const Json& found : json["machines"].at(0)["front"]) peaks.push_back(found["peak_bytes_per_device"]);
+    return peaks;
+  };
+  const auto first_row = [](const std::string& more) {
+    for (const std::string& line : split(outcome(kSmall + more).out, '\n')) {
+      if (line.starts_with("1  ")) return line;
+    }
+    return std::string();
+  };
+  const std::vector<std::int64_t> peaks = peaks_of("--objective memory");
+  ASSERT_GT(peaks.size(), 1u);
+  EXPECT_LE(*std::min_element(peaks.begin(), peaks.end()), peaks_of("").back());
+  EXPECT_THAT(first_row("--objective memory"), HasSubstr(human_bytes(static_cast<double>(peaks.back()))));
+  EXPECT_NE(first_row(""), first_row("--objective memory"));
+}
+
+TEST(Search, FindsTheSmallestMachine) {
+  const std::string large = "search model_name=llama2-7b custom_mesh_and_rule=pure-fsdp compile_topology=v5p-8 per_device_batch_size=1 ";
+  const Outcome made = outcome(large + "--devices 1..64");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("v5p-8, 4 devices: "));
+  const Outcome small = outcome("search model_name=llama2-7b custom_mesh_and_rule=pure-fsdp compile_topology=v5e-4 per_device_batch_size=1 "
+                                "max_target_length=512 --objective devices");
+  EXPECT_EQ(small.code, 0) << small.err;
+  EXPECT_THAT(small.out, AllOf(HasSubstr("v5e-1, 1 device: nothing fits: parameters and moments alone take "), HasSubstr("v5e-8, 8 devices: ")));
+}
+
+TEST(Search, TellsTheNearestWhereNothingFits) {
+  const Outcome state = outcome("search model_name=llama2-70b compile_topology=v5e-4");
+  EXPECT_EQ(state.code, 1);
+  EXPECT_THAT(state.out, HasSubstr("On v5e-4, 4 devices nothing fits: parameters and moments alone take "));
+  const Outcome step = outcome("search model_name=llama2-7b compile_topology=v5e-8 custom_mesh_and_rule=pure-fsdp per_device_batch_size=16");
+  EXPECT_EQ(step.code, 1);
+  EXPECT_THAT(step.out, AllOf(HasSubstr("nothing fits; the nearest takes "), HasSubstr(" too much: fsdp=8, pure-fsdp rules; ")));
+}
+
+TEST(Search, RefusesWhatCannotBe) {
+  const auto error = [](const std::string& line) {
+    const Outcome made = outcome("search " + line);
+    EXPECT_EQ(made.code, 2) << line;
+    return made.err;
+  };
+  EXPECT_THAT(error("model_name=llama2-7b"), AllOf(HasSubstr("a search needs a machine"), HasSubstr("compile_topology=KIND-SIZE")));
+  const std::string model = "model_name=llama2-7b compile_topology=v5e-8 ";
+  EXPECT_THAT(error(model + "--objective speed"), HasSubstr("'speed' is no objective: time, memory or devices was expected"));
+  for (const char* range : {"8", "8..", "..8", "16..8", "0..4", "1..x", "1..1000000"})
+    EXPECT_THAT(error(model + "--devices " + range), HasSubstr("is no range of devices: N..M with 1 <= N <= M <= 65536 was expected")) << range;
+  EXPECT_THAT(error(model + "--devices 9..15"), HasSubstr("no machine like v5e-8 has 9 to 15 devices"));
+  EXPECT_THAT(error(model + "--most 0"), HasSubstr("--most"));
+  EXPECT_THAT(error(model + "--against ici_fsdp_parallelism=3"), HasSubstr("ici_fsdp_parallelism"));
+}
+
+}  // namespace
+}  // namespace moesh::cli

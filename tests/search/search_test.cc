@@ -1,0 +1,200 @@
+// That a search looks at what there is, holds what it tells, and leaves out nothing that is better.
+#include "search/search.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "base/text.h"
+#include "search/report.h"
+#include "search/space.h"
+#include "tests/support.h"
+
+namespace moesh::search {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Two layers on eight devices: few enough plans to make them all.
+const std::string kSmall =
+    "model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=2 base_emb_dim=512 base_mlp_dim=1024 base_moe_mlp_dim=1024 "
+    "max_target_length=512 per_device_batch_size=2 compile_topology=v5p-8 custom_mesh_and_rule=ep-as-cp";
+
+std::vector<std::string> with(const std::string& request, const Keys& keys) {
+  std::vector<std::string> words = test::words_of(request);
+  words.insert(words.end(), keys.begin(), keys.end());
+  return words;
+}
+
+Found found(double seconds, std::int64_t peak) {
+  Found made;
+  made.offer = {{}, 1, 1, peak, 100, seconds, 1 / seconds};
+  return made;
+}
+
+std::vector<std::int64_t> peaks(const Front& front) {
+  std::vector<std::int64_t> peaks;
+  for (const Found& one : front.found()) peaks.push_back(one.offer.peak);
+  return peaks;
+}
+
+TEST(Front, HoldsWhatNothingElseIsAsGoodAs) {
+  Front front(2);
+  front.add(found(1.0, 50));
+  front.add(found(1.5, 40));
+  front.add(found(1.2, 60));  // slower and larger than the first
+  front.add(found(1.7, 39));  // hardly smaller than the second
+  front.add(found(0.9, 70));
+  EXPECT_EQ(peaks(front), (std::vector<std::int64_t>{70, 50, 40}));
+  EXPECT_TRUE(front.excludes({1.6, 39}));
+  EXPECT_FALSE(front.excludes({1.6, 37}));
+  EXPECT_FALSE(front.excludes({0.8, 1000})) << "faster than all";
+  EXPECT_TRUE(front.excludes({1.81, 1})) << "twice as slow as the fastest";
+  front.add(found(0.7, 50));
+  EXPECT_EQ(peaks(front), (std::vector<std::int64_t>{50})) << "what is too slow now is gone";
+}
+
+// All plans of a space, and the front of them.
+std::vector<Found> front_of_all(const std::string& request) {
+  const Space space = space_of(test::words_of(request));
+  Front front(1.25);
+  for (const Candidate& candidate : space.candidates) {
+    for (const Keys& remat : space.remats) {
+      for (const Keys& pass : candidate.passes) {
+        Keys keys = candidate.keys;
+        for (const Keys* more : {&remat, &pass}) keys.insert(keys.end(), more->begin(), more->end());
+        const std::optional<advice::Planned> planned = advice::try_keys(test::words_of(request), keys);
+        if (!planned) continue;
+        const Found one = found_of(keys, *planned);
+        if (one.offer.fits()) front.add(one);
+      }
+    }
+  }
+  return front.found();
+}
+
+TEST(SearchSlow, FindsTheFrontOfAllPlans) {
+  const std::vector<Found> all = front_of_all(kSmall);
+  const Outcome outcome = search(test::words_of(kSmall), {.most_plans = 100'000});
+  ASSERT_FALSE(all.empty());
+  for (const Found& best : all) {
+    const bool has_as_good = std::any_of(outcome.front.begin(), outcome.front.end(), [&](const Found& found) {
+      return found.seconds_per_token() <= best.seconds_per_token() && 0.95 * static_cast<double>(found.offer.peak) <= static_cast<double>(best.offer.peak);
+    });
+    EXPECT_TRUE(has_as_good) << join(best.offer.keys, " ") << ": " << best.offer.seconds << " s, " << best.offer.peak;
+  }
+  EXPECT_LT(outcome.counts.planned, outcome.counts.settings) << "what cannot be better is not planned";
+}
+
+TEST(SearchSlow, GivesTheSameOnAnyNumberOfThreads) {
+  const auto keys_of = [](const Outcome& outcome) {
+    std::vector<Keys> keys;
+    for (const Found& found : outcome.front) keys.push_back(found.offer.keys);
+    return keys;
+  };
+  const std::vector<Keys> alone = keys_of(search(test::words_of(kSmall), {}));
+  EXPECT_EQ(alone, keys_of(search(test::words_of(kSmall), {.threads = 2})));
+  EXPECT_EQ(alone, keys_of(search(test::words_of(kSmall), {.threads = 5})));
+}
+
+TEST(SearchSlow, TellsOfEachPlanWhatItTakes) {
+  const Outcome outcome = search(test::words_of(kSmall), {});
+  ASSERT_FALSE(outcome.front.empty());
+  for (const Found& found : outcome.front) {
+    const Found pasted = found_of(found.offer.keys, advice::plan_step(with(kSmall, found.offer.keys)));
+    EXPECT_EQ(pasted.offer.seconds, found.offer.seconds);
+    EXPECT_EQ(pasted.offer.peak, found.offer.peak);
+    EXPECT_TRUE(found.offer.fits());
+    EXPECT_EQ(found.offer.tokens, 2 * 4 * 512) << "the batch stays";
+    double shares = 0;
+    for (const auto& [what, share] : found.limits) shares += share;
+    EXPECT_NEAR(shares, 1, 0.05) << "of the step";
+  }
+}
+
+// No layout of the same request that a person may name is better than what was found.
+TEST(SearchSlow, IsNoWorseThanWhatTheRequestCouldSay) {
+  const std::string model =
+      "model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=4 max_target_length=1024 per_device_batch_size=4 "
+      "compile_topology=v6e-8";
+  const Outcome outcome = search(test::words_of(model), {.most_plans = 3000, .threads = 2});
+  ASSERT_FALSE(outcome.front.empty());
+  for (const std::string named : {"", "ici_expert_parallelism=8 ici_fsdp_parallelism=1", "ici_expert_parallelism=4 remat_policy=minimal",
+                                  "custom_mesh_and_rule=pure-fsdp", "custom_mesh_and_rule=ep-as-cp ici_expert_parallelism=2",
+                                  "ici_tensor_parallelism=2 ici_expert_parallelism=4 use_ring_of_experts=true"}) {
+    const std::optional<advice::Planned> planned = advice::try_keys(test::words_of(model), test::words_of(named));
+    ASSERT_TRUE(planned) << named;
+    const Found theirs = found_of({}, *planned);
+    if (!theirs.offer.fits()) continue;
+    EXPECT_LE(outcome.front.front().seconds_per_token(), theirs.seconds_per_token()) << named;
+  }
+}
+
+bool names(const Keys& keys, const std::string& key) {
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& one) { return one.starts_with(key + "="); });
+}
+
+// One key of the request for each thing that is otherwise open.
+TEST(Space, LeavesWhatTheRequestGives) {
+  const std::string model = "model_name=mixtral-8x7b compile_topology=v5p-32 ";
+  const auto says = [&](const std::string& given, const std::string& key) {
+    const Space space = space_of(test::words_of(model + given));
+    EXPECT_FALSE(space.candidates.empty()) << given;
+    bool is_said = std::any_of(space.remats.begin(), space.remats.end(), [&](const Keys& keys) { return names(keys, key); });
+    for (const Candidate& candidate : space.candidates) {
+      is_said = is_said || names(candidate.keys, key);
+      for (const Keys& pass : candidate.passes) is_said = is_said || names(pass, key);
+    }
+    return is_said;
+  };
+  for (const std::string given : {"custom_mesh_and_rule=ep-as-cp", "ici_fsdp_parallelism=4", "ici_expert_parallelism=2", "ici_tensor_parallelism=1",
+                                  "ici_context_parallelism=2", "remat_policy=minimal", "per_device_batch_size=4", "use_ring_of_experts=false"}) {
+    const std::string key = given.substr(0, given.find('='));
+    EXPECT_TRUE(says("", key)) << key;
+    EXPECT_FALSE(says(given, key)) << given;
+  }
+  EXPECT_TRUE(says("per_device_batch_size=4", "gradient_accumulation_steps")) << "in more passes";
+  EXPECT_FALSE(says("per_device_batch_size=4 gradient_accumulation_steps=2", "gradient_accumulation_steps"));
+  EXPECT_TRUE(says("sparse_matmul=false capacity_factor=1.25", "moe_dispatch_no_expert_sharding"));
+  EXPECT_FALSE(says("sparse_matmul=false capacity_factor=1.25 moe_dispatch_no_expert_sharding=true", "moe_dispatch_no_expert_sharding"));
+  EXPECT_FALSE(says("sparse_matmul=false capacity_factor=1.25", "use_ring_of_experts"));
+}
+
+TEST(Space, DividesSlicesAndWhatIsWithinThem) {
+  const Space space = space_of(test::words_of("model_name=llama2-7b compile_topology=v5e-16 compile_topology_num_slices=4"));
+  EXPECT_THAT(space.candidates, Contains(::testing::Field(&Candidate::keys, Contains("dcn_fsdp_parallelism=4"))));
+  for (const Candidate& candidate : space.candidates) {
+    const session::Session session = test::session(
+        "model_name=llama2-7b per_device_batch_size=16 compile_topology=v5e-16 compile_topology_num_slices=4 " + join(candidate.keys, " "));
+    EXPECT_EQ(session.mesh.devices(), 64) << join(candidate.keys, " ");
+  }
+}
+
+// What is counted as too large is: its parameters and moments alone take more than a device has.
+TEST(Space, LeavesOutWhatItsStateAloneMakesTooLarge) {
+  const Space space = space_of(test::words_of("model_name=llama2-70b compile_topology=v5e-64"));
+  EXPECT_GT(space.too_large, 0);
+  for (const Candidate& candidate : space.candidates) EXPECT_LE(candidate.state_bytes, space.usable_memory);
+  const Space none = space_of(test::words_of("model_name=llama2-70b compile_topology=v5e-4"));
+  EXPECT_TRUE(none.candidates.empty());
+  EXPECT_GT(none.least_state, none.usable_memory);
+}
+
+TEST(Space, VariesTheBestByOneMoreChange) {
+  const std::string sparse = "model_name=mixtral-8x7b compile_topology=v5p-32";
+  const Candidate spread{{"ici_data_parallelism=2", "ici_fsdp_parallelism=8"}, 2, 1, {{}}};
+  const auto variants = [&](const std::string& request) {
+    std::set<std::string> last;
+    for (const Candidate& variant : variants_of(spread, test::words_of(request))) last.insert(variant.keys.back());
+    return last;
+  };
+  EXPECT_EQ(variants(sparse), (std::set<std::string>{"num_moe_token_chunks=2", "num_moe_token_chunks=4", "shard_optimizer_over_data=true"}));
+  EXPECT_EQ(variants(sparse + " num_moe_token_chunks=1"), (std::set<std::string>{"shard_optimizer_over_data=true"}));
+  EXPECT_EQ(variants("model_name=llama2-7b compile_topology=v5p-32"), (std::set<std::string>{"shard_optimizer_over_data=true"}));
+}
+
+}  // namespace
+}  // namespace moesh::search
