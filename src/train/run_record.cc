@@ -157,7 +157,7 @@ RunRecord read_run(const std::string& path) {
   std::int64_t unreadable = 0;
   do {
     // The last line of a run that is killed, or writes it just now, has no end.
-    if (!line.text.empty() && !is_added(run, line) && line.is_whole) ++unreadable;
+    if (!line.text.empty() && !is_added(run, line) && line.has_end) ++unreadable;
   } while (lines.next(line));
   if (unreadable > 0)
     log_notice(fmt::format("{}: {} cannot be read and {} left out", run.path, counted(unreadable, "line"), unreadable == 1 ? "is" : "are"));
