@@ -83,6 +83,7 @@ class DocumentRows : public TokenSource {
         length_(order.length),
         identity_(identity()),
         ahead_([this](std::int64_t group) { return groups_.read(group); }, order.threads, 2 * order.threads + 1) {
+    if (groups_.in_round() == 0) groups_.reader().refuse_none();
     settled({}, order.split.side == Split::Side::both ? std::min(groups_.in_round(), kSought) : groups_.in_round());
     note_repetition();
   }
@@ -94,14 +95,13 @@ class DocumentRows : public TokenSource {
   }
 
   std::int64_t rows(std::int64_t length) override {
-    length_ = length;
+    take_length(length);
     std::int64_t size = 0;
     Progress progress("part of the data counted", groups_.in_round());
     for (std::int64_t group = 0; group < groups_.in_round(); ++group) {
       size += size_of(*ahead_.at(group));
       progress.advance(group);
     }
-    start_over(first_row_, places_.front());
     return packs() ? std::max<std::int64_t>(1, size / length) : size;
   }
 
@@ -152,10 +152,15 @@ class DocumentRows : public TokenSource {
     held_.clear();
   }
 
+  void take_length(std::int64_t length) {
+    if (length == length_) return;
+    length_ = length;
+    start_over(first_row_, places_.front());
+  }
+
   // In the group that holds it. Rows are gone through from the last one that is known.
   Place place_of(std::int64_t row, std::int64_t length) {
-    if (length != length_) start_over(first_row_, places_.front());
-    length_ = length;
+    take_length(length);
     if (row < first_row_) start_over(0, {});
     std::optional<Progress> progress;
     const auto known = [&] { return first_row_ + static_cast<std::int64_t>(places_.size()); };

@@ -400,6 +400,7 @@ TEST(DocumentRows, ReadOnlyWhatTheyNeed) {
 TEST(DocumentRows, WithoutDocumentsAreRefused) {
   EXPECT_EQ(message_of([] { rows_of({3, 0, 1, 8}); }), "drawn: no document at all");
   EXPECT_EQ(message_of([] { rows_of({100, 0, 1, 8}); }), "drawn: no document at all");
+  EXPECT_EQ(message_of([] { rows_of({0, 0, 1, 8}); }), "drawn: no document at all") << "not even a block";
 }
 
 // A reader of which a split leaves nothing.
@@ -431,6 +432,14 @@ TEST(DocumentRows, ThatCannotBeReadFailWhenTheyAreReached) {
   EXPECT_EQ(message_of([&] { source->example(0, 8); }), "no error");
   EXPECT_EQ(message_of([&] { source->example(400, 8); }), "drawn: the data can no longer be read: gone");
   EXPECT_EQ(message_of([&] { source->example(1, 8); }), "no error");
+}
+
+TEST(DocumentRows, ThatCouldNotBeCountedAreMadeAllTheSame) {
+  const auto source = rows_of_documents(std::make_unique<Broken>(100, 3, 30), {{}, {}, Packing::split, 20, 3});
+  const auto whole = rows_of({100, 3, 30, 3, Packing::split, false});
+  source->example(5, 20);
+  EXPECT_EQ(message_of([&] { source->rows(3); }), "drawn: the data can no longer be read: gone");
+  for (const std::int64_t row : {0, 5, 40}) EXPECT_EQ(source->example(row, 3), whole->example(row, 3));
 }
 
 }  // namespace

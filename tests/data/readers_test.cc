@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "config/load.h"
+#include "data/document_rows.h"
 #include "data/json_lines.h"
 #include "data/megatron.h"
 #include "data/text_pieces.h"
@@ -294,6 +295,14 @@ TEST(Megatron, AnIndexThatIsDamagedIsRefused) {
     huge[at + 7] = '\x7f';
     EXPECT_THAT(message(huge), HasSubstr("the index is cut short"));
   }
+}
+
+TEST(Megatron, AnIndexWithoutDocumentsIsRefused) {
+  const TemporaryFolder folder;
+  folder.write("a.idx", MegatronIndex{.sizes = {}, .begins = {}, .documents = {0}}.bytes());
+  folder.write("a.bin", bytes_of<std::int32_t>({7}));
+  EXPECT_EQ(message_of([&] { rows_of_documents(read_megatron(folder.path() + "/a", {}, settings_of()), {}); }),
+            folder.path() + "/a.bin: no document has a token\n  fix: make the files again, or copy both of them again");
 }
 
 TEST(Megatron, FilesThatAreNotThereOrEmptyAreNamed) {
