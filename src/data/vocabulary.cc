@@ -14,7 +14,8 @@ std::optional<std::size_t> first_foreign(std::span<const std::int32_t> ids, std:
   return static_cast<std::size_t>(found - ids.begin());
 }
 
-void refuse_foreign(const std::string& what, std::int64_t vocab_size, const std::string& where, const std::string& more) {
+void refuse_foreign(const std::string& what, std::int64_t vocab_size, const std::string& where,
+                    const std::string& more) {
   refuse(fmt::format("{}, but vocab_size={}", what, vocab_size), where,
          "a larger vocab_size, or the data that belongs to this model" + more);
 }

@@ -13,6 +13,7 @@ namespace moesh::data {
 std::optional<std::size_t> first_foreign(std::span<const std::int32_t> ids, std::int64_t vocab_size);
 
 // `what`: "token 300 at position 2"; `more`: what else may mend it.
-[[noreturn]] void refuse_foreign(const std::string& what, std::int64_t vocab_size, const std::string& where, const std::string& more = "");
+[[noreturn]] void refuse_foreign(const std::string& what, std::int64_t vocab_size, const std::string& where,
+                                 const std::string& more = "");
 
 }  // namespace moesh::data

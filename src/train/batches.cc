@@ -52,7 +52,8 @@ Batch make_batch(const Rows& from, std::int64_t vocab_size, run::Pool& pool) {
   return batch;
 }
 
-Batches::Batches(const config::Settings& settings, const config::BatchSizes& sizes, std::int64_t vocab_size, int threads)
+Batches::Batches(const config::Settings& settings, const config::BatchSizes& sizes, std::int64_t vocab_size,
+                 int threads)
     : source_(data::open_source(settings, sizes.rows_to_load, threads)),
       sizes_(sizes),
       length_(settings.integer("max_target_length")),
