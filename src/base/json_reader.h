@@ -55,15 +55,11 @@ bool holds(const Json& value) {
 template <typename T>
 T member(const Json& object, const char* key, const std::string& where) {
   const Json& value = child(object, key, where);
-  const auto refuse_it = [&] [[noreturn]] {
-    refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(value.dump(), 60)), where);
-  };
-  if (!holds<T>(value)) refuse_it();
   try {
-    return value.get<T>();
-  } catch (const Json::exception&) {
-    refuse_it();
+    if (holds<T>(value)) return value.get<T>();
+  } catch (const Json::exception&) {  // of another type
   }
+  refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(value.dump(), 60)), where);
 }
 
 }  // namespace moesh
