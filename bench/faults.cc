@@ -317,7 +317,7 @@ int come_apart(const Options& options) {
     train::Trainer trainer(std::move(program), session.loaded.settings, workers, {processes.get(), true});
     train::initialize(trainer, session.graph, 0, workers);
     trainer.step(
-        train::Batches(session.loaded.settings, session.batch, session.shape.vocab_size).at(0, trainer.pool()));
+        train::Batches(session.loaded.settings, session.batch, session.shape.vocab_size, 1).at(0, trainer.pool()));
     return 0;
   } catch (const transport::EndedByOther& ended) {
     return ended.code;

@@ -65,7 +65,7 @@ class Runner {
   Runner(const std::string& request, backend::Workers& workers) : session_(session::open(split(kModel + request, ' '))), workers_(workers) {
     const config::Settings& settings = session_.loaded.settings;
     sharding::check_tolerance(session_.layout, settings);
-    batches_ = std::make_unique<train::Batches>(settings, session_.batch, session_.shape.vocab_size);
+    batches_ = std::make_unique<train::Batches>(settings, session_.batch, session_.shape.vocab_size, workers_.threads());
     trainer_ = std::make_unique<train::Trainer>(train::step_program(session_.graph, settings, {session_.layout, session_.target}), settings, workers_);
     initialize(*trainer_, session_.graph, settings.integer("init_weights_seed"), workers_);
     step();

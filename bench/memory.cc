@@ -86,7 +86,7 @@ Told run_layout(const Layout& layout) {
   const session::Session session = session_of(layout);
   const config::Settings& settings = session.loaded.settings;
   backend::Workers workers(0);
-  train::Batches batches(settings, session.batch, session.shape.vocab_size);
+  train::Batches batches(settings, session.batch, session.shape.vocab_size, workers.threads());
   train::StepProgram program = train::step_program(session.graph, settings, {session.layout, session.target});
   const train::MemoryPlan plan = memory_plan(program, footprint_of(program), workers.threads());
   train::Trainer trainer(std::move(program), settings, workers);

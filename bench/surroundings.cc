@@ -89,6 +89,7 @@ class Model {
     initialize(trainer_, session.graph, settings_.integer("init_weights_seed"), workers_);
   }
   train::Trainer& trainer() { return trainer_; }
+  int threads() const { return workers_.threads(); }
   double tokens() const { return tokens_; }  // of a step
 
  private:
@@ -107,7 +108,7 @@ std::vector<std::string> together(std::vector<std::string> words, const std::vec
 void round_of(const Kind& kind, const Options& options, Model& model, Seen& seen) {
   const session::Session session = session::open(together(options.request, kind.words));
   const auto begin = Clock::now();
-  train::Batches batches(session.loaded.settings, session.batch, session.shape.vocab_size);
+  train::Batches batches(session.loaded.settings, session.batch, session.shape.vocab_size, model.threads());
   seen.open.push_back(seconds_since(begin));
   std::vector<double> steps;
   double all = 0, first = 0;
@@ -154,7 +155,7 @@ void measure_data(const Options& options, const std::string& folder, Model& mode
 void measure_writing(const Options& options, const std::string& folder, Model& model) {
   const session::Session session = session::open(together(options.request, {"dataset_type=synthetic"}));
   const config::Settings& settings = session.loaded.settings;
-  train::Batches batches(settings, session.batch, session.shape.vocab_size);
+  train::Batches batches(settings, session.batch, session.shape.vocab_size, model.threads());
   train::MetricsFile metrics(folder + "/metrics.jsonl", settings);
   train::TensorBoard board(folder + "/tensorboard", 0, 1, settings);
   std::vector<double> with, without, writing;

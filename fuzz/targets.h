@@ -337,10 +337,11 @@ inline void require_sound(const data::DocumentReader& reader) {
 inline void fuzz_lines(std::string_view input) {
   static const ScratchFile file(".jsonl");
   static const config::Settings settings = config::load({"vocab_size=300"}).settings;
+  static const auto tokens = std::make_shared<const data::DocumentTokens>(settings);
   if (input.empty()) return;
   file.write(input);
-  for (const bool is_text : {true, false}) {
-    accept_errors([&] { require_sound(*data::read_json_lines(data::DataFiles(file.path()), {"text", is_text}, settings)); });
+  for (const auto& of : {tokens, std::shared_ptr<const data::DocumentTokens>()}) {
+    accept_errors([&] { require_sound(*data::read_json_lines(data::DataFiles(file.path()), {"text", of}, settings)); });
   }
 }
 

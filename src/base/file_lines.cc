@@ -35,16 +35,16 @@ bool FileLines::next(Line& line) {
   if (at_ == block_.size() && !fill()) return false;
   line.text.clear();
   line.begin = place_ - static_cast<std::int64_t>(block_.size() - at_);
-  bool is_long = false;
+  line.is_cut = false;
   do {
     const std::size_t end = std::min(block_.find('\n', at_), block_.size());
     const std::size_t kept = std::min(end - at_, longest_ - line.text.size());
     line.text.append(block_, at_, kept);
-    is_long = is_long || kept < end - at_;
+    line.is_cut = line.is_cut || kept < end - at_;
     at_ = end;
   } while (at_ == block_.size() && fill());
-  line.is_whole = at_ < block_.size() && !is_long;
-  if (at_ < block_.size()) ++at_;
+  line.has_end = at_ < block_.size();
+  if (line.has_end) ++at_;
   return true;
 }
 

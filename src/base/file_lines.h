@@ -17,7 +17,8 @@ class FileLines {
   struct Line {
     std::string text;        // without its end
     std::int64_t begin = 0;  // in the file
-    bool is_whole = false;   // it has its end, and is not longer than what is kept
+    bool has_end = false;    // else the file ends with it
+    bool is_cut = false;     // it is longer than what is kept
   };
   // False where none is left.
   bool next(Line& line);

@@ -1,8 +1,13 @@
 // Reads JSON that may hold anything: what is missing or of another type is refused by its name.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -28,14 +33,33 @@ inline const Json& child(const Json& object, const char* key, const std::string&
   return object[key];
 }
 
+// Whether a value may be read as T. JSON's reader makes integers of any number, and of truth values: here a whole number that fits is asked
+// for, and of a list every one.
+template <typename T>
+bool holds(const Json& value, std::type_identity<T>) {
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    if (value.is_number_unsigned()) return std::in_range<T>(value.get<std::uint64_t>());
+    return value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  }
+  return true;
+}
+template <typename E>
+bool holds(const Json& value, std::type_identity<std::vector<E>>) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& one) { return holds(one, std::type_identity<E>()); });
+}
+template <typename T>
+bool holds(const Json& value) {
+  return holds(value, std::type_identity<T>());
+}
+
 template <typename T>
 T member(const Json& object, const char* key, const std::string& where) {
   const Json& value = child(object, key, where);
   try {
-    return value.get<T>();
-  } catch (const Json::exception&) {
-    refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(value.dump(), 60)), where);
+    if (holds<T>(value)) return value.get<T>();
+  } catch (const Json::exception&) {  // of another type
   }
+  refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(value.dump(), 60)), where);
 }
 
 }  // namespace moesh

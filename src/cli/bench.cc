@@ -52,9 +52,9 @@ struct Measured {
 double seconds_of(const std::vector<run::Span>& spans) { return spans.empty() ? 0 : spans.back().end; }
 
 // The step in the middle of those that are timed.
-std::vector<run::Span> typical_step(train::Trainer& trainer, const session::Session& session) {
+std::vector<run::Span> typical_step(train::Trainer& trainer, const session::Session& session, int threads) {
   const config::Settings& settings = session.loaded.settings;
-  train::Batches batches(settings, session.batch, session.shape.vocab_size);
+  train::Batches batches(settings, session.batch, session.shape.vocab_size, threads);
   const std::int64_t timed = std::max<std::int64_t>(1, settings.integer("steps"));
   std::vector<std::vector<run::Span>> steps;
   Progress progress("step", kUntimed + timed);
@@ -75,7 +75,7 @@ Measured measure_step(const session::Session& session, int threads, bool by_inst
   backend::Workers workers(threads);
   train::Trainer trainer(train::step_program(session.graph, settings, {session.layout, session.target}), settings, workers);
   initialize(trainer, session.graph, settings.integer("init_weights_seed"), workers);
-  const std::vector<run::Span> spans = typical_step(trainer, session);
+  const std::vector<run::Span> spans = typical_step(trainer, session, workers.threads());
   const cost::Network network(session.mesh, session.target);
   const std::vector<forecast::Timing> timings = forecast::timings_of(trainer.plan(), network);
   const std::int64_t length = settings.integer("max_target_length"), tokens = session.batch.rows_to_train * length;

@@ -43,7 +43,7 @@ void HuggingFaceReader::refuse_type(std::string_view name, const char* expected)
 std::int64_t HuggingFaceReader::integer(std::string_view name, std::optional<std::int64_t> otherwise) {
   const Json* value = find(name);
   if (value == nullptr && otherwise) return *otherwise;
-  if (value == nullptr || !value->is_number_integer()) refuse_type(name, "a whole number");
+  if (value == nullptr || !holds<std::int64_t>(*value)) refuse_type(name, "a whole number");
   return value->get<std::int64_t>();
 }
 
@@ -79,9 +79,7 @@ std::vector<std::string> HuggingFaceReader::texts(std::string_view name) {
 std::vector<std::int64_t> HuggingFaceReader::integers(std::string_view name) {
   const Json* value = find(name);
   if (value == nullptr) return {};
-  if (!value->is_array() ||
-      !std::all_of(value->begin(), value->end(), [](const Json& one) { return one.is_number_integer(); }))
-    refuse_type(name, "a list of whole numbers");
+  if (!holds<std::vector<std::int64_t>>(*value)) refuse_type(name, "a list of whole numbers");
   return value->get<std::vector<std::int64_t>>();
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "config/data_kind.h"
 #include "config/model_shape.h"
 #include "config/pipeline.h"
 
@@ -28,11 +29,6 @@ bool has_slots(S s) { return strategy_of(s) == MoeStrategy::capacity; }
 bool is_latent(S s) { return is_block(s, "deepseek") && s.text("attention_type") == "mla"; }
 bool is_optimizer(S s, std::string_view name) { return s.text("opt_type") == name; }
 bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type; }
-bool has_tokenizer(S s) {
-  return (is_data(s, "text") || is_data(s, "jsonl")) && s.boolean("tokenize_train_data") && !s.text("tokenizer_path").empty();
-}
-bool has_documents(S s) { return is_data(s, "jsonl") || is_data(s, "megatron"); }
-bool is_read(S s) { return is_data(s, "text") || is_data(s, "tokens") || has_documents(s); }
 
 bool turns_as_yarn(S s) { return !turns_as_llama3(s) && s.text("rope_type") == "yarn"; }
 
@@ -260,7 +256,7 @@ constexpr Need kNeeds[] = {
     {"ici_pipeline_parallelism or dcn_pipeline_parallelism above 1", has_pipeline, kOfStages},
     {"this machine, without compile_topology", [](S s) { return s.text("compile_topology").empty(); }, kOfThisMachine},
 
-    {"dataset_type=text, jsonl, tokens or megatron", is_read, kOfFiles},
+    {"dataset_type=text, jsonl, tokens or megatron", reads_files, kOfFiles},
     {"enable_data_shuffling=true", [](S s) { return s.boolean("enable_data_shuffling"); }, kOfShuffling},
     {"dataset_type=text or jsonl", [](S s) { return is_data(s, "text") || is_data(s, "jsonl"); }, kOfTexts},
     {"tokenizer_path of dataset_type=text or jsonl", has_tokenizer, kOfTokenizers},
@@ -270,7 +266,7 @@ constexpr Need kNeeds[] = {
     {"dataset_type=jsonl or megatron", has_documents, kOfDocuments},
     {"dataset_type=jsonl or megatron, or max_segments_per_seq of synthetic data",
      [](S s) { return has_documents(s) || s.integer("max_segments_per_seq") > 1; }, kOfSegments},
-    {"dataset_type=synthetic", [](S s) { return is_data(s, "synthetic"); }, kOfSynthetic},
+    {"dataset_type=synthetic", is_synthetic, kOfSynthetic},
     {"packing=false", [](S s) { return !s.boolean("packing"); }, kOfUnpacked},
     {"eval_interval above 0", [](S s) { return s.integer("eval_interval") > 0; }, kOfEvaluation},
     {"eval_interval above 0 and eval_dataset_path",

@@ -20,7 +20,8 @@ namespace moesh::data {
 template <typename Made>
 class Ahead {
  public:
-  // `make` is called by `threads` at once, for the number that was asked for last and those that follow it, `window` in all.
+  // `make` is called by `threads` at once, for the number that was asked for last and those that follow it, `window` in all. Without
+  // threads what is asked for is made by who asks.
   Ahead(std::function<Made(std::int64_t)> make, int threads, std::int64_t window)
       : make_(std::move(make)), count_(threads), window_(window) {}
   Ahead(const Ahead&) = delete;
@@ -42,6 +43,7 @@ class Ahead {
     move_to(number);
     while (std::cmp_less(threads_.size(), count_)) threads_.emplace_back([this] { work(); });
     const std::shared_ptr<Slot> slot = slots_.at(number);
+    if (count_ == 0 && !slot->is_taken) make(lock, number, *slot);
     changed_.notify_all();
     changed_.wait(lock, [&] { return slot->made || slot->error; });
     waited_ += seconds_since(begin);
@@ -70,24 +72,28 @@ class Ahead {
   }
 
   // What is made of a number that nobody asks for any more is dropped with its slot.
+  void make(std::unique_lock<std::mutex>& lock, std::int64_t number, Slot& slot) {
+    slot.is_taken = true;
+    lock.unlock();
+    std::shared_ptr<const Made> made;
+    std::exception_ptr error;
+    try {
+      made = std::make_shared<const Made>(make_(number));
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    slot.made = std::move(made);
+    slot.error = error;
+    changed_.notify_all();
+  }
+
   void work() {
     for (std::unique_lock lock(mutex_);;) {
       changed_.wait(lock, [&] { return ends_ || next() != slots_.end(); });
       if (ends_) return;
       const auto [number, slot] = *next();
-      slot->is_taken = true;
-      lock.unlock();
-      std::shared_ptr<const Made> made;
-      std::exception_ptr error;
-      try {
-        made = std::make_shared<const Made>(make_(number));
-      } catch (...) {
-        error = std::current_exception();
-      }
-      lock.lock();
-      slot->made = std::move(made);
-      slot->error = error;
-      changed_.notify_all();
+      make(lock, number, *slot);
     }
   }
 

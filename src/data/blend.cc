@@ -21,39 +21,59 @@ struct Turn {
   std::int64_t row;  // of that source
 };
 
-class Blend : public TokenSource {
+// Several sources in one.
+class Joined : public TokenSource {
  public:
-  Blend(std::vector<Weighted> sources, std::int64_t seed)
-      : sources_(std::move(sources)), seed_(seed), in_block_(kRowsOfEach * static_cast<std::int64_t>(sources_.size())) {
-    double sum = 0;
-    for (const Weighted& of : sources_) sum += of.weight;
-    for (const Weighted& of : sources_) shares_.push_back(of.weight / sum);
-    largest_ = static_cast<std::size_t>(std::max_element(shares_.begin(), shares_.end()) - shares_.begin());
+  std::string describe() const final {
+    std::vector<std::string> words;
+    for (std::size_t i = 0; i < sources_.size(); ++i) words.push_back(share_words(i) + sources_[i]->describe());
+    return join(words, "; ");
   }
 
-  std::string describe() const override {
-    std::vector<std::string> words;
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
-      words.push_back(fmt::format("{:.4g}% {}", 100 * shares_[i], sources_[i].source->describe()));
-    }
-    return join(words, "; ");
+  std::int64_t left_out() const final {
+    std::int64_t all = 0;
+    for (const auto& source : sources_) all += source->left_out();
+    return all;
+  }
+
+ protected:
+  explicit Joined(std::vector<std::unique_ptr<TokenSource>> sources) : sources_(std::move(sources)) {}
+  virtual std::string share_words(std::size_t) const { return ""; }
+
+  std::vector<std::unique_ptr<TokenSource>> sources_;
+};
+
+std::vector<std::unique_ptr<TokenSource>> sources_of(std::vector<Weighted>& all) {
+  std::vector<std::unique_ptr<TokenSource>> sources;
+  for (Weighted& of : all) sources.push_back(std::move(of.source));
+  return sources;
+}
+
+class Blend : public Joined {
+ public:
+  Blend(std::vector<Weighted> sources, std::int64_t seed)
+      : Joined(sources_of(sources)), seed_(seed), in_block_(kRowsOfEach * static_cast<std::int64_t>(sources_.size())) {
+    double sum = 0;
+    for (const Weighted& of : sources) sum += of.weight;
+    for (const Weighted& of : sources) shares_.push_back(of.weight / sum);
+    largest_ = static_cast<std::size_t>(std::max_element(shares_.begin(), shares_.end()) - shares_.begin());
   }
 
   std::int64_t rows(std::int64_t length) override {
     std::int64_t all = 0;
-    for (const Weighted& of : sources_) all += of.source->rows(length);
+    for (const auto& source : sources_) all += source->rows(length);
     return all;
   }
 
   Example example(std::int64_t row, std::int64_t length) override {
     const Turn turn = turns_of(row / in_block_)[static_cast<std::size_t>(row % in_block_)];
-    return sources_[turn.source].source->example(turn.row, length);
+    return sources_[turn.source]->example(turn.row, length);
   }
 
   // Those of the sources' next rows.
   std::string place(std::int64_t row, std::int64_t length) override {
     std::vector<std::string> places;
-    for (std::size_t i = 0; i < sources_.size(); ++i) places.push_back(sources_[i].source->place(next_of(i, row), length));
+    for (std::size_t i = 0; i < sources_.size(); ++i) places.push_back(sources_[i]->place(next_of(i, row), length));
     return join(places, ";");
   }
 
@@ -61,17 +81,13 @@ class Blend : public TokenSource {
     std::vector<std::string> places = moesh::split(place, ';');
     bool is_same = place.empty() || places.size() == sources_.size();
     if (place.empty() || !is_same) places.assign(sources_.size(), place.empty() ? "" : kOfNone);
-    for (std::size_t i = 0; i < sources_.size(); ++i) is_same = sources_[i].source->begin(next_of(i, row), places[i]) && is_same;
+    for (std::size_t i = 0; i < sources_.size(); ++i) is_same = sources_[i]->begin(next_of(i, row), places[i]) && is_same;
     return is_same;
   }
 
-  std::int64_t left_out() const override {
-    std::int64_t all = 0;
-    for (const Weighted& of : sources_) all += of.source->left_out();
-    return all;
-  }
-
  private:
+  std::string share_words(std::size_t source) const override { return fmt::format("{:.4g}% ", 100 * shares_[source]); }
+
   // Of a source's rows, before a block: its share, rounded down. The largest source has what the others leave, so that all of them go on
   // and none goes back.
   std::int64_t own_before(std::int64_t block, std::size_t source) const {
@@ -109,7 +125,6 @@ class Blend : public TokenSource {
     return own_before(row / in_block_, source) + std::count_if(turns.begin(), end, [&](const Turn& turn) { return turn.source == source; });
   }
 
-  std::vector<Weighted> sources_;
   std::int64_t seed_;
   std::int64_t in_block_;  // rows
   std::vector<double> shares_;
@@ -118,15 +133,10 @@ class Blend : public TokenSource {
   std::vector<Turn> turns_;  // of that block
 };
 
-class Chain : public TokenSource {
+class Chain : public Joined {
  public:
-  explicit Chain(std::vector<std::unique_ptr<TokenSource>> sources) : sources_(std::move(sources)) {}
+  explicit Chain(std::vector<std::unique_ptr<TokenSource>> sources) : Joined(std::move(sources)) {}
 
-  std::string describe() const override {
-    std::vector<std::string> words;
-    for (const auto& source : sources_) words.push_back(source->describe());
-    return join(words, "; ");
-  }
   std::int64_t rows(std::int64_t length) override { return ends_of(length).back(); }
   Example example(std::int64_t row, std::int64_t length) override {
     const std::vector<std::int64_t>& ends = ends_of(length);
@@ -134,22 +144,15 @@ class Chain : public TokenSource {
     const auto of = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), row) - ends.begin());
     return sources_[of]->example(of == 0 ? row : row - ends[of - 1], length);
   }
-  std::int64_t left_out() const override {
-    std::int64_t all = 0;
-    for (const auto& source : sources_) all += source->left_out();
-    return all;
-  }
-
  private:
   const std::vector<std::int64_t>& ends_of(std::int64_t length) {
     if (length == length_) return ends_;
+    std::vector<std::int64_t> ends;
+    for (const auto& source : sources_) ends.push_back((ends.empty() ? 0 : ends.back()) + source->rows(length));
     length_ = length;
-    ends_.clear();
-    for (const auto& source : sources_) ends_.push_back((ends_.empty() ? 0 : ends_.back()) + source->rows(length));
-    return ends_;
+    return ends_ = std::move(ends);
   }
 
-  std::vector<std::unique_ptr<TokenSource>> sources_;
   std::int64_t length_ = -1;
   std::vector<std::int64_t> ends_;
 };

@@ -1,7 +1,6 @@
 #include "data/document_rows.h"
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 #include <map>
 #include <optional>
@@ -20,6 +19,7 @@ namespace {
 
 constexpr std::size_t kMostPlaces = 1 << 16;  // of rows that are remembered
 constexpr std::int64_t kFar = 1 << 12;        // rows to pass over that take a while
+constexpr std::int64_t kRounds = 1LL << 32;   // that have an order of their own
 constexpr std::int64_t kSought = 64;          // groups at the beginning of which one at least has a document
 
 // Where a row begins: in a group of blocks, counted through all rounds, at one of its tokens, or of its pieces where each is a row.
@@ -30,6 +30,13 @@ struct Place {
 // Of a document that is a row of its own.
 struct Piece {
   std::int64_t begin, count;
+};
+
+// A group as it is kept while rows are made of it.
+struct Held {
+  std::shared_ptr<const Documents> documents;
+  std::vector<Piece> pieces;  // where each is a row
+  std::int64_t size = 0;      // tokens, or pieces
 };
 
 // Groups of blocks, their documents in the order in which they are taken.
@@ -74,8 +81,10 @@ class DocumentRows : public TokenSource {
       : groups_(std::move(reader), order.blocks),
         order_(order),
         length_(order.length),
+        identity_(identity()),
         ahead_([this](std::int64_t group) { return groups_.read(group); }, order.threads, 2 * order.threads + 1) {
-    start_over(0, settled({}, order.split.side == Split::Side::both ? std::min(groups_.in_round(), kSought) : groups_.in_round()));
+    if (groups_.in_round() == 0) groups_.reader().refuse_none();
+    settled({}, order.split.side == Split::Side::both ? std::min(groups_.in_round(), kSought) : groups_.in_round());
     note_repetition();
   }
 
@@ -86,15 +95,13 @@ class DocumentRows : public TokenSource {
   }
 
   std::int64_t rows(std::int64_t length) override {
-    length_ = length;
+    take_length(length);
     std::int64_t size = 0;
     Progress progress("part of the data counted", groups_.in_round());
     for (std::int64_t group = 0; group < groups_.in_round(); ++group) {
       size += size_of(*ahead_.at(group));
       progress.advance(group);
     }
-    held_.clear();
-    start_over(first_row_, places_.front());
     return packs() ? std::max<std::int64_t>(1, size / length) : size;
   }
 
@@ -106,11 +113,14 @@ class DocumentRows : public TokenSource {
 
   std::string place(std::int64_t row, std::int64_t length) override {
     const Place place = place_of(row, length);
-    return fmt::format("{} {} {}", identity(), place.group, place.offset);
+    return fmt::format("{} {} {}", identity_, place.group, place.offset);
   }
 
   bool begin(std::int64_t row, const std::string& place) override {
-    if (place.empty()) return true;
+    if (place.empty()) {
+      start_over(0, {});
+      return true;
+    }
     const std::optional<Place> there = parse(place);
     start_over(row, there.value_or(Place{}));
     return there.has_value();
@@ -130,21 +140,27 @@ class DocumentRows : public TokenSource {
 
   std::optional<Place> parse(const std::string& words) const {
     const std::vector<std::string> parts = split(words, ' ');
-    if (parts.size() != 3 || parts[0] != identity()) return std::nullopt;
+    if (parts.size() != 3 || parts[0] != identity_) return std::nullopt;
     const auto group = parse_integer(parts[1]), offset = parse_integer(parts[2]);
-    if (!group || !offset || *group < 0 || *offset < 0) return std::nullopt;
+    if (!group || !offset || *group < 0 || *offset < 0 || *group / groups_.in_round() >= kRounds) return std::nullopt;
     return Place{*group, *offset};
   }
 
   void start_over(std::int64_t row, Place place) {
     first_row_ = row;
     places_.assign(1, place);
+    held_.clear();
   }
 
-  // Rows are gone through from the last one that is known.
-  Place place_of(std::int64_t row, std::int64_t length) {
-    if (length != length_) start_over(first_row_, places_.front());
+  void take_length(std::int64_t length) {
+    if (length == length_) return;
     length_ = length;
+    start_over(first_row_, places_.front());
+  }
+
+  // In the group that holds it. Rows are gone through from the last one that is known.
+  Place place_of(std::int64_t row, std::int64_t length) {
+    take_length(length);
     if (row < first_row_) start_over(0, {});
     std::optional<Progress> progress;
     const auto known = [&] { return first_row_ + static_cast<std::int64_t>(places_.size()); };
@@ -152,51 +168,60 @@ class DocumentRows : public TokenSource {
     if (row - from > kFar) progress.emplace("row of the data passed over", row - from);
     while (row >= known()) {
       forget_before(places_.back().group);
-      places_.push_back(settled({places_.back().group, places_.back().offset + (packs() ? length_ : 1)}, groups_.in_round()));
+      places_.push_back(settled({places_.back().group, places_.back().offset + (packs() ? length_ : 1)}));
       if (places_.size() > kMostPlaces) {
         places_.pop_front();
         ++first_row_;
       }
       if (progress) progress->advance(known() - from);
     }
-    return places_[static_cast<std::size_t>(row - first_row_)];
+    Place& place = places_[static_cast<std::size_t>(row - first_row_)];
+    return place = settled(place);
   }
 
-  // In the group that holds it. So many groups without a document end the search.
+  // Orders of two rounds may begin and end with the one group that has documents.
+  Place settled(Place place) { return settled(place, 2 * groups_.in_round()); }
+
+  // So many groups without a document end the search.
   Place settled(Place place, std::int64_t most_empty) {
     std::int64_t empty = 0, seen = 0;
     while (true) {
-      const Documents& documents = group(place.group);
-      const std::int64_t size = size_of(documents);
-      if (place.offset < size) return place;
-      place.offset -= size;
+      const Held& held = group(place.group);
+      if (place.offset < held.size) return place;
+      place.offset -= held.size;
       ++place.group;
-      empty = size == 0 ? empty + 1 : 0;
-      seen += documents.seen;
+      empty = held.size == 0 ? empty + 1 : 0;
+      seen += held.documents->seen;
       if (empty < most_empty) continue;
       if (seen > 0) order_.split.check(0, seen, "document");
       groups_.reader().refuse_none();
     }
   }
 
-  const Documents& group(std::int64_t number) {
-    std::shared_ptr<const Documents>& held = held_[number];
-    if (held == nullptr) held = ahead_.at(number);
-    return *held;
+  const Held& group(std::int64_t number) {
+    const auto found = held_.find(number);
+    if (found != held_.end()) return found->second;
+    Held made{ahead_.at(number), {}, 0};
+    if (!packs()) made.pieces = pieces_of(*made.documents);
+    made.size = size_of(*made.documents);
+    return held_.emplace(number, std::move(made)).first->second;
   }
   void forget_before(std::int64_t group) { held_.erase(held_.begin(), held_.lower_bound(group)); }
 
   std::int64_t size_of(const Documents& documents) const {
-    return packs() ? documents.size() : static_cast<std::int64_t>(pieces_of(documents).size());
+    if (packs()) return documents.size();
+    std::int64_t pieces = 0;
+    for (std::size_t i = 0; i < documents.begins.size(); ++i) pieces += pieces_in(documents.end_of(i) - documents.begins[i]);
+    return pieces;
   }
+  std::int64_t pieces_in(std::int64_t tokens) const { return order_.packing == Packing::cut ? 1 : (tokens + length_ - 1) / length_; }
 
   std::vector<Piece> pieces_of(const Documents& documents) const {
     std::vector<Piece> pieces;
     for (std::size_t i = 0; i < documents.begins.size(); ++i) {
-      const std::int64_t end = documents.end_of(i);
-      for (std::int64_t begin = documents.begins[i]; begin < end; begin += length_) {
-        pieces.push_back({begin, std::min(length_, end - begin)});
-        if (order_.packing == Packing::cut) break;
+      const std::int64_t begin = documents.begins[i], tokens = documents.end_of(i) - begin;
+      for (std::int64_t piece = 0; piece < pieces_in(tokens); ++piece) {
+        pieces.push_back({begin + piece * length_, std::min(length_, tokens - piece * length_)});
       }
     }
     return pieces;
@@ -207,7 +232,7 @@ class DocumentRows : public TokenSource {
     std::vector<std::int64_t> begins;  // of documents, in the row
     const std::int64_t size = length_ + 1;
     for (; std::cmp_less(tokens.size(), size); ++place.group, place.offset = 0) {
-      const Documents& from = group(place.group);
+      const Documents& from = *group(place.group).documents;
       const auto before = static_cast<std::int64_t>(tokens.size());
       const std::int64_t end = std::min(from.size(), place.offset + size - before);
       tokens.insert(tokens.end(), from.tokens.begin() + place.offset, from.tokens.begin() + end);
@@ -236,9 +261,9 @@ class DocumentRows : public TokenSource {
   }
 
   Example alone(Place place) {
-    const Documents& from = group(place.group);
-    const Piece piece = pieces_of(from)[static_cast<std::size_t>(place.offset)];
-    const auto begin = from.tokens.begin() + piece.begin;
+    const Held& from = group(place.group);
+    const Piece piece = from.pieces[static_cast<std::size_t>(place.offset)];
+    const auto begin = from.documents->tokens.begin() + piece.begin;
     Tokens tokens(begin, begin + piece.count);
     tokens.resize(static_cast<std::size_t>(length_ + 1), 0);
     Example made = one_segment(tokens);
@@ -250,7 +275,7 @@ class DocumentRows : public TokenSource {
   // Data that are one group are known now. Rows that they do not fill hold them again and again.
   void note_repetition() {
     if (groups_.in_round() > 1) return;
-    in_all_ = size_of(group(0));
+    in_all_ = group(0).size;
     const std::int64_t takes = length_ + 1;
     if (!packs() || *in_all_ >= takes) return;
     log_notice(repetition_words(groups_.reader().describe(), *in_all_, takes));
@@ -259,10 +284,11 @@ class DocumentRows : public TokenSource {
   Groups groups_;
   DocumentOrder order_;
   std::int64_t length_;
+  std::string identity_;
   std::int64_t first_row_ = 0;
-  std::deque<Place> places_;  // of the rows from that one on
+  std::deque<Place> places_{Place{}};  // of the rows from that one on; that of the first may lie behind its group
   std::optional<std::int64_t> in_all_;
-  std::map<std::int64_t, std::shared_ptr<const Documents>> held_;  // groups
+  std::map<std::int64_t, Held> held_;  // groups
   Ahead<Documents> ahead_;  // the last, as its threads use the others
 };
 

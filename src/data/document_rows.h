@@ -19,7 +19,7 @@ struct DocumentOrder {
   Split split;  // that the reader goes by, for words
   Packing packing = Packing::full;
   std::int64_t length = 0;  // of the rows that will be asked for
-  int threads = 1;          // that read ahead
+  int threads = 1;          // that read ahead; without any, who asks for a row reads
 };
 
 // In an order of its own in each round: blocks are put in order first, and then the documents of kMixedBlocks that have come to stand

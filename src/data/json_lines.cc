@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -15,6 +14,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "data/document_tokens.h"
+#include "data/file_reader.h"
+#include "data/vocabulary.h"
 #include "store/hash.h"
 
 namespace moesh::data {
@@ -22,7 +23,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t kBlock = 64 << 10;       // bytes; a line belongs to the block that it begins in
 constexpr std::int64_t kLongest = 256 << 20;    // bytes of a line
 constexpr std::size_t kNamed = 3;               // bad lines
 constexpr std::size_t kRemembered = 100'000;    // that are counted once however often they are read
@@ -56,31 +56,26 @@ class BadLines {
   std::int64_t count_ = 0;
 };
 
-class JsonLines : public DocumentReader {
+// A line belongs to the block that it begins in.
+class JsonLines : public FileReader {
  public:
   JsonLines(DataFiles files, LineFormat format, const config::Settings& settings)
-      : files_(std::move(files)),
-        blocks_(files_.files(), kBlock),
+      : FileReader(std::move(files)),
         format_(std::move(format)),
         adds_end_(settings.boolean("add_eos")),
-        vocab_size_(settings.integer("vocab_size")),
-        path_(files_.files().front().path) {
-    if (format_.is_text) tokens_.emplace(settings);
-  }
+        vocab_size_(settings.integer("vocab_size")) {}
 
   std::string describe() const override {
-    const std::size_t more = files_.files().size() - 1;
-    return "the texts of " + path_ + (more == 0 ? "" : " and " + counted(static_cast<std::int64_t>(more), "more file"));
+    const std::size_t more = files().files().size() - 1;
+    return "the texts of " + path() + (more == 0 ? "" : " and " + counted(static_cast<std::int64_t>(more), "more file"));
   }
-  std::int64_t bytes() const override { return files_.size(); }
   std::string identity() const override {
-    return fmt::format("jsonl {} {} {} {}", format_.field, adds_end_, tokens_ ? tokens_->identity() : "ids", files_.identity());
+    return fmt::format("jsonl {} {} {} {}", format_.field, adds_end_, is_text() ? format_.tokens->identity() : "ids", files().identity());
   }
-  std::int64_t blocks() const override { return blocks_.count(); }
   std::int64_t left_out() const override { return bad_.count(); }
 
   void read(std::int64_t block, Documents& documents) const override {
-    const FileBlock of = blocks_.at(block);
+    const FileBlock of = at(block);
     const Lines lines = lines_of(of);
     for (std::string_view rest = lines.text; !rest.empty();) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -96,17 +91,18 @@ class JsonLines : public DocumentReader {
   }
 
   void refuse_none() const override {
-    refuse("no line is found that holds " + wanted(), path_, "name the field that holds the documents: train_data_columns=[FIELD]");
+    refuse("no line is found that holds " + wanted(), path(), "name the field that holds the documents: train_data_columns=[FIELD]");
   }
 
  private:
-  std::string wanted() const { return fmt::format("a {} as \"{}\"", format_.is_text ? "text" : "list of token ids", format_.field); }
+  bool is_text() const { return format_.tokens != nullptr; }
+  std::string wanted() const { return fmt::format("a {} as \"{}\"", is_text() ? "text" : "list of token ids", format_.field); }
 
   // The byte before the block tells whether a line begins with it.
   Lines lines_of(const FileBlock& of) const {
     Lines lines;
     lines.begin = std::max<std::int64_t>(of.begin - 1, 0);
-    lines.text = files_.text(*of.file, lines.begin, of.end);
+    lines.text = files().text(*of.file, lines.begin, of.end);
     if (of.begin > 0) {
       const std::size_t first = lines.text.find('\n');
       if (first == std::string::npos || first + 1 == lines.text.size()) return {};
@@ -116,7 +112,7 @@ class JsonLines : public DocumentReader {
     std::int64_t end = of.end;
     const std::size_t last = lines.text.rfind('\n') + 1;  // where the last line begins
     while (end < of.file->bytes && lines.text.back() != '\n' && !lines.is_too_long) {
-      const std::string more = files_.text(*of.file, end, std::min(end + kBlock, of.file->bytes));
+      const std::string more = files().text(*of.file, end, std::min(end + kBlock, of.file->bytes));
       const std::size_t stop = std::min(more.find('\n'), more.size() - 1) + 1;
       lines.text.append(more, 0, stop);
       end += static_cast<std::int64_t>(stop);
@@ -128,18 +124,18 @@ class JsonLines : public DocumentReader {
   void add(std::string_view line, const DataFile& file, std::int64_t at, Documents& documents) const {
     const Json json = Json::parse(line, nullptr, false);
     const Json content = json.is_object() && json.contains(format_.field) ? json[format_.field] : Json();
-    const bool is_right = format_.is_text ? content.is_string() : is_ids(content);
+    const bool is_right = is_text() ? content.is_string() : is_ids(content);
     if (!is_right) return leave_out(file, at, json.is_discarded() ? "no JSON" : "no JSON object with " + wanted());
     Tokens tokens;
-    if (!format_.is_text) tokens = content.get<Tokens>();
+    if (!is_text()) tokens = content.get<Tokens>();
     check(tokens, file, at);
-    const std::uint64_t hash = format_.is_text ? store::hash_of(content.get_ref<const std::string&>())
-                                               : store::hash_of(tokens.data(), tokens.size() * sizeof(Tokens::value_type));
+    const std::uint64_t hash = is_text() ? store::hash_of(content.get_ref<const std::string&>())
+                                         : store::hash_of(tokens.data(), tokens.size() * sizeof(Tokens::value_type));
     ++documents.seen;
     if (!format_.split.takes(hash)) return;
-    if (format_.is_text) tokens = tokens_->of(content.get_ref<const std::string&>());
+    if (is_text()) tokens = format_.tokens->of(content.get_ref<const std::string&>());
     else if (adds_end_) tokens.push_back(0);
-    if (format_.is_text) check(tokens, file, at);
+    if (is_text()) check(tokens, file, at);
     documents.add(tokens);
   }
 
@@ -151,10 +147,9 @@ class JsonLines : public DocumentReader {
   }
 
   void check(const Tokens& ids, const DataFile& file, std::int64_t at) const {
-    const auto foreign = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id >= vocab_size_; });
-    if (foreign == ids.end()) return;
-    refuse(fmt::format("token {} at position {} of the document, but vocab_size={}", *foreign, foreign - ids.begin(), vocab_size_),
-           where(file, at), "a larger vocab_size, or the data that belongs to this model");
+    const auto foreign = first_foreign(ids, vocab_size_);
+    if (!foreign) return;
+    refuse_foreign(fmt::format("token {} at position {} of the document", ids[*foreign], *foreign), vocab_size_, where(file, at));
   }
 
   void leave_out(const DataFile& file, std::int64_t at, const std::string& why) const {
@@ -167,19 +162,15 @@ class JsonLines : public DocumentReader {
   std::string where(const DataFile& file, std::int64_t at) const {
     std::int64_t line = 1;
     for (std::int64_t begin = 0; begin < at; begin += kBlock) {
-      const std::string text = files_.text(file, begin, std::min(begin + kBlock, at));
+      const std::string text = files().text(file, begin, std::min(begin + kBlock, at));
       line += std::count(text.begin(), text.end(), '\n');
     }
     return fmt::format("{}:{}", file.path, line);
   }
 
-  DataFiles files_;
-  FileBlocks blocks_;
   LineFormat format_;
   bool adds_end_;
-  std::optional<DocumentTokens> tokens_;  // where lines hold text
   std::int64_t vocab_size_;
-  std::string path_;
   mutable BadLines bad_;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "config/settings.h"
+#include "data/document_tokens.h"
 #include "data/files.h"
 #include "data/reader.h"
 #include "data/rows.h"
@@ -14,8 +15,8 @@ namespace moesh::data {
 // What a line holds, and which lines are taken.
 struct LineFormat {
   std::string field;
-  bool is_text = true;  // else a list of token ids
-  Split split = {};     // by what the field holds
+  std::shared_ptr<const DocumentTokens> tokens;  // of a text; without them the field is a list of token ids
+  Split split = {};                              // by what the field holds
 };
 
 // One field of every line that is taken, as bytes, by a tokenizer or as token ids. Lines that do not hold it are left out: the first are

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/files.h"
+#include "data/vocabulary.h"
 #include "store/hash.h"
 
 namespace moesh::data {
@@ -179,11 +180,10 @@ class Megatron : public DocumentReader {
   }
 
   void check(const Tokens& ids, std::int64_t document) const {
-    const auto foreign = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id < 0 || id >= vocab_size_; });
-    if (foreign == ids.end()) return;
-    const std::string what = *foreign < 0 ? "no token id" : fmt::format("token {}", *foreign);
-    refuse(fmt::format("{} at position {} of document {}, but vocab_size={}", what, foreign - ids.begin(), document, vocab_size_),
-           path_, "a larger vocab_size, or the data that belongs to this model");
+    const auto foreign = first_foreign(ids, vocab_size_);
+    if (!foreign) return;
+    const std::string what = ids[*foreign] < 0 ? "no token id" : fmt::format("token {}", ids[*foreign]);
+    refuse_foreign(fmt::format("{} at position {} of document {}", what, *foreign, document), vocab_size_, path_);
   }
 
   std::string path_;

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/machine_cores.h"
 #include "base/text.h"
+#include "config/data_kind.h"
 #include "data/blend.h"
 #include "data/document_rows.h"
 #include "data/document_tokens.h"
@@ -24,7 +24,7 @@ namespace {
 enum class Use { training, evaluation };
 
 constexpr std::int64_t kReadWhole = 4 << 20;  // bytes of text that are tokenized at once
-constexpr int kMostThreads = 4;               // that read and tokenize ahead of the step
+constexpr int kMostThreads = 4;               // that read and tokenize ahead of the step, where the run has as many
 
 // What is read for a use: which files, in which form, and which part of them.
 struct Reading {
@@ -53,7 +53,7 @@ Reading reading_of(const config::Settings& settings, Use use) {
 void check_requests(const config::Settings& settings, const Reading& reading) {
   const auto where = [&](const char* key) { return settings.origin(key).where; };
   const std::string& type = settings.text("dataset_type");
-  const bool has_documents = type == "jsonl" || type == "megatron";
+  const bool has_documents = config::has_documents(settings);
   if (type == "text" && !settings.boolean(reading.tokenize)) {
     refuse(fmt::format("{}=false, but dataset_type=text holds no token ids", reading.tokenize), where(reading.tokenize),
            "dataset_type=tokens, or jsonl with lists of token ids");
@@ -88,75 +88,92 @@ Packing packing_of(const config::Settings& settings) {
 class Opener {
  public:
   Opener(const config::Settings& settings, Reading reading, Use use)
-      : settings_(settings), reading_(std::move(reading)), length_(settings.integer("max_target_length")) {
+      : settings_(settings),
+        reading_(std::move(reading)),
+        length_(settings.integer("max_target_length")),
+        is_text_(settings.text("dataset_type") == "text"),
+        is_tokenized_(is_text_ && config::has_tokenizer(settings)) {
     order_ = {use == Use::training && settings.boolean("enable_data_shuffling"), settings.integer("data_shuffle_seed")};
   }
 
-  std::unique_ptr<TokenSource> open(const std::string& path) const {
+  std::unique_ptr<TokenSource> open(const std::string& path, int threads) {
     const std::string& type = settings_.text("dataset_type");
-    if (type == "megatron") return documents(read_megatron(path, reading_.split, settings_));
+    if (type == "megatron") return documents(read_megatron(path, reading_.split, settings_), threads);
     DataFiles files(path);
     if (type == "jsonl") {
-      const LineFormat format{settings_.texts(reading_.columns).front(), settings_.boolean(reading_.tokenize), reading_.split};
-      return documents(read_json_lines(std::move(files), format, settings_));
+      const LineFormat format{settings_.texts(reading_.columns).front(), settings_.boolean(reading_.tokenize) ? tokens() : nullptr,
+                              reading_.split};
+      return documents(read_json_lines(std::move(files), format, settings_), threads);
     }
-    const bool is_tokenized = type == "text" && !settings_.text("tokenizer_path").empty();
-    if (is_tokenized && files.size() > kReadWhole) return documents(read_text_pieces(std::move(files), reading_.split, settings_));
+    if (is_tokenized_ && files.size() > kReadWhole) return documents(read_text_pieces(std::move(files), reading_.split, tokens()), threads);
     if (reading_.split.side == Split::Side::both) return stream(files, path, order_);
     return rows_on_side(stream(files, path, {}), reading_.split, length_, order_);
   }
 
  private:
-  std::unique_ptr<TokenSource> documents(std::unique_ptr<DocumentReader> reader) const {
-    const int threads = std::clamp(usable_cores(), 1, kMostThreads);
+  // All sources have the same.
+  std::shared_ptr<const DocumentTokens> tokens() {
+    if (tokens_ == nullptr) tokens_ = std::make_shared<const DocumentTokens>(settings_);
+    return tokens_;
+  }
+
+  std::unique_ptr<TokenSource> documents(std::unique_ptr<DocumentReader> reader, int threads) const {
     return rows_of_documents(std::move(reader), {order_, reading_.split, packing_of(settings_), length_, threads});
   }
 
-  std::unique_ptr<TokenSource> stream(const DataFiles& files, const std::string& path, Order order) const {
+  std::unique_ptr<TokenSource> stream(const DataFiles& files, const std::string& path, Order order) {
     std::string about;
-    std::unique_ptr<TokenSequence> tokens;
-    const bool is_text = settings_.text("dataset_type") == "text";
-    if (is_text && !settings_.text("tokenizer_path").empty()) {
-      const DocumentTokens documents(settings_);
-      about = fmt::format("{}, the text of {}", documents.words(), path);
-      tokens = std::make_unique<HeldTokens>(tokens_of_files(files, documents));
-      if (tokens->size() == 0) refuse("no token is made of the text", path, "a text that is not empty, or another tokenizer");
+    std::unique_ptr<TokenSequence> sequence;
+    if (is_tokenized_) {
+      about = fmt::format("{}, the text of {}", tokens()->words(), path);
+      sequence = std::make_unique<HeldTokens>(tokens_of_files(files, *tokens()));
+      if (sequence->size() == 0) refuse("no token is made of the text", path, "a text that is not empty, or another tokenizer");
     } else {
-      const int width = is_text ? 1 : width_of(files, settings_);
-      about = is_text ? "the bytes of " + path : fmt::format("the {}-byte tokens of {}", width, path);
-      tokens = std::make_unique<FileTokens>(files, width, settings_.integer("vocab_size"));
+      const int width = is_text_ ? 1 : width_of(files, settings_);
+      about = is_text_ ? "the bytes of " + path : fmt::format("the {}-byte tokens of {}", width, path);
+      sequence = std::make_unique<FileTokens>(files, width, settings_.integer("vocab_size"));
     }
-    if (tokens->size() <= length_) log_notice(repetition_words(about, tokens->size(), length_ + 1));
-    return rows_of_stream(std::move(about), std::move(tokens), order);
+    if (sequence->size() <= length_) log_notice(repetition_words(about, sequence->size(), length_ + 1));
+    return rows_of_stream(std::move(about), std::move(sequence), order);
   }
 
   const config::Settings& settings_;
   Reading reading_;
   std::int64_t length_;
+  bool is_text_, is_tokenized_;
   Order order_;
+  std::shared_ptr<const DocumentTokens> tokens_;  // from the first source on that needs them
 };
 
-// Shares are for training; of a validation set every row is seen.
-std::unique_ptr<TokenSource> open_files(const config::Settings& settings, Use use) {
-  const Reading reading = reading_of(settings, use);
-  check_requests(settings, reading);
-  const Opener opener(settings, reading, use);
-  std::vector<Weighted> shares;
-  std::vector<std::unique_ptr<TokenSource>> all;
-  for (const WeightedPath& of : weighted_paths(settings, reading.path)) {
-    if (use == Use::training) shares.push_back({opener.open(of.path), of.weight});
-    else all.push_back(opener.open(of.path));
+// Sources in shares are read side by side, and share the threads too.
+std::unique_ptr<TokenSource> open_shares(const std::vector<WeightedPath>& paths, Opener& opener, int threads, std::int64_t seed) {
+  const auto count = static_cast<int>(paths.size());
+  std::vector<Weighted> sources;
+  for (int i = 0; i < count; ++i) {
+    const WeightedPath& of = paths[static_cast<std::size_t>(i)];
+    sources.push_back({opener.open(of.path, threads / count + (i < threads % count ? 1 : 0)), of.weight});
   }
-  return use == Use::training ? blended(std::move(shares), settings.integer("data_shuffle_seed")) : one_after_the_other(std::move(all));
+  return blended(std::move(sources), seed);
 }
 
-bool is_synthetic(const config::Settings& settings) { return settings.text("dataset_type") == "synthetic"; }
+// Shares are for training; of a validation set every row is seen, one source after the other.
+std::unique_ptr<TokenSource> open_files(const config::Settings& settings, Use use, int threads) {
+  const Reading reading = reading_of(settings, use);
+  check_requests(settings, reading);
+  const int used = std::clamp(threads, 1, kMostThreads);
+  const std::vector<WeightedPath> paths = weighted_paths(settings, reading.path);
+  Opener opener(settings, reading, use);
+  if (use == Use::training) return open_shares(paths, opener, used, settings.integer("data_shuffle_seed"));
+  std::vector<std::unique_ptr<TokenSource>> sources;
+  for (const WeightedPath& of : paths) sources.push_back(opener.open(of.path, used));
+  return one_after_the_other(std::move(sources));
+}
 
-std::unique_ptr<TokenSource> open_by_type(const config::Settings& settings, std::int64_t rows_to_load, Use use) {
+std::unique_ptr<TokenSource> open_by_type(const config::Settings& settings, std::int64_t rows_to_load, Use use, int threads) {
   const std::string& type = settings.text("dataset_type");
   const std::string& where = settings.origin("dataset_type").where;
-  if (is_synthetic(settings)) return synthetic(settings, rows_to_load);
-  if (type == "text" || type == "jsonl" || type == "tokens" || type == "megatron") return open_files(settings, use);
+  if (config::is_synthetic(settings)) return synthetic(settings, rows_to_load);
+  if (config::reads_files(settings)) return open_files(settings, use, threads);
   if (type == "parquet") {
     refuse("dataset_type=parquet is not read by moesh: Debian 12 has no library for it", where,
            "dataset_type=jsonl, of files that pyarrow or pandas makes: read_parquet(FILE).to_json(FILE, orient=\"records\", lines=True)");
@@ -167,15 +184,15 @@ std::unique_ptr<TokenSource> open_by_type(const config::Settings& settings, std:
 
 }  // namespace
 
-std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load) {
-  std::unique_ptr<TokenSource> source = open_by_type(settings, rows_to_load, Use::training);
+std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load, int threads) {
+  std::unique_ptr<TokenSource> source = open_by_type(settings, rows_to_load, Use::training, threads);
   return settings.integer("reuse_example_batch") == 0 ? std::move(source) : reused(std::move(source), rows_to_load);
 }
 
-std::unique_ptr<TokenSource> open_validation(const config::Settings& settings, std::int64_t rows_to_load) {
-  std::unique_ptr<TokenSource> source = open_by_type(settings, rows_to_load, Use::evaluation);
+std::unique_ptr<TokenSource> open_validation(const config::Settings& settings, std::int64_t rows_to_load, int threads) {
+  std::unique_ptr<TokenSource> source = open_by_type(settings, rows_to_load, Use::evaluation, threads);
   // A fixed batch has as many rounds as are asked for.
-  return is_synthetic(settings) ? std::move(source) : once(std::move(source));
+  return config::is_synthetic(settings) ? std::move(source) : once(std::move(source));
 }
 
 }  // namespace moesh::data

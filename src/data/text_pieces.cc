@@ -5,46 +5,43 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "data/document_tokens.h"
+#include "data/file_reader.h"
 #include "store/hash.h"
 
 namespace moesh::data {
 namespace {
 
-constexpr std::int64_t kBlock = 64 << 10;  // bytes
-constexpr std::int64_t kSought = 32 << 10;  // how far from a block's begin a cut may be
+constexpr std::int64_t kSought = 32 << 10;  // bytes: how far from a block's begin a cut may be
 
-class TextPieces : public DocumentReader {
+class TextPieces : public FileReader {
  public:
-  TextPieces(DataFiles files, Split split, const config::Settings& settings)
-      : files_(std::move(files)), blocks_(files_.files(), kBlock), split_(std::move(split)), tokens_(settings) {}
+  TextPieces(DataFiles files, Split split, std::shared_ptr<const DocumentTokens> tokens)
+      : FileReader(std::move(files)), split_(std::move(split)), tokens_(std::move(tokens)) {}
 
   std::string describe() const override {
-    return fmt::format("{}, pieces of the text of {}", tokens_.words(), files_.files().front().path);
+    return fmt::format("{}, pieces of the text of {}", tokens_->words(), path());
   }
-  std::int64_t bytes() const override { return files_.size(); }
-  std::string identity() const override { return fmt::format("text {} {}", tokens_.identity(), files_.identity()); }
-  std::int64_t blocks() const override { return blocks_.count(); }
+  std::string identity() const override { return fmt::format("text {} {}", tokens_->identity(), files().identity()); }
 
   void read(std::int64_t block, Documents& documents) const override {
-    const FileBlock of = blocks_.at(block);
+    const FileBlock of = at(block);
     const DataFile& file = *of.file;
     const std::int64_t begin = cut(file, of.begin), end = cut(file, of.end);
     if (begin == end) return;
-    const std::string text = files_.text(file, begin, end);
+    const std::string text = files().text(file, begin, end);
     ++documents.seen;
-    if (split_.takes(store::hash_of(text))) documents.add(tokens_.of_part(text, begin == 0, end == file.bytes));
+    if (split_.takes(store::hash_of(text))) documents.add(tokens_->of_part(text, begin == 0, end == file.bytes));
   }
 
   void refuse_none() const override {
-    refuse("no token is made of the text", files_.files().front().path, "a text that is not empty, or another tokenizer");
+    refuse("no token is made of the text", path(), "a text that is not empty, or another tokenizer");
   }
 
  private:
   // Where the text is cut near a place: the pieces on both sides find the same.
   std::int64_t cut(const DataFile& file, std::int64_t near) const {
     if (near == 0 || near == file.bytes) return near;
-    const std::string text = files_.text(file, near, std::min(near + kSought, file.bytes));
+    const std::string text = files().text(file, near, std::min(near + kSought, file.bytes));
     if (const std::size_t end = text.find('\n'); end != std::string::npos) return near + static_cast<std::int64_t>(end) + 1;
     if (const std::size_t blank = text.find(' '); blank != std::string::npos) return near + static_cast<std::int64_t>(blank);
     const auto begins_character = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
@@ -52,16 +49,14 @@ class TextPieces : public DocumentReader {
     return near + (first == text.end() ? 0 : first - text.begin());
   }
 
-  DataFiles files_;
-  FileBlocks blocks_;
   Split split_;
-  DocumentTokens tokens_;
+  std::shared_ptr<const DocumentTokens> tokens_;
 };
 
 }  // namespace
 
-std::unique_ptr<DocumentReader> read_text_pieces(DataFiles files, const Split& split, const config::Settings& settings) {
-  return std::make_unique<TextPieces>(std::move(files), split, settings);
+std::unique_ptr<DocumentReader> read_text_pieces(DataFiles files, const Split& split, std::shared_ptr<const DocumentTokens> tokens) {
+  return std::make_unique<TextPieces>(std::move(files), split, std::move(tokens));
 }
 
 }  // namespace moesh::data

@@ -3,15 +3,15 @@
 
 #include <memory>
 
-#include "config/settings.h"
+#include "data/document_tokens.h"
 #include "data/files.h"
 #include "data/reader.h"
 #include "data/rows.h"
 
 namespace moesh::data {
 
-// Of some 64 KiB each, by the tokenizer that the settings name, each tokenized by itself; the first of a file has what begins a text, the
-// last what ends it. A text without line ends is cut at blanks, and one without these between characters.
-std::unique_ptr<DocumentReader> read_text_pieces(DataFiles files, const Split& split, const config::Settings& settings);
+// Of some 64 KiB each, each tokenized by itself; the first of a file has what begins a text, the last what ends it. A text without line
+// ends is cut at blanks, and one without these between characters.
+std::unique_ptr<DocumentReader> read_text_pieces(DataFiles files, const Split& split, std::shared_ptr<const DocumentTokens> tokens);
 
 }  // namespace moesh::data

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "data/vocabulary.h"
 
 namespace moesh::data {
 namespace {
@@ -61,11 +62,9 @@ bool holds_every_id(std::int64_t vocab_size, int width) {
 [[noreturn]] void refuse_id(std::int32_t id, std::int64_t position, int width, std::int64_t vocab_size,
                             const std::string& path) {
   const bool is_text = width == 1;
-  refuse(fmt::format("token {} at position {}, read as {} a token, but vocab_size={}", id, position,
-                     is_text ? "a byte" : fmt::format("{} bytes", width), vocab_size),
-         path,
-         fmt::format("a larger vocab_size, or the data that belongs to this model{}",
-                     is_text ? "" : "; token_bytes says how long a token is"));
+  refuse_foreign(
+      fmt::format("token {} at position {}, read as {} a token", id, position, is_text ? "a byte" : fmt::format("{} bytes", width)),
+      vocab_size, path, is_text ? "" : "; token_bytes says how long a token is");
 }
 
 // In a file of four bytes an id the upper halves are mostly zeros; where they are ids themselves they hardly ever are.
@@ -104,16 +103,14 @@ void FileTokens::check_sizes() const {
 }
 
 void FileTokens::check_vocabulary(std::int64_t vocab_size) const {
-  const auto is_foreign = [&](std::int32_t id) { return id < 0 || id >= vocab_size; };
   Blocks blocks(files_, width_);
   Progress progress("MiB of data looked through", files_.size() >> 20);
   for (const DataFile& file : files_.files()) {
     const std::int64_t count = file.bytes / width_;
     for (std::int64_t done = 0; done < count; done += kBlock) {
       const std::span<const std::int32_t> tokens = blocks.read(file.begin + done * width_, count - done);
-      const auto foreign = std::find_if(tokens.begin(), tokens.end(), is_foreign);
-      if (foreign != tokens.end())
-        refuse_id(*foreign, done + (foreign - tokens.begin()), width_, vocab_size, file.path);
+      const auto foreign = first_foreign(tokens, vocab_size);
+      if (foreign) refuse_id(tokens[*foreign], done + static_cast<std::int64_t>(*foreign), width_, vocab_size, file.path);
       progress.advance((file.begin + done * width_) >> 20);
     }
   }

@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include "base/error.h"
 #include "base/random.h"
 
@@ -31,6 +33,16 @@ std::vector<float> penalised(std::span<const float> logits, std::span<const std:
 
 std::int32_t likeliest(std::span<const float> scores) {
   return static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+}
+
+// Minus infinity is a token that is never chosen; nothing else that is not finite has a place among the others.
+void check_order(std::span<const float> scores) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  auto bad = std::find_if(scores.begin(), scores.end(), [](float score) { return !(score < kInfinity); });
+  if (bad == scores.end() && scores[static_cast<std::size_t>(likeliest(scores))] == -kInfinity) bad = scores.begin();
+  if (bad == scores.end()) return;
+  fail(fmt::format("no token can be chosen: the logit of token {} is {}", bad - scores.begin(), *bad), "the model's logits",
+       "weights that are all finite, or activations of a wider range: dtype=float32");
 }
 
 // Candidates in their order, which is made as far as it is asked for.
@@ -154,6 +166,7 @@ std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t>
   std::vector<float> changed;
   if (sampling.repetition_penalty != 1) changed = penalised(logits, before, sampling.repetition_penalty);
   const std::span<const float> scores = changed.empty() ? logits : std::span<const float>(changed);
+  check_order(scores);
   if (sampling.temperature <= 0) return likeliest(scores);
   Ranked ranked(scores);
   if (sampling.top_k > 0) ranked.keep(static_cast<std::size_t>(sampling.top_k));

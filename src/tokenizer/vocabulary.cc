@@ -39,7 +39,7 @@ Vocabulary read_vocabulary(const Json& model, const std::string& where) {
   if (!tokens.is_object() || tokens.empty()) refuse("'vocab' is no object of tokens and their ids", where);
   Vocabulary made;
   for (const auto& [token, id] : tokens.items()) {
-    if (!id.is_number_integer())
+    if (!holds<std::int64_t>(id))
       refuse(fmt::format("token '{}' has {} as its id", shorten(token, 60), shorten(id.dump(), 60)), where);
     made.add(token, id.get<std::int64_t>(), where);
   }

@@ -1,11 +1,12 @@
 #include "train/batches.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/core.h>
 
-#include "base/error.h"
 #include "data/open.h"
+#include "data/vocabulary.h"
 #include "models/model.h"
 
 namespace moesh::train {
@@ -13,10 +14,9 @@ namespace {
 
 constexpr std::int64_t kAhead = 3;  // batches
 
-void check_token(std::int32_t token, std::int64_t vocab_size, std::int64_t row) {
-  if (token >= 0 && token < vocab_size) return;
-  refuse(fmt::format("token {} in row {}, the vocabulary has {}", token, row, vocab_size), "the data",
-         "raise vocab_size, or use the data that belongs to this model");
+void check_tokens(const data::Tokens& tokens, std::int64_t vocab_size, std::int64_t row) {
+  const auto foreign = data::first_foreign(tokens, vocab_size);
+  if (foreign) data::refuse_foreign(fmt::format("token {} in row {}", tokens[*foreign], row), vocab_size, "the data");
 }
 
 }  // namespace
@@ -37,30 +37,24 @@ Batch make_batch(const Rows& from, std::int64_t vocab_size, run::Pool& pool) {
   const auto rows = static_cast<std::int64_t>(from.rows.size());
   const auto length = static_cast<std::int64_t>(from.rows.front().inputs.size());
   Batch batch;
-  for (const char* name : {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"}) {
-    batch[name] = pool.allocate({rows, length}, DType::int32);
-  }
+  for (const char* name : kOfRows) batch[name] = pool.allocate({rows, length}, DType::int32);
   for (std::int64_t r = 0; r < rows; ++r) {
     const data::Example& of = from.rows[static_cast<std::size_t>(r)];
-    for (std::size_t s = 0; s < of.inputs.size(); ++s) {
-      check_token(of.inputs[s], vocab_size, from.first + r);
-      check_token(of.targets[s], vocab_size, from.first + r);
+    check_tokens(of.inputs, vocab_size, from.first + r);
+    check_tokens(of.targets, vocab_size, from.first + r);
+    const data::Tokens* given[] = {&of.inputs, &of.targets, &of.positions, &of.segments, &of.target_segments};
+    static_assert(std::size(given) == std::size(kOfRows));
+    for (std::size_t i = 0; i < std::size(given); ++i) {
+      std::copy(given[i]->begin(), given[i]->end(), batch[kOfRows[i]].as<std::int32_t>() + r * length);
     }
-    const auto put = [&](const char* name, const data::Tokens& tokens) {
-      std::copy(tokens.begin(), tokens.end(), batch[name].as<std::int32_t>() + r * length);
-    };
-    put("inputs", of.inputs);
-    put("targets", of.targets);
-    put("inputs_position", of.positions);
-    put("inputs_segmentation", of.segments);
-    put("targets_segmentation", of.target_segments);
   }
   batch[models::inputs::order] = places_in_rows(rows, length, pool);
   return batch;
 }
 
-Batches::Batches(const config::Settings& settings, const config::BatchSizes& sizes, std::int64_t vocab_size)
-    : source_(data::open_source(settings, sizes.rows_to_load)),
+Batches::Batches(const config::Settings& settings, const config::BatchSizes& sizes, std::int64_t vocab_size,
+                 int threads)
+    : source_(data::open_source(settings, sizes.rows_to_load, threads)),
       sizes_(sizes),
       length_(settings.integer("max_target_length")),
       vocab_size_(vocab_size) {}

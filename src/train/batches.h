@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,21 +15,26 @@
 
 namespace moesh::train {
 
+// What a batch has of each row of the data, by name.
+inline constexpr const char* kOfRows[] = {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"};
+
 // Each token's place in its row: the order that attention goes by.
 run::Array places_in_rows(std::int64_t rows, std::int64_t length, run::Pool& pool);
 
-// Rows of the same length. Refuses tokens that are not below `vocab_size`.
+// Of the same length.
 struct Rows {
   std::int64_t first = 0;  // the number of the first, for words
   std::vector<data::Example> rows;
 };
 Rows make_rows(data::TokenSource& source, std::int64_t first, std::int64_t count, std::int64_t length);
+// Refuses tokens that are not below `vocab_size`.
 Batch make_batch(const Rows& rows, std::int64_t vocab_size, run::Pool& pool);
 
 // The batches of a run, made ahead by a thread. Each step loads rows that follow those of the step before, and trains the first of them.
 class Batches {
  public:
-  Batches(const config::Settings& settings, const config::BatchSizes& sizes, std::int64_t vocab_size);
+  // `threads`: that may read ahead, besides the one that makes batches of what they read.
+  Batches(const config::Settings& settings, const config::BatchSizes& sizes, std::int64_t vocab_size, int threads);
 
   std::string describe() const { return source_->describe(); }
   Batch at(std::int64_t step, run::Pool& pool);

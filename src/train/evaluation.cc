@@ -7,6 +7,7 @@
 #include "backend/scalar.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "config/data_kind.h"
 #include "data/open.h"
 #include "models/model.h"
 
@@ -18,16 +19,16 @@ constexpr double kSmall = 1e-8;  // beside the positions that a sum is divided b
 // As many as hold the validation set once, unless eval_steps says otherwise.
 std::int64_t batches_of(const config::Settings& settings, std::int64_t rows, std::int64_t rows_of_batch) {
   const std::int64_t asked = settings.integer("eval_steps"), all = (rows + rows_of_batch - 1) / rows_of_batch;
-  const bool has_end = settings.text("dataset_type") != "synthetic";
+  const bool has_end = !config::is_synthetic(settings);
   return asked < 0 ? all : has_end ? std::min(asked, all) : asked;
 }
 
 }  // namespace
 
-Evaluation::Evaluation(const Subject& subject, StepProgram program, Trainer& trainer)
+Evaluation::Evaluation(const Subject& subject, StepProgram program, Trainer& trainer, int threads)
     : settings_(subject.settings),
       trainer_(trainer),
-      source_(data::open_validation(subject.settings, subject.batch.rows_to_load)),
+      source_(data::open_validation(subject.settings, subject.batch.rows_to_load, threads)),
       rows_(subject.batch.rows_to_train),
       length_(subject.settings.integer("max_target_length")),
       vocab_size_(subject.settings.integer("vocab_size")),

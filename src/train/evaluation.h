@@ -26,7 +26,8 @@ struct EvalMetrics {
 class Evaluation {
  public:
   // `program`: see evaluation_program. It works in the memory of the trainer's step where that is large enough.
-  Evaluation(const Subject& subject, StepProgram program, Trainer& trainer);
+  // `threads`: that may read ahead.
+  Evaluation(const Subject& subject, StepProgram program, Trainer& trainer, int threads);
 
   std::string describe() const;  // how often, on what
   // Whether eval_start_step and eval_interval ask for one after this step.

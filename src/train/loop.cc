@@ -335,7 +335,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
   const std::int64_t length = settings.integer("max_target_length");
   const ModelSize size = model_size(request.model, request.shape, request.batch.rows_to_train * length, length);
   const std::int64_t steps = steps_to_train(settings);
-  Batches batches(settings, request.batch, request.shape.vocab_size);
+  Batches batches(settings, request.batch, request.shape.vocab_size, workers.threads());
   if (settings.boolean("log_config") && request.printed == Printed::all) print_config(settings);
   say_what_is_not_done(settings);
   show(request, header_words(request, size, batches.describe(), workers));
@@ -355,7 +355,7 @@ int train(const TrainRequest& request, backend::Workers& workers) {
     return 0;
   }
   std::optional<Evaluation> evaluation;
-  if (evaluated) evaluation.emplace(*request.evaluated, *std::move(evaluated), trainer);
+  if (evaluated) evaluation.emplace(*request.evaluated, *std::move(evaluated), trainer, workers.threads());
   if (evaluation) show(request, "evaluated " + evaluation->describe() + "\n");
   std::optional<TraceFile> trace;
   if (company.is_first() && !settings.text("profiler").empty())

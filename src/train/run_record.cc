@@ -43,7 +43,7 @@ T of_experts(const Json& line, const char* key) {
 }
 
 RecordedStep step_of(const Json& line, std::int64_t begin) {
-  RecordedStep step{line["step"].get<std::int64_t>(),
+  RecordedStep step{member<std::int64_t>(line, "step", ""),
                     number(line, "seconds"),
                     number(line, "learning_rate"),
                     number(line, "loss"),
@@ -62,11 +62,11 @@ RecordedStep step_of(const Json& line, std::int64_t begin) {
 }
 
 RunEnd end_of(const Json& about) {
-  RunEnd end{about.value("planned_memory", std::int64_t{0}), about.value("memory", std::int64_t{0}), {}};
+  const auto count = [](const Json& of, const char* key) { return of.contains(key) ? member<std::int64_t>(of, key, "") : 0; };
+  RunEnd end{count(about, "planned_memory"), count(about, "memory"), {}};
   for (const Json& one : about.value("collectives", Json::array())) {
-    const auto count = [&](const char* key) { return one.value(key, std::int64_t{0}); };
-    end.collectives.push_back({one.value("kind", ""), one.value("where", ""), count("runs"), count("planned_runs"), count("bytes"),
-                               count("planned_bytes"), one.value("at_most", false)});
+    end.collectives.push_back({one.value("kind", ""), one.value("where", ""), count(one, "runs"), count(one, "planned_runs"),
+                               count(one, "bytes"), count(one, "planned_bytes"), one.value("at_most", false)});
   }
   return end;
 }
@@ -99,7 +99,7 @@ bool add_line(RunRecord& run, const FileLines::Line& read) {
   else if (line.contains("step"))
     take(run.steps, step_of(line, read.begin));
   else if (line.contains("eval_step"))
-    take(run.evals, RecordedEval{line["eval_step"].get<std::int64_t>(), number(line, "eval/avg_loss")});
+    take(run.evals, RecordedEval{member<std::int64_t>(line, "eval_step", ""), number(line, "eval/avg_loss")});
   else
     return false;
   return true;
@@ -157,7 +157,7 @@ RunRecord read_run(const std::string& path) {
   std::int64_t unreadable = 0;
   do {
     // The last line of a run that is killed, or writes it just now, has no end.
-    if (!line.text.empty() && !is_added(run, line) && line.is_whole) ++unreadable;
+    if (!line.text.empty() && !is_added(run, line) && line.has_end) ++unreadable;
   } while (lines.next(line));
   if (unreadable > 0)
     log_notice(fmt::format("{}: {} cannot be read and {} left out", run.path, counted(unreadable, "line"), unreadable == 1 ? "is" : "are"));

@@ -73,7 +73,7 @@ std::string furthest_token(const std::vector<double>& a, const std::vector<doubl
 
 Batch batch_of(const ReferenceRun& run, const config::BatchSizes& sizes, run::Pool& pool) {
   Batch batch;
-  for (const char* name : {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"}) {
+  for (const char* name : kOfRows) {
     Array& rows = batch[name] = array_of(run.batch.at(name), pool);
     if (!rows.view.shape.empty() && rows.view.shape[0] == sizes.rows_to_load) rows.view.shape[0] = sizes.rows_to_train;
   }
@@ -211,7 +211,7 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   initialize(expected, one_device.model, seed, workers);
   initialize(made, layout.model, seed, workers);
   // Rows are loaded as the layout loads them.
-  Batches batches(layout.settings, layout.batch, layout.settings.integer("vocab_size"));
+  Batches batches(layout.settings, layout.batch, layout.settings.integer("vocab_size"), workers.threads());
   Worst loss("loss", tolerances.loss);
   Worst balance("balance loss", tolerances.norms);
   Worst logits("logits", tolerances.logits);

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "models/model.h"
 #include "train/batches.h"
 #include "train/hugging_face.h"
 
@@ -21,25 +20,16 @@ constexpr double kLoss = 1e-5, kGradients = 1e-4;
 constexpr double kLeastShare = 1e-3;
 
 // Copies of the recorded rows: the loss of one is that of all. The last position of a row has nothing to guess.
-Batch batch_of(const RecordedModel& recorded, std::int64_t rows, run::Pool& pool) {
-  Batch batch;
-  const Shape shape{rows, recorded.length};
-  for (const char* name : {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"})
-    batch[name] = pool.allocate(shape, DType::int32);
-  batch[models::inputs::order] = places_in_rows(rows, recorded.length, pool);
-  const auto set = [&](const char* name, std::int64_t at, std::int64_t value) {
-    batch.at(name).as<std::int32_t>()[at] = static_cast<std::int32_t>(value);
-  };
-  for (std::int64_t at = 0; at < rows * recorded.length; ++at) {
-    const std::int64_t place = at % recorded.length, from = at % (recorded.rows * recorded.length);
-    const bool is_last = place + 1 == recorded.length;
-    set("inputs", at, recorded.ids[static_cast<std::size_t>(from)]);
-    set("targets", at, is_last ? 0 : recorded.ids[static_cast<std::size_t>(from + 1)]);
-    set("inputs_position", at, place);
-    set("inputs_segmentation", at, 1);
-    set("targets_segmentation", at, is_last ? 0 : 1);
+Batch batch_of(const RecordedModel& recorded, std::int64_t rows, std::int64_t vocab_size, run::Pool& pool) {
+  Rows made;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto begin = recorded.ids.begin() + row % recorded.rows * recorded.length;
+    data::Tokens tokens(begin, begin + recorded.length);
+    tokens.push_back(0);
+    made.rows.push_back(data::one_segment(tokens));
+    made.rows.back().target_segments.back() = 0;
   }
-  return batch;
+  return make_batch(made, vocab_size, pool);
 }
 
 Verdict compare_logits(const RecordedModel& recorded, const Array& made) {
@@ -161,7 +151,7 @@ Findings verify_model(const RecordedModel& recorded, const Subject& subject, bac
   const store::HuggingFaceModel model = hugging_face_model(subject.settings, config::model_shape(subject.settings));
   restore(targets_in(trainer, Restored::parameters), model, recorded.path, workers);
   trainer.go_on_after(-1);
-  const StepResults made = trainer.run_step(batch_of(recorded, rows, trainer.pool()));
+  const StepResults made = trainer.run_step(batch_of(recorded, rows, subject.settings.integer("vocab_size"), trainer.pool()));
   Findings findings;
   std::vector<Verdict>& verdicts = findings.verdicts;
   verdicts.push_back(

@@ -17,7 +17,7 @@ using Seen = std::vector<std::tuple<std::string, std::int64_t, bool>>;
 Seen lines_of(const std::string& path, std::size_t longest = 1000) {
   FileLines lines(path, "the file", "another", longest);
   Seen all;
-  for (FileLines::Line line; lines.next(line);) all.emplace_back(line.text, line.begin, line.is_whole);
+  for (FileLines::Line line; lines.next(line);) all.emplace_back(line.text, line.begin, line.has_end && !line.is_cut);
   return all;
 }
 
@@ -27,6 +27,16 @@ TEST(FileLines, SayWhereTheyBeginAndWhetherTheyAreWhole) {
   EXPECT_EQ(lines_of(folder.write("b", "\n\nx\n")), (Seen{{"", 0, true}, {"", 1, true}, {"x", 2, true}}));
   EXPECT_EQ(lines_of(folder.write("c", "ab\ncd")), (Seen{{"ab", 0, true}, {"cd", 3, false}}));
   EXPECT_EQ(lines_of(folder.write("d", "abcd\nabc\nabcdefgh"), 3), (Seen{{"abc", 0, false}, {"abc", 5, true}, {"abc", 9, false}}));
+}
+
+TEST(FileLines, ThatAreTooLongHaveAnEndAllTheSame) {
+  const test::TemporaryFolder folder;
+  FileLines lines(folder.write("a", "abcd\nabcd"), "the file", "another", 3);
+  FileLines::Line line;
+  ASSERT_TRUE(lines.next(line));
+  EXPECT_TRUE(line.has_end && line.is_cut);
+  ASSERT_TRUE(lines.next(line));
+  EXPECT_TRUE(!line.has_end && line.is_cut);
 }
 
 // Lengths that end before, at and behind the borders of blocks.
@@ -44,7 +54,7 @@ TEST(FileLines, AreTheSameHoweverBlocksCutThem) {
   FileLines::Line line;
   for (const std::string& one : expected) {
     ASSERT_TRUE(lines.next(line));
-    EXPECT_TRUE(line.text == one && line.is_whole) << line.text.size();
+    EXPECT_TRUE(line.text == one && line.has_end && !line.is_cut) << line.text.size();
     begins.push_back(line.begin);
   }
   EXPECT_FALSE(lines.next(line));
@@ -59,6 +69,11 @@ TEST(FileLines, RefuseWhatIsNoFile) {
   EXPECT_EQ(test::message_of([] { lines_of("/nowhere"); }), "/nowhere: the file cannot be read: No such file or directory\n  fix: another");
   EXPECT_EQ(test::message_of([] { lines_of("/dev/null"); }), "/dev/null: the file cannot be read: it is no file\n  fix: another");
   EXPECT_EQ(test::message_of([] { lines_of("/"); }), "/: the file cannot be read: it is no file\n  fix: another");
+}
+
+// The memory of this process has nothing at its beginning.
+TEST(FileLines, ThatCannotBeReadFail) {
+  EXPECT_EQ(test::message_of([] { lines_of("/proc/self/mem"); }), "/proc/self/mem: the file cannot be read: Input/output error\n  fix: another");
 }
 
 }  // namespace

@@ -78,6 +78,18 @@ TEST_F(Runs, ThatWereKilledOrDamagedAreReadAsFarAsTheyGo) {
   EXPECT_THAT(listed.err, HasSubstr("metrics.jsonl: 4 lines cannot be read and are left out"));
 }
 
+TEST_F(Runs, OfStepsThatNoIntegerHoldsLeaveThemOut) {
+  write("metrics.jsonl", std::string(kBegin) + "\n{\"step\": 1e300, \"loss\": 5}\n{\"step\": 18446744073709551615, \"loss\": 5}\n{\"eval_step\": 1e300}\n"
+                             "{\"run\": {\"ended\": \"x\", \"memory\": 1e300}}\n{\"step\": 3, \"loss\": 5}\n");
+  EXPECT_THAT(outcome("runs .").err, HasSubstr("metrics.jsonl: 4 lines cannot be read and are left out"));
+  EXPECT_EQ(train::read_run(".").steps.size(), 1u);
+}
+
+TEST_F(Runs, WithALineThatIsTooLongSayThatItIsLeftOut) {
+  write("metrics.jsonl", std::string(kBegin) + "\n{\"step\": 0, \"loss\": 5, \"seconds\": 1, \"notes\": \"" + std::string(65 << 20, 'x') + "\"}\n");
+  EXPECT_THAT(outcome("runs .").err, HasSubstr("metrics.jsonl: 1 line cannot be read and is left out"));
+}
+
 TEST_F(Runs, ThatWereStartedAgainAreOneCourse) {
   const auto step = [](int number, int loss) { return fmt::format("{{\"step\": {}, \"loss\": {}, \"seconds\": 1}}\n", number, loss); };
   write("m.jsonl", std::string(kBegin) + "\n" + step(0, 9) + step(1, 8) + step(2, 7) + kBegin + "\n" + step(1, 6) + step(2, 5) + step(3, 4));

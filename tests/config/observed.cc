@@ -27,7 +27,7 @@ void write(const Numbers& numbers, std::string& text) {
 
 std::string batches_of(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
-  const auto source = data::open_source(settings, session.batch.rows_to_load);
+  const auto source = data::open_source(settings, session.batch.rows_to_load, 2);
   std::string text = source->describe();
   for (std::int64_t row = 0; row < 2 * session.batch.rows_to_load; ++row) {
     const data::Example made = source->example(row, settings.integer("max_target_length"));

@@ -49,6 +49,13 @@ TEST(Relevance, IsSaidOfGroupsOfExpertsThatNoTokenHeeds) {
   EXPECT_THAT(notices("model_name=deepseek3-tiny " + sizes), IsEmpty());
 }
 
+TEST(Relevance, IsNotSaidOfATokenizerThatOnlyEvaluationsNeed) {
+  const std::string ids = "dataset_type=jsonl dataset_path=a tokenize_train_data=false tokenizer_path=b add_bos=false ";
+  EXPECT_THAT(notices(ids), Contains(HasSubstr("add_bos (only with tokenizer_path")));
+  EXPECT_THAT(notices(ids + "eval_interval=1 eval_dataset_path=c"), IsEmpty());
+  EXPECT_THAT(notices(ids + "eval_interval=1 eval_dataset_path=c tokenize_eval_data=false"), Contains(HasSubstr("add_bos (only with")));
+}
+
 TEST(Relevance, IsSaidOfTrainingAndDataToo) {
   EXPECT_THAT(
       notices("muon_beta=0.5 wsd_decay_style=cosine query_proj=device dataset_type=synthetic dataset_path=a"),

@@ -48,6 +48,22 @@ TEST(Ahead, AFailureIsOfItsNumberAlone) {
   EXPECT_THROW(numbers.at(3), std::runtime_error);
 }
 
+TEST(Ahead, WithoutThreadsMakesNoMoreThanWhatIsAskedForWhereItIsAskedFor) {
+  const auto here = std::this_thread::get_id();
+  std::vector<std::int64_t> made;
+  Ahead<std::int64_t> numbers(
+      [&](std::int64_t i) {
+        EXPECT_EQ(std::this_thread::get_id(), here);
+        made.push_back(i);
+        if (i == 3) throw std::runtime_error("three");
+        return i * i;
+      },
+      0, 1);
+  for (const std::int64_t i : {0, 5, 5, 2}) EXPECT_EQ(*numbers.at(i), i * i);
+  EXPECT_THROW(numbers.at(3), std::runtime_error);
+  EXPECT_EQ(made, (std::vector<std::int64_t>{0, 5, 2, 3}));
+}
+
 TEST(Ahead, TellsHowLongItWasWaitedFor) {
   Ahead<int> numbers(
       [](std::int64_t) {

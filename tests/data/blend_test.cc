@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "config/load.h"
 #include "tests/data/rows_support.h"
 #include "tests/support.h"
@@ -89,6 +90,29 @@ TEST(Blend, OfAValidationSetIsOneAfterTheOther) {
   std::string text;
   for (std::int64_t row = 0; row < 9; ++row) text += fmt::format("{}.{} ", chain->example(row, 1).inputs[0], chain->example(row, 1).targets[0]);
   EXPECT_EQ(text, "0.0 0.1 0.2 1.0 2.0 2.1 2.2 2.3 0.0 ");
+}
+
+// Whose rows can be counted at the second attempt.
+class Late : public Numbered {
+ public:
+  using Numbered::Numbered;
+  std::int64_t rows(std::int64_t length) override {
+    if (asked_++ == 0) fail("the data can no longer be read: gone", "late");
+    return Numbered::rows(length);
+  }
+
+ private:
+  int asked_ = 0;
+};
+
+TEST(Blend, OfAValidationSetCountsAgainWhatCouldNotBeCounted) {
+  std::vector<std::unique_ptr<TokenSource>> sources;
+  sources.push_back(std::make_unique<Numbered>(0, 3));
+  sources.push_back(std::make_unique<Late>(1, 4));
+  const auto chain = one_after_the_other(std::move(sources));
+  EXPECT_EQ(message_of([&] { chain->rows(1); }), "late: the data can no longer be read: gone");
+  EXPECT_EQ(chain->rows(1), 7);
+  EXPECT_EQ(chain->example(5, 1).targets[0], 2);
 }
 
 std::vector<WeightedPath> paths(const std::string& text) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "tests/data/rows_support.h"
 #include "tests/support.h"
 
@@ -23,16 +24,20 @@ using ::testing::HasSubstr;
 // Documents of drawn lengths, some blocks without any. A token tells its document and its place there.
 constexpr std::int32_t kMost = 1000;  // tokens of a document
 
+// From one block to before another.
+using Range = std::pair<std::int64_t, std::int64_t>;
+
 class Drawn : public DocumentReader {
  public:
-  Drawn(std::int64_t blocks, int most_documents, int most_tokens) {
+  Drawn(std::int64_t blocks, int most_documents, int most_tokens, const std::vector<Range>& empty = {}) {
     const RandomKey key = random_key(blocks);
     std::uint64_t draws = 0;
     const auto draw = [&](int high) { return random_integer(key, draws++, 0, high); };
     std::int32_t document = 0;
     for (std::int64_t block = 0; block < blocks; ++block) {
       Documents made;
-      for (int count = draw(most_documents + 1); count > 0; --count, ++document) {
+      const bool is_empty = std::any_of(empty.begin(), empty.end(), [&](const Range& of) { return block >= of.first && block < of.second; });
+      for (int count = is_empty ? 0 : draw(most_documents + 1); count > 0; --count, ++document) {
         Tokens tokens;
         for (int i = 0, size = 1 + draw(most_tokens); i < size; ++i) tokens.push_back(document * kMost + i);
         made.add(tokens);
@@ -83,10 +88,11 @@ struct Case {
   Packing packing = Packing::full;
   bool shuffles = true;
   int threads = 3;
+  std::vector<Range> empty = {};  // blocks
 };
 
 std::unique_ptr<TokenSource> rows_of(const Case& of) {
-  return rows_of_documents(std::make_unique<Drawn>(of.blocks, of.documents, of.tokens),
+  return rows_of_documents(std::make_unique<Drawn>(of.blocks, of.documents, of.tokens, of.empty),
                            {{of.shuffles, 5}, {}, of.packing, of.length, of.threads});
 }
 
@@ -201,7 +207,8 @@ TEST(DocumentRows, OfOtherDataBeginAtTheirBeginning) {
   Case shuffled_otherwise = of;
   shuffled_otherwise.shuffles = false;
   for (const auto& [other, taken] : std::vector<std::pair<Case, std::string>>{
-           {{41, 2, 25, 10}, place}, {shuffled_otherwise, place}, {{40, 2, 25, 10, Packing::cut}, place}, {of, "x"}, {of, place + " 1"}, {of, "- 1 1"}, {of, place.substr(0, 17) + "-1 0"}}) {
+           {{41, 2, 25, 10}, place}, {shuffled_otherwise, place}, {{40, 2, 25, 10, Packing::cut}, place}, {of, "x"}, {of, place + " 1"}, {of, "- 1 1"}, {of, place.substr(0, 17) + "-1 0"},
+           {of, place.substr(0, 17) + "9223372036854775807 0"}}) {
     const auto source = rows_of(other);
     EXPECT_FALSE(source->begin(30, taken)) << taken;
     EXPECT_EQ(source->example(30, 10), rows_of(other)->example(0, 10));
@@ -211,6 +218,169 @@ TEST(DocumentRows, OfOtherDataBeginAtTheirBeginning) {
   const auto source = rows_of(longer);
   EXPECT_TRUE(source->begin(30, place)) << "rows may have another length";
   EXPECT_EQ(source->example(30, 20).inputs[0], rows_of(of)->example(30, 10).inputs[0]);
+}
+
+// The documents of some rounds, at least a hundred of them, in the order in which they are taken, and the group of each.
+struct Plain {
+  std::vector<Tokens> documents;
+  std::vector<std::int64_t> groups;
+};
+
+// Data in their own order are read from the first block to the last. What order a shuffle gives is told by rows of a document each, of
+// which every round must have each once.
+Plain plain_of(const Case& of) {
+  const Drawn drawn(of.blocks, of.documents, of.tokens, of.empty);
+  const std::int64_t groups = (of.blocks + kMixedBlocks - 1) / kMixedBlocks;
+  Plain once;
+  std::map<std::int32_t, std::size_t> numbers;
+  for (std::int64_t block = 0; block < of.blocks; ++block) {
+    Documents documents;
+    drawn.read(block, documents);
+    for (std::size_t i = 0; i < documents.begins.size(); ++i) {
+      const auto tokens = documents.of(i);
+      numbers.emplace(tokens[0] / kMost, once.documents.size());
+      once.documents.emplace_back(tokens.begin(), tokens.end());
+      once.groups.push_back(block / kMixedBlocks);
+    }
+  }
+  Case cut = of;
+  cut.packing = Packing::cut;
+  const auto shuffled = of.shuffles ? rows_of(cut) : nullptr;
+  const auto count = static_cast<std::int64_t>(once.documents.size());
+  Plain all;
+  for (std::int64_t round = 0; round <= 100 / count; ++round) {
+    std::set<std::size_t> seen;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t row = round * count + i;
+      const std::size_t from = of.shuffles ? numbers.at(shuffled->example(row, of.length).inputs[0] / kMost) : static_cast<std::size_t>(i);
+      all.documents.push_back(once.documents[from]);
+      all.groups.push_back(of.shuffles ? *parse_integer(split(shuffled->place(row, of.length), ' ')[1]) : round * groups + once.groups[from]);
+      EXPECT_TRUE(seen.insert(from).second) << "a document twice in a round";
+    }
+  }
+  return all;
+}
+
+// A row that begins with a token, a document after the other.
+Example plainly_packed(const Plain& plain, std::int64_t first, std::int64_t length) {
+  Example made;
+  std::int64_t at = 0;
+  std::int32_t segment = 0, target_segment = 0, position = 0;
+  for (const Tokens& document : plain.documents) {
+    for (std::size_t i = 0; i < document.size() && at <= first + length; ++i, ++at) {
+      if (at < first) continue;
+      const bool begins = i == 0 || at == first;
+      segment += begins ? 1 : 0;
+      position = begins ? 0 : position + 1;
+      target_segment = segment;
+      if (at > first) made.targets.push_back(document[i]);
+      if (at > first) made.target_segments.push_back(target_segment);
+      if (at == first + length) return made;
+      made.inputs.push_back(document[i]);
+      made.positions.push_back(position);
+      made.segments.push_back(segment);
+    }
+  }
+  ADD_FAILURE() << "too few rounds were read";
+  return made;
+}
+
+// What a document, or a part of one, is as a row.
+Example plainly_alone(Tokens tokens, std::int64_t length) {
+  const std::size_t count = tokens.size(), row = static_cast<std::size_t>(length);
+  tokens.resize(row + 1, 0);
+  Example made;
+  for (std::size_t i = 0; i < row; ++i) {
+    made.inputs.push_back(tokens[i]);
+    made.targets.push_back(tokens[i + 1]);
+    made.positions.push_back(static_cast<std::int32_t>(i));
+    made.segments.push_back(i < count ? 1 : 0);
+    made.target_segments.push_back(i + 1 < count ? 1 : 0);
+  }
+  return made;
+}
+
+// All rows of documents that are rows of their own, and the group of each.
+std::vector<std::pair<Tokens, std::int64_t>> plain_pieces(const Plain& plain, Packing packing, std::int64_t length) {
+  const auto most = static_cast<std::size_t>(length);
+  std::vector<std::pair<Tokens, std::int64_t>> pieces;
+  for (std::size_t d = 0; d < plain.documents.size(); ++d) {
+    const Tokens& of = plain.documents[d];
+    for (std::size_t begin = 0; begin < of.size() && (begin == 0 || packing == Packing::split); begin += most) {
+      const auto from = of.begin() + static_cast<std::ptrdiff_t>(begin);
+      pieces.emplace_back(Tokens(from, from + static_cast<std::ptrdiff_t>(std::min(most, of.size() - begin))), plain.groups[d]);
+    }
+  }
+  return pieces;
+}
+
+// The row that is so many rows of `length` behind the beginning of row `first` among rows of another length.
+Example plain_row(const Plain& plain, Packing packing, std::int64_t first, std::int64_t length_before, std::int64_t further, std::int64_t length) {
+  if (packing == Packing::full) return plainly_packed(plain, first * length_before + further * length, length);
+  // A place is a group, and the number of a row in it.
+  const auto before = plain_pieces(plain, packing, length_before), now = plain_pieces(plain, packing, length);
+  const auto is_of = [](std::int64_t group) { return [group](const auto& piece) { return piece.second >= group; }; };
+  const std::int64_t group = before.at(static_cast<std::size_t>(first)).second;
+  const std::int64_t within = first - (std::find_if(before.begin(), before.end(), is_of(group)) - before.begin());
+  const std::int64_t at = (std::find_if(now.begin(), now.end(), is_of(group)) - now.begin()) + within + further;
+  return plainly_alone(now.at(static_cast<std::size_t>(at)).first, length);
+}
+
+// Groups without documents: at the beginning, between, at the end, all but one.
+std::vector<std::vector<Range>> all_empty(std::int64_t blocks) {
+  return {{}, {{0, 17}}, {{0, 40}, {50, 90}}, {{30, 64}, {96, blocks}}, {{0, 70}, {80, blocks}}, {{0, 33}, {34, blocks}}};
+}
+
+TEST(DocumentRows, AreThoseOfAPlainReadingWhereverTheyBeginAndWhateverIsEmpty) {
+  constexpr std::int64_t kBlocks = 112, kRows = 12;
+  for (const bool shuffles : {false, true}) {
+    for (const std::vector<Range>& empty : all_empty(kBlocks)) {
+      Case of{kBlocks, 5, 30, 7, Packing::full, shuffles, 2, empty};
+      const Plain plain = plain_of(of);
+      for (const Packing packing : {Packing::full, Packing::cut, Packing::split}) {
+        of.packing = packing;
+        const auto expect = [&](TokenSource& source, std::int64_t row, std::int64_t length, const Example& expected) {
+          EXPECT_EQ(source.example(row, length), expected)
+              << "row " << row << " of " << length << ", packing " << static_cast<int>(packing) << ", shuffled " << shuffles;
+        };
+        const auto fresh = [&](std::int64_t row, std::int64_t length) { return plain_row(plain, packing, 0, length, row, length); };
+        const auto straight = rows_of(of);
+        std::vector<std::string> places;
+        for (std::int64_t row = 0; row < kRows; ++row) {
+          places.push_back(straight->place(row, 7));
+          expect(*straight, row, 7, fresh(row, 7));
+        }
+        for (const std::int64_t length : {3, 20, 7}) expect(*straight, 5, length, fresh(5, length));
+        expect(*rows_of(of), kRows, 7, fresh(kRows, 7));
+        for (const std::int64_t row : {0, 1, 4, 11}) {
+          for (const std::int64_t length : {7, 3, 20}) {
+            const auto resumed = rows_of(of);
+            EXPECT_TRUE(resumed->begin(row, places[static_cast<std::size_t>(row)]));
+            for (const std::int64_t next : {0, 3, 1}) {
+              expect(*resumed, row + next, length, plain_row(plain, packing, row, 7, next, length));
+            }
+            if (row > 0) expect(*resumed, row - 1, length, fresh(row - 1, length));
+          }
+          const auto other = rows_of(of);
+          EXPECT_FALSE(other->begin(row, "of other data"));
+          for (const std::int64_t next : {2, 0, 1}) expect(*other, row + next, 7, fresh(next, 7));
+          if (row > 0) expect(*other, row - 1, 7, fresh(row - 1, 7));
+          EXPECT_FALSE(other->begin(row, "of other data"));
+          EXPECT_TRUE(other->begin(row, ""));
+          expect(*other, row, 7, fresh(row, 7));
+        }
+      }
+    }
+  }
+}
+
+TEST(DocumentRows, OfOneGroupAmongManyGoOnForManyRounds) {
+  for (const std::uint32_t first : {0u, 48u, 144u}) {
+    const auto source = rows_of({160, 2, 5, 4, Packing::cut, true, 2, {{0, first}, {first + 8, 160}}});
+    std::set<std::int32_t> documents;
+    for (std::int64_t row = 0; row < 200; ++row) documents.insert(source->example(row, 4).inputs[0]);
+    EXPECT_EQ(static_cast<std::int64_t>(documents.size()), source->rows(4)) << first;
+  }
 }
 
 TEST(DocumentRows, ReadOnlyWhatTheyNeed) {
@@ -230,6 +400,7 @@ TEST(DocumentRows, ReadOnlyWhatTheyNeed) {
 TEST(DocumentRows, WithoutDocumentsAreRefused) {
   EXPECT_EQ(message_of([] { rows_of({3, 0, 1, 8}); }), "drawn: no document at all");
   EXPECT_EQ(message_of([] { rows_of({100, 0, 1, 8}); }), "drawn: no document at all");
+  EXPECT_EQ(message_of([] { rows_of({0, 0, 1, 8}); }), "drawn: no document at all") << "not even a block";
 }
 
 // A reader of which a split leaves nothing.
@@ -261,6 +432,14 @@ TEST(DocumentRows, ThatCannotBeReadFailWhenTheyAreReached) {
   EXPECT_EQ(message_of([&] { source->example(0, 8); }), "no error");
   EXPECT_EQ(message_of([&] { source->example(400, 8); }), "drawn: the data can no longer be read: gone");
   EXPECT_EQ(message_of([&] { source->example(1, 8); }), "no error");
+}
+
+TEST(DocumentRows, ThatCouldNotBeCountedAreMadeAllTheSame) {
+  const auto source = rows_of_documents(std::make_unique<Broken>(100, 3, 30), {{}, {}, Packing::split, 20, 3});
+  const auto whole = rows_of({100, 3, 30, 3, Packing::split, false});
+  source->example(5, 20);
+  EXPECT_EQ(message_of([&] { source->rows(3); }), "drawn: the data can no longer be read: gone");
+  for (const std::int64_t row : {0, 5, 40}) EXPECT_EQ(source->example(row, 3), whole->example(row, 3));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::unique_ptr<TokenSource> source(const std::string& request) {
-  return open_source(config::load(test::words_of("enable_data_shuffling=false max_target_length=2 " + request)).settings, 4);
+  return open_source(config::load(test::words_of("enable_data_shuffling=false max_target_length=2 " + request)).settings, 4, 2);
 }
 
 template <typename T>

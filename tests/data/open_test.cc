@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::unique_ptr<TokenSource> source(const std::string& request, std::int64_t rows = 4) {
-  return open_source(config::load(test::words_of("max_target_length=2 " + request)).settings, rows);
+  return open_source(config::load(test::words_of("max_target_length=2 " + request)).settings, rows, 2);
 }
 
 std::unique_ptr<TokenSource> file(const std::string& type, const std::string& path) {
@@ -240,7 +240,7 @@ TEST(Data, WhatAFileIsNotReadAsIsRefused) {
 }
 
 std::unique_ptr<TokenSource> validation(const std::string& request) {
-  return open_validation(config::load(test::words_of("max_target_length=2 eval_interval=1 " + request)).settings, 4);
+  return open_validation(config::load(test::words_of("max_target_length=2 eval_interval=1 " + request)).settings, 4, 2);
 }
 
 std::multiset<Tokens> rows_of(TokenSource& source) {
@@ -276,6 +276,29 @@ TEST(Data, DocumentsThatAreTheSameAreOnOneSide) {
   const std::string data = "dataset_type=jsonl packing=false dataset_path=" + folder.write("a.jsonl", lines) + " eval_fraction=0.3";
   const auto trained = rows_of(*source(data)), held_out = rows_of(*validation(data));
   for (const Tokens& row : held_out) EXPECT_FALSE(trained.contains(row));
+}
+
+std::int64_t threads_of_this_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+}
+
+TEST(Data, IsReadByAsManyThreadsAsAreGivenWhateverTheNumberOfSources) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
+  std::vector<std::unique_ptr<TokenSource>> kept;
+  for (const int threads : {1, 2, 4, 9}) {
+    for (const int sources : {1, 3, 6}) {
+      std::string paths = path;
+      for (int i = 1; i < sources; ++i) paths += ",1;" + path;
+      if (sources > 1) paths += ",2";
+      const std::int64_t before = threads_of_this_process();
+      const config::Settings settings = config::load(test::words_of("max_target_length=2 dataset_type=jsonl dataset_path=" + paths)).settings;
+      kept.push_back(open_source(settings, 4, threads));
+      const auto row = kept.back()->example(40, 2);
+      EXPECT_EQ(threads_of_this_process() - before, std::min(threads, 4)) << sources;
+      EXPECT_EQ(open_source(settings, 4, 1)->example(40, 2), row) << "the same rows on any number of threads";
+    }
+  }
 }
 
 TEST(Data, OfValidationEndsInPadding) {

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "config/load.h"
+#include "data/document_rows.h"
 #include "data/json_lines.h"
 #include "data/megatron.h"
 #include "data/text_pieces.h"
@@ -39,8 +40,14 @@ std::vector<std::string> texts_of(const Documents& documents) {
   return texts;
 }
 
-std::unique_ptr<DocumentReader> lines_of(const std::string& path, const LineFormat& format = {"text"}) {
-  return read_json_lines(DataFiles(path), format, settings_of());
+std::shared_ptr<const DocumentTokens> tokens_of(const config::Settings& settings) { return std::make_shared<const DocumentTokens>(settings); }
+
+std::unique_ptr<DocumentReader> lines_of(const std::string& path) {
+  return read_json_lines(DataFiles(path), {"text", tokens_of(settings_of())}, settings_of());
+}
+
+std::unique_ptr<DocumentReader> ids_in(const std::string& path, const std::string& field) {
+  return read_json_lines(DataFiles(path), {field, nullptr}, settings_of());
 }
 
 std::string letters(std::int64_t count, std::uint64_t seed) {
@@ -118,15 +125,15 @@ TEST(JsonLines, WithoutTheFieldAreRefused) {
   const std::string path = folder.write("a.jsonl", "{\"body\": \"a\"}\n");
   EXPECT_EQ(message_of([&] { lines_of(path)->refuse_none(); }),
             path + ": no line is found that holds a text as \"text\"\n  fix: name the field that holds the documents: train_data_columns=[FIELD]");
-  EXPECT_THAT(message_of([&] { lines_of(path, {"ids", false})->refuse_none(); }), HasSubstr("no line is found that holds a list of token ids as \"ids\""));
+  EXPECT_THAT(message_of([&] { ids_in(path, "ids")->refuse_none(); }), HasSubstr("no line is found that holds a list of token ids as \"ids\""));
 }
 
 TEST(JsonLines, OfIdsAreHeldToTheVocabulary) {
   const TemporaryFolder folder;
   const std::string path = folder.write("a.jsonl", "{\"text\": [1, 299]}\n{\"text\": [1, 2, 300]}\n");
-  EXPECT_EQ(message_of([&] { all_of(*lines_of(path, {"text", false})); }),
+  EXPECT_EQ(message_of([&] { all_of(*ids_in(path, "text")); }),
             path + ":2: token 300 at position 2 of the document, but vocab_size=300\n  fix: a larger vocab_size, or the data that belongs to this model");
-  const auto odd = lines_of(folder.write("b.jsonl", "{\"text\": [1, -2]}\n{\"text\": [4294967297]}\n{\"text\": [1.5]}\n{\"text\": [7]}\n"), {"text", false});
+  const auto odd = ids_in(folder.write("b.jsonl", "{\"text\": [1, -2]}\n{\"text\": [4294967297]}\n{\"text\": [1.5]}\n{\"text\": [7]}\n"), "text");
   EXPECT_THAT(all_of(*odd).tokens, ElementsAre(7));
   EXPECT_EQ(odd->left_out(), 3);
 }
@@ -139,7 +146,7 @@ TEST(TextPieces, AreTheTextInOrder) {
   letters_only = letters(200'000, 3);
   for (int i = 0; i < 70'000; ++i) characters += "\u20ac";
   for (const std::string& text : {lines, words, letters_only, characters, lines + std::string(70'000, '\xbf'), std::string(65'537, 'x')}) {
-    const auto reader = read_text_pieces(DataFiles(folder.write("a.txt", text)), {}, settings_of());
+    const auto reader = read_text_pieces(DataFiles(folder.write("a.txt", text)), {}, tokens_of(settings_of()));
     const Documents documents = all_of(*reader);
     EXPECT_EQ(std::string(documents.tokens.begin(), documents.tokens.end()), text);
     EXPECT_GT(documents.begins.size(), 1u);
@@ -154,7 +161,7 @@ TEST(TextPieces, BeginAndEndWhereTheFileDoes) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() + "/d");
   for (const char* name : {"d/a", "d/b"}) folder.write(name, std::string(150'000, 'x'));
-  const auto reader = read_text_pieces(DataFiles(folder.path() + "/d"), {}, settings_of("add_eos=true"));
+  const auto reader = read_text_pieces(DataFiles(folder.path() + "/d"), {}, tokens_of(settings_of("add_eos=true")));
   const Tokens tokens = all_of(*reader).tokens;
   EXPECT_EQ(std::count(tokens.begin(), tokens.end(), 0), 2);
   EXPECT_EQ(tokens[150'000], 0);
@@ -216,7 +223,7 @@ TEST(Megatron, FilesOfItsOwnToolsHaveTheIdsThatItReads) {
   };
   const config::Settings settings = settings_of("vocab_size=70001 add_bos=false tokenizer_path=" + golden + "../tokenizers/bytelevel-gpt2");
   for (const char* name : {"texts", "sentences"}) EXPECT_EQ(ids_of(all_of(*read_megatron(golden + name, {}, settings))), expected(name)) << name;
-  const auto lines = read_json_lines(DataFiles(golden + "texts.jsonl"), {"text"}, settings);
+  const auto lines = read_json_lines(DataFiles(golden + "texts.jsonl"), {"text", tokens_of(settings)}, settings);
   EXPECT_EQ(ids_of(all_of(*lines)), expected("texts")) << "and so have the texts";
 }
 
@@ -288,6 +295,14 @@ TEST(Megatron, AnIndexThatIsDamagedIsRefused) {
     huge[at + 7] = '\x7f';
     EXPECT_THAT(message(huge), HasSubstr("the index is cut short"));
   }
+}
+
+TEST(Megatron, AnIndexWithoutDocumentsIsRefused) {
+  const TemporaryFolder folder;
+  folder.write("a.idx", MegatronIndex{.sizes = {}, .begins = {}, .documents = {0}}.bytes());
+  folder.write("a.bin", bytes_of<std::int32_t>({7}));
+  EXPECT_EQ(message_of([&] { rows_of_documents(read_megatron(folder.path() + "/a", {}, settings_of()), {}); }),
+            folder.path() + "/a.bin: no document has a token\n  fix: make the files again, or copy both of them again");
 }
 
 TEST(Megatron, FilesThatAreNotThereOrEmptyAreNamed) {

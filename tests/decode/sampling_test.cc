@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -119,6 +120,20 @@ TEST(Sampling, DrawsTheTokenThatSortingAllOfThemGives) {
             << sampling.top_p << ", min_p " << sampling.min_p;
       }
     }
+  }
+}
+
+TEST(Sampling, FailsOnLogitsThatHaveNoOrder) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNone = std::numeric_limits<float>::quiet_NaN();
+  for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1}, Sampling{.temperature = 1, .top_k = 3, .top_p = 0.9, .min_p = 0.1}}) {
+    const auto message = [&](const std::vector<float>& logits) { return test::message_of([&] { sample(logits, {}, sampling, 0); }); };
+    EXPECT_EQ(message({1, 2, kNone, 3}),
+              "the model's logits: no token can be chosen: the logit of token 2 is nan\n"
+              "  fix: weights that are all finite, or activations of a wider range: dtype=float32");
+    EXPECT_THAT(message(std::vector<float>(1000, kNone)), HasSubstr("the logit of token 0 is nan"));
+    EXPECT_THAT(message({1, kInfinity}), HasSubstr("the logit of token 1 is inf"));
+    EXPECT_THAT(message({-kInfinity, -kInfinity}), HasSubstr("the logit of token 0 is -inf"));
+    for (int text = 0; text < 50; ++text) EXPECT_EQ(sample(std::vector<float>{-kInfinity, -5, -kInfinity}, {}, sampling, text), 1);
   }
 }
 

@@ -56,7 +56,7 @@ TEST(Batch, HasTargetsOneTokenAheadOfInputs) {
 TEST(Batch, GoesOnWhereTheLastStepsLoadingEnded) {
   const auto pool = run::Pool::create();
   const config::Settings settings = config::load(test::words_of("max_target_length=2 dataset_type=synthetic vocab_size=10000")).settings;
-  Batches batches(settings, {4, 2, 2}, 10000);
+  Batches batches(settings, {4, 2, 2}, 10000, 2);
   EXPECT_EQ(batches.first_row(3), 12);
   EXPECT_TRUE(batches.begin(3, 100, ""));
   EXPECT_EQ(batches.first_row(5), 108);
@@ -68,8 +68,8 @@ TEST(Batch, GoesOnWhereTheLastStepsLoadingEnded) {
 TEST(Batch, RefusesTokensThatTheVocabularyLacks) {
   const auto pool = run::Pool::create();
   EXPECT_EQ(message_of([&] { counted_batch(0, 2, 3, 103, *pool); }),
-            "the data: token 103 in row 1, the vocabulary has 103\n"
-            "  fix: raise vocab_size, or use the data that belongs to this model");
+            "the data: token 103 in row 1, but vocab_size=103\n"
+            "  fix: a larger vocab_size, or the data that belongs to this model");
   EXPECT_EQ(message_of([&] { counted_batch(0, 2, 3, 104, *pool); }), "no error");
   EXPECT_THAT(message_of([&] { counted_batch(-2, 2, 3, 100, *pool); }), HasSubstr("token -200 in row -2"));
 }
@@ -114,12 +114,12 @@ TEST(BatchSlow, RowsFollowEachOtherWhereverARunStopsAndGoesOn) {
       }
       return all;
     };
-    Batches straight(settings, {8, 8, 8}, 50'000);
+    Batches straight(settings, {8, 8, 8}, 50'000, 2);
     const std::vector<Tokens> whole = rows(straight, 0, 40);
     EXPECT_GT(std::set<Tokens>(whole.begin(), whole.end()).size(), 200u) << data;
-    Batches before(settings, {8, 8, 8}, 50'000);
+    Batches before(settings, {8, 8, 8}, 50'000, 2);
     std::vector<Tokens> pieces = rows(before, 0, 15);
-    Batches after(settings, {20, 20, 20}, 50'000);
+    Batches after(settings, {20, 20, 20}, 50'000, 1);
     EXPECT_TRUE(after.begin(15, before.first_row(15), before.place())) << data;
     for (const Tokens& row : rows(after, 15, 10)) pieces.push_back(row);
     EXPECT_EQ(pieces, whole) << data;
@@ -131,7 +131,7 @@ TEST(Batch, OfDataThatVanishFail) {
   const test::TemporaryFolder folder;
   const auto pool = run::Pool::create();
   const std::string path = folder.write("a.bin", std::string(1 << 20, '\1'));
-  Batches batches(config::load(test::words_of("max_target_length=64 vocab_size=300 token_bytes=2 dataset_type=tokens dataset_path=" + path)).settings, {8, 8, 8}, 300);
+  Batches batches(config::load(test::words_of("max_target_length=64 vocab_size=300 token_bytes=2 dataset_type=tokens dataset_path=" + path)).settings, {8, 8, 8}, 300, 2);
   batches.at(0, *pool);
   std::filesystem::resize_file(path, 100);
   EXPECT_EQ(message_of([&] {

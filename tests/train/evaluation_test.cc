@@ -22,7 +22,7 @@ class Evaluating {
   explicit Evaluating(const std::string& request)
       : training_(request),
         evaluated_(session::evaluated(training_.session)),
-        evaluation_(subject(), evaluation_program(subject()), training_.trainer) {}
+        evaluation_(subject(), evaluation_program(subject()), training_.trainer, 2) {}
 
   EvalMetrics run(std::int64_t step = 0) {
     return evaluation_.run(step, [] { return false; }).value();

@@ -45,7 +45,7 @@ class Training {
   const config::Settings& settings() const { return session.loaded.settings; }
 
   train::Batch batch(std::int64_t step = 0) {
-    return train::Batches(settings(), session.batch, session.shape.vocab_size).at(step, trainer.pool());
+    return train::Batches(settings(), session.batch, session.shape.vocab_size, workers.threads()).at(step, trainer.pool());
   }
 
   std::vector<std::string> paths() const {
