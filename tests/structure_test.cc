@@ -23,6 +23,7 @@ const std::filesystem::path kSources = test::source_folder() / "src";
 const std::map<std::string, std::set<std::string>>& allowed() {
   static const std::map<std::string, std::set<std::string>> folders{
       {"base", {}},
+      {"page", {"base"}},
       {"tokenizer", {"base"}},
       {"config", {"base"}},
       {"mesh", {"base", "config"}},
@@ -33,7 +34,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"cost", {"base", "config", "mesh", "sharding", "graph"}},
       {"partition", {"base", "config", "mesh", "sharding", "graph", "cost"}},
       {"plan", {"base", "config", "mesh", "sharding", "graph", "partition"}},
-      {"forecast", {"base", "mesh", "sharding", "graph", "cost", "partition", "plan"}},
+      {"forecast", {"base", "page", "mesh", "sharding", "graph", "cost", "partition", "plan"}},
       {"backend", {"base", "config", "mesh", "sharding", "graph"}},
       {"transport", {"base", "config", "mesh", "sharding", "graph", "backend"}},
       {"store", {"base", "mesh", "sharding", "backend"}},
@@ -42,14 +43,14 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"data", {"base", "tokenizer", "config", "store"}},
       {"session", {"base", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan"}},
       {"train",
-       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session", "data"}},
+       {"base", "page", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "transport", "store", "run", "session", "data"}},
       {"advice", {"base", "config", "mesh", "sharding", "graph", "partition", "plan", "cost", "forecast", "session", "train"}},
       {"search", {"base", "config", "mesh", "forecast", "session", "advice"}},
       {"decode",
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "store", "run", "session", "data", "train"}},
       {"serve", {"base", "tokenizer", "config", "decode"}},
       {"cli",
-       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
+       {"base", "page", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
         "store", "transport", "data", "train", "advice", "search", "decode", "serve"}},
   };
   return folders;

@@ -7,6 +7,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/plan_page.h"
 #include "forecast/compare.h"
 #include "forecast/json.h"
 #include "forecast/report.h"
@@ -24,6 +25,7 @@ constexpr Option kOptions[] = {
     {"--all", "", "every collective in the plan's order, and every buffer at the peak, not only the largest"},
     {"--diff", "KEY=VALUE...",
      "the same with these changes, side by side: time, memory, and the collectives that differ"},
+    kHtml,
     {"--save-plan", "FILE", "writes the plan, for `moesh train ... plan=FILE`, which refuses to run any other"},
 };
 
@@ -34,28 +36,69 @@ constexpr std::string_view kExamples[] = {
     "compile model_name=deepseek3-671b compile_topology=v5p-512 ici_fsdp_parallelism=32 ici_expert_parallelism=8 "
     "--json",
     "compile configs/first.yml --save-plan first.plan",
+    "compile configs/first.yml --html first.html --diff ici_fsdp_parallelism=8 ici_expert_parallelism=1",
     "compile model_name=deepseek3-671b compile_topology=v6e-256 compile_topology_num_slices=32 dcn_data_parallelism=32 "
     "ici_fsdp_parallelism=32 ici_expert_parallelism=8",
 };
 
 void write(const Planned& planned, JsonWriter& json) { forecast::write(planned.step.forecast, planned.step.program.plan, json); }
 
+void print_json(const Planned& planned) {
+  JsonWriter json;
+  write(planned, json);
+  fmt::print("{}\n", json.text());
+}
+
+void print_json(const Planned& before, const Planned& after) {
+  JsonWriter json;
+  write(before, json.begin_object().key("before"));
+  write(after, json.line().key("after"));
+  json.line().end_object();
+  fmt::print("{}\n", json.text());
+}
+
+// "mixtral-8x7b on v6e-8" of the headline.
+std::string title_of(const Planned& planned) {
+  const std::string headline = session::headline(planned.session);
+  return headline.substr(0, headline.find(": "));
+}
+
+// Where it does not fit, with what would make it.
+forecast::Front front_of(const Planned& planned, const std::optional<advice::Remedies>& remedies) {
+  forecast::Front front{title_of(planned)};
+  if (!remedies) return front;
+  if (!remedies->fits_here) front.sentences.push_back(advice::nearest_words(*remedies) + ".");
+  if (remedies->offers.empty()) return front;
+  page::Table& table = front.table.emplace();
+  table.headings = {{"what makes it fit"}, {"a device", true}, {"a step", true}, {"tokens/s a device", true}};
+  for (const advice::Offer& offer : remedies->offers) {
+    const auto peak = static_cast<double>(offer.peak);
+    const auto tokens = static_cast<std::int64_t>(offer.tokens_per_second_per_device);
+    table.rows.push_back({{join(offer.keys, " ")}, page::number_cell(human_bytes(peak), peak),
+                          page::number_cell(forecast::seconds_words(offer.seconds), offer.seconds),
+                          page::number_cell(with_commas(tokens), offer.tokens_per_second_per_device)});
+  }
+  return front;
+}
+
 int show_diff(const Planned& before, const Arguments& arguments) {
+  const std::vector<std::string> changes = arguments.values("--diff");
   std::vector<std::string> request = arguments.request();
-  for (const std::string& change : arguments.values("--diff")) request.push_back(change);
+  request.insert(request.end(), changes.begin(), changes.end());
   const Planned after = advice::plan_step(request);
+  std::string page;
+  if (const auto path = arguments.value("--html"))
+    page = write_page(*path, {title_of(before), {"Before, and after " + join(changes, " ") + "."}},
+                      {{"before", before, arguments.request()}, {"after", after, request}});
   if (arguments.has("--json")) {
-    JsonWriter json;
-    write(before, json.begin_object().key("before"));
-    write(after, json.line().key("after"));
-    json.line().end_object();
-    fmt::print("{}\n", json.text());
+    print_json(before, after);
     return 0;
   }
   const int width = terminal_width();
   const std::string heads =
       fmt::format("before: {}\nafter:  {}\n\n", session::headline(before.session), session::headline(after.session));
   fmt::print("{}{}", wrapped(heads, width, 8), forecast::compare(before.step.forecast, after.step.forecast, width));
+  if (!page.empty()) fmt::print("\n{}\n", page);
   return 0;
 }
 
@@ -63,25 +106,34 @@ void save(const Planned& planned, const std::string& path) {
   plan::save(planned.step.program.plan, train::origin_of(planned.session.loaded.settings, planned.session.target), path);
 }
 
+void check_files(const Arguments& arguments) {
+  const std::optional<std::string> plan = arguments.value("--save-plan"), page = arguments.value("--html");
+  if (plan && arguments.has("--diff")) refuse("--save-plan with --diff, which makes two plans", "--save-plan", "save one of them");
+  if (plan && page && *plan == *page)
+    refuse(fmt::format("--save-plan and --html both write {}", shorten(*page, 120)), "the command line", "give each a file of its own");
+}
+
 int run(const Arguments& arguments) {
   const std::vector<std::string>& request = request_alone(arguments, "`moesh compile --help` shows examples");
-  const std::optional<std::string> file = arguments.value("--save-plan");
-  if (file && arguments.has("--diff")) refuse("--save-plan with --diff, which makes two plans", "--save-plan", "save one of them");
+  check_files(arguments);
+  const std::optional<std::string> file = arguments.value("--save-plan"), page = arguments.value("--html");
   const Planned planned = advice::plan_step(request);
   if (file) save(planned, *file);
   if (arguments.has("--diff")) return show_diff(planned, arguments);
+  std::optional<advice::Remedies> remedies;
+  if (!planned.step.forecast.fits() && (page || !arguments.has("--json")))
+    remedies = advice::remedies_of(request, planned.session, planned.step.forecast);
+  const std::string said = page ? write_page(*page, front_of(planned, remedies), {{"", planned, request}}) : "";
   if (arguments.has("--json")) {
-    JsonWriter json;
-    write(planned, json);
-    fmt::print("{}\n", json.text());
+    print_json(planned);
     return 0;
   }
   const int width = terminal_width();
   fmt::print("{}\n{}", wrapped(session::heading(planned.session) + "\n", width, 2),
              forecast::report(planned.step.forecast, planned.step.program.plan, {arguments.has("--all"), width}));
-  if (!planned.step.forecast.fits())
-    fmt::print("\n{}", advice::to_text(advice::remedies_of(request, planned.session, planned.step.forecast), width));
+  if (remedies) fmt::print("\n{}", advice::to_text(*remedies, width));
   if (file) fmt::print("\nThe plan is in {}.\n", *file);
+  if (page) fmt::print("\n{}\n", said);
   return 0;
 }
 
@@ -89,7 +141,7 @@ int run(const Arguments& arguments) {
 
 const Command kCompile{
     "compile",
-    "[FILE.yml] [key=value ...] [--json] [--all] [--diff KEY=VALUE...] [--save-plan FILE]",
+    "[FILE.yml] [key=value ...] [--json] [--all] [--diff KEY=VALUE...] [--html FILE] [--save-plan FILE]",
     "the training step planned ahead: memory, collectives, predicted time",
     "Plans a training step as `moesh train` would run it, for hardware that need not be there, and tells what it "
     "takes: whether it\n"

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/core.h>
 
 #include "advice/fit.h"
@@ -12,16 +14,20 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {{"--json", "", "the explanation as JSON"}};
+constexpr Option kOptions[] = {
+    {"--at", "WORDS", "collectives instead, by what is in their paths, kinds and axes: \"MoeBlock_0 all-gather\"; the dearest first"},
+    {"--json", "", "the explanation as JSON"},
+};
 
 constexpr std::string_view kExamples[] = {
     "why token_embedder/embedding model_name=llama3-8b compile_topology=v6e-8 ici_tensor_parallelism=4",
     "why dispatched model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4 per_device_batch_size=4 "
     "sparse_matmul=False capacity_factor=1.25",
     "why c7 model_name=llama2-7b compile_topology=v5p-16 ici_fsdp_parallelism=8",
+    "why --at mlp/wi_0 model_name=llama2-7b compile_topology=v5p-16 ici_fsdp_parallelism=8",
 };
 
-constexpr std::size_t kMostListed = 12;
+constexpr std::size_t kMostListed = 12, kMostExplained = 3;
 
 const sharding::LaidTensor& find_one(const sharding::Layout& layout, const std::string& name) {
   const auto found = sharding::find_tensors(layout, name);
@@ -47,21 +53,58 @@ bool names_collective(const std::string& word) {
   return word.size() > 1 && word[0] == 'c' && word.find_first_not_of("0123456789", 1) == std::string::npos;
 }
 
+// The first of them; the others by their names.
+void print(const advice::Planned& planned, const std::vector<const forecast::Sent*>& found, bool as_json) {
+  const train::StepProgram& program = planned.step.program;
+  const mesh::Mesh& mesh = planned.session.mesh;
+  const std::size_t shown = std::min(kMostExplained, found.size());
+  std::vector<std::string> others;
+  for (std::size_t i = shown; i < found.size(); ++i) others.push_back(found[i]->name);
+  if (as_json) {
+    JsonWriter json;
+    json.begin_object().key("collectives").begin_array();
+    for (std::size_t i = 0; i < shown; ++i) write(explain(*found[i], program.plan, program.choices), mesh, json.line());
+    json.line().end_array().line().key("others").values(others).end_object();
+    fmt::print("{}\n", json.text());
+    return;
+  }
+  const int width = terminal_width();
+  std::string text = wrapped(session::heading(planned.session), width, 2) + "\n";
+  for (std::size_t i = 0; i < shown; ++i) text += "\n" + to_text(explain(*found[i], program.plan, program.choices), mesh, width);
+  const std::size_t named = std::min(kMostListed, others.size());
+  const std::string more = named < others.size() ? fmt::format(", and {} more", others.size() - named) : "";
+  others.resize(named);
+  if (named > 0) {
+    const std::string words = fmt::format("Cheaper ones: {}{}; `moesh why {} ...` tells of one.\n", join(others, ", "), more, others[0]);
+    text += "\n" + wrapped(words, width, 2);
+  }
+  fmt::print("{}", text);
+}
+
+int explain_at(const Arguments& arguments) {
+  if (!arguments.words().empty())
+    refuse(fmt::format("--at finds collectives, so '{}' has no place beside it", shorten(arguments.words().front(), 80)),
+           "the command line", "put it into --at \"WORDS\", or leave --at out");
+  const advice::Planned planned = advice::plan_step(arguments.request());
+  print(planned, forecast::sent_at(planned.step.forecast, *arguments.value("--at")), arguments.has("--json"));
+  return 0;
+}
+
 int explain_collective(const Arguments& arguments) {
   const advice::Planned planned = advice::plan_step(arguments.request());
-  const forecast::Explanation explanation =
-      forecast::explain(planned.step.forecast, planned.step.program.plan, planned.step.program.choices, arguments.words().front());
-  if (arguments.has("--json")) {
-    fmt::print("{}", forecast::to_json(explanation, planned.session.mesh));
-  } else {
-    const int width = terminal_width();
-    fmt::print("{}\n\n{}", wrapped(session::heading(planned.session), width, 2),
-               forecast::to_text(explanation, planned.session.mesh, width));
+  const forecast::Sent& sent = forecast::sent_named(planned.step.forecast, arguments.words().front());
+  if (!arguments.has("--json")) {
+    print(planned, {&sent}, false);
+    return 0;
   }
+  JsonWriter json;
+  write(explain(sent, planned.step.program.plan, planned.step.program.choices), planned.session.mesh, json);
+  fmt::print("{}\n", json.text());
   return 0;
 }
 
 int run(const Arguments& arguments) {
+  if (arguments.has("--at")) return explain_at(arguments);
   if (arguments.words().size() != 1) {
     refuse(fmt::format("{} tensors are named, one was expected", arguments.words().size()), "the command line",
            "moesh why TENSOR [FILE.yml] [key=value ...]");
@@ -83,14 +126,15 @@ int run(const Arguments& arguments) {
 
 const Command kWhy{
     "why",
-    "TENSOR|COLLECTIVE [FILE.yml] [key=value ...] [--json]",
+    "TENSOR|COLLECTIVE|--at WORDS [FILE.yml] [key=value ...] [--json]",
     "which rule put a tensor there, or why a collective is there",
     "Walks the rules in order for one tensor: which took which dim, which were passed over and for what, and the\n"
     "fallback that won. Then what makes it and what uses it, across layers, and where those lie differently, the axes that are\n"
     "left unused and how many copies that makes, and whether a training step fits the target.\n"
     "TENSOR is a path as `moesh shardings --activations` prints it, or a part that only one path holds.\n"
     "COLLECTIVE is a name as `moesh compile` lists it, such as c7: what it moves, who made that and who reads it, and what the\n"
-    "partitioner chose there, with its price and that of the next best.",
+    "partitioner chose there, with its price and that of the next best. --at finds collectives by words instead: parts of the\n"
+    "path that they are made for, their kind, their axes, forward or backward.",
     kOptions,
     kExamples,
     run};

@@ -1,6 +1,7 @@
 #include "forecast/explain.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/core.h>
 
@@ -15,6 +16,8 @@ namespace {
 using plan::Instruction;
 using plan::InstructionId;
 using plan::Plan;
+
+constexpr std::size_t kMostNamed = 8;
 
 // What moves a value without changing it.
 bool only_moves(const Instruction& instruction) {
@@ -95,19 +98,81 @@ void write_end(const char* key, const End& end, const mesh::Mesh& mesh, JsonWrit
   json.end_object().end_object();
 }
 
+bool holds(const Sent& sent, const std::string& word) {
+  const std::vector<std::string> axes = split(sent.axes, '+');
+  return sent.cause.find(word) != std::string::npos || sent.tensor.find(word) != std::string::npos ||
+         sent.kind.find(word) != std::string::npos || sent.axes == word || name_of(sent.phase) == word ||
+         std::find(axes.begin(), axes.end(), word) != axes.end();
+}
+
+// "5 (c1, c2, c3, ...)"
+std::string found_words(const Forecast& f, const std::string& word) {
+  std::vector<std::string> names;
+  for (const Sent& sent : f.collectives) {
+    if (holds(sent, word)) names.push_back(sent.name);
+  }
+  const std::size_t count = names.size();
+  if (count > kMostNamed) names.resize(kMostNamed);
+  return fmt::format("{} ({}{})", count, join(names, ", "), count > kMostNamed ? ", ..." : "");
+}
+
+// What words could have meant: kinds, axes, phases, and paths with their parts.
+std::vector<std::string> known_words(const Forecast& f) {
+  std::set<std::string> words;
+  for (const Sent& sent : f.collectives) {
+    words.insert({sent.kind, sent.axes, std::string(name_of(sent.phase)), sent.cause});
+    for (const std::string& axis : split(sent.axes, '+')) words.insert(axis);
+    for (const std::string& part : split(sent.cause, '/')) words.insert(part);
+  }
+  return {words.begin(), words.end()};
+}
+
+[[noreturn]] void refuse_words(const Forecast& f, const std::vector<std::string>& wanted) {
+  std::vector<std::string> alone;
+  for (const std::string& word : wanted) {
+    if (std::any_of(f.collectives.begin(), f.collectives.end(), [&](const Sent& sent) { return holds(sent, word); })) {
+      alone.push_back(fmt::format("'{}' alone finds {}", shorten(word, 80), found_words(f, word)));
+      continue;
+    }
+    const std::vector<std::string> close = nearest(word, known_words(f));
+    refuse(fmt::format("no collective's kind, axes or path holds '{}'", shorten(word, 80)), "--at",
+           close.empty() ? "`moesh compile ... --all` lists them" : "did you mean " + join(close, ", ") + "?");
+  }
+  refuse(fmt::format("no collective has all of '{}': {}", shorten(join(wanted, " "), 80), join(alone, ", ")), "--at", "leave a word out");
+}
+
 }  // namespace
 
-Explanation explain(const Forecast& f, const Plan& plan, const std::vector<partition::Choice>& choices,
-                    const std::string& name) {
-  const auto sent =
-      std::find_if(f.collectives.begin(), f.collectives.end(), [&](const Sent& s) { return s.name == name; });
+const Sent& sent_named(const Forecast& f, const std::string& name) {
+  const auto sent = std::find_if(f.collectives.begin(), f.collectives.end(), [&](const Sent& s) { return s.name == name; });
   if (sent == f.collectives.end()) {
     refuse(f.collectives.empty()
                ? fmt::format("there is no collective {}: this plan sends nothing", name)
                : fmt::format("there is no collective {}: this plan has c1 to {}", name, f.collectives.back().name),
            "the command line", "`moesh compile ... --all` lists them");
   }
-  return {*sent, maker_of(plan, sent->instruction, choices), reader_of(plan, sent->instruction, choices)};
+  return *sent;
+}
+
+std::vector<const Sent*> sent_at(const Forecast& f, const std::string& words) {
+  std::vector<std::string> wanted = split(words, ' ');
+  std::erase(wanted, "");
+  if (wanted.empty()) refuse("--at names nothing", "--at", "moesh why --at \"PATH KIND\" ..., such as \"MoeBlock_0 all-gather\"");
+  if (f.collectives.empty()) refuse("nothing is found: this plan sends nothing", "--at", "`moesh compile ...` tells what a step takes");
+  std::vector<const Sent*> found;
+  for (const Sent& sent : f.collectives) {
+    if (std::all_of(wanted.begin(), wanted.end(), [&](const std::string& word) { return holds(sent, word); })) found.push_back(&sent);
+  }
+  if (found.empty()) refuse_words(f, wanted);
+  std::stable_sort(found.begin(), found.end(), [](const Sent* a, const Sent* b) { return a->seconds > b->seconds; });
+  return found;
+}
+
+Explanation explain(const Sent& sent, const Plan& plan, const std::vector<partition::Choice>& choices) {
+  const Instruction& instruction = plan.instructions[static_cast<std::size_t>(sent.instruction)];
+  const auto spec = [&](plan::ViewId id) { return sharding::to_string(plan.view(id).spec, plan.mesh); };
+  return {sent, spec(instruction.operands[0]), spec(instruction.results[0]), maker_of(plan, sent.instruction, choices),
+          reader_of(plan, sent.instruction, choices)};
 }
 
 std::string to_text(const Explanation& e, const mesh::Mesh& mesh, int width) {
@@ -123,7 +188,8 @@ std::string to_text(const Explanation& e, const mesh::Mesh& mesh, int width) {
           : "",
       human_bytes(sent.what.wire_bytes), human_seconds(sent.seconds / runs), human_seconds(sent.seconds),
       human_seconds(sent.exposed));
-  text += fmt::format("It moves {}.\n", sent.tensor) + end_words("made by", e.made) + end_words("read by", e.read);
+  const std::string way = e.from == e.to ? "" : fmt::format(" from {} to {}", e.from, e.to);
+  text += fmt::format("It moves {}{}.\n", sent.tensor, way) + end_words("made by", e.made) + end_words("read by", e.read);
   Table table({{"what the partitioner chose", false, Room::wrap}, {"price", true}});
   add_choice(table, e.made, mesh);
   if (e.made.path != e.read.path || e.made.op != e.read.op) add_choice(table, e.read, mesh);
@@ -139,8 +205,7 @@ std::string to_text(const Explanation& e, const mesh::Mesh& mesh, int width) {
              width, 2);
 }
 
-std::string to_json(const Explanation& e, const mesh::Mesh& mesh) {
-  JsonWriter json;
+void write(const Explanation& e, const mesh::Mesh& mesh, JsonWriter& json) {
   json.begin_object().key("name").value(e.sent.name).key("kind").value(e.sent.kind).key("axes").value(e.sent.axes);
   json.key("group")
       .value(e.sent.what.group)
@@ -155,10 +220,10 @@ std::string to_json(const Explanation& e, const mesh::Mesh& mesh) {
       .key("exposed_seconds")
       .value(e.sent.exposed);
   json.key("cause").value(e.sent.cause).key("tensor").value(e.sent.tensor);
+  json.key("from").value(e.from).key("to").value(e.to);
   write_end("made_by", e.made, mesh, json);
   write_end("read_by", e.read, mesh, json);
   json.line().end_object();
-  return json.text() + "\n";
 }
 
 }  // namespace moesh::forecast

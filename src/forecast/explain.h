@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "forecast/forecast.h"
 #include "partition/partition.h"
 
@@ -19,14 +20,20 @@ struct End {
 
 struct Explanation {
   const Sent& sent;
+  std::string from, to;  // the value's specs before and after it
   End made, read;
 };
 
 // `name`: "c12". Refuses one that the plan lacks.
-Explanation explain(const Forecast& forecast, const plan::Plan& plan, const std::vector<partition::Choice>& choices,
-                    const std::string& name);
+const Sent& sent_named(const Forecast& forecast, const std::string& name);
+
+// Those in whose kind, axes, phase or paths each of the words is found, the dearest first. Refuses words that find nothing, with the
+// nearest ones and what some of them find.
+std::vector<const Sent*> sent_at(const Forecast& forecast, const std::string& words);
+
+Explanation explain(const Sent& sent, const plan::Plan& plan, const std::vector<partition::Choice>& choices);
 
 std::string to_text(const Explanation& explanation, const mesh::Mesh& mesh, int width);
-std::string to_json(const Explanation& explanation, const mesh::Mesh& mesh);
+void write(const Explanation& explanation, const mesh::Mesh& mesh, JsonWriter& json);
 
 }  // namespace moesh::forecast

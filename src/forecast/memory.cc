@@ -180,4 +180,23 @@ Memory memory_of(const Plan& plan, const plan::Arena& arena, const sharding::Lay
   return memory;
 }
 
+std::vector<Components> memory_course(const Plan& plan, const sharding::Layout& layout) {
+  const Uses uses(plan, layout);
+  std::vector<Components> course(plan.instructions.size());
+  if (course.empty()) return course;
+  for (BufferId b = 0; b < static_cast<BufferId>(plan.buffers.size()); ++b) {
+    const bool is_state = plan.buffer(b).lasts == Lasts::from_run_to_run;
+    const auto component = static_cast<std::size_t>(uses.component(b));
+    const std::int64_t bytes = is_state ? plan.buffer(b).bytes : aligned(plan.buffer(b).bytes);
+    const std::size_t first = is_state ? 0 : at(uses.life(b).first);
+    const std::size_t end = is_state ? course.size() : std::min(course.size(), at(uses.life(b).last) + 1);
+    course[first][component] += bytes;
+    if (end < course.size()) course[end][component] -= bytes;
+  }
+  for (std::size_t i = 1; i < course.size(); ++i) {
+    for (std::size_t c = 0; c < kComponents; ++c) course[i][c] += course[i - 1][c];
+  }
+  return course;
+}
+
 }  // namespace moesh::forecast

@@ -1,6 +1,7 @@
 // What a device holds during a step, of what kind it is, and when it is most.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,5 +49,9 @@ struct Memory {
 
 // `arena`: a device's.
 Memory memory_of(const plan::Plan& plan, const plan::Arena& arena, const sharding::Layout& layout);
+
+// By instruction: the bytes of each component that are held then, without gaps.
+using Components = std::array<std::int64_t, kComponents>;
+std::vector<Components> memory_course(const plan::Plan& plan, const sharding::Layout& layout);
 
 }  // namespace moesh::forecast

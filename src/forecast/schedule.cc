@@ -22,6 +22,7 @@ struct Job {
   double start = 0, finish = 0;
   JobId after = kNobody;  // whose end it waits for
   double runs = 1;        // that it stands for
+  std::vector<Recurrence> recurrences = {};
 };
 
 // Who last wrote a stretch of memory, and who last read what is there.
@@ -83,6 +84,8 @@ class Timeline {
       made_.critical[at(jobs_[at(job)].instruction)] +=
           jobs_[at(job)].runs * (jobs_[at(job)].finish - jobs_[at(job)].start);
     }
+    for (Job& job : jobs_)
+      made_.spans.push_back({job.instruction, job.start, job.finish, job.after, std::move(job.recurrences)});
     return std::move(made_);
   }
 
@@ -135,11 +138,14 @@ class Timeline {
       const bool stands_for_more = n == kFollowed - 1;
       run(loop + 1, instruction.other, stands_for_more ? runs * static_cast<double>(instruction.count - n) : runs);
     }
-    const double rest =
-        static_cast<double>(std::max<std::int64_t>(0, instruction.count - kFollowed)) * (latest() - before);
+    const std::int64_t more = std::max<std::int64_t>(0, instruction.count - kFollowed);
+    const double period = latest() - before, rest = static_cast<double>(more) * period;
+    made_.iterations.push_back({loop, first, jobs_.size(), instruction.count, period});
+    if (more == 0) return;
     for (std::size_t job = first; job < jobs_.size(); ++job) {
       jobs_[job].start += rest;
       jobs_[job].finish += rest;
+      jobs_[job].recurrences.push_back({more + 1, period});
     }
   }
 

@@ -13,15 +13,6 @@
 namespace moesh::sharding {
 namespace {
 
-// One rule that concerns the tensor, in words.
-struct Verdict {
-  std::string rule;     // "exp -> expert"
-  std::string where;    // file:line
-  std::size_t dim;
-  std::string outcome;  // "taken", "settled", "dim_assigned", "axis_taken"
-  std::string words;
-};
-
 std::string dim_words(const LaidTensor& tensor, std::size_t dim) {
   const std::string& label = tensor.labels()[dim];
   return label.empty() ? fmt::format("dim {}", dim) : fmt::format("dim {} ({})", dim, label);
@@ -32,7 +23,7 @@ std::string rule_words(const config::AxisRule& rule) {
 }
 
 // What of a rule's axes does not shard: those the mesh lacks and those of size 1.
-std::string remarks(const config::AxisRule& rule, const mesh::Mesh& mesh) {
+std::string axes_remarks(const config::AxisRule& rule, const mesh::Mesh& mesh) {
   std::vector<std::string> absent;
   std::vector<std::string> single;
   for (const std::string& axis : rule.axes) {
@@ -59,7 +50,7 @@ std::string taken_words(const LaidTensor& tensor, const config::AxisRule& rule, 
   const std::string peeled = kept == count ? "" : fmt::format(", of which the peeling below leaves {}", kept);
   return fmt::format("takes {}: {}{}{}", dim_words(tensor, step.dim),
                      count == 1 ? "whole, no axis larger than 1" : fmt::format("{} shards", count), peeled,
-                     remarks(rule, mesh));
+                     axes_remarks(rule, mesh));
 }
 
 Verdict judge(const Layout& layout, const std::vector<config::AxisRule>& rules, const LaidTensor& tensor,
@@ -74,7 +65,7 @@ Verdict judge(const Layout& layout, const std::vector<config::AxisRule>& rules, 
       break;
     case Outcome::settled:
       v.outcome = "settled";
-      v.words = fmt::format("settles {}: replicated{}", dim, remarks(rule, layout.mesh));
+      v.words = fmt::format("settles {}: replicated{}", dim, axes_remarks(rule, layout.mesh));
       break;
     case Outcome::dim_assigned:
       v.outcome = "dim_assigned";
@@ -92,24 +83,6 @@ Verdict judge(const Layout& layout, const std::vector<config::AxisRule>& rules, 
 
 std::vector<config::AxisRule> rules_for(const Layout& layout, const LaidTensor& tensor) {
   return tensor.constraint.stage_as_data ? with_stage_as_data(layout.rules) : layout.rules;
-}
-
-std::vector<Verdict> verdicts(const Layout& layout, const LaidTensor& tensor) {
-  const std::vector<config::AxisRule> rules = rules_for(layout, tensor);
-  std::vector<Verdict> all;
-  if (!tensor.constraint.each_dim_alone) {
-    for (const RuleStep& step : resolve(tensor.labels(), rules, layout.mesh).steps) {
-      all.push_back(judge(layout, rules, tensor, step));
-    }
-    return all;
-  }
-  for (std::size_t dim = 0; dim < tensor.labels().size(); ++dim) {
-    for (RuleStep step : resolve({tensor.labels()[dim]}, rules, layout.mesh).steps) {
-      step.dim = dim;
-      all.push_back(judge(layout, rules, tensor, step));
-    }
-  }
-  return all;
 }
 
 std::string spec_words(const Layout& layout, const Spec& spec) {
@@ -247,6 +220,28 @@ std::vector<const LaidTensor*> find_tensors(const Layout& layout, const std::str
     }
   }
   return exact.empty() ? partial : exact;
+}
+
+std::vector<Verdict> verdicts(const Layout& layout, const LaidTensor& tensor) {
+  const std::vector<config::AxisRule> rules = rules_for(layout, tensor);
+  std::vector<Verdict> all;
+  if (!tensor.constraint.each_dim_alone) {
+    for (const RuleStep& step : resolve(tensor.labels(), rules, layout.mesh).steps) {
+      all.push_back(judge(layout, rules, tensor, step));
+    }
+    return all;
+  }
+  for (std::size_t dim = 0; dim < tensor.labels().size(); ++dim) {
+    for (RuleStep step : resolve({tensor.labels()[dim]}, rules, layout.mesh).steps) {
+      step.dim = dim;
+      all.push_back(judge(layout, rules, tensor, step));
+    }
+  }
+  return all;
+}
+
+std::string remarks(const Layout& layout, const LaidTensor& tensor) {
+  return changes(layout, tensor) + unruled(layout, tensor) + costs(layout, tensor) + copies_words(layout, tensor);
 }
 
 std::string why(const Layout& layout, const LaidTensor& tensor, int width) {

@@ -7,33 +7,22 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "page/curves.h"
+#include "page/html.h"
 #include "store/png.h"
-#include "train/curves.h"
 #include "train/expert_shades.h"
 
 namespace moesh::train {
 namespace {
 
+using page::Curve;
+using page::escaped;
+using page::svg_of;
+
 constexpr std::size_t kMostLayers = 12, kMostColumns = 240;
 
-constexpr const char* kStyle = R"(
-:root{--back:#fff;--text:#1c1e21;--faint:#697079;--grid:#e3e6ea;--panel:#f6f7f9;
---c0:#1f6fb4;--c1:#d1602a;--c2:#3a8f47;--c3:#8b4fa8;--c4:#b4881f;--c5:#c23b72}
-@media(prefers-color-scheme:dark){:root{--back:#14171a;--text:#e6e8ea;--faint:#9aa3ad;--grid:#2b3138;--panel:#1c2126;
---c0:#6db3f2;--c1:#f0946a;--c2:#7fcf8c;--c3:#c99be0;--c4:#e0bd66;--c5:#ee86b0}}
-*{box-sizing:border-box}
-body{margin:0 auto;padding:1.5rem;max-width:1280px;background:var(--back);color:var(--text);font:15px/1.45 system-ui,sans-serif}
-h1{font-size:1.4rem;margin:0 0 .25rem}h2{font-size:1.1rem;margin:2rem 0 .5rem}p{color:var(--faint);margin:.25rem 0 1rem}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr));gap:1rem}
-figure{margin:0;padding:.75rem;background:var(--panel);border-radius:8px;min-width:0}
-figcaption{color:var(--faint);font-size:.9rem;margin-bottom:.35rem;overflow-wrap:anywhere}
-svg{width:100%;height:auto;display:block}svg text{font-size:11px;fill:var(--faint)}.grid{stroke:var(--grid)}
-polyline{fill:none;stroke-width:1.6;stroke-linejoin:round}
+constexpr const char* kStyle = R"(polyline{fill:none;stroke-width:1.6;stroke-linejoin:round}
 img{width:100%;image-rendering:pixelated;border-radius:4px;display:block}
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;min-width:100%}
-th,td{text-align:left;padding:.3rem .9rem .3rem 0;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:anywhere}
-td.n,th.n{text-align:right}
-.key{display:inline-block;width:.8em;height:.8em;border-radius:50%;margin-right:.4em}
 )";
 
 std::string colours() {
@@ -220,25 +209,21 @@ std::string settings_of(const std::vector<RunRecord>& runs) {
 std::string report_of(const std::vector<RunRecord>& runs) {
   std::vector<std::string> names;
   for (const RunRecord& run : runs) names.push_back(name_of(run));
-  const std::string title = escaped(join(names, ", "));
-  std::string page = fmt::format(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-      "content=\"width=device-width\">"
-      "<link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{}{}</style></head><body>\n<h1>{}</h1><p>written by "
-      "moesh {}</p>\n",
-      title, kStyle, colours(), title, MOESH_VERSION);
-  page += figures_of(runs) + "<h2>Curves</h2><div class=\"figures\">\n";
-  page += curve(
+  const std::string title = join(names, ", ");
+  std::string body = fmt::format("<h1>{}</h1><p>written by moesh {}</p>\n", escaped(title), MOESH_VERSION);
+  body += figures_of(runs) + "<h2>Curves</h2><div class=\"figures\">\n";
+  body += curve(
       "loss; dots: of evaluations", runs, [](const RecordedStep& step) { return step.loss; }, true);
-  page += curve("tokens a second", runs, [](const RecordedStep& step) { return step.tokens_per_second(); });
-  page +=
+  body += curve("tokens a second", runs, [](const RecordedStep& step) { return step.tokens_per_second(); });
+  body +=
       curve("norm of the gradient, before clipping", runs, [](const RecordedStep& step) { return step.raw_grad_norm; });
-  page += curve("learning rate", runs, [](const RecordedStep& step) { return step.learning_rate; });
-  page += curve("the busiest expert's tokens, times the mean", runs, [](const RecordedStep& step) { return step.busiest; });
+  body += curve("learning rate", runs, [](const RecordedStep& step) { return step.learning_rate; });
+  body += curve("the busiest expert's tokens, times the mean", runs, [](const RecordedStep& step) { return step.busiest; });
   const auto drops = [](const RecordedStep& step) { return step.dropped > 0; };
   if (std::any_of(runs.begin(), runs.end(), [&](const RunRecord& run) { return std::any_of(run.steps.begin(), run.steps.end(), drops); }))
-    page += curve("choices that found no room", runs, [](const RecordedStep& step) { return step.dropped; });
-  return page + "</div>\n" + experts_of(runs) + collectives_of(runs) + settings_of(runs) + "</body></html>\n";
+    body += curve("choices that found no room", runs, [](const RecordedStep& step) { return step.dropped; });
+  body += "</div>\n" + experts_of(runs) + collectives_of(runs) + settings_of(runs);
+  return to_html(page::Page{title, kStyle + colours(), body});
 }
 
 }  // namespace moesh::train

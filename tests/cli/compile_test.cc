@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A mixture of experts with two layers.
 constexpr const char* kSmall =
@@ -212,6 +213,47 @@ TEST(Why, RefusesACollectiveThatThePlanLacks) {
   const Outcome alone = outcome("why c1 model_name=qwen3-0.6b compile_topology=h100-1");
   EXPECT_EQ(alone.code, 2);
   EXPECT_THAT(alone.err, HasSubstr("there is no collective c1: this plan sends nothing"));
+}
+
+class WhyAt : public ::testing::Test {
+ protected:
+  static Outcome why(const std::string& at, std::vector<std::string> more = {}) {
+    std::vector<std::string> words{"why", "--at", at, "model_name=llama2-7b", "compile_topology=v5p-16", "ici_fsdp_parallelism=4", "ici_tensor_parallelism=2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return outcome_of(words);
+  }
+};
+
+TEST_F(WhyAt, ExplainsTheDearestOfThoseThatHaveAllWords) {
+  const Outcome made = why("decoder/layers/mlp reduce-scatter fsdp");
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr(": reduce-scatter over fsdp"), HasSubstr("\nIt moves decoder/layers/mlp/"), HasSubstr("next best: ")));
+  EXPECT_THAT(made.out, HasSubstr(" from [-, tensor] +sum(fsdp) to [fsdp, tensor].")) << "the pair of specs";
+  EXPECT_THAT(made.out, Not(HasSubstr("all-gather over")));
+  const Json json = Json::parse(why("all-gather", {"--json"}).out);
+  ASSERT_EQ(json["collectives"].size(), 3u);
+  EXPECT_GT(json["others"].size(), 0u);
+  EXPECT_GE(json["collectives"][0]["seconds"], json["collectives"][1]["seconds"]);
+  for (const Json& one : json["collectives"]) {
+    EXPECT_EQ(one["kind"], "all-gather");
+    EXPECT_NE(one["from"], one["to"]);
+  }
+  const Outcome all = why("all-gather");
+  EXPECT_THAT(all.out, AllOf(HasSubstr("\nCheaper ones: c"), HasSubstr(" ...` tells of one.")));
+  for (const char* phase : {"forward", "backward"}) EXPECT_EQ(why(std::string("mlp ") + phase).code, 0);
+}
+
+TEST_F(WhyAt, NamesWhatComesNearest) {
+  EXPECT_THAT(why("all-gathr").err, HasSubstr("--at: no collective's kind, axes or path holds 'all-gathr'\n  fix: did you mean all-gather?"));
+  EXPECT_THAT(why("mlp tensr").err, HasSubstr("holds 'tensr'\n  fix: did you mean tensor?"));
+  EXPECT_THAT(why("xyzzyxyzzy").err, HasSubstr("`moesh compile ... --all` lists them"));
+  const Outcome apart = why("embedder self_attention");
+  EXPECT_EQ(apart.code, 2);
+  EXPECT_THAT(why("all-to-all self_attention/query").err,
+              AllOf(HasSubstr("no collective has all of 'all-to-all self_attention/query': 'all-to-all' alone finds "), HasSubstr("fix: leave a word out")));
+  EXPECT_THAT(why(" ").err, HasSubstr("--at names nothing"));
+  EXPECT_THAT(why("mlp", {"c3"}).err, HasSubstr("--at finds collectives, so 'c3' has no place beside it"));
+  EXPECT_THAT(outcome("why --at mlp model_name=qwen3-0.6b compile_topology=h100-1").err, HasSubstr("nothing is found: this plan sends nothing"));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // `moesh report`, and the page that a run leaves at its end.
 #include <filesystem>
-#include <regex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/cli/outcome.h"
+#include "tests/pages.h"
 #include "tests/train/trainer_support.h"
 
 namespace moesh::cli {
@@ -27,28 +27,10 @@ class RunPage : public ::testing::Test {
   test::WorkingFolder here_{folder_.path()};
 };
 
-// Elements that are opened are closed, in order.
-void expect_well_formed(const std::string& page) {
-  std::vector<std::string> open;
-  const std::regex element("<(/?)([a-z0-9]+)[^>]*?(/?)>");
-  for (std::sregex_iterator found(page.begin(), page.end(), element), end; found != end; ++found) {
-    const std::string name = (*found)[2];
-    if ((*found)[3] == "/" || name == "meta" || name == "link" || name == "img") continue;
-    if ((*found)[1] == "") {
-      open.push_back(name);
-      continue;
-    }
-    ASSERT_FALSE(open.empty()) << name;
-    EXPECT_EQ(open.back(), name);
-    open.pop_back();
-  }
-  EXPECT_TRUE(open.empty()) << open.back();
-}
-
 TEST_F(RunPage, IsAPageThatARunLeavesAtItsEnd) {
   ASSERT_EQ(outcome(kTrain + "run_name=a steps=4 eval_interval=2 eval_steps=1").code, 0);
   const std::string made = page("moesh_output/a/report.html");
-  expect_well_formed(made);
+  test::expect_well_formed(made);
   EXPECT_THAT(made, AllOf(HasSubstr("<title>a</title>"), HasSubstr("loss; dots: of evaluations"), HasSubstr("polyline class=\"run0\""), HasSubstr("circle class=\"run0\"")));
   EXPECT_THAT(made, AllOf(HasSubstr("Experts of "), HasSubstr("data:image/png;base64,"), HasSubstr("all-gather"), HasSubstr("What devices of ")));
   EXPECT_THAT(made, AllOf(HasSubstr("<td>num_experts</td>"), HasSubstr("<td>state</td><td class=\"n\">ended</td>")));
@@ -63,7 +45,7 @@ TEST_F(RunPage, ShowsSeveralRunsWithTheSettingsThatDiffer) {
   const Outcome made = outcome("report moesh_output/a moesh_output/b --to both.html");
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, HasSubstr("both.html: "));
-  expect_well_formed(page("both.html"));
+  test::expect_well_formed(page("both.html"));
   EXPECT_THAT(page("both.html"), AllOf(HasSubstr("<title>a, b</title>"), HasSubstr("polyline class=\"run1\""), HasSubstr("Settings that differ"),
                                        HasSubstr("<td>learning_rate</td>"), Not(HasSubstr("<td>num_experts</td>"))));
 }
@@ -74,11 +56,11 @@ TEST_F(RunPage, ReadsRunsThatWereKilledGoOnOrNeverMadeAStep) {
   write("a<b>&c/metrics.jsonl", begin + "{\"step\": 0, \"loss\": null, \"seconds\": 0}\n{\"step\": 1, \"loss\": 2, \"moe\": {\"tokens\": [[0, 0]]}}\n{\"st");
   ASSERT_EQ(outcome_of({"report", "a<b>&c"}).code, 0);
   const std::string made = page("a<b>&c/report.html");
-  expect_well_formed(made);
+  test::expect_well_formed(made);
   EXPECT_THAT(made, AllOf(HasSubstr("a&lt;b&gt;&amp;c"), HasSubstr("ended without its last lines"), HasSubstr("&lt;x&gt;"), Not(HasSubstr("<x>"))));
   write("metrics.jsonl", begin);
   ASSERT_EQ(outcome("report . --to r.html").code, 0);
-  expect_well_formed(page("r.html"));
+  test::expect_well_formed(page("r.html"));
   EXPECT_THAT(page("r.html"), Not(HasSubstr("<svg")));
 }
 
@@ -88,7 +70,7 @@ TEST_F(RunPage, LeavesOutWhatDoesNotFit) {
   write("metrics.jsonl", begin + "{\"step\": 0, \"loss\": 1, \"moe\": {\"tokens\": [[1, 2], [3, 4]]}}\n{\"step\": 1, \"loss\": 1, \"moe\": {\"tokens\": [[1]]}}\n"
                                  "{\"step\": 2, \"loss\": 1, \"moe\": {\"tokens\": []}}\n{\"run\": {\"ended\": 1, \"collectives\": [{}, {\"runs\": 3}]}}\n");
   ASSERT_EQ(outcome("report metrics.jsonl").code, 0);
-  expect_well_formed(page("report.html"));
+  test::expect_well_formed(page("report.html"));
 }
 
 TEST_F(RunPage, RefusesWhatIsNoRun) {

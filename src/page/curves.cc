@@ -1,40 +1,18 @@
-#include "train/curves.h"
+#include "page/curves.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/core.h>
 
-namespace moesh::train {
+#include "page/html.h"
+#include "page/scale.h"
+
+namespace moesh::page {
 namespace {
 
 constexpr double kWidth = 560, kHeight = 240, kLeft = 64, kRight = 12, kTop = 10, kBottom = 30;
 constexpr std::size_t kMostPoints = 600;
-
-// From values to places between two of them.
-struct Scale {
-  double from, to;  // places
-  double least = std::numeric_limits<double>::infinity(), most = -std::numeric_limits<double>::infinity();
-
-  void see(double value) {
-    least = std::min(least, value);
-    most = std::max(most, value);
-  }
-  double at(double value) const {
-    return most <= least ? (from + to) / 2 : from + (to - from) * (value - least) / (most - least);
-  }
-  // A handful of round numbers.
-  std::vector<double> marks() const {
-    if (most <= least) return {least};
-    const double rough = (most - least) / 4, ten = std::pow(10, std::floor(std::log10(rough)));
-    const double step = rough < 2 * ten ? 2 * ten : rough < 5 * ten ? 5 * ten : 10 * ten;
-    std::vector<double> all;
-    for (double mark = std::ceil(least / step) * step; mark <= most + 1e-9 * step; mark += step)
-      all.push_back(std::abs(mark) < 1e-9 * step ? 0 : mark);
-    return all;
-  }
-};
 
 // So few that the page stays small: of each piece its least and its largest.
 std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points) {
@@ -68,23 +46,6 @@ std::string drawn(const Curve& curve, const Scale& x, const Scale& y) {
 
 }  // namespace
 
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '&')
-      safe += "&amp;";
-    else if (c == '<')
-      safe += "&lt;";
-    else if (c == '>')
-      safe += "&gt;";
-    else if (c == '"')
-      safe += "&quot;";
-    else
-      safe += c;
-  }
-  return safe;
-}
-
 std::string svg_of(const std::string& title, const std::vector<Curve>& given) {
   std::vector<Curve> curves = given;
   Scale x{kLeft, kWidth - kRight}, y{kHeight - kBottom, kTop};
@@ -116,4 +77,4 @@ std::string svg_of(const std::string& title, const std::vector<Curve>& given) {
   return made + "</svg></figure>\n";
 }
 
-}  // namespace moesh::train
+}  // namespace moesh::page

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace moesh::train {
+namespace moesh::page {
 
 struct Curve {
   std::size_t run = 0;  // whose colour it has
@@ -16,7 +16,4 @@ struct Curve {
 // Its title stands above it. Empty where no curve has a point.
 std::string svg_of(const std::string& title, const std::vector<Curve>& curves);
 
-// For HTML.
-std::string escaped(std::string_view text);
-
-}  // namespace moesh::train
+}  // namespace moesh::page

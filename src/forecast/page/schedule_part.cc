@@ -1,0 +1,309 @@
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "forecast/page/drawing.h"
+#include "forecast/page/parts.h"
+#include "forecast/report.h"
+#include "page/html.h"
+#include "page/scale.h"
+
+namespace moesh::forecast {
+namespace {
+
+using page::escaped;
+using plan::InstructionId;
+
+constexpr double kLeft = 110, kRight = kDrawn - 12, kLane = 40, kGap = 10, kMemoryLane = 56;
+constexpr std::size_t kBins = 525, kKernelKinds = 5, kMostNamed = 4;
+constexpr double kLeastDrawn = 0.25;  // of a pixel
+
+// "ici" of a chip's links, by their number.
+std::string link_name(const Course& course, std::size_t link) { return course.shown.target.chip.links[link].kind; }
+
+// Links that some collective uses, of all plans.
+std::set<std::size_t> links_of(const Shown& shown) {
+  std::set<std::size_t> links;
+  for (const Course& course : shown.courses) {
+    for (const Timing& timing : course.timings) links.insert(timing.links.begin(), timing.links.end());
+  }
+  return links;
+}
+
+bool keeps_busy(const Timing& timing, std::size_t link) {
+  return std::find(timing.links.begin(), timing.links.end(), link) != timing.links.end();
+}
+
+std::optional<std::size_t> kernel_shade(const Course& course, InstructionId id) {
+  if (course.sent_by(id) != nullptr) return std::nullopt;
+  return static_cast<std::size_t>(course.timing(id).work.kind);
+}
+
+std::vector<Layer> layers_of(const Shares& shares, const std::string& prefix) {
+  std::vector<Layer> layers;
+  for (std::size_t shade = 0; shade < shares.size(); ++shade) {
+    Layer layer{fmt::format("{}{}", prefix, shade), shares[shade]};
+    for (double& height : layer.heights) height *= kLane;
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+// What of a bin no kernel takes, until the step's end.
+Layer waits_of(const Shares& kernels, const Bins& bins, double seconds) {
+  Layer layer{"wait", std::vector<double>(bins.count)};
+  for (std::size_t bin = 0; bin < bins.count; ++bin) {
+    const double begin = static_cast<double>(bin) * bins.width();
+    double rest = std::clamp((seconds - begin) / bins.width(), 0.0, 1.0);
+    for (const std::vector<double>& of_shade : kernels) rest -= of_shade[bin];
+    layer.heights[bin] = kLane * std::max(0.0, rest);
+  }
+  return layer;
+}
+
+std::string stretches(const std::vector<Stretch>& all, const page::Scale& x, double y, const char* classes) {
+  std::string made;
+  for (const Stretch& one : all) {
+    const double begin = x.at(one.begin), width = x.at(one.end) - begin;
+    const std::string words = fitting(one.name, width);
+    made += rect({begin, y, std::max(0.5, width - 1), 15}, classes,
+                 fmt::format("{}: {}", one.name, seconds_words(one.end - one.begin)));
+    if (!words.empty()) made += label(begin + 4, y + 11.5, words);
+  }
+  return made;
+}
+
+std::string overview(const Shown& shown, std::size_t plan) {
+  const Course& course = shown.courses[plan];
+  const Bins bins{kBins, shown.seconds};
+  const page::Scale x{kLeft, kRight, 0, shown.seconds};
+  const double column = (kRight - kLeft) / static_cast<double>(bins.count);
+  std::string made =
+      stretches(phases_of(course), x, 2, "stretch") + stretches(loops_of(course), x, 19, "stretch inner");
+  double bottom = 42 + kLane;
+  const Shares kernels =
+      shares_of(course, bins, kKernelKinds, [&](InstructionId id) { return kernel_shade(course, id); });
+  std::vector<Layer> layers = layers_of(kernels, "k");
+  layers.push_back(waits_of(kernels, bins, course.schedule.seconds));
+  made += label(kLeft - 8, bottom - kLane / 2 + 4, "compute", "", "end") + stacked(layers, kLeft, column, bottom);
+  for (const std::size_t link : links_of(shown)) {
+    bottom += kLane + kGap;
+    const Shares busy = shares_of(course, bins, kAxesColours, [&](InstructionId id) -> std::optional<std::size_t> {
+      if (!keeps_busy(course.timing(id), link)) return std::nullopt;
+      return shown.colours.at(course.sent_by(id)->axes);
+    });
+    made += rect({kLeft, bottom - kLane, x.at(course.schedule.seconds) - kLeft, kLane}, "idle");
+    made += label(kLeft - 8, bottom - kLane / 2 + 4, link_name(course, link), "", "end") +
+            stacked(layers_of(busy, "x"), kLeft, column, bottom);
+  }
+  made += time_axis(kLeft, kRight, bottom, bottom + 4, 0, shown.seconds);
+  return svg(bottom + 24, "what runs over the step, by resource", made);
+}
+
+Legend kernel_legend() {
+  return {{"k0", "products"},
+          {"k1", "attention"},
+          {"k2", "elementwise"},
+          {"k3", "norms and losses"},
+          {"k4", "rows to and from places"},
+          {"wait", "waits for communication"}};
+}
+
+Legend legend_of(const Shown& shown) {
+  Legend legend = kernel_legend();
+  std::vector<std::string> names(kAxesColours);
+  for (const auto& [axes, colour] : shown.colours) names[colour] += (names[colour].empty() ? "" : ", ") + axes;
+  for (std::size_t colour = 0; colour < names.size(); ++colour) {
+    if (!names[colour].empty()) legend.emplace_back(fmt::format("x{}", colour), "over " + names[colour]);
+  }
+  return legend;
+}
+
+// "wo" of "decoder/layers/MoeBlock_0/wo/cast'/cast".
+std::string short_name(const std::string& path) {
+  std::vector<std::string> parts = split(path, '/');
+  while (parts.size() > 1 && parts.back().starts_with("cast")) parts.pop_back();
+  return parts.back();
+}
+
+std::string kernel_words(const Course& course, const Run& run) {
+  const plan::Instruction& instruction = course.instruction(run.instruction);
+  const bool is_copy = instruction.kind == plan::Instruction::Kind::copy;
+  return fmt::format("{} ({}), {}", instruction.path, is_copy ? "copy" : graph::name_of(instruction.op),
+                     seconds_words(run.finish - run.start));
+}
+
+std::string sent_words(const Sent& sent) {
+  return fmt::format("{} {} over {} for {}", sent.name, sent.kind, sent.axes, sent.cause);
+}
+
+Box clipped(const Run& run, const page::Scale& x, double top) {
+  const double begin = std::max(kLeft, x.at(run.start)), end = std::min(kRight, x.at(run.finish));
+  return {begin, top, end - begin, kLane};
+}
+
+// With the longest of these names that there is room for.
+std::string named(const Box& box, const std::string& classes, const std::string& title,
+                  const std::vector<std::string>& names, const char* text = "on") {
+  if (box.width < kLeastDrawn) return "";
+  std::string made = rect(box, classes, title);
+  for (const std::string& name : names) {
+    const std::string words = fitting(name, box.width);
+    if (!words.empty() && (words == name || &name == &names.back()))
+      return made + label(box.x + 4, box.y + box.height / 2 + 4, words, text);
+  }
+  return made;
+}
+
+// The stretches between kernels, each with what is waited for.
+std::string waits(const Course& course, const std::vector<Run>& runs, const page::Scale& x, double top) {
+  std::string made;
+  double idle_from = x.least;
+  for (const Run& run : runs) {
+    if (course.sent_by(run.instruction) != nullptr) continue;
+    const Sent* sent = run.after < 0 ? nullptr : course.sent_by(run.after);
+    const Box box = clipped({-1, idle_from, std::min(run.start, x.most), -1}, x, top);
+    if (box.width >= kLeastDrawn && run.start > idle_from)
+      made += named(box, "wait",
+                    fmt::format("waits {}{}", seconds_words(run.start - idle_from),
+                                sent == nullptr ? "" : " for " + sent_words(*sent)),
+                    sent == nullptr ? std::vector<std::string>{}
+                                    : std::vector<std::string>{"waits for " + sent->name, sent->name},
+                    "");
+    idle_from = std::max(idle_from, run.finish);
+  }
+  const Box box = clipped({-1, idle_from, x.most, -1}, x, top);
+  return idle_from < x.most && box.width >= kLeastDrawn
+             ? made + named(box, "wait", fmt::format("waits {}", seconds_words(x.most - idle_from)), {})
+             : made;
+}
+
+// What memory holds over a stretch, of what is usable or held at most.
+std::string memory_lane(const Course& course, const std::vector<Run>& runs, const page::Scale& x, double top) {
+  const Forecast& f = course.shown.forecast;
+  const double all = static_cast<double>(std::max(f.memory.peak, f.usable_memory));
+  const auto columns = static_cast<std::size_t>(x.to - x.from);
+  const Bins bins{columns, x.most - x.least};
+  std::vector<plan::InstructionId> fullest(columns, -1);
+  const auto bytes_at = [&](InstructionId id) {
+    const Components& components = course.memory[static_cast<std::size_t>(id)];
+    return std::accumulate(components.begin(), components.end(), std::int64_t{0});
+  };
+  for (const Run& run : runs) {
+    const InstructionId own = fullest_near(course, run.instruction);
+    const auto column = [&](double time) {
+      return std::clamp((time - x.least) / bins.width(), 0.0, static_cast<double>(columns - 1));
+    };
+    for (auto c = static_cast<std::size_t>(column(run.start)); c <= static_cast<std::size_t>(column(run.finish)); ++c) {
+      if (fullest[c] < 0 || bytes_at(own) > bytes_at(fullest[c])) fullest[c] = own;
+    }
+  }
+  for (std::size_t c = 1; c < columns; ++c) fullest[c] = fullest[c] < 0 ? fullest[c - 1] : fullest[c];
+  std::vector<Layer> layers;
+  for (std::size_t component = 0; component < kComponents; ++component) {
+    Layer layer{fmt::format("m{}", component), std::vector<double>(columns)};
+    for (std::size_t c = 0; c < columns; ++c) {
+      if (fullest[c] >= 0)
+        layer.heights[c] =
+            kMemoryLane * static_cast<double>(course.memory[static_cast<std::size_t>(fullest[c])][component]) / all;
+    }
+    layers.push_back(std::move(layer));
+  }
+  const std::string words = fmt::format("of {}", bytes_words(all));
+  return rect({x.from, top, x.to - x.from, kMemoryLane}, "idle") +
+         label(x.from - 8, top + kMemoryLane / 2 - 2, "memory", "", "end") +
+         label(x.from - 8, top + kMemoryLane / 2 + 12, words, "", "end") +
+         stacked(layers, x.from, 1, top + kMemoryLane);
+}
+
+// Kernels and collectives of a stretch; its least and most are those of `x`.
+std::string lanes(const Shown& shown, const Course& course, const page::Scale& x, double seconds) {
+  const std::vector<Run> runs = runs_between(course, x.least, std::min(x.most, x.least + seconds));
+  double top = 4;
+  const page::Scale own{x.from, x.at(x.least + seconds), x.least, x.least + seconds};
+  std::string made = label(kLeft - 8, top + kLane / 2 + 4, "compute", "", "end") + waits(course, runs, own, top);
+  for (const Run& run : runs) {
+    if (course.sent_by(run.instruction) != nullptr) continue;
+    made += named(clipped(run, x, top), fmt::format("k{} edge", *kernel_shade(course, run.instruction)),
+                  kernel_words(course, run), {short_name(course.instruction(run.instruction).path)});
+  }
+  for (const std::size_t link : links_of(shown)) {
+    top += kLane + kGap;
+    made += rect({kLeft, top, own.to - kLeft, kLane}, "idle") +
+            label(kLeft - 8, top + kLane / 2 + 4, link_name(course, link), "", "end");
+    for (const Run& run : runs) {
+      const Sent* sent = course.sent_by(run.instruction);
+      if (sent == nullptr || !keeps_busy(course.timing(run.instruction), link)) continue;
+      made += named(clipped(run, x, top), axes_class(shown, sent->axes) + " edge",
+                    fmt::format("{}, {} a run of {}", sent_words(*sent), seconds_words(run.finish - run.start),
+                                bytes_words(static_cast<double>(sent->what.operand_bytes))),
+                    {fmt::format("{} {}", sent->name, short_name(sent->cause)), sent->name});
+    }
+  }
+  top += kLane + kGap;
+  made += memory_lane(course, runs, own, top);
+  const double bottom = top + kMemoryLane;
+  made += time_axis(kLeft, kRight, bottom, bottom + 4, 0, x.most - x.least);
+  return svg(bottom + 24, "kernels and collectives of one layer", made);
+}
+
+// "it waits longest for c21 (ragged-all-to-all, 11.7 ms), ..."
+std::string longest_waits(const Course& course, const LayerWindow& window) {
+  std::vector<std::pair<double, const Sent*>> waits;
+  for (const Sent& sent : course.shown.forecast.collectives) {
+    if (window.loop < 0 || sent.instruction <= window.loop || sent.instruction >= course.instruction(window.loop).other)
+      continue;
+    const double a_run = sent.exposed / static_cast<double>(sent.what.runs);
+    if (a_run > 0.01 * (window.end - window.begin)) waits.emplace_back(a_run, &sent);
+  }
+  std::stable_sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < std::min(kMostNamed, waits.size()); ++i)
+    words.push_back(fmt::format("{} ({} for {}, {})", waits[i].second->name, waits[i].second->kind,
+                                short_name(waits[i].second->cause), seconds_words(waits[i].first)));
+  return words.empty() ? "" : "; kernels wait longest for " + join(words, ", ");
+}
+
+std::string window_words(const Course& course, const LayerWindow& window) {
+  const std::string seconds = seconds_words(window.end - window.begin);
+  if (window.loop < 0) return fmt::format("{}, in the middle", seconds);
+  return fmt::format("{}, {} \u00d7 {}{}", seconds, window.count, course.instruction(window.loop).path,
+                     longest_waits(course, window));
+}
+
+std::string layer_figure(const Shown& shown, graph::Phase phase) {
+  std::vector<std::optional<LayerWindow>> windows;
+  double seconds = 0;
+  for (const Course& course : shown.courses) {
+    windows.push_back(layer_window(course, phase));
+    if (windows.back()) seconds = std::max(seconds, windows.back()->end - windows.back()->begin);
+  }
+  if (seconds == 0) return "";
+  std::string made = fmt::format(
+      "<figure><figcaption>One layer of the {} pass, and what memory holds beside it</figcaption>", name_of(phase));
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    if (!windows[i]) continue;
+    const page::Scale x{kLeft, kRight, windows[i]->begin, windows[i]->begin + seconds};
+    made += fmt::format("<p class=\"note\">{}{}</p>", name_html(shown, i),
+                        escaped(window_words(shown.courses[i], *windows[i])));
+    made += lanes(shown, shown.courses[i], x, windows[i]->end - windows[i]->begin);
+  }
+  return made + "</figure>\n";
+}
+
+}  // namespace
+
+std::string schedule_part(const Shown& shown) {
+  std::string made =
+      "<section id=\"schedule\"><h2>Schedule</h2><figure><figcaption>The whole step, by resource; a loop over layers "
+      "as the mean of its iterations</figcaption>" +
+      to_html(legend_of(shown));
+  for (std::size_t i = 0; i < shown.courses.size(); ++i) made += name_html(shown, i) + overview(shown, i);
+  made += "</figure>\n" + layer_figure(shown, graph::Phase::forward) + layer_figure(shown, graph::Phase::backward);
+  return made + "</section>\n";
+}
+
+}  // namespace moesh::forecast

@@ -1,0 +1,21 @@
+// A planned step with what a page says of it.
+#pragma once
+
+#include <string>
+
+#include "forecast/forecast.h"
+
+namespace moesh::forecast {
+
+struct ShownPlan {
+  std::string name;      // "before"; empty where it stands alone
+  std::string headline;  // "mixtral-8x7b on v6e-8: 8 devices as fsdp=2 x expert=4, default rules"
+  std::string batch;     // "256 rows of 2,048 tokens a step, 4 a device"
+  std::string command;   // that makes it
+  const Forecast& forecast;
+  const plan::Plan& plan;
+  const sharding::Layout& layout;
+  const mesh::Topology& target;
+};
+
+}  // namespace moesh::forecast

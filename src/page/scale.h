@@ -1,0 +1,25 @@
+// From values to places in a drawing.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace moesh::page {
+
+struct Scale {
+  double from, to;  // places
+  double least = std::numeric_limits<double>::infinity(), most = -std::numeric_limits<double>::infinity();
+
+  void see(double value) {
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  double at(double value) const {
+    return most <= least ? (from + to) / 2 : from + (to - from) * (value - least) / (most - least);
+  }
+  // About so many round numbers.
+  std::vector<double> marks(int about = 4) const;
+};
+
+}  // namespace moesh::page
