@@ -6,7 +6,9 @@
 namespace moesh::advice {
 namespace {
 
-bool is_among(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool is_among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 bool is_named(const std::vector<config::AxisRule>& rules, const std::string& axis) {
   return std::any_of(rules.begin(), rules.end(), [&](const config::AxisRule& rule) {

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "search/report.h"
+#include "search/space.h"
 #include "session/heading.h"
 #include "session/session.h"
 
@@ -29,11 +30,13 @@ constexpr Option kOptions[] = {
 };
 
 constexpr std::string_view kExamples[] = {
-    "search model_name=mixtral-8x7b compile_topology=h100-8 per_device_batch_size=4 --most 300",
+    "search model_name=mixtral-8x7b compile_topology=h100-32 per_device_batch_size=4 --most 300",
     "search model_name=llama2-7b compile_topology=v5e-64 --devices 4..64 --most 200",
-    "search model_name=mixtral-8x7b compile_topology=v6e-16 per_device_batch_size=4 --most 200 --against ici_fsdp_parallelism=16 "
+    "search model_name=mixtral-8x7b compile_topology=v6e-64 per_device_batch_size=4 --most 200 --against ici_fsdp_parallelism=64 "
     "remat_policy=full",
 };
+
+const std::string kMachine = "compile_topology=";
 
 struct Range {
   std::int64_t least = 1, most = kMostDevices;
@@ -85,12 +88,14 @@ std::vector<std::string> machines_of(const session::Session& session, const Want
 }
 
 search::OnMachine searched(std::vector<std::string> request, const mesh::Topology& machine, const search::Effort& effort) {
-  request.push_back("compile_topology=" + machine.name);
-  return {machine.name, machine.devices(), search::search(request, effort)};
+  std::erase_if(request, [](const std::string& word) { return word.starts_with(kMachine); });
+  request.push_back(kMachine + machine.name);
+  request = search::filled(request);
+  return {machine.name, request, machine.devices(), search::search(request, effort)};
 }
 
 int run(const Arguments& arguments) {
-  const std::vector<std::string>& request = request_alone(arguments, "`moesh search --help` shows examples");
+  const std::vector<std::string> request = search::filled(request_alone(arguments, "`moesh search --help` shows examples"));
   const Wanted wanted = wanted_of(arguments);
   search::Effort effort{.objective = wanted.objective};
   effort.most_plans = count_of(arguments, "--most", kMostPlans, "--most 10000").value_or(effort.most_plans);
@@ -98,7 +103,7 @@ int run(const Arguments& arguments) {
   const session::Session session = session::open(request, session::Evenness::reported);
   if (session.loaded.settings.text("compile_topology").empty())
     refuse("a search needs a machine", "the command line", "compile_topology=KIND-SIZE; `moesh help hardware` lists the kinds");
-  search::Told told{request, wanted.objective, {}, {}, effort.threads};
+  search::Told told{wanted.objective, {}, {}, effort.threads};
   if (arguments.has("--against")) {
     std::vector<std::string> yours = request;
     const std::vector<std::string> keys = arguments.values("--against");

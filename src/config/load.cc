@@ -7,8 +7,10 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fmt/core.h>
 
@@ -53,10 +55,15 @@ Assignments assignments_of(const YamlNode& root, Source source) {
   return all;
 }
 
-YamlNode parse_builtin(const std::string& path) {
+// Parsed once: who plans thousands of steps loads them as often.
+const YamlNode& parse_builtin(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, YamlNode> parsed;
+  const std::lock_guard lock(mutex);
+  if (const auto found = parsed.find(path); found != parsed.end()) return found->second;
   const BuiltinFile* file = find_builtin(path);
   if (file == nullptr) fail("a built-in file is missing: " + path);
-  return parse_yaml(file->text, "configs/" + path);
+  return parsed.emplace(path, parse_yaml(file->text, "configs/" + path)).first->second;
 }
 
 bool is_file(const std::string& path) {
@@ -132,11 +139,21 @@ CommandLine read_command_line(const std::vector<std::string>& arguments) {
   return line;
 }
 
+constexpr std::string_view kVariables = "M_";
+
+bool has_variables() {
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (std::string_view(*variable).starts_with(kVariables)) return true;
+  }
+  return false;
+}
+
 Assignments read_environment() {
   Assignments all;
+  if (!has_variables()) return all;
   for (const Topic& topic : topics()) {
     for (const Key& key : topic.keys) {
-      std::string name = "M_";
+      std::string name(kVariables);
       for (const char c : key.name) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
       if (const char* text = std::getenv(name.c_str())) {
         all.push_back({&key, read_value(key, text, name), {Source::environment, name}});

@@ -5,10 +5,10 @@
 namespace moesh::search {
 namespace {
 
-constexpr double kClearlySmaller = 0.95;
+constexpr double kClearlySmaller = 0.95, kClearlyFaster = 0.999;
 
 bool is_as_good(const Found& found, const Bound& bound) {
-  return found.seconds_per_token() <= bound.seconds_per_token &&
+  return kClearlyFaster * found.seconds_per_token() <= bound.seconds_per_token &&
          kClearlySmaller * static_cast<double>(found.offer.peak) <= static_cast<double>(bound.peak);
 }
 

@@ -37,8 +37,8 @@ class Front {
 
   void add(const Found& found);
 
-  // Whether nothing within the bound is of use: neither faster nor clearly smaller than something that was found, or far slower than
-  // the fastest.
+  // Whether nothing within the bound is of use: neither clearly faster nor clearly smaller than something that was found, or far
+  // slower than the fastest.
   bool excludes(const Bound& bound) const;
 
   // The fastest first.

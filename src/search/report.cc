@@ -43,14 +43,14 @@ std::string layout_words(const Found& found) {
   return others.empty() ? found.layout : found.layout + "; " + join(others, " ");
 }
 
-std::string command_of(const Told& told, const Found& found) {
+std::string command_of(const OnMachine& on, const Found& found) {
   std::vector<std::string> words{"./moesh compile"};
-  for (const auto* keys : {&told.request, &found.offer.keys}) words.insert(words.end(), keys->begin(), keys->end());
+  for (const auto* keys : {&on.request, &found.offer.keys}) words.insert(words.end(), keys->begin(), keys->end());
   return join(words, " ");
 }
 
 std::string count_words(const Counts& counts, const Outcome& outcome, int threads) {
-  std::string words = fmt::format("{} of {} plans of {} made in {} on {}: the others do not fit, or cannot be better. ",
+  std::string words = fmt::format("{} of {} plans of {} made in {} on {}: the others do not fit, or cannot be better.",
                                   with_commas(counts.planned), with_commas(counts.settings),
                                   counted(counts.layouts - counts.too_large - counts.uneven, "layout"),
                                   human_seconds(outcome.seconds), counted(threads, "thread"));
@@ -60,7 +60,7 @@ std::string count_words(const Counts& counts, const Outcome& outcome, int thread
   if (counts.refused > 0) out.push_back(fmt::format("{} turned out not to be possible", counted(counts.refused, "plan")));
   if (counts.left > 0)
     out.push_back(fmt::format("{} with the most axes were not looked at, --most allows more plans", counted(counts.left, "layout")));
-  if (!out.empty()) words += "Besides, " + join(out, "; ") + ".";
+  if (!out.empty()) words += " Besides, " + join(out, "; ") + ".";
   return words;
 }
 
@@ -81,16 +81,16 @@ std::string table_of(const Told& told, const std::vector<Found>& rows, int width
     const Found& found = rows[i];
     const std::string step = forecast::seconds_words(found.offer.seconds);
     table.add({std::to_string(i + 1),
-               has_steps_alike ? step : fmt::format("{} for {} tokens", step, human_count(static_cast<double>(found.offer.tokens))),
+               has_steps_alike ? step : step + " for " + human_count(static_cast<double>(found.offer.tokens)) + " tokens",
                speed_words(found), found.mfu > 0 ? fmt::format("{:.1f}%", 100 * found.mfu) : "-", bytes_words(found.offer.peak),
                layout_words(found), limit_words(found)});
   }
   return table.text(width);
 }
 
-std::string commands_of(const Told& told, const std::vector<Found>& rows) {
+std::string commands_of(const OnMachine& on, const std::vector<Found>& rows) {
   std::string text;
-  for (std::size_t i = 0; i < rows.size(); ++i) text += fmt::format("{:>2}  {}\n", i + 1, command_of(told, rows[i]));
+  for (std::size_t i = 0; i < rows.size(); ++i) text += fmt::format("{:>2}  {}\n", i + 1, command_of(on, rows[i]));
   return text;
 }
 
@@ -129,7 +129,7 @@ std::string against_words(const Told& told, const Found& best, int width) {
   std::string text = fmt::format("Yours is {}: {}, {} tokens/s a device, {}{}. ", layout_words(yours),
                                  forecast::seconds_words(yours.offer.seconds), speed_words(yours), bytes_words(yours.offer.peak),
                                  yours.offer.fits() ? "" : ", which does not fit");
-  if (speed <= 1.0) return wrapped(text + "Nothing faster was found.\n", width, 2);
+  if (speed <= 1.001) return wrapped(text + "Nothing faster was found.\n", width, 2);
   text += fmt::format("The fastest that was found is {:.2f} times as fast. On the longest chain of what waits for one another:\n", speed);
   return wrapped(text, width, 2) + "\n" + differences(yours, best, width);
 }
@@ -146,17 +146,17 @@ std::string to_text(const Told& told, int width) {
   text += "\n";
   if (outcome.front.empty()) return text + wrapped("On " + devices_words(last) + " " + nearest_words(outcome) + ".\n", width, 2);
   const std::vector<Found> rows = shown(told);
-  text += table_of(told, rows, width) + "\n" + commands_of(told, rows);
+  text += table_of(told, rows, width) + "\n" + commands_of(last, rows);
   if (told.against) text += "\n" + against_words(told, outcome.front.front(), width);
   return text + "\n" + wrapped("Not tried: " + join(never_tried(), "; ") + ".\n", width, 2);
 }
 
 namespace {
 
-void add(JsonWriter& json, const Told& told, const Found& found) {
+void add(JsonWriter& json, const OnMachine& on, const Found& found) {
   const advice::Offer& offer = found.offer;
   json.begin_object();
-  json.key("command").value(command_of(told, found)).key("keys").begin_array();
+  json.key("command").value(command_of(on, found)).key("keys").begin_array();
   for (const std::string& key : offer.keys) json.value(key);
   json.end_array();
   json.key("layout").value(found.layout).key("devices").value(offer.devices).key("tokens_per_step").value(offer.tokens);
@@ -168,7 +168,7 @@ void add(JsonWriter& json, const Told& told, const Found& found) {
   json.end_object().end_object();
 }
 
-void add(JsonWriter& json, const Told& told, const OnMachine& on) {
+void add(JsonWriter& json, const OnMachine& on) {
   const Outcome& outcome = on.outcome;
   const Counts& counts = outcome.counts;
   json.begin_object().key("machine").value(on.machine).key("devices").value(on.devices).key("usable_bytes").value(outcome.usable_memory);
@@ -178,9 +178,9 @@ void add(JsonWriter& json, const Told& told, const OnMachine& on) {
   json.key("refused").value(counts.refused);
   json.end_object().key("seconds").value(outcome.seconds);
   json.line().key("front").begin_array();
-  for (const Found& found : outcome.front) add(json.line(), told, found);
+  for (const Found& found : outcome.front) add(json.line(), on, found);
   json.end_array();
-  if (outcome.nearest) add(json.line().key("nearest"), told, *outcome.nearest);
+  if (outcome.nearest) add(json.line().key("nearest"), on, *outcome.nearest);
   json.end_object();
 }
 
@@ -189,9 +189,9 @@ void add(JsonWriter& json, const Told& told, const OnMachine& on) {
 std::string to_json(const Told& told) {
   JsonWriter json;
   json.begin_object().key("machines").begin_array();
-  for (const OnMachine& on : told.machines) add(json.line(), told, on);
+  for (const OnMachine& on : told.machines) add(json.line(), on);
   json.end_array();
-  if (told.against) add(json.line().key("against"), told, *told.against);
+  if (told.against) add(json.line().key("against"), told.machines.back(), *told.against);
   json.line().key("not_tried").begin_array();
   for (const std::string& what : never_tried()) json.value(what);
   json.end_array().line().end_object();

@@ -12,12 +12,12 @@ namespace moesh::search {
 // A machine, and what was found for it.
 struct OnMachine {
   std::string machine;
+  std::vector<std::string> request;  // that names it
   std::int64_t devices = 1;
   Outcome outcome;
 };
 
 struct Told {
-  std::vector<std::string> request;
   Objective objective = Objective::time;
   std::vector<OnMachine> machines;  // the smallest first; only on the last one something may fit
   std::optional<Found> against;     // a layout that the best is held against

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <functional>
 #include <map>
@@ -54,6 +55,9 @@ void for_each(std::size_t count, int threads, const std::function<void(std::size
 
 double far_slower(Objective objective) { return objective == Objective::memory ? 4 : 1.25; }
 
+// Times that hardly differ are the same: the simpler layout stays before the other.
+long pace_of(double seconds) { return std::lround(1000 * std::log(std::max(seconds, 1e-300))); }
+
 // What was found so far.
 struct Ledger {
   Front front;
@@ -76,13 +80,12 @@ struct Ledger {
 // time. Time grows along both and memory falls, so that plans which were made bound all that lie beyond them.
 class Grid {
  public:
-  Grid(const std::vector<std::string>& request, const Space& space, const Candidate& candidate)
+  Grid(const std::vector<std::string>& request, std::int64_t usable_memory, const Candidate& candidate)
       : request_(request),
         candidate_(candidate),
-        remats_(space.remats),
-        usable_(space.usable_memory),
-        last_{remats_.size() - 1, candidate.passes.size() - 1},
-        cells_(remats_.size() * candidate.passes.size()) {}
+        usable_(usable_memory),
+        last_{candidate.remats.size() - 1, candidate.passes.size() - 1},
+        cells_(candidate.remats.size() * candidate.passes.size()) {}
 
   std::size_t size() const { return cells_.size(); }
   const Candidate& candidate() const { return candidate_; }
@@ -122,7 +125,8 @@ class Grid {
     if (cell.is_planned) return cell.found;
     cell.is_planned = true;
     Keys keys = candidate_.keys;
-    for (const Keys* more : {&remats_[place.remat], &candidate_.passes[place.pass]}) keys.insert(keys.end(), more->begin(), more->end());
+    for (const Keys* more : {&candidate_.remats[place.remat], &candidate_.passes[place.pass]})
+      keys.insert(keys.end(), more->begin(), more->end());
     if (const std::optional<advice::Planned> planned = advice::try_keys(request_, keys)) cell.found = found_of(keys, *planned);
     news_.push_back(cell.found);
     return cell.found;
@@ -177,7 +181,6 @@ class Grid {
 
   const std::vector<std::string>& request_;
   const Candidate& candidate_;
-  const std::vector<Keys>& remats_;
   std::int64_t usable_;
   Place last_;
   std::vector<Cell> cells_;
@@ -187,7 +190,11 @@ class Grid {
 class Search {
  public:
   Search(const std::vector<std::string>& request, const Effort& effort)
-      : request_(request), threads_(effort.threads), left_(effort.most_plans), space_(space_of(request)), ledger_{Front(far_slower(effort.objective)), {}} {
+      : request_(request),
+        threads_(effort.threads),
+        left_(effort.most_plans),
+        space_(space_of(request)),
+        ledger_{Front(far_slower(effort.objective)), {}} {
     // A third of the plans are for a first look, so that layouts can be compared before any is gone into.
     const auto most = static_cast<std::size_t>(std::max<std::int64_t>(1, effort.most_plans / 3));
     counts_.too_large = space_.too_large;
@@ -218,15 +225,26 @@ class Search {
     grids.reserve(candidates.size());
     std::vector<Grid*> fastest_first;
     for (const Candidate& candidate : candidates) {
-      fastest_first.push_back(&grids.emplace_back(request_, space_, candidate));
+      fastest_first.push_back(&grids.emplace_back(request_, space_.usable_memory, candidate));
       counts_.settings += static_cast<std::int64_t>(grids.back().size());
     }
     left_ -= static_cast<std::int64_t>(grids.size());
     in_parallel("layout looked at", fastest_first, [](Grid& grid) { grid.plan_first(); });
     std::stable_sort(fastest_first.begin(), fastest_first.end(),
-                     [](const Grid* a, const Grid* b) { return a->first_seconds() < b->first_seconds(); });
+                     [](const Grid* a, const Grid* b) { return pace_of(a->first_seconds()) < pace_of(b->first_seconds()); });
     in_parallel("layout gone into", fastest_first, [this](Grid& grid) { grid.explore(ledger_.front, left_); });
-    for (std::size_t i = 0; i < std::min(kVaried, grids.size()); ++i) best_.push_back(fastest_first[i]->candidate());
+    keep_best(fastest_first);
+  }
+
+  // Rule sets that say the same give layouts that take the same: one of them stands for all.
+  void keep_best(const std::vector<Grid*>& fastest_first) {
+    std::optional<long> last;
+    for (const Grid* grid : fastest_first) {
+      if (best_.size() == kVaried) return;
+      const long pace = pace_of(grid->first_seconds());
+      if (last != pace) best_.push_back(grid->candidate());
+      last = pace;
+    }
   }
 
   // Some at a time; between them all that was found is told.

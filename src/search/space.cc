@@ -19,6 +19,7 @@ using session::Session;
 // Each saves what the next one does, and more.
 constexpr std::array<const char*, 7> kRemats{"", "minimal_with_context", "minimal", "save_dot_except_mlpwi", "save_dot_except_mlp",
                                              "save_qkv_proj", "full"};
+constexpr const char* kOtherRemat = "save_dot_with_context_except_mlp";
 constexpr double kMostRows = 64;  // of a device in a pass, where the request does not say
 constexpr std::int64_t kMostPasses = 16;
 constexpr std::int64_t kLeastShare = 16;  // devices that share a row
@@ -128,8 +129,8 @@ class SpaceOf {
   Space made() {
     const Session session = session::reopen(request_, session::Evenness::reported);
     const config::Settings& settings = session.loaded.settings;
-    space_.remats = remats_of(settings);
     space_.usable_memory = session.target.chip.usable_memory_bytes;
+    remats_ = remats_of(settings);
     passes_ = passes_of(settings);
     for (const Keys& rules : rule_sets(settings)) {
       if (const std::optional<Session> of_rules = opened(joined(request_, rules))) add_all(*of_rules, rules);
@@ -161,15 +162,22 @@ class SpaceOf {
       return;
     }
     const Keys keys = joined(rules, mesh::keys_between(session.mesh, factoring.mesh));
-    for (const Keys& way : ways) space_.candidates.push_back({joined(keys, way), axes_in_use(factoring.mesh), state, passes});
+    for (const Keys& way : ways) space_.candidates.push_back({joined(keys, way), axes_in_use(factoring.mesh), state, remats_, passes});
   }
 
   const std::vector<std::string>& request_;
+  std::vector<Keys> remats_;
   std::vector<Pass> passes_;
   Space space_;
 };
 
 }  // namespace
+
+std::vector<std::string> filled(std::vector<std::string> request) {
+  const std::vector<std::string> with_data = joined(request, {"ici_data_parallelism=-1"});
+  const bool is_given = std::any_of(request.begin(), request.end(), [](const std::string& word) { return word.starts_with("ici_data_"); });
+  return !is_given && !opened(request) && opened(with_data) ? with_data : request;
+}
 
 Space space_of(const std::vector<std::string>& request) { return SpaceOf(request).made(); }
 
@@ -188,6 +196,10 @@ std::vector<Candidate> variants_of(const Candidate& candidate, const std::vector
   if (is_sparse) add("num_moe_token_chunks", "2");
   if (is_sparse) add("num_moe_token_chunks", "4");
   if (session->mesh.size_of("data") > 1) add("shard_optimizer_over_data", "true");
+  if (candidate.remats.size() > 1) {
+    variants.push_back(candidate);
+    variants.back().remats = {{fmt::format("remat_policy={}", kOtherRemat)}};
+  }
   return variants;
 }
 

@@ -21,7 +21,7 @@ TEST(Search, TellsTheBestWithTheirCommands) {
   const Outcome made = outcome(kSmall + "--against remat_policy=full gradient_accumulation_steps=2");
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, AllOf(HasSubstr("The best ways to train llama2-7b on Google TPU v5p that were found\n"), HasSubstr("v5p-8, 4 devices: "),
-                              HasSubstr(" plans of 1 layout made in "), HasSubstr("tokens/s a device"), HasSubstr("fsdp=4, pure-fsdp rules"),
+                              HasSubstr(" plans of 2 layouts made in "), HasSubstr("tokens/s a device"), HasSubstr("fsdp=4, pure-fsdp rules"),
                               HasSubstr("\n 1  ./moesh compile model_name=llama2-7b "), HasSubstr("Not tried: pipeline stages; ")));
   EXPECT_THAT(made.out, AllOf(HasSubstr("Yours is fsdp=4, pure-fsdp rules; remat_policy=full gradient_accumulation_steps=2: "),
                               HasSubstr("The fastest that was found is "), HasSubstr("of a step")));
@@ -81,6 +81,8 @@ TEST(Search, FindsTheSmallestMachine) {
   const Outcome made = outcome(large + "--devices 1..64");
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, HasSubstr("v5p-8, 4 devices: "));
+  EXPECT_THAT(outcome(large + "--devices 8..64").out, HasSubstr("\n 1  ./moesh compile model_name=llama2-7b custom_mesh_and_rule=pure-fsdp "
+                                                               "per_device_batch_size=1 compile_topology=v5p-16"));
   const Outcome small = outcome("search model_name=llama2-7b custom_mesh_and_rule=pure-fsdp compile_topology=v5e-4 per_device_batch_size=1 "
                                 "max_target_length=512 --objective devices");
   EXPECT_EQ(small.code, 0) << small.err;
@@ -106,7 +108,7 @@ TEST(Search, RefusesWhatCannotBe) {
   const std::string model = "model_name=llama2-7b compile_topology=v5e-8 ";
   EXPECT_THAT(error(model + "--objective speed"), HasSubstr("'speed' is no objective: time, memory or devices was expected"));
   for (const char* range : {"8", "8..", "..8", "16..8", "0..4", "1..x", "1..1000000"})
-    EXPECT_THAT(error(model + "--devices " + range), HasSubstr("is no range of devices: N..M with 1 <= N <= M <= 65536 was expected")) << range;
+    EXPECT_THAT(error(model + "--devices " + range), HasSubstr("' is no range of devices: N..M with 1 <= N <= M <= 65536 was expected")) << range;
   EXPECT_THAT(error(model + "--devices 9..15"), HasSubstr("no machine like v5e-8 has 9 to 15 devices"));
   EXPECT_THAT(error(model + "--most 0"), HasSubstr("--most"));
   EXPECT_THAT(error(model + "--against ici_fsdp_parallelism=3"), HasSubstr("ici_fsdp_parallelism"));

@@ -53,6 +53,8 @@ TEST(Front, HoldsWhatNothingElseIsAsGoodAs) {
   EXPECT_FALSE(front.excludes({1.6, 37}));
   EXPECT_FALSE(front.excludes({0.8, 1000})) << "faster than all";
   EXPECT_TRUE(front.excludes({1.81, 1})) << "twice as slow as the fastest";
+  front.add(found(0.8995, 80));
+  EXPECT_EQ(peaks(front), (std::vector<std::int64_t>{70, 50, 40})) << "hardly faster";
   front.add(found(0.7, 50));
   EXPECT_EQ(peaks(front), (std::vector<std::int64_t>{50})) << "what is too slow now is gone";
 }
@@ -62,7 +64,7 @@ std::vector<Found> front_of_all(const std::string& request) {
   const Space space = space_of(test::words_of(request));
   Front front(1.25);
   for (const Candidate& candidate : space.candidates) {
-    for (const Keys& remat : space.remats) {
+    for (const Keys& remat : candidate.remats) {
       for (const Keys& pass : candidate.passes) {
         Keys keys = candidate.keys;
         for (const Keys* more : {&remat, &pass}) keys.insert(keys.end(), more->begin(), more->end());
@@ -82,7 +84,7 @@ TEST(SearchSlow, FindsTheFrontOfAllPlans) {
   ASSERT_FALSE(all.empty());
   for (const Found& best : all) {
     const bool has_as_good = std::any_of(outcome.front.begin(), outcome.front.end(), [&](const Found& found) {
-      return found.seconds_per_token() <= best.seconds_per_token() && 0.95 * static_cast<double>(found.offer.peak) <= static_cast<double>(best.offer.peak);
+      return 0.999 * found.seconds_per_token() <= best.seconds_per_token() && 0.95 * static_cast<double>(found.offer.peak) <= static_cast<double>(best.offer.peak);
     });
     EXPECT_TRUE(has_as_good) << join(best.offer.keys, " ") << ": " << best.offer.seconds << " s, " << best.offer.peak;
   }
@@ -139,28 +141,39 @@ bool names(const Keys& keys, const std::string& key) {
 
 // One key of the request for each thing that is otherwise open.
 TEST(Space, LeavesWhatTheRequestGives) {
-  const std::string model = "model_name=mixtral-8x7b compile_topology=v5p-32 ";
+  const std::string model = "model_name=mixtral-8x7b compile_topology=v5p-32 ";  // 16 devices
   const auto says = [&](const std::string& given, const std::string& key) {
-    const Space space = space_of(test::words_of(model + given));
+    const Space space = space_of(filled(test::words_of(model + given)));
     EXPECT_FALSE(space.candidates.empty()) << given;
-    bool is_said = std::any_of(space.remats.begin(), space.remats.end(), [&](const Keys& keys) { return names(keys, key); });
+    bool is_said = false;
     for (const Candidate& candidate : space.candidates) {
       is_said = is_said || names(candidate.keys, key);
-      for (const Keys& pass : candidate.passes) is_said = is_said || names(pass, key);
+      for (const auto* settings : {&candidate.remats, &candidate.passes}) {
+        for (const Keys& keys : *settings) is_said = is_said || names(keys, key);
+      }
     }
     return is_said;
   };
   for (const std::string given : {"custom_mesh_and_rule=ep-as-cp", "ici_fsdp_parallelism=4", "ici_expert_parallelism=2", "ici_tensor_parallelism=1",
-                                  "ici_context_parallelism=2", "remat_policy=minimal", "per_device_batch_size=4", "use_ring_of_experts=false"}) {
+                                  "ici_context_parallelism=2", "remat_policy=minimal", "use_ring_of_experts=false"}) {
     const std::string key = given.substr(0, given.find('='));
     EXPECT_TRUE(says("", key)) << key;
     EXPECT_FALSE(says(given, key)) << given;
   }
-  EXPECT_TRUE(says("per_device_batch_size=4", "gradient_accumulation_steps")) << "in more passes";
+  EXPECT_TRUE(says("", "per_device_batch_size"));
+  EXPECT_TRUE(says("per_device_batch_size=4", "gradient_accumulation_steps")) << "the same batch in more passes";
   EXPECT_FALSE(says("per_device_batch_size=4 gradient_accumulation_steps=2", "gradient_accumulation_steps"));
   EXPECT_TRUE(says("sparse_matmul=false capacity_factor=1.25", "moe_dispatch_no_expert_sharding"));
   EXPECT_FALSE(says("sparse_matmul=false capacity_factor=1.25 moe_dispatch_no_expert_sharding=true", "moe_dispatch_no_expert_sharding"));
   EXPECT_FALSE(says("sparse_matmul=false capacity_factor=1.25", "use_ring_of_experts"));
+}
+
+TEST(Space, FillsTheMachineWhereSizesLeaveDevicesOver) {
+  const auto last = [](const std::string& request) { return filled(test::words_of("model_name=mixtral-8x7b " + request)).back(); };
+  EXPECT_EQ(last("compile_topology=v5p-32 ici_fsdp_parallelism=4"), "ici_data_parallelism=-1");
+  EXPECT_EQ(last("compile_topology=v5p-32 ici_fsdp_parallelism=16"), "ici_fsdp_parallelism=16");
+  EXPECT_EQ(last("compile_topology=v5p-32 ici_fsdp_parallelism=3"), "ici_fsdp_parallelism=3") << "which the search then refuses";
+  EXPECT_EQ(last("compile_topology=v5p-32 ici_data_parallelism=2 ici_fsdp_parallelism=4"), "ici_fsdp_parallelism=4");
 }
 
 TEST(Space, DividesSlicesAndWhatIsWithinThem) {
@@ -185,15 +198,17 @@ TEST(Space, LeavesOutWhatItsStateAloneMakesTooLarge) {
 
 TEST(Space, VariesTheBestByOneMoreChange) {
   const std::string sparse = "model_name=mixtral-8x7b compile_topology=v5p-32";
-  const Candidate spread{{"ici_data_parallelism=2", "ici_fsdp_parallelism=8"}, 2, 1, {{}}};
+  const Candidate spread{{"ici_data_parallelism=2", "ici_fsdp_parallelism=8"}, 2, 1, {{}, {"remat_policy=minimal"}}, {{}}};
   const auto variants = [&](const std::string& request) {
     std::set<std::string> last;
-    for (const Candidate& variant : variants_of(spread, test::words_of(request))) last.insert(variant.keys.back());
+    for (const Candidate& variant : variants_of(spread, test::words_of(request)))
+      last.insert(variant.remats.size() == 1 ? variant.remats.front().front() : variant.keys.back());
     return last;
   };
-  EXPECT_EQ(variants(sparse), (std::set<std::string>{"num_moe_token_chunks=2", "num_moe_token_chunks=4", "shard_optimizer_over_data=true"}));
-  EXPECT_EQ(variants(sparse + " num_moe_token_chunks=1"), (std::set<std::string>{"shard_optimizer_over_data=true"}));
-  EXPECT_EQ(variants("model_name=llama2-7b compile_topology=v5p-32"), (std::set<std::string>{"shard_optimizer_over_data=true"}));
+  const std::string remat = "remat_policy=save_dot_with_context_except_mlp", moments = "shard_optimizer_over_data=true";
+  EXPECT_EQ(variants(sparse), (std::set<std::string>{"num_moe_token_chunks=2", "num_moe_token_chunks=4", moments, remat}));
+  EXPECT_EQ(variants(sparse + " num_moe_token_chunks=1"), (std::set<std::string>{moments, remat}));
+  EXPECT_EQ(variants("model_name=llama2-7b compile_topology=v5p-32"), (std::set<std::string>{moments, remat}));
 }
 
 }  // namespace
