@@ -26,7 +26,6 @@ std::set<std::string> lines_of(const std::string& name) {
 std::set<std::string> packages_asked_for() {
   const std::map<std::string, std::string> package_of{
       {"fmt", "libfmt-dev"},
-      {"mimalloc", "libmimalloc-dev"},
       {"YAML_LIBRARY", "libyaml-dev"},
       {"XXHASH_INCLUDE", "libxxhash-dev"},
       {"nlohmann_json", "nlohmann-json3-dev"},

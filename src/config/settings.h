@@ -23,7 +23,16 @@ struct AxisRule {
   bool operator==(const AxisRule& other) const { return label == other.label && axes == other.axes; }
 };
 
-using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>,
+// No value. It has a copy of its own because GCC 12's library takes a variant of strings, vectors and trivial types alone for one that is
+// never empty, and then destroys what is not there when memory runs out in the middle of a copy.
+struct Null {
+  Null() = default;
+  Null(const Null&) noexcept {}
+  Null& operator=(const Null&) noexcept { return *this; }
+  bool operator==(const Null&) const { return true; }
+};
+
+using Value = std::variant<Null, bool, std::int64_t, double, std::string, std::vector<std::string>,
                            std::vector<std::int64_t>, std::vector<AxisRule>>;
 
 enum class Source { schema, base, file, preset, rule_set, environment, command_line };
@@ -46,7 +55,7 @@ class Settings {
   const std::vector<AxisRule>& rules(std::string_view key) const;
 
   const Value& value(std::string_view key) const;
-  bool is_null(std::string_view key) const { return std::holds_alternative<std::monostate>(value(key)); }
+  bool is_null(std::string_view key) const { return std::holds_alternative<Null>(value(key)); }
   const Origin& origin(std::string_view key) const;
   bool is_given(std::string_view key) const;  // by anything but the schema or the built-in base file
   bool is_by_user(std::string_view key) const;  // by a file of the user's, the environment or the command line

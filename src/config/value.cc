@@ -204,7 +204,7 @@ Value read_value(const Key& key, const YamlNode& node) {
   const bool scalar = node.type == YamlNode::Type::scalar;
   const bool null = node.type == YamlNode::Type::null || (scalar && !node.quoted && is_null_word(node.scalar));
   const bool takes_null = key.initial == "null";
-  if (null && takes_null) return std::monostate{};
+  if (null && takes_null) return Null{};
   if (is_list(key.kind) && null) {
     YamlNode empty;
     empty.type = YamlNode::Type::sequence;
@@ -238,7 +238,7 @@ Value read_value(const Key& key, std::string_view text, const std::string& where
 
 std::string to_string(const Value& value) {
   struct Writer {
-    std::string operator()(std::monostate) const { return "null"; }
+    std::string operator()(Null) const { return "null"; }
     std::string operator()(bool b) const { return b ? "true" : "false"; }
     std::string operator()(std::int64_t i) const { return std::to_string(i); }
     std::string operator()(double d) const { return fmt::format("{}", d); }

@@ -141,7 +141,7 @@ TEST(Streams, TooLittleMemoryIsNoFaultOfMoesh) {
   const test::TemporaryFolder folder;
   const std::string errors = folder.path() + "/errors";
   int never_began = 0;  // any C++ program ends so within some 80 KB, where its libraries have room and the runtime's reserve has none
-  for (int kilobytes = 12000; kilobytes < 24000; kilobytes += 1000) {
+  for (int kilobytes = 12000; kilobytes < 24000; kilobytes += 130) {
     const int code = test::shell(fmt::format("ulimit -v {}; {} train {} steps=1 metrics_file=/dev/null >/dev/null 2>{}",
                                              kilobytes, test::binary(), test::kTinyModel, errors));
     const std::string said = test::read_text(errors);
