@@ -1,11 +1,11 @@
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/progress.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/bench_decode.h"
@@ -13,11 +13,11 @@
 #include "cli/command.h"
 #include "cli/rates_words.h"
 #include "cli/times_words.h"
+#include "cli/typical_step.h"
 #include "measure/profile.h"
 #include "measure/rates.h"
 #include "session/session.h"
 #include "sharding/tolerance.h"
-#include "train/batches.h"
 #include "train/loop.h"
 
 namespace moesh::cli {
@@ -39,55 +39,39 @@ constexpr std::string_view kExamples[] = {
     "dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 max_target_length=64 steps=3 --all",
 };
 
-constexpr std::int64_t kUntimed = 1;  // the first step touches its memory for the first time
-
 struct Measured {
   double seconds = 0;  // of the step in the middle
   double tokens = 0;
   double model_flops = 0;
   std::vector<measure::KindTime> times;
   measure::MachineRates rates;
+  std::optional<double> predicted;  // seconds, for a machine that was measured
 };
-
-double seconds_of(const std::vector<run::Span>& spans) { return spans.empty() ? 0 : spans.back().end; }
-
-// The step in the middle of those that are timed.
-std::vector<run::Span> typical_step(train::Trainer& trainer, const session::Session& session, int threads) {
-  const config::Settings& settings = session.loaded.settings;
-  train::Batches batches(settings, session.batch, session.shape.vocab_size, threads);
-  const std::int64_t timed = std::max<std::int64_t>(1, settings.integer("steps"));
-  std::vector<std::vector<run::Span>> steps;
-  Progress progress("step", kUntimed + timed);
-  for (std::int64_t step = 0; step < kUntimed + timed; ++step) {
-    progress.advance(step);
-    const train::Batch batch = batches.at(step, trainer.pool());
-    std::vector<run::Span> spans;
-    trainer.run_step(batch, {.spans = &spans});
-    if (step >= kUntimed) steps.push_back(std::move(spans));
-  }
-  const auto middle = steps.begin() + timed / 2;
-  std::nth_element(steps.begin(), middle, steps.end(), [](const auto& a, const auto& b) { return seconds_of(a) < seconds_of(b); });
-  return *middle;
-}
 
 Measured measure_step(const session::Session& session, int threads, bool by_instruction) {
   const config::Settings& settings = session.loaded.settings;
   backend::Workers workers(threads);
-  train::Trainer trainer(train::step_program(session.graph, settings, {session.layout, session.target}), settings, workers);
-  initialize(trainer, session.graph, settings.integer("init_weights_seed"), workers);
-  const std::vector<run::Span> spans = typical_step(trainer, session, workers.threads());
+  const TypicalStep step(session, std::max<std::int64_t>(1, settings.integer("steps")), workers);
   const cost::Network network(session.mesh, session.target);
-  const std::vector<forecast::Timing> timings = forecast::timings_of(trainer.plan(), network);
+  const std::vector<forecast::Timing> timings = forecast::timings_of(step.plan(), network);
   const std::int64_t length = settings.integer("max_target_length"), tokens = session.batch.rows_to_train * length;
-  return {seconds_of(spans), static_cast<double>(tokens), train::model_size(session.graph, session.shape, tokens, length).step_flops,
-          by_instruction ? measure::times_by_instruction(trainer.plan(), timings, spans)
-                         : measure::times_by_kind(trainer.plan(), timings, spans),
-          measure::measure_rates(workers)};
+  Measured made;
+  made.seconds = step.seconds();
+  made.tokens = static_cast<double>(tokens);
+  made.model_flops = train::model_size(session.graph, session.shape, tokens, length).step_flops;
+  made.times = by_instruction ? measure::times_by_instruction(step.plan(), timings, step.spans())
+                              : measure::times_by_kind(step.plan(), timings, step.spans());
+  if (session.target.chip.is_shared_machine()) made.predicted = measure::planned_seconds(made.times);
+  made.rates = measure::measure_rates(workers);
+  return made;
 }
 
 std::string summary_of(const Measured& of) {
   const double flops = of.model_flops / of.seconds;
-  return fmt::format("{:.1f} ms a step, {:.0f} tokens/s, {:.1f} GFLOP/s of the model, {:.0f}% of the large product in float32, "
+  const std::string predicted = of.predicted ? fmt::format("Predicted from what was measured of this machine: {:.1f} ms, {:.2f} of that.\n",
+                                                           *of.predicted * 1e3, *of.predicted / of.seconds)
+                                             : "";
+  return predicted + fmt::format("{:.1f} ms a step, {:.0f} tokens/s, {:.1f} GFLOP/s of the model, {:.0f}% of the large product in float32, "
                      "{:.0f}% in bfloat16\n",
                      of.seconds * 1e3, of.tokens / of.seconds, flops / 1e9, 100 * flops / of.rates.float32.large,
                      100 * flops / of.rates.bfloat16.large) +
@@ -101,6 +85,7 @@ std::string words_of(const Measured& of, int width) {
 std::string json_of(const Measured& of) {
   JsonWriter json;
   json.begin_object().key("seconds_per_step").value(of.seconds);
+  if (of.predicted) json.key("predicted_seconds_per_step").value(*of.predicted);
   json.key("tokens_per_second").value(of.tokens / of.seconds).key("model_flops").value(of.model_flops);
   json.line().key("machine");
   add(json, of.rates);

@@ -18,7 +18,7 @@
 namespace moesh::cli {
 namespace {
 
-const std::array kCommands{&kShardings, &kWhy,     &kLint,   &kCompile, &kSearch, &kGraph, &kTrain,    &kCheckpoint, &kRuns,
+const std::array kCommands{&kShardings, &kWhy,     &kLint,   &kCompile, &kSearch, &kDoctor, &kGraph, &kTrain,    &kCheckpoint, &kRuns,
                            &kReport,    &kConvert, &kDecode, &kServe,   &kBench, &kTokenize, &kVerify,     &kHelp};
 
 constexpr std::string_view kIntroduction =

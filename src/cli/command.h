@@ -68,6 +68,7 @@ extern const Command kLint;
 extern const Command kGraph;
 extern const Command kCompile;
 extern const Command kSearch;
+extern const Command kDoctor;
 extern const Command kTrain;
 extern const Command kCheckpoint;
 extern const Command kRuns;

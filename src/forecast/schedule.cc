@@ -163,9 +163,8 @@ class Timeline {
     };
     if (timing.sent) {
       for (const std::size_t link : timing.links) wait_for(links_[link].last);
-    } else {
-      wait_for(kernels_.last);
     }
+    if (!timing.sent || timing.is_alone) wait_for(kernels_.last);
     for (const plan::ViewId id : instruction.operands)
       memory_.for_each(range_of(plan_.view(id)), [&](Use& use) { wait_for(use.writer); });
     for (const plan::ViewId id : instruction.results) {
@@ -180,6 +179,7 @@ class Timeline {
       made_.kernels += runs * timing.seconds;
       if (job.start > finish(kernels_.last)) expose(job.after, finish(kernels_.last), runs);
     }
+    if (timing.sent && timing.is_alone) made_.exposed[at(i)] += runs * timing.seconds;
     add(job, instruction);
   }
 
@@ -189,9 +189,8 @@ class Timeline {
     jobs_.push_back(job);
     if (timing.sent) {
       for (const std::size_t link : timing.links) links_[link].last = id;
-    } else {
-      kernels_.last = id;
     }
+    if (!timing.sent || timing.is_alone) kernels_.last = id;
     for (const plan::ViewId view : instruction.operands) {
       memory_.for_each(range_of(plan_.view(view)), [&](Use& use) {
         if (use.reader == kNobody || finish(id) > finish(use.reader)) use.reader = id;

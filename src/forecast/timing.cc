@@ -3,6 +3,7 @@
 #include "cost/collective.h"
 #include "cost/kernel.h"
 #include "forecast/even_rows.h"
+#include "forecast/measured.h"
 #include "graph/work.h"
 
 namespace moesh::forecast {
@@ -27,37 +28,84 @@ Graph graph_of(const Plan& plan, const Instruction& instruction, const EvenRows*
   return graph;
 }
 
-class Timed {
- public:
-  Timed(const Plan& plan, const cost::Network& network) : plan_(plan), network_(network), even_(plan) {}
+bool does_something(const Instruction& of) { return of.kind != Instruction::Kind::loop && of.kind != Instruction::Kind::end; }
 
-  Timing time(const Instruction& instruction) const {
-    switch (instruction.kind) {
-      case Instruction::Kind::loop:
-      case Instruction::Kind::end: return {};
-      case Instruction::Kind::copy: return kernel(copy_work(instruction));
-      case Instruction::Kind::kernel:
-      case Instruction::Kind::collective: break;
+std::optional<graph::ReshardOf::Kind> collective_of(const Instruction& of) {
+  if (of.kind == Instruction::Kind::copy) return std::nullopt;
+  return graph::collective_of({of.op, of.path, "", {}, {}, of.attributes, of.phase});
+}
+
+// What instructions have devices do, where a router favours no expert.
+class Works {
+ public:
+  explicit Works(const Plan& plan) : plan_(plan), even_(plan) {}
+
+  // Of a kernel or a copy, on each device.
+  graph::Work of(const Instruction& instruction) const {
+    if (instruction.kind == Instruction::Kind::copy) {
+      graph::Work work;
+      work.dtype = plan_.view(instruction.operands[0]).dtype;
+      work.bytes = 2 * bytes(instruction.operands[0]);
+      return work;
     }
-    const Graph shapes = graph_of(plan_, instruction, nullptr);
-    if (graph::collective_of(shapes.nodes[0])) return collective(shapes);
     const Graph even = graph_of(plan_, instruction, &even_);
-    return kernel(graph::work_of({even, even.nodes[0]}, plan_.mesh));
+    return graph::work_of({even, even.nodes[0]}, plan_.mesh);
+  }
+
+  // That an exchange reads and writes, of all devices.
+  double exchanged(const Instruction& instruction) const {
+    double sum = 0;
+    for (const auto* ids : {&instruction.operands, &instruction.results}) {
+      for (const plan::ViewId id : *ids) sum += bytes(id) * distinct_shards(id);
+    }
+    return sum;
+  }
+
+  double distinct_shards(plan::ViewId id) const {
+    return static_cast<double>(sharding::shards(sharding::distinct_axes(plan_.view(id).spec), plan_.mesh));
   }
 
  private:
-  graph::Work copy_work(const Instruction& instruction) const {
-    graph::Work work;
-    const plan::View& view = plan_.view(instruction.operands[0]);
-    work.bytes = 2 * static_cast<double>(elements(sharding::shard_shape(even_.shape(view), view.spec, plan_.mesh)) *
-                                         size_of(view.dtype));
-    return work;
+  // Of a device's shard.
+  double bytes(plan::ViewId id) const {
+    const plan::View& view = plan_.view(id);
+    return static_cast<double>(elements(sharding::shard_shape(even_.shape(view), view.spec, plan_.mesh)) * size_of(view.dtype));
   }
 
-  Timing kernel(const graph::Work& work) const {
+  const Plan& plan_;
+  EvenRows even_;
+};
+
+Task task_of(const Plan& plan, const Instruction& instruction, const Works& works) {
+  if (!does_something(instruction)) return {};
+  const DType dtype = plan.view(instruction.operands.empty() ? instruction.results[0] : instruction.operands[0]).dtype;
+  if (const auto kind = collective_of(instruction))
+    return {timed_name(name_of(*kind), dtype), timed_name("any exchange", dtype), works.exchanged(instruction)};
+  const graph::Work work = works.of(instruction);
+  return {timed_name(work.op, work.dtype), timed_name(work.kind, work.dtype), measure_of(work),
+          works.distinct_shards(instruction.results.front())};
+}
+
+// Devices that share a machine take turns on it.
+double turns_seconds(const mesh::MeasuredTimes& measured, const Task& task, double otherwise) {
+  for (const std::string* name : {&task.name, &task.otherwise}) {
+    if (const auto seconds = measured_seconds(measured, *name, task.work)) return task.times * *seconds;
+  }
+  return task.times * otherwise;
+}
+
+class Timed {
+ public:
+  Timed(const Plan& plan, const cost::Network& network) : plan_(plan), network_(network), work_(plan) {}
+
+  Timing time(const Instruction& instruction) const {
+    if (!does_something(instruction)) return {};
+    if (collective_of(instruction)) return collective(graph_of(plan_, instruction, nullptr));
+    const graph::Work work = work_.of(instruction);
     return {cost::kernel_seconds(work, network_.target().chip), work, {}, {}};
   }
 
+ private:
   // Sums for tokens go to whoever has the token: pieces for each device, however they are counted.
   Timing collective(const Graph& graph) const {
     Timing timing;
@@ -72,7 +120,7 @@ class Timed {
 
   const Plan& plan_;
   const cost::Network& network_;
-  EvenRows even_;
+  Works work_;
 };
 
 }  // namespace
@@ -81,7 +129,22 @@ std::vector<Timing> timings_of(const Plan& plan, const cost::Network& network) {
   const Timed timed(plan, network);
   std::vector<Timing> timings;
   for (const Instruction& instruction : plan.instructions) timings.push_back(timed.time(instruction));
+  const mesh::Chip& chip = network.target().chip;
+  if (!chip.is_shared_machine()) return timings;
+  const std::vector<Task> tasks = tasks_of(plan);
+  for (std::size_t i = 0; i < timings.size(); ++i) {
+    if (tasks[i].name.empty()) continue;
+    timings[i].seconds = turns_seconds(chip.measured, tasks[i], timings[i].seconds);
+    timings[i].is_alone = true;
+  }
   return timings;
+}
+
+std::vector<Task> tasks_of(const Plan& plan) {
+  const Works works(plan);
+  std::vector<Task> tasks;
+  for (const Instruction& instruction : plan.instructions) tasks.push_back(task_of(plan, instruction, works));
+  return tasks;
 }
 
 std::vector<std::int64_t> runs_of(const Plan& plan) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cost/network.h"
@@ -17,10 +18,22 @@ struct Timing {
   graph::Work work;                           // of a kernel
   std::optional<partition::Collective> sent;  // of a collective, for a single run
   std::vector<std::size_t> links;             // of the chip's, that it keeps busy
+  bool is_alone = false;                      // nothing runs beside it
 };
 
 // By instruction. Where rows are counted by values there are as many as a router makes that favours no expert.
 std::vector<Timing> timings_of(const plan::Plan& plan, const cost::Network& network);
+
+// An instruction as a machine does it whose devices share it: each shard that differs from the others once.
+struct Task {
+  std::string name;       // that its times are measured under: "einsum bfloat16", "all-gather float32"
+  std::string otherwise;  // the name of all that are bounded alike, for one that was not measured
+  double work = 0;        // once: FLOPs where it has them, else bytes; an exchange's are those of all devices, read and written
+  double times = 1;       // that it is done
+};
+
+// By instruction; without a name for those that do nothing themselves. They are measured and forecast by this.
+std::vector<Task> tasks_of(const plan::Plan& plan);
 
 // By instruction: how often it runs in a step.
 std::vector<std::int64_t> runs_of(const plan::Plan& plan);

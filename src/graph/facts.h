@@ -57,6 +57,7 @@ enum class KernelKind : std::uint8_t {
 
 // What a kernel has to do on one device.
 struct Work {
+  std::string_view op = "copy";  // its name
   KernelKind kind = KernelKind::elementwise;
   DType dtype = DType::float32;  // of its arithmetic
   double flops = 0;              // of products and attention; what the others calculate takes less than their memory traffic

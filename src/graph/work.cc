@@ -50,6 +50,7 @@ bool has(const std::vector<int>& dims, int factor) { return std::find(dims.begin
 
 Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::int64_t>& sizes) {
   Work work;
+  work.op = facts_of(node.op).name;
   work.kind = facts_of(node.op).kernel;
   work.rounded = rounded_in(node.attributes);
   if (factors.flops == 0) return work;
@@ -77,6 +78,7 @@ Work work_of(const NodeView& view, const mesh::Mesh& mesh) {
   } else if (facts.work != nullptr) {
     work = facts.work(view);
   }
+  work.op = facts.name;
   work.kind = facts.kernel;
   work.dtype = view.operands() > 0 ? view.operand(0).dtype : DType::float32;
   work.bytes = bytes_of(view, in_place, mesh);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include <fmt/core.h>
 
@@ -53,6 +54,10 @@ std::vector<KindTime> times_by_kind(const plan::Plan& plan, std::span<const fore
 std::vector<KindTime> times_by_instruction(const plan::Plan& plan, std::span<const forecast::Timing> timings,
                                            std::span<const run::Span> spans) {
   return summed(plan, timings, spans, [&](const Instruction& of) { return kind_of(of, plan) + " " + of.path; });
+}
+
+double planned_seconds(std::span<const KindTime> times) {
+  return std::accumulate(times.begin(), times.end(), 0.0, [](double sum, const KindTime& time) { return sum + time.planned; });
 }
 
 }  // namespace moesh::measure

@@ -34,4 +34,7 @@ std::vector<KindTime> times_by_kind(const plan::Plan& plan, std::span<const fore
 std::vector<KindTime> times_by_instruction(const plan::Plan& plan, std::span<const forecast::Timing> timings,
                                            std::span<const run::Span> spans);
 
+// That the plan says all of them take, one after the other.
+double planned_seconds(std::span<const KindTime> times);
+
 }  // namespace moesh::measure

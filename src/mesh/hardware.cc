@@ -28,6 +28,7 @@ constexpr std::size_t kMostDims = 8;
 constexpr std::size_t kMostGrids = 4096;
 constexpr std::size_t kMostLinks = 16;
 constexpr std::size_t kMostSources = 64;
+constexpr std::size_t kMostPoints = 256;
 
 constexpr std::array<std::pair<std::string_view, Domain>, 4> kDomains = {{
     {"chip", Domain::chip},
@@ -239,6 +240,27 @@ std::vector<std::string> source_of(const YamlNode& node) {
   return source;
 }
 
+TimedWork timed_work_of(const YamlNode& node) {
+  const auto& pair = list_of(node, "a point", 2);
+  if (pair.size() != 2) refuse_value(node, "a point", "[WORK, SECONDS]");
+  return {real_of(pair[0], "work", 0, kMostRate), real_of(pair[1], "seconds", kLeastLatency, kMostLatency)};
+}
+
+// "einsum bfloat16: [[2e6, 1e-4], [2e9, 5e-2]]"
+MeasuredTimes measured_of(const YamlNode& node) {
+  if (node.type != YamlNode::Type::mapping || node.items.empty()) refuse_value(node, "measured", "a mapping of kernels to points");
+  MeasuredTimes measured;
+  for (const YamlNode& item : node.items) {
+    std::vector<TimedWork>& points = measured[item.key];
+    for (const YamlNode& point : list_of(item, item.key, kMostPoints)) {
+      points.push_back(timed_work_of(point));
+      if (points.size() > 1 && points[points.size() - 2].work >= points.back().work)
+        refuse(fmt::format("the points of {} are not from the least work to the most", shorten(item.key, 60)), point.where);
+    }
+  }
+  return measured;
+}
+
 void check_node_links(const Chip& chip, const YamlNode& links) {
   const bool has_nodes = std::holds_alternative<NodeSizes>(chip.sizes);
   for (const Link& link : chip.links) {
@@ -271,7 +293,7 @@ Chip load_chip(const YamlNode& file, std::string name) {
       file, what,
       {"title", "source", "devices_per_chip", "bf16_flops_per_second", "fp8_flops_per_second", "f32_flops_per_second",
        "int8_flops_per_second", "bf16_reached", "fp8_reached", "matrix_tile", "memory_bytes",
-       "usable_memory_bytes", "memory_bytes_per_second", "links", "sizes"});
+       "usable_memory_bytes", "memory_bytes_per_second", "links", "sizes", "measured"});
   Chip chip;
   chip.name = std::move(name);
   chip.title = words_of(required(file, what, "title"), "title");
@@ -291,6 +313,7 @@ Chip load_chip(const YamlNode& file, std::string name) {
   chip.links = links_of(links);
   chip.sizes = sizes_of(required(file, what, "sizes"));
   check_node_links(chip, links);
+  if (const YamlNode* measured = given(file, "measured")) chip.measured = measured_of(*measured);
   return chip;
 }
 

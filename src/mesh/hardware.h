@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +48,16 @@ struct AnySizes {
   std::int64_t most = 1;
 };
 
+// What an op took for so much work: FLOPs of products and attention, bytes of the others.
+struct TimedWork {
+  double work = 0;
+  double seconds = 0;
+};
+
+// How long kernels and exchanges take where devices share one machine: measured there, one instruction after the other on all its
+// cores. By what is done and the type of its numbers, "einsum bfloat16"; each from the least work to the most.
+using MeasuredTimes = std::map<std::string, std::vector<TimedWork>, std::less<>>;
+
 // All figures are those of one device, and peaks.
 struct Chip {
   std::string name;   // "v5p", or the path of a file
@@ -62,9 +74,12 @@ struct Chip {
   std::int64_t usable_memory_bytes = 0;  // what is left for programs; memory_bytes when the source does not say
   double memory_bytes_per_second = 0;
   std::vector<Link> links;  // from the nearest domain to the farthest
+  MeasuredTimes measured;   // empty for devices that are chips of their own; those that share a machine take turns on it
   std::int64_t devices_per_chip = 1;
   std::variant<GridSizes, NodeSizes, AnySizes> sizes;
   std::vector<std::string> source;  // public documents
+
+  bool is_shared_machine() const { return !measured.empty(); }
 };
 
 std::string_view name_of(Domain domain);

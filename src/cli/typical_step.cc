@@ -1,0 +1,38 @@
+#include "cli/typical_step.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/progress.h"
+#include "train/batches.h"
+
+namespace moesh::cli {
+namespace {
+
+constexpr std::int64_t kUntimed = 1;
+
+}  // namespace
+
+TypicalStep::TypicalStep(const session::Session& session, std::int64_t steps, backend::Workers& workers, bool tells) {
+  const config::Settings& settings = session.loaded.settings;
+  trainer_ = std::make_unique<train::Trainer>(train::step_program(session.graph, settings, {session.layout, session.target}), settings,
+                                              workers);
+  initialize(*trainer_, session.graph, settings.integer("init_weights_seed"), workers);
+  train::Batches batches(settings, session.batch, session.shape.vocab_size, workers.threads());
+  std::vector<std::vector<run::Span>> timed;
+  std::optional<Progress> progress;
+  if (tells) progress.emplace("step", kUntimed + steps);
+  for (std::int64_t step = 0; step < kUntimed + steps; ++step) {
+    if (progress) progress->advance(step);
+    const train::Batch batch = batches.at(step, trainer_->pool());
+    std::vector<run::Span> spans;
+    trainer_->run_step(batch, {.spans = &spans});
+    if (step >= kUntimed) timed.push_back(std::move(spans));
+  }
+  const auto seconds_of = [](const std::vector<run::Span>& spans) { return spans.empty() ? 0 : spans.back().end; };
+  const auto middle = timed.begin() + steps / 2;
+  std::nth_element(timed.begin(), middle, timed.end(), [&](const auto& a, const auto& b) { return seconds_of(a) < seconds_of(b); });
+  spans_ = std::move(*middle);
+}
+
+}  // namespace moesh::cli
