@@ -18,6 +18,13 @@ struct Sum {
   double work = 0, seconds = 0, count = 0;
 };
 
+// As YAML has any text.
+std::string quoted(std::string_view text) {
+  std::string made = "'";
+  for (const char c : text) made += std::string(c == '\'' ? 2 : 1, c);
+  return made + "'";
+}
+
 std::string points_text(const std::vector<mesh::TimedWork>& points) {
   std::vector<std::string> words;
   for (const mesh::TimedWork& point : points) words.push_back(fmt::format("[{:.4g}, {:.4g}]", point.work, point.seconds));
@@ -58,8 +65,8 @@ std::string hardware_file(const MachineFacts& facts, const MachineRates& rates, 
   std::string text = fmt::format(
       "# Written by `moesh doctor --calibrate`. Devices share the machine: the rates are those of all its threads together, and `measured`\n"
       "# holds what training steps took, [FLOPs or bytes, seconds], by which steps on virtual devices are predicted.\n"
-      "title: \"{}\"\n"
-      "source: \"measured on {}, with {}\"\n"
+      "title: {}\n"
+      "source: {}\n"
       "bf16_flops_per_second: {:.4g}\n"
       "fp8_flops_per_second: null\n"
       "f32_flops_per_second: {:.4g}\n"
@@ -72,7 +79,7 @@ std::string hardware_file(const MachineFacts& facts, const MachineRates& rates, 
       "sizes:\n"
       "  most: 4096\n"
       "measured:\n",
-      facts.title, facts.date, counted(facts.threads, "thread"), rates.bfloat16.large, rates.float32.large, facts.memory_bytes, rates.stream,
+      quoted(facts.title), quoted(fmt::format("measured on {}, with {}", facts.date, counted(facts.threads, "thread"))), rates.bfloat16.large, rates.float32.large, facts.memory_bytes, rates.stream,
       rates.stream / 2);
   for (const auto& [name, points] : times) text += fmt::format("  {}: {}\n", name, points_text(points));
   return text;

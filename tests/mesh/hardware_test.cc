@@ -386,6 +386,21 @@ TEST(LoadChip, RefusesRatesThatAreNotPositiveFiniteNumbers) {
             "mine.yml:8: reached is '1.1', a number from 0.001 to 1 was expected");
 }
 
+TEST(LoadChip, TakesWhatWasMeasured) {
+  const auto measured = [](const std::string& text) { return "sizes: {most: 8}\nmeasured: " + text; };
+  const MeasuredTimes times = load(with_line("sizes", measured("\n  einsum float32: [[1e3, 1e-5], [1e6, 2e-4]]\n  copy float32: [[0, 1e-6]]"))).measured;
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_EQ(times.at("einsum float32")[1].seconds, 2e-4);
+  const auto told = [&](const std::string& text) { return refusal("sizes", measured(text)); };
+  EXPECT_EQ(told("[1]"), "mine.yml:10: measured is a list, a mapping of kernels to points was expected");
+  EXPECT_EQ(told("{a: 1}"), "mine.yml:10: a is '1', a list of 1 to 256 was expected");
+  EXPECT_EQ(told("{a: []}"), "mine.yml:10: a has 0 entries, a list of 1 to 256 was expected");
+  EXPECT_EQ(told("{a: [[1]]}"), "mine.yml:10: a point is a list, [WORK, SECONDS] was expected");
+  EXPECT_EQ(told("{a: [[1, 0]]}"), "mine.yml:10: seconds is '0', a number from 1e-12 to 1000 was expected");
+  EXPECT_EQ(told("{a: [[-1, 1]]}"), "mine.yml:10: work is '-1', a number from 0 to 1e+24 was expected");
+  EXPECT_EQ(told("{a: [[2, 1], [2, 2]]}"), "mine.yml:10: the points of a are not from the least work to the most");
+}
+
 TEST(LoadChip, RefusesCountsOutOfRange) {
   for (const std::string value : {"-1", "0", "1.5", "80 GiB", "1152921504606846977", "9223372036854775808"}) {
     EXPECT_EQ(refusal("memory_bytes:", "memory_bytes: " + value),

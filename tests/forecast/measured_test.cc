@@ -1,0 +1,150 @@
+// What a machine is forecast to take that was measured: by points of each op, one instruction after the other.
+#include "forecast/measured.h"
+
+#include <numeric>
+
+#include <gmock/gmock.h>
+
+#include "forecast/schedule.h"
+#include "measure/calibration.h"
+#include "plan/arena.h"
+#include "tests/paths.h"
+#include "tests/train/trainer_support.h"
+
+namespace moesh::forecast {
+namespace {
+
+using mesh::MeasuredTimes;
+
+const MeasuredTimes kTimes{{"einsum float32", {{1e3, 1e-5}, {1e6, 1e-3}}}, {"any rows float32", {{100, 2e-6}}}};
+
+TEST(MeasuredSeconds, GoThroughThePointsAndOnInProportion) {
+  EXPECT_DOUBLE_EQ(*measured_seconds(kTimes, "einsum float32", 1e3), 1e-5);
+  EXPECT_DOUBLE_EQ(*measured_seconds(kTimes, "einsum float32", 1e6), 1e-3);
+  EXPECT_NEAR(*measured_seconds(kTimes, "einsum float32", std::sqrt(1e9)), 1e-4, 1e-10) << "half way of the logarithms";
+  EXPECT_DOUBLE_EQ(*measured_seconds(kTimes, "einsum float32", 4e6), 4e-3);
+  EXPECT_DOUBLE_EQ(*measured_seconds(kTimes, "einsum float32", 500), 5e-6);
+  EXPECT_DOUBLE_EQ(*measured_seconds(kTimes, "any rows float32", 50), 1e-6);
+  EXPECT_FALSE(measured_seconds(kTimes, "einsum bfloat16", 1e3));
+}
+
+TEST(MeasuredSeconds, GrowWithTheWork) {
+  double before = 0;
+  for (double work = 1; work < 1e9; work *= 1.3) {
+    const double seconds = *measured_seconds(kTimes, "einsum float32", work);
+    EXPECT_GT(seconds, before) << work;
+    before = seconds;
+  }
+}
+
+// A machine on which an op takes as many seconds as it has FLOPs or bytes, on the plan of a mesh with eight devices.
+class SharedMachine : public ::testing::Test {
+ protected:
+  const test::Training training_{test::kTinyMixtral + " compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=4"};
+  const plan::Plan& plan_ = training_.trainer.plan();
+
+  mesh::Topology target() const {
+    mesh::Topology shared = training_.session.target;
+    for (const Task& task : tasks_of(plan_)) {
+      if (!task.name.empty()) shared.chip.measured[task.name] = {{1, 1e-9}};
+    }
+    return shared;
+  }
+};
+
+TEST_F(SharedMachine, DoesEachShardThatDiffersOnce) {
+  const mesh::Topology shared = target();
+  const std::vector<Task> tasks = tasks_of(plan_);
+  const std::vector<Timing> timings = timings_of(plan_, cost::Network(training_.session.mesh, shared));
+  int spread = 0, whole = 0;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const plan::Instruction& instruction = plan_.instructions[i];
+    if (tasks[i].name.empty()) continue;
+    EXPECT_NEAR(timings[i].seconds, 1e-9 * tasks[i].work * tasks[i].times, 1e-12 * timings[i].seconds) << tasks[i].name;
+    if (timings[i].sent) continue;
+    const auto differ = sharding::shards(sharding::distinct_axes(plan_.view(instruction.results.front()).spec), plan_.mesh);
+    EXPECT_EQ(tasks[i].times, static_cast<double>(differ)) << instruction.path;
+    (differ == 1 ? whole : spread) += 1;
+  }
+  EXPECT_GT(spread, 0);
+  EXPECT_GT(whole, 0);
+}
+
+TEST_F(SharedMachine, TakesTurns) {
+  const mesh::Topology shared = target();
+  const std::vector<Timing> timings = timings_of(plan_, cost::Network(training_.session.mesh, shared));
+  const std::vector<std::int64_t> runs = runs_of(plan_);
+  const Schedule schedule = schedule_of(plan_, plan::pack(plan_, [](const plan::Buffer& buffer) { return buffer.bytes; }), timings);
+  double all = 0, exchanges = 0;
+  for (std::size_t i = 0; i < timings.size(); ++i) {
+    all += static_cast<double>(runs[i]) * timings[i].seconds;
+    if (timings[i].sent) exchanges += static_cast<double>(runs[i]) * timings[i].seconds;
+  }
+  EXPECT_NEAR(schedule.seconds, all, 1e-9 * all) << "nothing runs beside anything";
+  EXPECT_NEAR(std::accumulate(schedule.exposed.begin(), schedule.exposed.end(), 0.0), exchanges, 1e-9 * all);
+  EXPECT_NEAR(schedule.kernels, all - exchanges, 1e-9 * all);
+}
+
+TEST_F(SharedMachine, TakesWhatIsBoundedAlikeForWhatWasNotMeasured) {
+  mesh::Topology shared = training_.session.target;
+  shared.chip.measured = {{"any product float32", {{1, 1e-9}}}};
+  const std::vector<Timing> timings = timings_of(plan_, cost::Network(training_.session.mesh, shared));
+  const std::vector<Task> tasks = tasks_of(plan_);
+  int products = 0;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].otherwise != "any product float32") continue;
+    EXPECT_NEAR(timings[i].seconds, 1e-9 * tasks[i].work * tasks[i].times, 1e-12 * timings[i].seconds);
+    ++products;
+  }
+  EXPECT_GT(products, 0);
+}
+
+TEST_F(SharedMachine, IsMeasuredByTheSameTasks) {
+  std::vector<run::Span> spans;
+  test::Training training(test::kTinyMixtral + " compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=4");
+  training.trainer.run_step(training.batch(), {.spans = &spans});
+  const std::vector<measure::Sample> samples = measure::samples_of(plan_, spans);
+  const std::vector<Task> tasks = tasks_of(plan_);
+  double of_spans = 0, of_samples = 0;
+  std::size_t next = 0;
+  for (const run::Span& span : spans) {
+    const Task& task = tasks[static_cast<std::size_t>(span.instruction)];
+    if (task.name.empty() || task.work <= 0) continue;
+    ASSERT_LT(next, samples.size());
+    EXPECT_EQ(samples[next].name, task.name);
+    of_spans += span.end - span.begin;
+    of_samples += samples[next].seconds * task.times;
+    ++next;
+  }
+  EXPECT_EQ(next, samples.size());
+  EXPECT_NEAR(of_samples, of_spans, 1e-9 * of_spans) << "no time is lost";
+}
+
+TEST(Calibration, GathersSamplesOfAboutAsMuchWork) {
+  const std::vector<measure::Sample> samples{
+      {"a", "any", 100, 1}, {"a", "any", 102, 3}, {"a", "any", 1000, 8}, {"b", "any", 100, 5}};
+  const MeasuredTimes points = measure::points_of(samples);
+  ASSERT_EQ(points.at("a").size(), 2u);
+  EXPECT_DOUBLE_EQ(points.at("a")[0].work, 101);
+  EXPECT_DOUBLE_EQ(points.at("a")[0].seconds, 2);
+  EXPECT_DOUBLE_EQ(points.at("a")[1].seconds, 8);
+  EXPECT_DOUBLE_EQ(points.at("any")[0].seconds, 3) << "of both";
+}
+
+TEST(Calibration, WritesAFileThatIsRead) {
+  const test::TemporaryFolder folder;
+  const measure::MachineFacts facts{"a \"machine's\": 2 threads", "2026-01-02", 2, std::int64_t{1} << 34};
+  measure::MachineRates rates;
+  rates.float32.large = 1.5e11, rates.bfloat16.large = 2e11, rates.stream = 2e10;
+  const std::string path = folder.write("machine.yml", measure::hardware_file(facts, rates, kTimes));
+  const mesh::Topology machine = mesh::find_topology(path + ":4", 1);
+  EXPECT_EQ(machine.chip.title, facts.title);
+  EXPECT_EQ(machine.chip.bf16_flops_per_second, 2e11);
+  EXPECT_EQ(machine.chip.usable_memory_bytes, std::int64_t{1} << 32) << "a device's share";
+  ASSERT_TRUE(machine.chip.is_shared_machine());
+  EXPECT_EQ(machine.chip.measured.size(), kTimes.size());
+  EXPECT_DOUBLE_EQ(machine.chip.measured.at("einsum float32")[1].seconds, 1e-3);
+}
+
+}  // namespace
+}  // namespace moesh::forecast
