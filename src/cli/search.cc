@@ -9,6 +9,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/plan_page.h"
 #include "search/report.h"
 #include "search/space.h"
 #include "session/heading.h"
@@ -26,12 +27,13 @@ constexpr Option kOptions[] = {
     {"--against", "KEY=VALUE...", "holds a layout of yours against the best, and tells what makes the difference"},
     {"--most", "N", "makes at most N plans; 10000 where it is left out"},
     kThreads,
+    {"--html", "FILE", "one page to look at, offline: what was found, and the fastest beside yours or beside the one that takes the least"},
     {"--json", "", "all that is on the front, as JSON"},
 };
 
 constexpr std::string_view kExamples[] = {
     "search model_name=mixtral-8x7b compile_topology=h100-32 per_device_batch_size=4 --most 300",
-    "search model_name=llama2-7b compile_topology=v5e-64 --devices 4..64 --most 200",
+    "search model_name=llama2-7b compile_topology=v5e-64 --devices 4..64 --most 200 --html best.html",
     "search model_name=mixtral-8x7b compile_topology=v6e-64 per_device_batch_size=4 --most 200 --against ici_fsdp_parallelism=64 "
     "remat_policy=full",
 };
@@ -94,6 +96,35 @@ search::OnMachine searched(std::vector<std::string> request, const mesh::Topolog
   return {machine.name, request, machine.devices(), search::search(request, effort)};
 }
 
+struct NamedRequest {
+  std::string name;
+  std::vector<std::string> request;
+};
+
+NamedRequest named(const std::string& name, const search::OnMachine& on, const search::Found& found) {
+  std::vector<std::string> request = on.request;
+  request.insert(request.end(), found.offer.keys.begin(), found.offer.keys.end());
+  return {name, request};
+}
+
+std::string write_search_page(const std::string& path, const search::Told& told, const std::string& title) {
+  const search::OnMachine& on = told.machines.back();
+  const std::vector<search::Found>& front = on.outcome.front;
+  if (front.empty()) return "No page is written: nothing fits.";
+  std::vector<NamedRequest> requests{named("fastest", on, front.front())};
+  if (told.against) {
+    requests.push_back(named("yours", on, *told.against));
+  } else if (front.size() > 1) {
+    requests.push_back(named("least memory", on, front.back()));
+  }
+  std::vector<advice::Planned> planned;
+  for (const NamedRequest& one : requests) planned.push_back(advice::plan_step(one.request));
+  std::vector<PagePlan> plans;
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    plans.push_back({requests.size() > 1 ? requests[i].name : "", planned[i], requests[i].request});
+  return write_page(path, search::front_of(told, title), plans);
+}
+
 int run(const Arguments& arguments) {
   const std::vector<std::string> request = search::filled(request_alone(arguments, "`moesh search --help` shows examples"));
   const Wanted wanted = wanted_of(arguments);
@@ -114,12 +145,15 @@ int run(const Arguments& arguments) {
     told.machines.push_back(searched(request, mesh::find_topology(machine, session.target.slices), effort));
     if (!told.machines.back().outcome.front.empty()) break;
   }
+  const std::string title = fmt::format("The best ways to train {} on {} that were found", session.shape.name, session.target.chip.title);
   if (arguments.has("--json")) {
     fmt::print("{}\n", search::to_json(told));
   } else {
-    const int width = terminal_width();
-    fmt::print("The best ways to train {} on {} that were found\n\n{}", session.shape.name, session.target.chip.title,
-               search::to_text(told, width));
+    fmt::print("{}\n\n{}", title, search::to_text(told, terminal_width()));
+  }
+  if (const auto path = arguments.value("--html")) {
+    const std::string said = write_search_page(*path, told, title);
+    if (!arguments.has("--json")) fmt::print("\n{}\n", said);
   }
   return told.machines.back().outcome.front.empty() ? 1 : 0;
 }
@@ -128,8 +162,8 @@ int run(const Arguments& arguments) {
 
 const Command kSearch{
     "search",
-    "[FILE.yml] key=value ... [--objective time|memory|devices] [--devices N..M] [--against KEY=VALUE...] [--most N] [--threads N] "
-    "[--json]",
+    "[FILE.yml] key=value ... [--objective time|memory|devices] [--devices N..M] [--against KEY=VALUE...] [--most N] [--html FILE] "
+    "[--threads N] [--json]",
     "the best layouts for a model, a machine and a batch",
     "Plans training steps with what the request leaves open: rule sets, sizes of axes, ways to the experts, remat policies, and in how\n"
     "many passes the batch is taken; without per_device_batch_size also how large it is. What the request gives stays. The table holds\n"

@@ -151,6 +151,24 @@ std::string to_text(const Told& told, int width) {
   return text + "\n" + wrapped("Not tried: " + join(never_tried(), "; ") + ".\n", width, 2);
 }
 
+forecast::Front front_of(const Told& told, const std::string& title) {
+  const OnMachine& on = told.machines.back();
+  forecast::Front front{title, {devices_words(on) + ": " + count_words(on.outcome.counts, on.outcome, told.threads)}, page::Table{}};
+  front.sentences.push_back("Of what was found none is better in both time and memory than what stands here. Not tried: " +
+                            join(never_tried(), "; ") + ".");
+  front.table->headings = {{"a step", true}, {"tokens/s a device", true}, {"MFU", true},
+                           {"of " + bytes_words(on.outcome.usable_memory), true}, {"layout"}, {"time goes to"}, {"command"}};
+  for (const Found& found : shown(told)) {
+    const advice::Offer& offer = found.offer;
+    front.table->rows.push_back({page::number_cell(forecast::seconds_words(offer.seconds), offer.seconds),
+                                 page::number_cell(speed_words(found), offer.tokens_per_second_per_device),
+                                 page::number_cell(fmt::format("{:.1f}%", 100 * found.mfu), found.mfu),
+                                 page::number_cell(bytes_words(offer.peak), static_cast<double>(offer.peak)), {layout_words(found)},
+                                 {limit_words(found)}, {command_of(on, found)}});
+  }
+  return front;
+}
+
 namespace {
 
 void add(JsonWriter& json, const OnMachine& on, const Found& found) {

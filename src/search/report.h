@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "forecast/page/page.h"
 #include "search/search.h"
 
 namespace moesh::search {
@@ -25,6 +26,8 @@ struct Told {
 };
 
 std::string to_text(const Told& told, int width);
+// What stands on a page above the plans that are shown: all that was found, with its commands.
+forecast::Front front_of(const Told& told, const std::string& title);
 std::string to_json(const Told& told);
 
 }  // namespace moesh::search

@@ -1,9 +1,13 @@
 // `moesh search`: what it tells, and what it refuses.
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "tests/cli/outcome.h"
+#include "tests/pages.h"
+#include "tests/support.h"
 
 namespace moesh::cli {
 namespace {
@@ -54,6 +58,23 @@ TEST(Search, WritesTheSameAsJson) {
     EXPECT_EQ(compiled["memory_per_device"]["peak"], found["peak_bytes_per_device"]) << command;
     EXPECT_TRUE(found["fits"].get<bool>());
   }
+}
+
+TEST(Search, WritesAPageOfTheBest) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/best.html";
+  const Outcome made = outcome(kSmall + "--html " + path);
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("The page is in " + path));
+  const std::string page = test::read_text(path);
+  test::expect_well_formed(page);
+  EXPECT_THAT(page, AllOf(HasSubstr("The best ways to train llama2-7b on Google TPU v5p that were found"), HasSubstr("fastest"),
+                          HasSubstr("least memory"), HasSubstr("./moesh compile model_name=llama2-7b")));
+  outcome(kSmall + "--against remat_policy=full --html " + path);
+  EXPECT_THAT(test::read_text(path), AllOf(HasSubstr("fastest"), HasSubstr("yours")));
+  const Outcome none = outcome("search model_name=llama2-70b compile_topology=v5e-4 --html " + folder.path() + "/none.html");
+  EXPECT_THAT(none.out, HasSubstr("No page is written: nothing fits."));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/none.html"));
 }
 
 TEST(Search, PutsTheLeastMemoryFirstWhereThatIsWanted) {
