@@ -19,7 +19,8 @@ std::string timed_name(graph::KernelKind kind, DType dtype);
 // What an op's times are measured by: FLOPs where it has them, else bytes.
 double measure_of(const graph::Work& work);
 
-// Between two points by the logarithms of both, beyond them in proportion. Nothing where the name was not measured.
-std::optional<double> measured_seconds(const mesh::MeasuredTimes& measured, std::string_view name, double work);
+// Of work that stands under `name`, or under `otherwise` where the points of that name are far from so much work. Between two points by
+// the logarithms of both, beyond them in proportion. Nothing where neither was measured.
+std::optional<double> measured_seconds(const mesh::MeasuredTimes& measured, std::string_view name, std::string_view otherwise, double work);
 
 }  // namespace moesh::forecast

@@ -86,14 +86,6 @@ Task task_of(const Plan& plan, const Instruction& instruction, const Works& work
           works.distinct_shards(instruction.results.front())};
 }
 
-// Devices that share a machine take turns on it.
-double turns_seconds(const mesh::MeasuredTimes& measured, const Task& task, double otherwise) {
-  for (const std::string* name : {&task.name, &task.otherwise}) {
-    if (const auto seconds = measured_seconds(measured, *name, task.work)) return task.times * *seconds;
-  }
-  return task.times * otherwise;
-}
-
 class Timed {
  public:
   Timed(const Plan& plan, const cost::Network& network) : plan_(plan), network_(network), work_(plan) {}
@@ -134,7 +126,8 @@ std::vector<Timing> timings_of(const Plan& plan, const cost::Network& network) {
   const std::vector<Task> tasks = tasks_of(plan);
   for (std::size_t i = 0; i < timings.size(); ++i) {
     if (tasks[i].name.empty()) continue;
-    timings[i].seconds = turns_seconds(chip.measured, tasks[i], timings[i].seconds);
+    const auto seconds = measured_seconds(chip.measured, tasks[i].name, tasks[i].otherwise, tasks[i].work);
+    timings[i].seconds = tasks[i].times * seconds.value_or(timings[i].seconds);
     timings[i].is_alone = true;
   }
   return timings;

@@ -18,20 +18,31 @@ using mesh::MeasuredTimes;
 
 const MeasuredTimes kTimes{{"einsum float32", {{1e3, 1e-5}, {1e6, 1e-3}}}, {"any rows float32", {{100, 2e-6}}}};
 
+std::optional<double> seconds_of(std::string_view name, double work) { return measured_seconds(kTimes, name, "none", work); }
+
 TEST(MeasuredSeconds, GoThroughThePointsAndOnInProportion) {
-  EXPECT_DOUBLE_EQ(*measured_seconds(kTimes, "einsum float32", 1e3), 1e-5);
-  EXPECT_DOUBLE_EQ(*measured_seconds(kTimes, "einsum float32", 1e6), 1e-3);
-  EXPECT_NEAR(*measured_seconds(kTimes, "einsum float32", std::sqrt(1e9)), 1e-4, 1e-10) << "half way of the logarithms";
-  EXPECT_DOUBLE_EQ(*measured_seconds(kTimes, "einsum float32", 4e6), 4e-3);
-  EXPECT_DOUBLE_EQ(*measured_seconds(kTimes, "einsum float32", 500), 5e-6);
-  EXPECT_DOUBLE_EQ(*measured_seconds(kTimes, "any rows float32", 50), 1e-6);
-  EXPECT_FALSE(measured_seconds(kTimes, "einsum bfloat16", 1e3));
+  EXPECT_DOUBLE_EQ(*seconds_of("einsum float32", 1e3), 1e-5);
+  EXPECT_DOUBLE_EQ(*seconds_of("einsum float32", 1e6), 1e-3);
+  EXPECT_NEAR(*seconds_of("einsum float32", std::sqrt(1e9)), 1e-4, 1e-10) << "half way of the logarithms";
+  EXPECT_DOUBLE_EQ(*seconds_of("einsum float32", 4e6), 4e-3);
+  EXPECT_DOUBLE_EQ(*seconds_of("einsum float32", 500), 5e-6);
+  EXPECT_DOUBLE_EQ(*seconds_of("any rows float32", 50), 1e-6);
+  EXPECT_FALSE(seconds_of("einsum bfloat16", 1e3));
+}
+
+TEST(MeasuredSeconds, AreThoseOfOpsThatAreBoundedAlikeFarFromTheirOwn) {
+  const MeasuredTimes times{{"fill float32", {{4, 1e-6}}}, {"any elementwise float32", {{4, 1e-6}, {1e6, 1e-4}}}};
+  const auto seconds = [&](double work) { return *measured_seconds(times, "fill float32", "any elementwise float32", work); };
+  EXPECT_DOUBLE_EQ(seconds(8), 2e-6) << "near its own";
+  EXPECT_DOUBLE_EQ(seconds(1e6), 1e-4) << "a quarter of a second in proportion to its own";
+  EXPECT_DOUBLE_EQ(seconds(1e9), 250) << "far from both: its own";
+  EXPECT_DOUBLE_EQ(*measured_seconds(times, "pad float32", "any elementwise float32", 1e6), 1e-4);
 }
 
 TEST(MeasuredSeconds, GrowWithTheWork) {
   double before = 0;
   for (double work = 1; work < 1e9; work *= 1.3) {
-    const double seconds = *measured_seconds(kTimes, "einsum float32", work);
+    const double seconds = *seconds_of("einsum float32", work);
     EXPECT_GT(seconds, before) << work;
     before = seconds;
   }
