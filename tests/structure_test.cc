@@ -27,6 +27,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"config", {"base"}},
       {"mesh", {"base", "config"}},
       {"sharding", {"base", "config", "mesh"}},
+      {"foreign", {"base", "config", "mesh", "sharding"}},
       {"graph", {"base", "mesh", "sharding"}},
       {"nn", {"base", "config", "sharding", "graph"}},
       {"models", {"base", "config", "mesh", "sharding", "graph", "nn"}},
@@ -48,8 +49,8 @@ const std::map<std::string, std::set<std::string>>& allowed() {
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "store", "run", "session", "data", "train"}},
       {"serve", {"base", "tokenizer", "config", "decode"}},
       {"cli",
-       {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
-        "store", "transport", "data", "train", "advice", "decode", "serve"}},
+       {"base", "tokenizer", "config", "mesh", "sharding", "foreign", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run",
+        "session", "store", "transport", "data", "train", "advice", "decode", "serve"}},
   };
   return folders;
 }

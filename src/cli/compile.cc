@@ -25,6 +25,8 @@ constexpr Option kOptions[] = {
     {"--diff", "KEY=VALUE...",
      "the same with these changes, side by side: time, memory, and the collectives that differ"},
     {"--save-plan", "FILE", "writes the plan, for `moesh train ... plan=FILE`, which refuses to run any other"},
+    kFrom,
+    kHuggingFace,
 };
 
 constexpr std::string_view kExamples[] = {

@@ -13,7 +13,7 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {{"--json", "", "the findings as JSON"}};
+constexpr Option kOptions[] = {{"--json", "", "the findings as JSON"}, kFrom, kHuggingFace};
 
 constexpr std::string_view kExamples[] = {
     "lint model_name=mixtral-8x7b compile_topology=mi355x-8 ici_expert_parallelism=-1 ici_fsdp_parallelism=1 "

@@ -12,7 +12,7 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {{"--json", "", "the explanation as JSON"}};
+constexpr Option kOptions[] = {{"--json", "", "the explanation as JSON"}, kFrom, kHuggingFace};
 
 constexpr std::string_view kExamples[] = {
     "why token_embedder/embedding model_name=llama3-8b compile_topology=v6e-8 ici_tensor_parallelism=4",
