@@ -118,17 +118,19 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
       continue;
     }
     const std::size_t equals = word.find('=');
-    if (has(kFrom.name) && find_option(options, word.substr(0, equals)) == nullptr) refuse_unquoted();
+    const std::vector<std::string> from = values(kFrom.name);
+    if (!from.empty() && is_unquoted(from.back()) && find_option(options, word.substr(0, equals)) == nullptr) refuse_unquoted();
     const Option& option = known_option(options, word, i + 1 < words.size() ? words[i + 1] : "");
     taking_rest = nullptr;
+    const auto count = static_cast<std::size_t>(1 + std::count(option.value.begin(), option.value.end(), ' '));
     if (option.value.empty()) {
       if (equals != std::string::npos) refuse(fmt::format("{} takes no value", option.name), "the command line");
       given_.push_back({option.name, ""});
-    } else if (equals != std::string::npos) {
+    } else if (equals != std::string::npos && count == 1) {
       given_.push_back({option.name, word.substr(equals + 1)});
     } else if (option.value.ends_with("...")) {
       taking_rest = &option;
-    } else if (const auto count = static_cast<std::size_t>(1 + std::count(option.value.begin(), option.value.end(), ' ')); i + count < words.size()) {
+    } else if (equals == std::string::npos && i + count < words.size()) {
       for (std::size_t taken = 0; taken < count; ++taken) given_.push_back({option.name, words[++i]});
     } else {
       refuse(fmt::format("{} takes {}, which is missing", option.name, option.value), "the command line");

@@ -17,10 +17,6 @@ namespace {
 using foreign::Imported;
 using foreign::Note;
 
-bool is_unquoted(const std::string& text, const Arguments& arguments) {
-  return text.starts_with("--") && text.find_first_of(" =\n") == std::string::npos && !arguments.words().empty();
-}
-
 Imported imported(const Arguments& arguments) {
   Imported all;
   const std::vector<std::string> from = arguments.values(kFrom.name);
@@ -30,7 +26,8 @@ Imported imported(const Arguments& arguments) {
     own.insert(own.end(), all.keys.begin(), all.keys.end());
   }
   if (from.empty()) return all;
-  if (from.size() != 2 || is_unquoted(from[1], arguments)) refuse_unquoted();
+  if (from.size() > 2) refuse("--from more than once", "the command line", "give one command");
+  if (is_unquoted(from[1])) refuse_unquoted();
   Imported made = foreign::from_program(from[0], from[1], own);
   std::move(made.keys.begin(), made.keys.end(), std::back_inserter(all.keys));
   std::move(made.notes.begin(), made.notes.end(), std::back_inserter(all.notes));
@@ -73,6 +70,8 @@ std::string told(const Command& command, const Arguments& arguments, const Impor
 }
 
 }  // namespace
+
+bool is_unquoted(const std::string& text) { return text.starts_with("--") && text.find_first_of(" =\n\t") == std::string::npos; }
 
 void refuse_unquoted() {
   refuse("the command behind --from is several words of this command line", "the command line",

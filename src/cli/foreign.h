@@ -1,6 +1,8 @@
 // Requests of other programs, before a command that takes them.
 #pragma once
 
+#include <string>
+
 #include "cli/command.h"
 
 namespace moesh::cli {
@@ -9,7 +11,8 @@ namespace moesh::cli {
 // the output, or beside JSON as notices.
 Arguments with_foreign_request(const Command& command, Arguments arguments);
 
-// For a command of another program that is not in quotes, so that its flags are taken for options.
+// Whether a command of another program is not in quotes, by its first word; then its flags are taken for options.
+bool is_unquoted(const std::string& text);
 [[noreturn]] void refuse_unquoted();
 
 }  // namespace moesh::cli

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <initializer_list>
 #include <numeric>
 #include <utility>
 
@@ -18,7 +20,7 @@ namespace {
 // The mesh in moesh's axes.
 struct Axes {
   std::int64_t data = 1, fsdp = 1, context = 1, tensor = 1, expert = 1;
-  std::string rule_set;
+  bool context_holds_experts = false;  // beside the axis of experts
 };
 
 std::int64_t slices_of(const Translation& translation) {
@@ -37,10 +39,37 @@ std::string product_words(const Degrees& degrees) {
                      degrees.replicas > 1 ? fmt::format(" x replicas {}", degrees.replicas) : "");
 }
 
+constexpr std::int64_t kMostDevices = 1'000'000;
+
+std::int64_t product(std::initializer_list<std::int64_t> sizes, const std::string& where) {
+  std::int64_t all = 1;
+  for (const std::int64_t size : sizes) {
+    if (size > kMostDevices / all) {
+      refuse(fmt::format("degrees of parallelism that take more than {}", counted(kMostDevices, "device")), where, "give smaller ones");
+    }
+    all *= size;
+  }
+  return all;
+}
+
+std::int64_t nearest_divisor(std::int64_t of, std::int64_t asked) {
+  std::int64_t nearest = 1;
+  for (std::int64_t size = 1; size <= std::min(of, kMostDevices); ++size) {
+    if (of % size == 0 && std::abs(size - asked) < std::abs(nearest - asked)) nearest = size;
+  }
+  return nearest;
+}
+
+// How many ways experts are split besides tensor parallelism, which splits the width of each.
+std::int64_t expert_groups(const Degrees& degrees) {
+  const std::int64_t devices = degrees.experts * degrees.tensor_in_experts;
+  return degrees.model.experts > 0 ? devices / std::gcd(devices, degrees.tensor) : 1;
+}
+
 // Devices along data parallelism within a replica, if there are as few as the experts allow.
 std::int64_t fewest(const Degrees& degrees) {
-  const std::int64_t folded = degrees.context * (degrees.tensor_in_experts < degrees.tensor ? degrees.tensor : 1);
-  return degrees.experts / std::gcd(degrees.experts, folded);
+  const std::int64_t groups = expert_groups(degrees);
+  return groups % degrees.context == 0 ? groups / degrees.context : groups;
 }
 
 void tell_target(std::optional<std::int64_t> target, std::optional<std::int64_t> told, bool is_counted, std::int64_t count,
@@ -60,60 +89,80 @@ void tell_target(std::optional<std::int64_t> target, std::optional<std::int64_t>
 
 Devices count_devices(const Degrees& degrees, std::optional<std::int64_t> told, const std::string& where, Translation& translation) {
   const std::optional<std::int64_t> target = devices_of_target(translation);
-  const std::int64_t others = degrees.replicas * degrees.tensor * degrees.context * degrees.stages;
-  const std::int64_t count = target ? *target : told ? *told : others * degrees.data.value_or(fewest(degrees));
-  if (count % others != 0 || (degrees.data && others * *degrees.data != count)) {
+  product({degrees.experts, degrees.tensor_in_experts}, where);
+  const std::int64_t others = product({degrees.replicas, degrees.tensor, degrees.context, degrees.stages}, where);
+  const std::int64_t least = product({others, degrees.data.value_or(1)}, where);
+  const std::int64_t count = target ? *target : told ? *told : product({others, degrees.data.value_or(fewest(degrees))}, where);
+  if (degrees.data ? count != least : count % others != 0) {
     const std::string data = degrees.data ? fmt::format(" x data {}", *degrees.data) : "";
+    const std::int64_t fitting = degrees.data ? least : std::max<std::int64_t>(1, count / others) * others;
     refuse(fmt::format("{} for {}{}: {} {} was expected", counted(count, "device"), product_words(degrees), data,
-                       degrees.data ? "exactly" : "a multiple of", others * degrees.data.value_or(1)),
-           where, target ? "compile_topology= with as many devices, or other degrees" : "give other degrees, or other nodes");
+                       degrees.data ? "exactly" : "a multiple of", least),
+           where, fmt::format("{}{}, or other degrees", target ? "compile_topology= with " : "", counted(fitting, "device")));
   }
   tell_target(target, told, degrees.data.has_value(), count, translation);
   return {count, count / (degrees.tensor * degrees.context * degrees.stages)};
 }
 
-// Experts take their devices from data parallelism where that has them; otherwise from those of the context or of tensor parallelism,
-// whose part outside the experts the axis has then.
+void tell_width(const Degrees& degrees, std::int64_t groups, Translation& translation) {
+  if (degrees.model.experts == 0 || degrees.tensor_in_experts == degrees.tensor) return;
+  const bool as_many = groups * degrees.tensor == degrees.experts * degrees.tensor_in_experts;
+  translation.differ(fmt::format("experts are split {} ways and the width of each {}, rather than {} and {}, as tensor parallelism is for all of the "
+                                 "model{}",
+                                 groups, degrees.tensor, degrees.experts, degrees.tensor_in_experts, as_many ? "; a device holds as much" : ""));
+}
+
+// As torch's programs have it: experts lie within the devices of data, context and tensor parallelism.
+void check_experts(const Degrees& degrees, std::int64_t data, const std::string& where) {
+  if (degrees.model.experts == 0) return;
+  const std::int64_t all = data * degrees.context * degrees.tensor, in_experts = degrees.tensor_in_experts;
+  const std::int64_t nearest = nearest_divisor(std::gcd(all / std::gcd(all, in_experts), degrees.model.experts), degrees.experts);
+  const std::string fix = all % in_experts == 0 ? fmt::format("{} ways to split experts, or other degrees", nearest)
+                                                : fmt::format("tensor {} in experts, or other degrees", nearest_divisor(all, in_experts));
+  if (degrees.model.experts % degrees.experts != 0)
+    refuse(fmt::format("{}, which {} ways to split them do not divide", counted(degrees.model.experts, "expert"), degrees.experts), where, fix);
+  if (all % (degrees.experts * in_experts) != 0) {
+    refuse(fmt::format("{} ways to split experts x tensor {} in them do not divide data {} x context {} x tensor {}", degrees.experts, in_experts, data,
+                       degrees.context, degrees.tensor),
+           where, fix);
+  }
+}
+
+// Experts take their devices from those of the context and of data parallelism, the nearest ones first.
 Axes place_experts(const Degrees& degrees, std::int64_t data, const std::string& where, Translation& translation) {
-  const std::int64_t experts = degrees.experts;
-  Axes axes{1, data, degrees.context, degrees.tensor, experts, ""};
-  if (data % experts == 0) {
-    axes.fsdp = data / experts;
-    if (experts > 1 && degrees.tensor_in_experts != degrees.tensor) {
-      translation.differ(fmt::format("experts are split over tensor parallelism too, {} ways rather than {}: no axis is for the rest of the "
-                                     "model alone (custom_mesh_and_rule=ep-tp has one that is for experts inside them, and tensor outside)",
-                                     degrees.tensor, degrees.tensor_in_experts));
-    }
-    return axes;
-  }
-  if (degrees.tensor == 1 && data * degrees.context % experts == 0) {
-    axes = {1, data * degrees.context / experts, 1, 1, experts, "ep-as-cp"};
-    translation.differ(fmt::format("{} ways to split experts fold over data {} x context {}: one axis carries the experts, and outside them the "
-                                   "context (custom_mesh_and_rule=ep-as-cp), {} ways",
-                                   experts, data, degrees.context, experts));
-    return axes;
-  }
-  if (data * degrees.context * degrees.tensor % experts == 0) {
-    const bool keeps_context = data * degrees.tensor % experts == 0;
-    const std::int64_t left = data * degrees.tensor * (keeps_context ? 1 : degrees.context) / experts;
-    axes = {1, left, keeps_context ? degrees.context : 1, 1, experts, "ep-tp"};
-    translation.differ(fmt::format("{} ways to split experts fold over data {} x context {} x tensor {}: one axis carries the experts, and "
-                                   "outside them tensor parallelism (custom_mesh_and_rule=ep-tp), {} ways",
-                                   experts, data, degrees.context, degrees.tensor, experts));
-    return axes;
-  }
-  refuse(fmt::format("experts over {}, which do not divide data {} x context {} x tensor {}", counted(experts, "device"), data, degrees.context,
-                     degrees.tensor),
-         where, "give other degrees, or other nodes");
+  check_experts(degrees, data, where);
+  const std::int64_t groups = expert_groups(degrees), context = degrees.context;
+  tell_width(degrees, groups, translation);
+  if (context > 1 && groups > 1 && groups % context == 0 && data % (groups / context) == 0)
+    return {1, data / (groups / context), context, degrees.tensor, groups / context, true};
+  if (data % groups == 0) return {1, data / groups, context, degrees.tensor, groups, false};
+  refuse(fmt::format("experts that take a part of context {} beside data {}: an axis holds experts as a whole or not at all", context, data), where,
+         fmt::format("a context of {}, or other degrees", nearest_divisor(groups, context)));
+}
+
+// Devices of tensor parallelism lie next to each other, then those of the context, then those of experts.
+void give_order(const Axes& axes, Translation& translation) {
+  if (axes.expert > 1 && (axes.context > 1 || axes.tensor > 1)) translation.give("mesh_axes", "[data,stage,fsdp,expert,context,tensor,tensor_sequence]");
 }
 
 // By default the axes of experts and of the context shard the other parameters as fsdp does.
-std::string rules_of_copies(const Degrees& degrees, const Axes& axes) {
-  std::vector<std::string> labels{labels::embed_vocab, labels::embed};
-  if (degrees.has_experts && axes.context > 1) labels.emplace_back(labels::embed_moe);
-  if (degrees.is_latent) labels.insert(labels.end(), {labels::q_lora, labels::kv_lora});
-  for (std::string& label : labels) label = fmt::format("[{},[fsdp]]", label);
-  return "[" + join(labels, ",") + "]";
+std::string rules_of(const Degrees& degrees, const Axes& axes, bool copies) {
+  std::vector<std::string> rules;
+  const auto add = [&](std::string_view label, std::string_view on) { rules.push_back(fmt::format("[{},[{}]]", label, on)); };
+  if (axes.context_holds_experts) {
+    add(labels::exp, "context,expert");
+    add(labels::activation_exp, "context,expert");
+  }
+  if (copies && (axes.expert > 1 || axes.context > 1)) {
+    add(labels::embed_vocab, "fsdp");
+    add(labels::embed, "fsdp");
+    if (degrees.model.is_latent) {
+      add(labels::q_lora, "fsdp");
+      add(labels::kv_lora, "fsdp");
+    }
+  }
+  if (axes.context_holds_experts || (copies && degrees.model.experts > 0 && axes.context > 1)) add(labels::embed_moe, "fsdp");
+  return rules.empty() ? "" : "[" + join(rules, ",") + "]";
 }
 
 // Slices are joined along the first axis that has a share for each.
@@ -142,40 +191,39 @@ Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, cons
   give_axis("context", axes.context, slices, translation);
   give_axis(degrees.shards_sequence ? "tensor_sequence" : "tensor", axes.tensor, slices, translation);
   give_axis("expert", axes.expert, slices, translation);
-
-  if (!axes.rule_set.empty()) {
-    translation.give("custom_mesh_and_rule", axes.rule_set);
-    if (axes.rule_set == "ep-as-cp") translation.give("context_sharding", "expert");
-  } else if (copies && (axes.expert > 1 || axes.context > 1)) {
-    translation.give("logical_axis_rules", rules_of_copies(degrees, axes));
-  }
+  give_order(axes, translation);
+  if (const std::string rules = rules_of(degrees, axes, copies); !rules.empty()) translation.give("logical_axis_rules", rules);
   if (degrees.kind == Degrees::Data::sharded_moments && axes.data > 1) translation.give("shard_optimizer_over_data", true);
   return devices;
 }
 
 void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages, const std::string& where, Translation& translation) {
   const double at_once = batch.rows * static_cast<double>(devices.data);
-  const double all = batch.all_rows.value_or(at_once * static_cast<double>(batch.parts));
-  const double parts = all / at_once;
+  const double parts = batch.all_rows ? *batch.all_rows / at_once : static_cast<double>(batch.parts);
   if (parts < 1 || parts != std::floor(parts)) {
-    refuse(fmt::format("{} rows a step, a multiple of {} was expected: {} for each of {} along data parallelism", all, at_once, batch.rows,
+    refuse(fmt::format("{} rows a step, a multiple of {} was expected: {} for each of {} along data parallelism", *batch.all_rows, at_once, batch.rows,
                        counted(devices.data, "device")),
-           where, "give another batch, or other degrees");
+           where, fmt::format("{} rows, or other degrees", std::max(1.0, std::round(parts)) * at_once));
   }
-  const auto count = static_cast<double>(devices.count);
+  const double at_once_of_one = at_once / static_cast<double>(devices.count);
+  const auto microbatches = static_cast<std::int64_t>(parts);
   if (stages == 1) {
-    translation.give("per_device_batch_size", at_once / count);
-    if (parts > 1) translation.give("gradient_accumulation_steps", static_cast<std::int64_t>(parts));
+    translation.give("per_device_batch_size", at_once_of_one);
+    if (microbatches > 1) translation.give("gradient_accumulation_steps", microbatches);
     return;
   }
-  translation.give("per_device_batch_size", all / count);
-  const auto microbatches = static_cast<std::int64_t>(parts);
-  if (microbatches % stages == 0) {
-    translation.give("num_pipeline_microbatches", microbatches);
-  } else {
-    translation.differ(fmt::format("{} for {}: a multiple is planned, as many as there are stages", counted(microbatches, "microbatch"),
-                                   counted(stages, "stage")));
-  }
+  const std::int64_t planned = (microbatches + stages - 1) / stages * stages;
+  translation.give("per_device_batch_size", at_once_of_one * static_cast<double>(planned));
+  translation.give("num_pipeline_microbatches", planned);
+  if (planned == microbatches) return;
+  translation.differ(fmt::format("{} for {}: {} are planned, a multiple of the stages", counted(microbatches, "microbatch"), counted(stages, "stage"),
+                                 planned));
+}
+
+void give_room_for_rows(const Degrees& degrees, Translation& translation) {
+  if (degrees.experts == 1 || translation.is_own("ragged_buffer_factor")) return;
+  translation.give("ragged_buffer_factor", std::int64_t{2});
+  translation.assume("memory is planned for twice the rows that a device has under an even load (ragged_buffer_factor=2); -1 plans for all rows");
 }
 
 void give_stages(std::int64_t layers, std::int64_t stages, std::int64_t chunk, const std::string& where, Translation& translation) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "foreign/model_facts.h"
 #include "foreign/translation.h"
 
 namespace moesh::foreign {
@@ -25,8 +26,7 @@ struct Degrees {
   std::int64_t tensor_in_experts = 1;
   bool shards_sequence = false;              // over the devices of tensor parallelism, where norms are
   Data kind = Data::sharded;
-  bool has_experts = false;
-  bool is_latent = false;
+  ModelFacts model;
 };
 
 // How many devices there are: by the user's compile_topology, or else by what the command says.
@@ -41,10 +41,13 @@ Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, cons
 struct Batch {
   double rows = 1;                 // of a microbatch, for each device of data parallelism
   std::optional<double> all_rows;  // of a step, everywhere
-  std::int64_t parts = 1;          // that follow each other through stages, where all_rows does not tell
+  std::int64_t parts = 1;          // microbatches of a step, where all_rows does not tell
 };
 
 void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages, const std::string& where, Translation& translation);
+
+// Experts take the rows that come; memory is planned for some more than an even load.
+void give_room_for_rows(const Degrees& degrees, Translation& translation);
 
 // Layers of a stage at a time; `chunk`: as the command says, 0 for all that a stage has.
 void give_stages(std::int64_t layers, std::int64_t stages, std::int64_t chunk, const std::string& where, Translation& translation);

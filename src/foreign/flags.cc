@@ -36,6 +36,10 @@ const Flag* Flags::find(std::string_view name) {
   return found == all_.rend() ? nullptr : &*found;
 }
 
+bool Flags::is_given(std::string_view name) const {
+  return std::any_of(all_.begin(), all_.end(), [&](const Flag& flag) { return flag.name == name; });
+}
+
 bool Flags::is_set(std::string_view name) {
   const Flag* flag = find(name);
   if (flag != nullptr && !flag->values.empty()) refuse_one(*flag, "no value");
@@ -108,6 +112,11 @@ std::vector<Flag> flags_of(const std::vector<std::string>& words, const std::str
     flags.push_back({std::move(name), {}, std::move(place)});
     if (equals != std::string::npos) flags.back().values.push_back(word.substr(equals + 1));
   }
+  return flags;
+}
+
+std::vector<Flag> with_dashes(std::vector<Flag> flags) {
+  for (Flag& flag : flags) std::replace(flag.name.begin(), flag.name.end(), '_', '-');
   return flags;
 }
 

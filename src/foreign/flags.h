@@ -24,6 +24,9 @@ class Flags {
   const Flag* find(std::string_view name);
   bool has(std::string_view name) { return find(name) != nullptr; }
 
+  // Whether it is there, without counting it as translated.
+  bool is_given(std::string_view name) const;
+
   // What it says. A missing value, several of them and one of another kind are refused.
   bool is_set(std::string_view name);  // a flag that takes no value
   std::optional<std::string> text(std::string_view name);
@@ -45,5 +48,8 @@ class Flags {
 
 // "--name value", "--name=value"; words before the first flag are none of them. `where` stands before the flag in messages.
 std::vector<Flag> flags_of(const std::vector<std::string>& words, const std::string& where);
+
+// The same flags, "--nproc_per_node" as "--nproc-per-node".
+std::vector<Flag> with_dashes(std::vector<Flag> flags);
 
 }  // namespace moesh::foreign

@@ -15,12 +15,6 @@ namespace {
 
 bool is_script(const ShellWord& word) { return !word.is_sign && (word.text.ends_with(".py") || word.text.ends_with("run_train.sh")); }
 
-// "--nproc_per_node" and "--nproc-per-node" are one to torchrun.
-std::vector<Flag> with_dashes(std::vector<Flag> flags) {
-  for (Flag& flag : flags) std::replace(flag.name.begin(), flag.name.end(), '_', '-');
-  return flags;
-}
-
 // A number where one is said; "gpu", "1:4" and a variable of the shell are none.
 std::optional<std::int64_t> number_of(Flags& flags, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {

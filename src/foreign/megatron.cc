@@ -23,10 +23,11 @@ class Run {
 
   void give() {
     const std::int64_t tensor = size("tensor-model-parallel-size");
-    const MegatronModel model = give_model(tensor);
-    if (const auto length = flags_.integer("seq-length", 1)) translation_.give("max_target_length", *length);
+    const ModelFacts model = give_model(tensor);
+    const auto length = flags_.integer("seq-length", 1);
+    if (length) translation_.give("max_target_length", *length);
+    if (!length && !translation_.is_own("max_target_length")) translation_.assume("no --seq-length: max_target_length= says how long a row is");
     give_parallelism(model, tensor);
-    give_dispatch(model);
     give_recomputation();
     give_formats();
     tell_dropout();
@@ -42,13 +43,11 @@ class Run {
   }
 
   // A model of the user's own takes the place of what the flags say of one.
-  MegatronModel give_model(std::int64_t tensor) {
-    if (!translation_.is_own("model_name")) return give_megatron_model(flags_, tensor, translation_);
+  ModelFacts give_model(std::int64_t tensor) {
+    const std::optional<std::string> own = translation_.own("model_name");
+    if (!own) return give_megatron_model(flags_, tensor, translation_);
     translation_.assume("model_name is yours: what the flags say of the model's sizes is left out");
-    MegatronModel model;
-    model.has_experts = flags_.has("num-experts") || size("expert-model-parallel-size") > 1;
-    model.is_latent = flags_.has("multi-latent-attention");
-    return model;
+    return facts_of(*own);
   }
 
   Degrees::Data kind() {
@@ -60,7 +59,7 @@ class Run {
     return shards_moments ? Degrees::Data::sharded_moments : Degrees::Data::copied;
   }
 
-  void give_parallelism(const MegatronModel& model, std::int64_t tensor) {
+  void give_parallelism(const ModelFacts& model, std::int64_t tensor) {
     Degrees degrees;
     degrees.tensor = tensor;
     degrees.context = size("context-parallel-size");
@@ -69,12 +68,12 @@ class Run {
     degrees.tensor_in_experts = flags_.integer("expert-tensor-parallel-size", 1).value_or(tensor);
     degrees.shards_sequence = flags_.is_set("sequence-parallel");
     degrees.kind = kind();
-    degrees.has_experts = model.has_experts;
-    degrees.is_latent = model.is_latent;
-    if (degrees.experts > 1 && !model.has_experts) flags_.refuse_value("expert-model-parallel-size", "--num-experts beside it");
+    degrees.model = model;
+    if (degrees.experts > 1 && model.experts == 0) flags_.refuse_value("expert-model-parallel-size", "1, or --num-experts beside it");
     const Devices devices = give_mesh(degrees, told_, kWhere, translation_);
     give_rows(degrees, devices);
-    if (degrees.stages > 1 && model.layers > 0) give_layers_of_stages(model, degrees.stages);
+    if (degrees.stages > 1) give_layers_of_stages(model, degrees.stages);
+    give_dispatch(degrees);
     tell_data(degrees, devices);
   }
 
@@ -92,33 +91,50 @@ class Run {
     Batch batch;
     batch.rows = static_cast<double>(size("micro-batch-size"));
     if (!flags_.has("micro-batch-size")) translation_.assume("no --micro-batch-size: 1");
-    if (const auto rows = flags_.integer("global-batch-size", 1)) batch.all_rows = static_cast<double>(*rows);
-    if (degrees.stages > 1) batch.parts = degrees.stages;
-    rows_ = batch.all_rows.value_or(batch.rows * static_cast<double>(devices.data));
+    if (const auto rows = flags_.integer("global-batch-size", 1)) {
+      batch.all_rows = static_cast<double>(*rows);
+    } else if (degrees.stages > 1) {
+      batch.parts = degrees.stages;
+      translation_.assume("no --global-batch-size: as many microbatches as stages");
+    }
+    rows_ = batch.all_rows.value_or(batch.rows * static_cast<double>(devices.data * batch.parts));
     give_batch(batch, devices, degrees.stages, kWhere, translation_);
   }
 
-  void give_layers_of_stages(const MegatronModel& model, std::int64_t stages) {
+  bool shares_layers_unevenly() const {
+    constexpr std::string_view kUneven[] = {"decoder-first-pipeline-num-layers",      "decoder-last-pipeline-num-layers",
+                                            "pipeline-model-parallel-layout",         "account-for-embedding-in-pipeline-split",
+                                            "account-for-loss-in-pipeline-split",     "hybrid-layer-pattern"};
+    return std::any_of(std::begin(kUneven), std::end(kUneven), [&](std::string_view name) { return flags_.is_given(name); });
+  }
+
+  void give_layers_of_stages(const ModelFacts& model, std::int64_t stages) {
+    if (model.layers % stages != 0 && !shares_layers_unevenly()) {
+      refuse(fmt::format("{} for {}, which do not divide them", counted(model.layers, "layer"), counted(stages, "stage")), kWhere,
+             "another --pipeline-model-parallel-size, or --pipeline-model-parallel-layout beside it");
+    }
     const std::int64_t layers = model.layers - model.dense_layers;
     const auto chunk = flags_.integer("num-layers-per-virtual-pipeline-stage", 1), chunks = flags_.integer("num-virtual-stages-per-pipeline-rank", 1);
-    give_stages(layers, stages, chunk ? *chunk : chunks ? layers / (stages * *chunks) : 0, kWhere, translation_);
+    give_stages(layers, stages, chunk ? *chunk : chunks ? layers / stages / *chunks : 0, kWhere, translation_);
   }
 
   // Megatron's default gathers the tokens of all devices; the others send each to its experts.
-  void give_dispatch(const MegatronModel& model) {
+  void give_dispatch(const Degrees& degrees) {
     const std::string type = flags_.choice("moe-token-dispatcher-type", "allgather", {"allgather", "alltoall", "flex"});
     const auto capacity = flags_.real("moe-expert-capacity-factor");
-    const bool is_split = size("expert-model-parallel-size") > 1;
-    if (!model.has_experts) return;
+    if (degrees.model.experts == 0) return;
+    const bool is_split = degrees.experts > 1;
     if (capacity && *capacity > 0) {
       translation_.give("sparse_matmul", false);
       translation_.give("capacity_factor", *capacity);
       if (is_split) translation_.give("moe_dispatch_no_expert_sharding", true);
       return;
     }
-    if (is_split && type == "allgather") translation_.give("use_ring_of_experts", true);
-    if (is_split)
-      translation_.assume("memory is planned for all rows going to one device's experts; ragged_buffer_factor=2 plans for twice an even load");
+    if (is_split && type == "allgather") {
+      translation_.give("use_ring_of_experts", true);
+      translation_.give("use_ragged_sort", true);
+    }
+    give_room_for_rows(degrees, translation_);
   }
 
   // A fused layer keeps its products, and what lies between them is made again or is small.
@@ -213,7 +229,7 @@ class Run {
 
 Imported from_megatron(const std::vector<ShellWord>& words, const std::vector<std::string>& own) {
   const Launched launched = take_launcher(words, kWhere);
-  Flags flags(flags_of(launched.words, kWhere));
+  Flags flags(with_dashes(flags_of(launched.words, kWhere)));
   Translation translation(own);
   Run(flags, launched.devices, translation).give();
   note_what_is_left(flags, {"Megatron-LM", idle_megatron_flags(), differing_megatron_flags(), translated_megatron_flags()}, translation);

@@ -58,7 +58,7 @@ class Model {
  public:
   Model(Flags& flags, Translation& translation) : flags_(flags), translation_(translation) {}
 
-  MegatronModel give(std::int64_t tensor) {
+  ModelFacts give(std::int64_t tensor) {
     layers_ = needed(flags_, "num-layers");
     if (layers_ > kMostLayers) flags_.refuse_value("num-layers", fmt::format("at most {}", with_commas(kMostLayers)));
     read_kind();
@@ -67,23 +67,26 @@ class Model {
     give_attention();
     give_positions();
     give_mlp();
-    if (has_experts_) give_experts();
+    if (has_experts()) give_experts();
     give_layers();
     give_vocabulary(tensor);
-    return {layers_, dense_first_, has_experts_, is_latent_};
+    return {layers_, dense_first_, experts_, is_latent_};
   }
 
  private:
   void give(std::string_view key, const auto& value) { translation_.give(key, value); }
   bool is_block(std::string_view block) const { return block_ == block; }
+  bool has_experts() const { return experts_ > 0; }
 
   // Which family has layers like these.
   void read_kind() {
     is_latent_ = flags_.is_set("multi-latent-attention");
-    has_experts_ = flags_.integer("num-experts", 0).value_or(0) > 1;
+    experts_ = flags_.integer("num-experts", 0).value_or(0);
+    if (experts_ == 1) experts_ = 0;
     has_bias_ = !flags_.is_set("disable-bias-linear");
     has_qkv_bias_ = flags_.is_set("add-qkv-bias");
     is_gated_ = flags_.is_set("swiglu");
+    is_quick_ = flags_.is_set("quick-geglu");
     norm_ = flags_.choice("normalization", "LayerNorm", {"LayerNorm", "RMSNorm"});
     read_positions();
     read_mlps();
@@ -94,7 +97,7 @@ class Model {
     learns_balance_ = flags_.is_set("moe-router-enable-expert-bias");
     has_groups_of_heads_ = flags_.is_set("group-query-attention");
     block_ = block();
-    if (is_latent_ && !has_experts_) {
+    if (is_latent_ && !has_experts()) {
       refuse("--multi-latent-attention without experts: no family has such layers", "--from megatron",
              "model_name= for one of `moesh help models`, and the other flags as they are");
     }
@@ -115,19 +118,19 @@ class Model {
   }
 
   void read_mlps() {
-    if (!has_experts_) return;
+    if (!has_experts()) return;
     mlps_ = words_of(flags_, "moe-layer-freq", layers_, Marks::first, "moe", "dense");
-    if (std::find(mlps_.begin(), mlps_.end(), "moe") == mlps_.end() && !mlps_.empty()) has_experts_ = false;
+    if (std::find(mlps_.begin(), mlps_.end(), "moe") == mlps_.end() && !mlps_.empty()) experts_ = 0;
     const auto first = std::find(mlps_.begin(), mlps_.end(), "moe");
     const bool is_dense_first = std::find(first, mlps_.end(), "dense") == mlps_.end();
-    is_mixed_ = has_experts_ && !is_dense_first;
-    if (has_experts_ && is_dense_first) dense_first_ = first - mlps_.begin();
+    is_mixed_ = has_experts() && !is_dense_first;
+    if (has_experts() && is_dense_first) dense_first_ = first - mlps_.begin();
   }
 
   std::string block() const {
     if (is_latent_) return "deepseek";
-    if (sinks_ && has_experts_) return "gpt_oss";
-    if (!has_experts_) return is_gpt3() ? "gpt3" : "llama2";
+    if (sinks_ && has_experts()) return "gpt_oss";
+    if (!has_experts()) return is_gpt3() ? "gpt3" : "llama2";
     if (is_mixed_) return shared_ > 0 ? "qwen2_moe" : "qwen3_moe";
     if (shared_ > 0 && has_gate_ && dense_first_ == 0) return "qwen2_moe";
     return shared_ > 0 || dense_first_ > 0 || has_groups_ || learns_balance_ ? "deepseek" : "mixtral";
@@ -153,7 +156,7 @@ class Model {
     const std::int64_t of_heads = flags_.integer("num-query-groups", 1).value_or(1);
     const std::optional<std::int64_t> head_dim = flags_.integer("kv-channels", 1);
     const bool norms_heads = flags_.is_set("qk-layernorm") || flags_.is_set("qk-l2-norm");
-    give("base_num_kv_heads", has_groups_of_heads_ && !is_latent_ ? of_heads : heads_);
+    if (!is_latent_) give("base_num_kv_heads", has_groups_of_heads_ ? of_heads : heads_);
     if (is_latent_) {
       give("attention_type", "mla");
       const auto size = [&](std::string_view name, std::string_view key, std::int64_t otherwise) {
@@ -233,25 +236,29 @@ class Model {
     if (activation != "[silu,linear]" && !is_block("gpt_oss")) give("mlp_activations", activation);
     const std::int64_t gated = static_cast<std::int64_t>(static_cast<double>(4 * width_) * 2 / 3 / 64) * 64;
     mlp_ = flags_.integer("ffn-hidden-size", 1).value_or(is_gated_ ? gated : 4 * width_);
-    const bool has_dense = !has_experts_ || dense_first_ > 0 || is_mixed_;
+    const bool has_dense = !has_experts() || dense_first_ > 0 || is_mixed_;
     if (has_dense) give("base_mlp_dim", mlp_);
   }
 
   std::pair<std::string, std::string> activations() {
-    const bool is_quick = flags_.is_set("quick-geglu"), is_squared = flags_.is_set("squared-relu");
+    const bool is_squared = flags_.is_set("squared-relu");
     if (const auto clamp = flags_.real("activation-func-clamp-value"); clamp && is_block("gpt_oss")) give("mlp_activations_limit", *clamp);
     if (is_gated_) return {"[silu,linear]", ""};
-    if (is_quick) return {"[gelu,linear]", is_block("gpt_oss") ? "" : "--quick-geglu: GELU in its tanh form is planned"};
+    if (is_quick_) return {"[gelu,linear]", is_block("gpt_oss") ? "" : "--quick-geglu: GELU in its tanh form is planned"};
     if (is_squared) return {"[relu]", "--squared-relu: a plain ReLU is planned, whose products are the same"};
     return {"[gelu]", ""};
   }
 
   void give_experts() {
-    give("num_experts", flags_.integer("num-experts", 1).value_or(1));
+    give("num_experts", experts_);
     give("num_experts_per_tok", flags_.integer("moe-router-topk", 1).value_or(2));
     const std::int64_t width = flags_.integer("moe-ffn-hidden-size", 1).value_or(mlp_);
+    if (!is_gated_ && !is_quick_) {
+      refuse("experts without a gate, which no family has", "--from megatron",
+             fmt::format("--swiglu --moe-ffn-hidden-size {}, with about as many parameters", std::max<std::int64_t>(1, width * 2 / 3)));
+    }
     give("base_moe_mlp_dim", width);
-    if (is_block("mixtral") || is_block("gpt_oss") || (is_block("deepseek") && dense_first_ == 0)) give("base_mlp_dim", width);
+    if (is_block("mixtral") || (is_block("deepseek") && dense_first_ == 0)) give("base_mlp_dim", width);
     if (shared_ > 0) give_shared();
     give_routing();
   }
@@ -358,15 +365,15 @@ class Model {
   Flags& flags_;
   Translation& translation_;
   std::string block_, norm_, positions_;
-  std::int64_t layers_ = 0, dense_first_ = 0, width_ = 0, heads_ = 0, mlp_ = 0, shared_ = 0;
+  std::int64_t layers_ = 0, dense_first_ = 0, width_ = 0, heads_ = 0, mlp_ = 0, shared_ = 0, experts_ = 0;
   std::vector<std::string> mlps_;  // dense or moe, of each layer
-  bool is_latent_ = false, has_experts_ = false, is_mixed_ = false, has_bias_ = false, has_qkv_bias_ = false, is_gated_ = false;
+  bool is_latent_ = false, is_mixed_ = false, has_bias_ = false, has_qkv_bias_ = false, is_gated_ = false, is_quick_ = false;
   bool has_gate_ = false, sinks_ = false, has_groups_ = false, learns_balance_ = false, has_groups_of_heads_ = false;
 };
 
 }  // namespace
 
-MegatronModel give_megatron_model(Flags& flags, std::int64_t tensor, Translation& translation) {
+ModelFacts give_megatron_model(Flags& flags, std::int64_t tensor, Translation& translation) {
   return Model(flags, translation).give(tensor);
 }
 

@@ -1,13 +1,13 @@
 #include "foreign/torchtitan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/whole_file.h"
-#include "config/load.h"
 #include "foreign/degrees.h"
 #include "foreign/launcher.h"
 
@@ -19,7 +19,7 @@ constexpr const char* kWhere = "--from torchtitan";
 constexpr KnownFlags kIdle[] = {
     {"how kernels compute; all are priced as well-tuned ones",
      "compile.enable compile.components compile.backend compile.enable_async_tensor_parallel parallelism.enable_async_tensor_parallel "
-     "optimizer.implementation training.disable_cuda_graphs training.gc_freq training.gc_debug parallelism.spmd_backend "
+     "optimizer.implementation training.disable_cuda_graphs training.gc_freq training.gc_debug training.compile parallelism.spmd_backend "
      "quantize.linear.float8.enable_fsdp_float8_all_gather quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp "
      "quantize.linear.float8.filter_fqns quantize.linear.float8.recipe_name quantize.linear.float8.emulate quantize.grouped_mm.float8.fqns "
      "quantize.linear.mx.recipe_name quantize.linear.mx.filter_fqns quantize.linear.mx.mxfp8_dim1_cast_kernel_choice "
@@ -87,12 +87,11 @@ class Job {
     const std::string model = flags_.text("model.name").value_or("llama3");
     const Flag* flavor = flags_.find("model.flavor");
     const std::string asked = flags_.text("model.flavor").value_or("debugmodel");
-    has_experts_ = model != "llama3" && !(model == "qwen3" && asked.find("-A") == std::string::npos);
-    is_latent_ = model == "deepseek_v3";
-    if (flags_.boolean("debug.moe_force_load_balance").value_or(false) && has_experts_) translation_.give("use_random_routing", true);
     const std::optional<std::string> own = translation_.own("model_name");
-    preset_ = own ? *own : preset_of_flavor(model, asked, flavor == nullptr ? kWhere : flavor->where);
-    translation_.give("model_name", preset_);
+    const std::string preset = own ? *own : preset_of_flavor(model, asked, flavor == nullptr ? kWhere : flavor->where);
+    translation_.give("model_name", preset);
+    model_ = facts_of(preset);
+    if (flags_.boolean("debug.moe_force_load_balance").value_or(false) && model_.experts > 0) translation_.give("use_random_routing", true);
   }
 
   void give_parallelism() {
@@ -107,15 +106,15 @@ class Job {
     degrees.experts = degree("expert_parallel_degree");
     degrees.tensor_in_experts = degree("expert_tensor_parallel_degree");
     degrees.shards_sequence = flags_.boolean("parallelism.enable_sequence_parallel").value_or(true);
-    degrees.has_experts = has_experts_;
-    degrees.is_latent = is_latent_;
-    if (!has_experts_) degrees.experts = 1;
+    degrees.model = model_;
+    if (model_.experts == 0) degrees.experts = 1;
+    if (degrees.experts == 1) degrees.tensor_in_experts = degrees.tensor;
     const Devices devices = give_mesh(degrees, told_, kWhere, translation_);
     give_rows(degrees, devices);
+    give_room_for_rows(degrees, translation_);
     if (degrees.stages == 1) return;
-    const config::Settings model = config::load({"model_name=" + preset_}).settings;
-    const std::int64_t layers = model.integer("base_num_decoder_layers") - model.integer("first_num_dense_layers");
-    give_stages(layers, degrees.stages, flags_.integer("parallelism.pipeline_parallel_layers_per_stage", 1).value_or(0), kWhere, translation_);
+    give_stages(model_.layers - model_.dense_layers, degrees.stages,
+                flags_.integer("parallelism.pipeline_parallel_layers_per_stage", 1).value_or(0), kWhere, translation_);
   }
 
   void give_rows(const Degrees& degrees, const Devices& devices) {
@@ -200,13 +199,29 @@ class Job {
   Flags& flags_;
   std::optional<std::int64_t> told_;
   Translation& translation_;
-  std::string preset_;
+  ModelFacts model_;
   std::int64_t length_ = 0;
-  bool has_experts_ = false, is_latent_ = false;
 };
 
 std::vector<Flag> read_job(const std::string& path) {
   return job_settings(read_file(path, "the job", 1 << 20, "name the TOML file of a job"), path);
+}
+
+// How files of before name what is asked for now.
+constexpr std::pair<std::string_view, std::string_view> kEarlier[] = {
+    {"training.batch_size", "training.local_batch_size"},
+    {"training.data_parallel_degree", "parallelism.data_parallel_shard_degree"},
+    {"training.data_parallel_shard_degree", "parallelism.data_parallel_shard_degree"},
+    {"training.data_parallel_replicate_degree", "parallelism.data_parallel_replicate_degree"},
+    {"training.tensor_parallel_degree", "parallelism.tensor_parallel_degree"},
+    {"training.warmup_steps", "lr_scheduler.warmup_steps"},
+    {"experimental.context_parallel_degree", "parallelism.context_parallel_degree"},
+    {"experimental.pipeline_parallel_degree", "parallelism.pipeline_parallel_degree"},
+};
+
+void spell_as_now(Flag& flag) {
+  const auto earlier = std::find_if(std::begin(kEarlier), std::end(kEarlier), [&](const auto& names) { return names.first == flag.name; });
+  if (earlier != std::end(kEarlier)) flag.name = earlier->second;
 }
 
 // tyro takes dashes for underscores, and "no-" before a name for false.
@@ -256,6 +271,7 @@ std::vector<Flag> all_settings(const std::vector<ShellWord>& words, std::vector<
   for (Flag& flag : given) {
     if (flag.name != "config" && flag.name != "module" && flag.name != "job.config_file") all.push_back(std::move(flag));
   }
+  std::for_each(all.begin(), all.end(), spell_as_now);
   return all;
 }
 

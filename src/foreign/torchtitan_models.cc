@@ -48,7 +48,7 @@ constexpr Configuration kConfigurations[] = {
                    "--parallelism.tensor_parallel_degree 8"},
     {"llama3_405b", "--model.name llama3 --model.flavor 405B --training.num_tokens_per_microbatch_per_dp_rank 16384 "
                     "--training.max_context_length 8192 --training.steps 3000 --optimizer.lr 8e-5 --lr_scheduler.warmup_steps 600 "
-                    "--activation_checkpoint.mode full --parallelism.tensor_parallel_degree 8"},
+                    "--activation_checkpoint.mode full --parallelism.tensor_parallel_degree 8 --model.converters float8"},
     {"deepseek_v3_16b", "--model.name deepseek_v3 --model.flavor 16B --training.num_tokens_per_microbatch_per_dp_rank 16384 "
                         "--training.max_context_length 4096 --training.steps 1000 --optimizer.lr 2.2e-4 --lr_scheduler.decay_ratio 0.8 "
                         "--lr_scheduler.decay_type cosine --lr_scheduler.min_lr_factor 0.1 --activation_checkpoint.mode selective "

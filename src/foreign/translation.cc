@@ -15,16 +15,22 @@ std::string_view key_of(std::string_view word) {
   return equals == std::string_view::npos ? std::string_view() : word.substr(0, equals);
 }
 
+bool is_prefix(const std::string& name) { return name.ends_with('*'); }
+
 bool holds(std::string_view names, std::string_view name) {
   const std::vector<std::string> all = split(names, ' ');
-  return std::find(all.begin(), all.end(), name) != all.end();
+  return std::any_of(all.begin(), all.end(), [&](const std::string& one) {
+    return is_prefix(one) ? name.starts_with(std::string_view(one).substr(0, one.size() - 1)) : name == one;
+  });
 }
 
 std::vector<std::string> known_names(const KnownProgram& program) {
   std::vector<std::string> names(program.translated.begin(), program.translated.end());
   for (const DifferingFlag& flag : program.differing) names.emplace_back(flag.name);
   for (const KnownFlags& flags : program.idle) {
-    for (std::string& name : split(flags.names, ' ')) names.push_back(std::move(name));
+    for (std::string& name : split(flags.names, ' ')) {
+      if (!is_prefix(name)) names.push_back(std::move(name));
+    }
   }
   return names;
 }

@@ -59,7 +59,7 @@ class Translation {
 // Flags of one program that have no counterpart, by what they are about: "--save and --load (checkpoints)".
 struct KnownFlags {
   std::string_view topic;
-  std::string_view names;  // between blanks
+  std::string_view names;  // between blanks; "log-*" for all that begin so
 };
 
 struct DifferingFlag {
