@@ -15,7 +15,6 @@ namespace moesh::cli {
 namespace {
 
 using foreign::Imported;
-using foreign::Note;
 
 Imported imported(const Arguments& arguments) {
   Imported all;
@@ -50,23 +49,11 @@ std::string pasted_lines(const std::vector<std::string>& words) {
   return text + line + "\n";
 }
 
-std::string_view word_for(Note::Kind kind) {
-  switch (kind) {
-    case Note::Kind::assumed: return "assumed";
-    case Note::Kind::differs: return "differs";
-    case Note::Kind::idle: return "not needed";
-    case Note::Kind::unknown: return "unknown";
-  }
-  return "";
-}
-
 std::string told(const Command& command, const Arguments& arguments, const Imported& made) {
   std::vector<std::string> words{"moesh", std::string(command.name)};
   for (const auto* part : {&arguments.words(), &made.keys, &arguments.request()}) words.insert(words.end(), part->begin(), part->end());
   std::string text = pasted_lines(words);
-  std::string notes;
-  for (const Note& note : made.notes) notes += fmt::format("{}: {}\n", word_for(note.kind), note.text);
-  return text + wrapped(notes, terminal_width(), 2) + "\n";
+  return text + wrapped(foreign::told(made.notes), terminal_width(), 2) + "\n";
 }
 
 }  // namespace

@@ -216,8 +216,7 @@ void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages,
   translation.give("per_device_batch_size", at_once_of_one * static_cast<double>(planned));
   translation.give("num_pipeline_microbatches", planned);
   if (planned == microbatches) return;
-  translation.differ(fmt::format("{} for {}: {} are planned, a multiple of the stages", counted(microbatches, "microbatch"), counted(stages, "stage"),
-                                 planned));
+  translation.differ(fmt::format("{} microbatches are planned, a multiple of the stages, rather than {}", planned, microbatches));
 }
 
 void give_room_for_rows(const Degrees& degrees, Translation& translation) {

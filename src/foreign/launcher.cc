@@ -13,14 +13,22 @@
 namespace moesh::foreign {
 namespace {
 
-bool is_script(const ShellWord& word) { return !word.is_sign && (word.text.ends_with(".py") || word.text.ends_with("run_train.sh")); }
+bool is_script(const ShellWord& word) {
+  constexpr std::string_view kEndings[] = {".py", "run_train.sh", "torchtitan.train"};
+  return !word.is_sign && std::any_of(std::begin(kEndings), std::end(kEndings), [&](std::string_view ending) { return word.text.ends_with(ending); });
+}
 
-// A number where one is said; "gpu", "1:4" and a variable of the shell are none.
+// "gpu", "1:4" and a variable of the shell are none.
+std::optional<std::int64_t> count_in(const std::string& text) {
+  const std::optional<std::int64_t> number = parse_integer(text);
+  return number && *number > 0 && *number < 1'000'000 ? number : std::nullopt;
+}
+
 std::optional<std::int64_t> number_of(Flags& flags, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
     const Flag* flag = flags.find(name);
-    const std::optional<std::int64_t> number = flag == nullptr || flag->values.empty() ? std::nullopt : parse_integer(flag->values.front());
-    if (number && *number > 0 && *number < 1'000'000) return number;
+    if (flag == nullptr || flag->values.empty()) continue;
+    if (const auto number = count_in(flag->values.front())) return number;
   }
   return std::nullopt;
 }
@@ -28,7 +36,7 @@ std::optional<std::int64_t> number_of(Flags& flags, std::initializer_list<std::s
 // torchrun has one node and one process unless it is told otherwise, torchtitan's script as many as NGPU says.
 std::optional<std::int64_t> devices_of(const std::vector<std::string>& words, const std::string& where) {
   for (const std::string& word : words) {
-    if (word.starts_with("NGPU=")) return parse_integer(word.substr(5));
+    if (word.starts_with("NGPU=")) return count_in(word.substr(5));
   }
   Flags flags(with_dashes(flags_of(words, where)));
   if (const auto all = number_of(flags, {"world-size", "ntasks"})) return all;
@@ -55,7 +63,6 @@ Launched take_launcher(const std::vector<ShellWord>& words, const std::string& w
   Launched launched;
   std::vector<std::string> before;
   const auto script = std::find_if(words.begin(), words.end(), is_script);
-  if (script != words.end()) launched.script = script->text.substr(script->text.rfind('/') + 1);
   const auto begin = script == words.end() ? words.begin() : script + 1;
   for (auto word = words.begin(); word != begin; ++word) before.push_back(word->text);
   bool belongs_to_launcher = false;

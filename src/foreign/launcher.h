@@ -13,7 +13,6 @@ namespace moesh::foreign {
 struct Launched {
   std::vector<std::string> words;       // of the program itself, as far as the shell would go on with it
   std::optional<std::int64_t> devices;  // nodes x processes of each, where both are said
-  std::string script;                   // "pretrain_gpt.py"; empty where only flags are given
 };
 
 Launched take_launcher(const std::vector<ShellWord>& words, const std::string& where);

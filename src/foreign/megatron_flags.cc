@@ -19,8 +19,7 @@ constexpr KnownFlags kIdle[] = {
      "disable-use-tokenizer-model-from-checkpoint-args auto-detect-ckpt-format no-ckpt-* async-* use-persistent-ckpt-worker "
      "disable-ckpt-load-validate-sharding-integrity no-strict-fsdp-dtensor-load disable-strict-fsdp-dtensor-load "
      "distrib-optim-fully-reshardable-mem-efficient disable-save-tokenizer-assets replication* verify-integrity eval-* "
-     "start-eval-at-iter skip-train test-mode full-validation multiple-validation-sets validation-set-names fault-injector-* "
-     "export-*"},
+     "start-eval-at-iter skip-train test-mode full-validation multiple-validation-sets validation-set-names fault-injector-*"},
     {"data and tokenizers",
      "dataloader-* data-path phase-transition-iterations split train-data-path valid-data-path test-data-path data-args-path "
      "per-split-data-args-path per-dataset-sequences-path data-cache-path no-mmap-bin-files mock-data encoder-seq-length "
@@ -43,7 +42,7 @@ constexpr KnownFlags kIdle[] = {
      "dino-* moe-upcycling-granularity sft-tokenizer-prompt-format logits-* mtp-standalone mtp-loss-scaling-factor "
      "mtp-use-repeated-layer mtp-detach-heads mtp-hsm mtp-hybrid-override-pattern qk-clip-alpha dsa-* no-dsa-* disable-dsa-* "
      "linear-conv-kernel-dim linear-key-head-dim linear-value-head-dim linear-num-key-heads linear-num-value-heads mup-* "
-     "mhc-* mrope-section gdp-* disable-mamba-mem-eff-path enable-gpt-oss"},
+     "mhc-* mrope-section gdp-* disable-mamba-mem-eff-path enable-gpt-oss export-*"},
     {"how and when bytes travel, which moesh plans by itself",
      "tp-comm-* overlap-cpu-optimizer-d2h-h2d no-overlap-p2p-communication overlap-grad-reduce ddp-* gtp-* "
      "overlap-param-gather overlap-param-gather-with-optimizer-step no-align-param-gather megatron-fsdp-* "

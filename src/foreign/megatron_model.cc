@@ -275,7 +275,8 @@ class Model {
     const bool is_before = flags_.is_set("moe-router-pre-softmax");
     if (score == "sqrtsoftplus") translation_.differ("--moe-router-score-function sqrtsoftplus: a sigmoid is planned");
     if (score != "softmax") give("routed_score_func", "sigmoid");
-    const char* weights = score != "softmax" ? "normalized" : is_before ? "scores" : "softmax";
+    const bool is_alone = flags_.integer("moe-router-topk", 1).value_or(2) == 1;
+    const char* weights = score != "softmax" ? (is_alone ? "scores" : "normalized") : is_before ? "scores" : "softmax";
     if (!is_block("gpt_oss")) give("routed_weights", weights);
     if (learns_balance_ || is_block("gpt_oss")) give("routed_bias", true);
     const auto rate = flags_.real("moe-router-bias-update-rate");

@@ -20,10 +20,7 @@ constexpr KnownFlags kIdle[] = {
     {"how kernels compute; all are priced as well-tuned ones",
      "compile.enable compile.components compile.backend compile.enable_async_tensor_parallel parallelism.enable_async_tensor_parallel "
      "optimizer.implementation training.disable_cuda_graphs training.gc_freq training.gc_debug training.compile parallelism.spmd_backend "
-     "quantize.linear.float8.enable_fsdp_float8_all_gather quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp "
-     "quantize.linear.float8.filter_fqns quantize.linear.float8.recipe_name quantize.linear.float8.emulate quantize.grouped_mm.float8.fqns "
-     "quantize.linear.mx.recipe_name quantize.linear.mx.filter_fqns quantize.linear.mx.mxfp8_dim1_cast_kernel_choice "
-     "quantize.grouped_mm.mx.recipe_name quantize.grouped_mm.mx.fqns"},
+     "model.norm_type quantize.* float8.* mx.*"},
     {"data and tokenizers", "training.dataset training.dataset_path model.hf_assets_path model.tokenizer_path"},
     {"how and when bytes travel, which moesh plans by itself",
      "parallelism.fsdp_reshard_after_forward parallelism.enable_fsdp_symm_mem parallelism.pipeline_parallel_schedule "
@@ -53,7 +50,7 @@ constexpr std::string_view kTranslated[] = {
     "parallelism.expert_parallel_degree", "parallelism.expert_tensor_parallel_degree", "activation_checkpoint.mode",
     "activation_checkpoint.selective_ac_option", "optimizer.name", "optimizer.lr", "optimizer.eps", "optimizer.weight_decay", "optimizer.beta1",
     "optimizer.beta2", "lr_scheduler.warmup_steps", "lr_scheduler.decay_ratio", "lr_scheduler.decay_type", "lr_scheduler.min_lr_factor",
-    "debug.moe_force_load_balance"};
+    "debug.moe_force_load_balance", "float8.enable_float8_linear"};
 
 // Sections that say nothing of a step.
 constexpr std::string_view kIdleSections[] = {"job",     "profiling",  "profiler",   "metrics",         "checkpoint",        "checkpointer", "comm",
@@ -159,6 +156,7 @@ class Job {
     if (computed != "bfloat16") translation_.give("dtype", computed);
     if (flags_.boolean("training.enable_cpu_offload").value_or(false))
       translation_.differ("--training.enable_cpu_offload: parameters and moments are planned in the memory of the device");
+    if (flags_.boolean("float8.enable_float8_linear").value_or(false)) translation_.give("quantization", "te_fp8_currentscaling");
     const Flag* converters = flags_.find("model.converters");
     if (converters == nullptr) return;
     for (const std::string& converter : converters->values) {

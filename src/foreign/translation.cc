@@ -41,7 +41,23 @@ std::string unknown_words(const std::string& name, const KnownProgram& program) 
   return fmt::format("--{} is no flag of {}, and says nothing here{}", shorten(name, 60), program.name, hint);
 }
 
+std::string_view word_for(Note::Kind kind) {
+  switch (kind) {
+    case Note::Kind::assumed: return "assumed";
+    case Note::Kind::differs: return "differs";
+    case Note::Kind::idle: return "not needed";
+    case Note::Kind::unknown: return "unknown";
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string told(const std::vector<Note>& notes) {
+  std::string text;
+  for (const Note& note : notes) text += fmt::format("{}: {}\n", word_for(note.kind), note.text);
+  return text;
+}
 
 std::optional<std::string> Translation::own(std::string_view key) const {
   const auto found = std::find_if(own_.rbegin(), own_.rend(), [&](const std::string& word) { return key_of(word) == key; });

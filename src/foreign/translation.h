@@ -24,6 +24,9 @@ struct Note {
   std::string text;
 };
 
+// A line each: "differs: ...".
+std::string told(const std::vector<Note>& notes);
+
 struct Imported {
   std::vector<std::string> keys;  // "base_emb_dim=4096", none of which the user gave
   std::vector<Note> notes;

@@ -37,6 +37,7 @@ class Splitter {
       end_word();
       ++at_;
     } else if (is_one_of(c, kSigns) && !in_variable()) {
+      if (is_one_of(c, "<>") && is_number()) word_.clear(), in_word_ = false;
       end_word();
       words_.push_back({std::string(1, c), true});
       ++at_;
@@ -52,6 +53,9 @@ class Splitter {
     const bool begins_pattern = text_[at_] == '(' && at_ + 1 < text_.size() && is_one_of(text_[at_ + 1], "[(");
     return is_bracket && (in_word_ || begins_pattern);
   }
+
+  // Such as that of 2>&1, which is no word.
+  bool is_number() const { return in_word_ && word_.find_first_not_of("0123456789") == std::string::npos; }
 
   // Before a line's end: nothing, so that the words go on there.
   void escaped() {
@@ -108,9 +112,7 @@ class Splitter {
 
 std::vector<ShellWord> shell_words(std::string_view text, const std::string& where) {
   if (text.size() > kMostBytes) {
-    refuse(fmt::format("{}, at most {} were expected", human_bytes(static_cast<double>(text.size())),
-                       human_bytes(static_cast<double>(kMostBytes))),
-           where, "give the command alone");
+    refuse(fmt::format("a command of more than {}", human_bytes(static_cast<double>(kMostBytes))), where, "give the command alone");
   }
   if (text.find('\0') != std::string_view::npos || !is_valid_utf8(text))
     refuse("bytes that are no text (UTF-8)", where, "give the command as it is typed");
