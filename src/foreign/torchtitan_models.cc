@@ -90,12 +90,13 @@ bool is_flavor(std::string_view asked, std::string_view flavor) {
 }  // namespace
 
 std::string preset_of_flavor(const std::string& model, const std::string& flavor, const std::string& where) {
-  std::vector<std::string> known;
+  std::vector<std::string> all, of_model;
   for (const Flavor& one : kFlavors) {
     if (one.model == model && is_flavor(flavor, one.flavor)) return std::string(one.preset);
-    known.push_back(fmt::format("{} {}", one.model, one.flavor));
+    all.push_back(fmt::format("{} {}", one.model, one.flavor));
+    if (one.model == model) of_model.push_back(all.back());
   }
-  refuse(fmt::format("model '{}', flavor '{}' is none that moesh has: {} was expected", shorten(model, 40), shorten(flavor, 40), join(known, ", ")), where,
+  refuse(fmt::format("model '{}', flavor '{}' is none that moesh has: {} was expected", shorten(model, 40), shorten(flavor, 40), join(of_model.empty() ? all : of_model, ", ")), where,
          "model_name= for one of `moesh help models` or a Hugging Face folder");
 }
 

@@ -47,10 +47,10 @@ class Splitter {
     }
   }
 
-  // Brackets of a pattern such as ([0]*3+[1]*58)*2 are part of its word, and so are those of $(...).
+  // Brackets of ([0]*3+[1]*58)*2 or (127,0) are part of a word, and so are those of $(...).
   bool in_variable() const {
     const bool is_bracket = is_one_of(text_[at_], "()");
-    const bool begins_pattern = text_[at_] == '(' && at_ + 1 < text_.size() && is_one_of(text_[at_ + 1], "[(");
+    const bool begins_pattern = text_[at_] == '(' && at_ + 1 < text_.size() && is_one_of(text_[at_ + 1], "[(0123456789");
     return is_bracket && (in_word_ || begins_pattern);
   }
 
