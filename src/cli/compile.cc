@@ -38,6 +38,7 @@ constexpr std::string_view kExamples[] = {
     "compile configs/first.yml --save-plan first.plan",
     "compile model_name=deepseek3-671b compile_topology=v6e-256 compile_topology_num_slices=32 dcn_data_parallelism=32 "
     "ici_fsdp_parallelism=32 ici_expert_parallelism=8",
+    "compile --from torchtitan \"--config llama3_8b\" compile_topology=h100-8",
 };
 
 void write(const Planned& planned, JsonWriter& json) { forecast::write(planned.step.forecast, planned.step.program.plan, json); }
