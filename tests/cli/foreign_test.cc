@@ -40,9 +40,9 @@ TEST(CommandsOfOtherPrograms, AreToldInMoeshsKeysWithWhatIsLeftOut) {
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_THAT(shown.out,
               StartsWith("moesh lint decoder_block=llama2 base_num_decoder_layers=2 base_emb_dim=64 base_num_query_heads=4 \\\n"
-                         "    logits_via_embedding=false base_num_kv_heads=4 head_dim=16 base_mlp_dim=128 vocab_size=256 max_target_length=32 \\\n"
-                         "    ici_data_parallelism=4 ici_fsdp_parallelism=1 per_device_batch_size=1 remat_policy=minimal_with_context \\\n"
-                         "    compile_topology=h100-4\n"));
+                         "    logits_via_embedding=false base_num_kv_heads=4 head_dim=16 base_mlp_dim=128 vocab_size=256 \\\n"
+                         "    max_target_length=32 ici_data_parallelism=4 ici_fsdp_parallelism=1 per_device_batch_size=1 \\\n"
+                         "    remat_policy=minimal_with_context compile_topology=h100-4\n"));
   EXPECT_THAT(shown.out, HasSubstr("\nnot needed: --log-interval (logging, profiling, evaluation, checkpoints and restarts)\n"
                                    "unknown: --tensor-model-paralel-size is no flag of Megatron-LM, and says nothing here; the nearest is "
                                    "--tensor-model-parallel-size\n\n"));
