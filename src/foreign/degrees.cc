@@ -75,15 +75,15 @@ std::int64_t fewest(const Degrees& degrees) {
 void tell_target(std::optional<std::int64_t> target, std::optional<std::int64_t> told, bool is_counted, std::int64_t count,
                  Translation& translation) {
   if (target && told && *target != *told) {
-    translation.assume(fmt::format("compile_topology has {}, the command {}: that of compile_topology is taken",
-                                   counted(*target, "device"), with_commas(*told)));
+    translation.assume(fmt::format("compile_topology has {}, the command {}: that of compile_topology is taken", counted(*target, "device"),
+                                   with_commas(*told)));
   }
   if (!target && !told && !is_counted) {
     translation.assume(fmt::format("nothing says how many devices there are: {}, the fewest that the degrees take", with_commas(count)));
   }
   if (!target) {
-    translation.assume(fmt::format("no machine is named: compile_topology=KIND-{} (`moesh help hardware`) tells whether a step fits, and its time",
-                                   count));
+    translation.assume(fmt::format(
+        "no machine is named: compile_topology=KIND-{} (`moesh help hardware`) tells whether a step fits, and its time", count));
   }
 }
 
@@ -107,9 +107,10 @@ Devices count_devices(const Degrees& degrees, std::optional<std::int64_t> told, 
 void tell_width(const Degrees& degrees, std::int64_t groups, Translation& translation) {
   if (degrees.model.experts == 0 || degrees.tensor_in_experts == degrees.tensor) return;
   const bool as_many = groups * degrees.tensor == degrees.experts * degrees.tensor_in_experts;
-  translation.differ(fmt::format("experts are split {} ways and the width of each {}, rather than {} and {}, as tensor parallelism is for all of the "
-                                 "model{}",
-                                 groups, degrees.tensor, degrees.experts, degrees.tensor_in_experts, as_many ? "; a device holds as much" : ""));
+  translation.differ(
+      fmt::format("experts are split {} ways and the width of each {}, rather than {} and {}, as tensor parallelism is for all of the "
+                  "model{}",
+                  groups, degrees.tensor, degrees.experts, degrees.tensor_in_experts, as_many ? "; a device holds as much" : ""));
 }
 
 // As torch's programs have it: experts lie within the devices of data, context and tensor parallelism.
@@ -120,10 +121,11 @@ void check_experts(const Degrees& degrees, std::int64_t data, const std::string&
   const std::string fix = all % in_experts == 0 ? fmt::format("{} ways to split experts, or other degrees", nearest)
                                                 : fmt::format("tensor {} in experts, or other degrees", nearest_divisor(all, in_experts));
   if (degrees.model.experts % degrees.experts != 0)
-    refuse(fmt::format("{}, which {} ways to split them do not divide", counted(degrees.model.experts, "expert"), degrees.experts), where, fix);
+    refuse(fmt::format("{}, which {} ways to split them do not divide", counted(degrees.model.experts, "expert"), degrees.experts), where,
+           fix);
   if (all % (degrees.experts * in_experts) != 0) {
-    refuse(fmt::format("{} ways to split experts x tensor {} in them do not divide data {} x context {} x tensor {}", degrees.experts, in_experts, data,
-                       degrees.context, degrees.tensor),
+    refuse(fmt::format("{} ways to split experts x tensor {} in them do not divide data {} x context {} x tensor {}", degrees.experts,
+                       in_experts, data, degrees.context, degrees.tensor),
            where, fix);
   }
 }
@@ -136,13 +138,15 @@ Axes place_experts(const Degrees& degrees, std::int64_t data, const std::string&
   if (context > 1 && groups > 1 && groups % context == 0 && data % (groups / context) == 0)
     return {1, data / (groups / context), context, degrees.tensor, groups / context, true};
   if (data % groups == 0) return {1, data / groups, context, degrees.tensor, groups, false};
-  refuse(fmt::format("experts that take a part of context {} beside data {}: an axis holds experts as a whole or not at all", context, data), where,
-         fmt::format("a context of {}, or other degrees", nearest_divisor(groups, context)));
+  refuse(
+      fmt::format("experts that take a part of context {} beside data {}: an axis holds experts as a whole or not at all", context, data),
+      where, fmt::format("a context of {}, or other degrees", nearest_divisor(groups, context)));
 }
 
 // Devices of tensor parallelism lie next to each other, then those of the context, then those of experts.
 void give_order(const Axes& axes, Translation& translation) {
-  if (axes.expert > 1 && (axes.context > 1 || axes.tensor > 1)) translation.give("mesh_axes", "[data,stage,fsdp,expert,context,tensor,tensor_sequence]");
+  if (axes.expert > 1 && (axes.context > 1 || axes.tensor > 1))
+    translation.give("mesh_axes", "[data,stage,fsdp,expert,context,tensor,tensor_sequence]");
 }
 
 // By default the axes of experts and of the context shard the other parameters as fsdp does.
@@ -201,9 +205,9 @@ void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages,
   const double at_once = batch.rows * static_cast<double>(devices.data);
   const double parts = batch.all_rows ? *batch.all_rows / at_once : static_cast<double>(batch.parts);
   if (parts < 1 || parts != std::floor(parts)) {
-    refuse(fmt::format("{} rows a step, a multiple of {} was expected: {} for each of {} along data parallelism", *batch.all_rows, at_once, batch.rows,
-                       counted(devices.data, "device")),
-           where, fmt::format("{} rows, or other degrees", std::max(1.0, std::round(parts)) * at_once));
+    refuse(fmt::format("a batch of {}, a multiple of {} was expected: {} for each of {} along data parallelism", *batch.all_rows, at_once,
+                       batch.rows, counted(devices.data, "device")),
+           where, fmt::format("a batch of {}, or other degrees", std::max(1.0, std::round(parts)) * at_once));
   }
   const double at_once_of_one = at_once / static_cast<double>(devices.count);
   const auto microbatches = static_cast<std::int64_t>(parts);
@@ -222,14 +226,16 @@ void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages,
 void give_room_for_rows(const Degrees& degrees, Translation& translation) {
   if (degrees.experts == 1 || translation.is_own("ragged_buffer_factor")) return;
   translation.give("ragged_buffer_factor", std::int64_t{2});
-  translation.assume("memory is planned for twice the rows that a device has under an even load (ragged_buffer_factor=2); -1 plans for all rows");
+  translation.assume(
+      "memory is planned for twice the rows that a device has under an even load (ragged_buffer_factor=2); -1 plans for all rows");
 }
 
 void give_stages(std::int64_t layers, std::int64_t stages, std::int64_t chunk, const std::string& where, Translation& translation) {
   const std::int64_t at_once = chunk > 0 ? chunk : layers / stages;
   const std::int64_t spread = at_once > 0 ? layers / (stages * at_once) * stages * at_once : 0;
   if (spread == 0) {
-    refuse(fmt::format("{} for {} of {} at a time", counted(layers, "layer"), counted(stages, "stage"), counted(std::max<std::int64_t>(1, at_once), "layer")),
+    refuse(fmt::format("{} for {} of {} at a time", counted(layers, "layer"), counted(stages, "stage"),
+                       counted(std::max<std::int64_t>(1, at_once), "layer")),
            where, "fewer stages, or more layers");
   }
   translation.give("num_layers_per_pipeline_stage", at_once);

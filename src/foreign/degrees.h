@@ -13,18 +13,18 @@ namespace moesh::foreign {
 
 struct Degrees {
   enum class Data {
-    copied,            // every device has all parameters and their moments
-    sharded_moments,   // ZeRO-1 and 2: only the moments are spread
-    sharded,           // ZeRO-3, FSDP
+    copied,           // every device has all parameters and their moments
+    sharded_moments,  // ZeRO-1 and 2: only the moments are spread
+    sharded,          // ZeRO-3, FSDP
   };
-  std::int64_t replicas = 1;                 // of groups within which parameters are sharded
-  std::optional<std::int64_t> data;          // devices along data parallelism within a replica; nothing: what is left
+  std::int64_t replicas = 1;         // of groups within which parameters are sharded
+  std::optional<std::int64_t> data;  // devices along data parallelism within a replica; nothing: what is left
   std::int64_t tensor = 1;
   std::int64_t context = 1;
   std::int64_t stages = 1;
   std::int64_t experts = 1;
   std::int64_t tensor_in_experts = 1;
-  bool shards_sequence = false;              // over the devices of tensor parallelism, where norms are
+  bool shards_sequence = false;  // over the devices of tensor parallelism, where norms are
   Data kind = Data::sharded;
   ModelFacts model;
 };

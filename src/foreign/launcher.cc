@@ -15,7 +15,8 @@ namespace {
 
 bool is_script(const ShellWord& word) {
   constexpr std::string_view kEndings[] = {".py", "run_train.sh", "torchtitan.train"};
-  return !word.is_sign && std::any_of(std::begin(kEndings), std::end(kEndings), [&](std::string_view ending) { return word.text.ends_with(ending); });
+  return !word.is_sign &&
+         std::any_of(std::begin(kEndings), std::end(kEndings), [&](std::string_view ending) { return word.text.ends_with(ending); });
 }
 
 // "gpu", "1:4" and a variable of the shell are none.
@@ -47,8 +48,9 @@ std::optional<std::int64_t> devices_of(const std::vector<std::string>& words, co
   return *each * nodes.value_or(1);
 }
 
-constexpr std::string_view kOfLaunchers[] = {"world-size", "nnodes", "nodes", "nproc-per-node", "ntasks-per-node", "gpus-per-node", "ntasks",
-                                             "node-rank", "master-addr", "master-port", "rdzv-id", "rdzv-backend", "rdzv-endpoint"};
+constexpr std::string_view kOfLaunchers[] = {"world-size",    "nnodes",       "nodes",        "nproc-per-node", "ntasks-per-node",
+                                             "gpus-per-node", "ntasks",       "node-rank",    "master-addr",    "master-port",
+                                             "rdzv-id",       "rdzv-backend", "rdzv-endpoint"};
 
 bool is_of_launcher(std::string word) {
   if (!word.starts_with("--")) return false;

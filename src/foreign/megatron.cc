@@ -26,7 +26,8 @@ class Run {
     const ModelFacts model = give_model(tensor);
     const auto length = flags_.integer("seq-length", 1);
     if (length) translation_.give("max_target_length", *length);
-    if (!length && !translation_.is_own("max_target_length")) translation_.assume("no --seq-length: max_target_length= says how long a row is");
+    if (!length && !translation_.is_own("max_target_length"))
+      translation_.assume("no --seq-length: max_target_length= says how long a row is");
     give_parallelism(model, tensor);
     give_recomputation();
     give_formats();
@@ -102,9 +103,9 @@ class Run {
   }
 
   bool shares_layers_unevenly() const {
-    constexpr std::string_view kUneven[] = {"decoder-first-pipeline-num-layers",      "decoder-last-pipeline-num-layers",
-                                            "pipeline-model-parallel-layout",         "account-for-embedding-in-pipeline-split",
-                                            "account-for-loss-in-pipeline-split",     "hybrid-layer-pattern"};
+    constexpr std::string_view kUneven[] = {"decoder-first-pipeline-num-layers",  "decoder-last-pipeline-num-layers",
+                                            "pipeline-model-parallel-layout",     "account-for-embedding-in-pipeline-split",
+                                            "account-for-loss-in-pipeline-split", "hybrid-layer-pattern"};
     return std::any_of(std::begin(kUneven), std::end(kUneven), [&](std::string_view name) { return flags_.is_given(name); });
   }
 
@@ -114,7 +115,8 @@ class Run {
              "another --pipeline-model-parallel-size, or --pipeline-model-parallel-layout beside it");
     }
     const std::int64_t layers = model.layers - model.dense_layers;
-    const auto chunk = flags_.integer("num-layers-per-virtual-pipeline-stage", 1), chunks = flags_.integer("num-virtual-stages-per-pipeline-rank", 1);
+    const auto chunk = flags_.integer("num-layers-per-virtual-pipeline-stage", 1),
+               chunks = flags_.integer("num-virtual-stages-per-pipeline-rank", 1);
     give_stages(layers, stages, chunk ? *chunk : chunks ? layers / stages / *chunks : 0, kWhere, translation_);
   }
 
@@ -165,24 +167,27 @@ class Run {
     if (flags_.is_set("grad-reduce-in-bf16")) translation_.give("grad_dtype", "bfloat16");
     const std::string recipe = flags_.choice("fp8-recipe", "delayed", {"delayed", "tensorwise", "mxfp8", "blockwise", "custom"});
     if (flags_.choice("fp8-format", "", {"hybrid", "e4m3"}).empty()) return;
-    translation_.give("quantization", recipe == "delayed"  ? "te_fp8_delayedscaling"
+    translation_.give("quantization", recipe == "delayed" ? "te_fp8_delayedscaling"
                                       : recipe == "mxfp8" ? "te_mxfp8"
                                                           : "te_fp8_currentscaling");
-    if (recipe == "blockwise" || recipe == "custom") translation_.differ(fmt::format("--fp8-recipe {}: one scale a tensor is planned", recipe));
+    if (recipe == "blockwise" || recipe == "custom")
+      translation_.differ(fmt::format("--fp8-recipe {}: one scale a tensor is planned", recipe));
   }
 
   void tell_dropout() {
     constexpr double kUsual = 0.1;
     const double hidden = flags_.real("hidden-dropout").value_or(kUsual), attention = flags_.real("attention-dropout").value_or(kUsual);
     if (hidden > 0 || attention > 0)
-      translation_.differ(fmt::format("--hidden-dropout {} and --attention-dropout {}: nothing is dropped, memory and time hardly differ", hidden, attention));
+      translation_.differ(fmt::format("--hidden-dropout {} and --attention-dropout {}: nothing is dropped, memory and time hardly differ",
+                                      hidden, attention));
   }
 
   void give_optimizer() {
     const std::string name = flags_.choice("optimizer", "adam", {"adam", "sgd", "muon", "dist_muon", "lion", "soap", "adaptive_muon"});
     if (name == "sgd") translation_.give("opt_type", "sgd");
     if (name.ends_with("muon")) translation_.give("opt_type", "muon");
-    if (name == "lion" || name == "soap") translation_.differ(fmt::format("--optimizer {}: AdamW is planned, with two moments of a parameter", name));
+    if (name == "lion" || name == "soap")
+      translation_.differ(fmt::format("--optimizer {}: AdamW is planned, with two moments of a parameter", name));
     number("lr", "learning_rate");
     number("weight-decay", name.ends_with("muon") ? "muon_weight_decay" : "adam_weight_decay");
     number("clip-grad", "gradient_clipping_threshold");

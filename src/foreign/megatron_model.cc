@@ -35,8 +35,8 @@ std::vector<std::string> words_of(Flags& flags, std::string_view name, std::int6
   std::vector<std::string> words(static_cast<std::size_t>(layers), otherwise);
   const std::optional<std::string> text = flags.text(name);
   if (!text) return {};
-  const std::string expected = fmt::format("a number, or a pattern such as [0]*3+[1]*{} of {}", std::max<std::int64_t>(1, layers - 3),
-                                           counted(layers, "layer"));
+  const std::string expected =
+      fmt::format("a number, or a pattern such as [0]*3+[1]*{} of {}", std::max<std::int64_t>(1, layers - 3), counted(layers, "layer"));
   if (const std::optional<std::int64_t> every = parse_integer(*text)) {
     if (*every < 1) flags.refuse_value(name, expected);
     for (std::int64_t i = 0; i < layers; ++i) {
@@ -110,7 +110,8 @@ class Model {
   }
 
   void read_positions() {
-    positions_ = flags_.choice("position-embedding-type", "learned_absolute", {"learned_absolute", "rope", "yarn", "none", "mrope", "relative"});
+    positions_ =
+        flags_.choice("position-embedding-type", "learned_absolute", {"learned_absolute", "rope", "yarn", "none", "mrope", "relative"});
     if (flags_.is_set("use-rotary-position-embeddings")) positions_ = "rope";
     const std::string rope = flags_.choice("rope-type", is_latent_ ? "yarn" : "rope", {"rope", "yarn"});
     if (positions_ == "rope" && rope == "yarn") positions_ = "yarn";
@@ -169,7 +170,8 @@ class Model {
       size("v-head-dim", "v_head_dim", 128);
     } else {
       if (is_block("deepseek")) give("attention_type", "global");
-      if (!head_dim && width_ % heads_ != 0) flags_.refuse_value("hidden-size", fmt::format("a multiple of {}, or --kv-channels", counted(heads_, "head")));
+      if (!head_dim && width_ % heads_ != 0)
+        flags_.refuse_value("hidden-size", fmt::format("a multiple of {}, or --kv-channels", counted(heads_, "head")));
       give("head_dim", head_dim.value_or(width_ / heads_));
       if (norms_heads) give_head_norms();
       give_biases();
@@ -194,7 +196,8 @@ class Model {
     if (has_bias_ || has_qkv_bias_) give("attention_bias", true);
     if (!has_bias_ && has_qkv_bias_) give("attention_out_bias", false);
     if (has_bias_ && is_block("gpt_oss")) give("mlp_bias", true);
-    if (has_bias_ && !is_block("gpt_oss")) translation_.differ("no --disable-bias-linear: products of MLPs have no biases here, a vector each");
+    if (has_bias_ && !is_block("gpt_oss"))
+      translation_.differ("no --disable-bias-linear: products of MLPs have no biases here, a vector each");
   }
 
   void give_positions() {
@@ -202,7 +205,8 @@ class Model {
     flags_.is_set("no-position-embedding");
     if (positions_ == "learned_absolute" || positions_ == "relative") {
       if (is_block("gpt3") && length) give("trainable_position_size", *length);
-      if (!is_block("gpt3")) translation_.differ(fmt::format("positions are {} there: rotary ones are planned, which have no table", positions_));
+      if (!is_block("gpt3"))
+        translation_.differ(fmt::format("positions are {} there: rotary ones are planned, which have no table", positions_));
       return;
     }
     if (const auto base = flags_.integer("rotary-base", 1)) give("rope_max_timescale", *base);
@@ -266,7 +270,8 @@ class Model {
   void give_shared() {
     give("shared_experts", std::int64_t{1});
     give("shared_expert_mlp_dim", shared_);
-    if (has_gate_ && !is_block("qwen2_moe")) translation_.differ("--moe-shared-expert-gate: the shared expert has no gate here, a vector a layer");
+    if (has_gate_ && !is_block("qwen2_moe"))
+      translation_.differ("--moe-shared-expert-gate: the shared expert has no gate here, a vector a layer");
     if (!has_gate_ && is_block("qwen2_moe")) translation_.differ("the shared expert has a gate here, a vector a layer");
   }
 
@@ -357,7 +362,8 @@ class Model {
     const std::optional<std::string> tokenizer = flags_.has("tokenizer-type") ? flags_.text("tokenizer-type") : std::nullopt;
     std::int64_t words = asked.value_or(tokenizer == "GPT2BPETokenizer" ? 50257 : 32000);
     if (!asked && !padded && !translation_.is_own("vocab_size")) {
-      translation_.assume(fmt::format("the vocabulary is the tokenizer's, {} words are planned; vocab_size= says otherwise", with_commas(words)));
+      translation_.assume(
+          fmt::format("the vocabulary is the tokenizer's, {} words are planned; vocab_size= says otherwise", with_commas(words)));
     }
     if (pads) words = (words + unit - 1) / unit * unit;
     give("vocab_size", padded.value_or(words));

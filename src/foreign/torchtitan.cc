@@ -24,7 +24,8 @@ constexpr KnownFlags kIdle[] = {
     {"data and tokenizers", "training.dataset training.dataset_path model.hf_assets_path model.tokenizer_path"},
     {"how and when bytes travel, which moesh plans by itself",
      "parallelism.fsdp_reshard_after_forward parallelism.enable_fsdp_symm_mem parallelism.pipeline_parallel_schedule "
-     "parallelism.pipeline_parallel_schedule_csv parallelism.pipeline_parallel_expert_parallel_overlap parallelism.context_parallel_load_balancer "
+     "parallelism.pipeline_parallel_schedule_csv parallelism.pipeline_parallel_expert_parallel_overlap "
+     "parallelism.context_parallel_load_balancer "
      "parallelism.context_parallel_rotate_method parallelism.context_parallel_ptrr_mask_key parallelism.expert_parallel_comm_backend "
      "parallelism.disable_loss_parallel training.mixed_precision_reduce optimizer.early_step_in_backward"},
     {"how activation checkpointing is done",
@@ -40,22 +41,50 @@ constexpr DifferingFlag kDiffering[] = {
     {"lr_scheduler.total_steps", "the schedule is as long as training"},
 };
 
-constexpr std::string_view kTranslated[] = {
-    "model.name", "model.flavor", "model.converters", "training.seq_len", "training.max_context_length", "training.local_batch_size",
-    "training.global_batch_size", "training.num_tokens_per_microbatch_per_dp_rank", "training.num_tokens_per_train_step", "training.steps",
-    "training.max_norm", "training.dtype", "training.mixed_precision_param", "training.enable_cpu_offload",
-    "parallelism.data_parallel_replicate_degree", "parallelism.data_parallel_shard_degree", "parallelism.tensor_parallel_degree",
-    "parallelism.enable_sequence_parallel", "parallelism.context_parallel_degree", "parallelism.pipeline_parallel_degree",
-    "parallelism.pipeline_parallel_microbatch_size", "parallelism.pipeline_parallel_layers_per_stage", "parallelism.num_pp_microbatches",
-    "parallelism.expert_parallel_degree", "parallelism.expert_tensor_parallel_degree", "activation_checkpoint.mode",
-    "activation_checkpoint.selective_ac_option", "optimizer.name", "optimizer.lr", "optimizer.eps", "optimizer.weight_decay", "optimizer.beta1",
-    "optimizer.beta2", "lr_scheduler.warmup_steps", "lr_scheduler.decay_ratio", "lr_scheduler.decay_type", "lr_scheduler.min_lr_factor",
-    "debug.moe_force_load_balance", "float8.enable_float8_linear"};
+constexpr std::string_view kTranslated[] = {"model.name",
+                                            "model.flavor",
+                                            "model.converters",
+                                            "training.seq_len",
+                                            "training.max_context_length",
+                                            "training.local_batch_size",
+                                            "training.global_batch_size",
+                                            "training.num_tokens_per_microbatch_per_dp_rank",
+                                            "training.num_tokens_per_train_step",
+                                            "training.steps",
+                                            "training.max_norm",
+                                            "training.dtype",
+                                            "training.mixed_precision_param",
+                                            "training.enable_cpu_offload",
+                                            "parallelism.data_parallel_replicate_degree",
+                                            "parallelism.data_parallel_shard_degree",
+                                            "parallelism.tensor_parallel_degree",
+                                            "parallelism.enable_sequence_parallel",
+                                            "parallelism.context_parallel_degree",
+                                            "parallelism.pipeline_parallel_degree",
+                                            "parallelism.pipeline_parallel_microbatch_size",
+                                            "parallelism.pipeline_parallel_layers_per_stage",
+                                            "parallelism.num_pp_microbatches",
+                                            "parallelism.expert_parallel_degree",
+                                            "parallelism.expert_tensor_parallel_degree",
+                                            "activation_checkpoint.mode",
+                                            "activation_checkpoint.selective_ac_option",
+                                            "optimizer.name",
+                                            "optimizer.lr",
+                                            "optimizer.eps",
+                                            "optimizer.weight_decay",
+                                            "optimizer.beta1",
+                                            "optimizer.beta2",
+                                            "lr_scheduler.warmup_steps",
+                                            "lr_scheduler.decay_ratio",
+                                            "lr_scheduler.decay_type",
+                                            "lr_scheduler.min_lr_factor",
+                                            "debug.moe_force_load_balance",
+                                            "float8.enable_float8_linear"};
 
 // Sections that say nothing of a step.
-constexpr std::string_view kIdleSections[] = {"job",     "profiling",  "profiler",   "metrics",         "checkpoint",        "checkpointer", "comm",
-                                              "debug",   "validation", "validator",  "fault_tolerance", "memory_estimation", "experimental",
-                                              "dataloader", "training.dataloader"};
+constexpr std::string_view kIdleSections[] = {
+    "job",       "profiling",       "profiler",          "metrics",      "checkpoint", "checkpointer",       "comm", "debug", "validation",
+    "validator", "fault_tolerance", "memory_estimation", "experimental", "dataloader", "training.dataloader"};
 
 class Job {
  public:
@@ -141,10 +170,11 @@ class Job {
       translation_.give("remat_policy", "minimal_with_context");
     } else {
       translation_.give("remat_policy", "save_dot_with_context_except_mlp");
-      translation_.differ(fmt::format("activation checkpointing {}: attention's products are kept and those of MLPs made again, where torchtitan keeps {}",
-                                      mode, mode == "memory_budget" ? "what its budget has room for"
-                                            : option == "op"        ? "about every second product"
-                                                                    : fmt::format("all of some layers (selective_ac_option {})", option)));
+      translation_.differ(fmt::format(
+          "activation checkpointing {}: attention's products are kept and those of MLPs made again, where torchtitan keeps {}", mode,
+          mode == "memory_budget" ? "what its budget has room for"
+          : option == "op"        ? "about every second product"
+                                  : fmt::format("all of some layers (selective_ac_option {})", option)));
     }
   }
 

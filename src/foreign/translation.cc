@@ -89,7 +89,8 @@ void note_what_is_left(const Flags& flags, const KnownProgram& program, Translat
     if (differing != program.differing.end()) {
       const auto alike = std::find_if(differing_by_reason.begin(), differing_by_reason.end(),
                                       [&](const auto& reason) { return reason.first == differing->why; });
-      auto& reason = alike == differing_by_reason.end() ? differing_by_reason.emplace_back(differing->why, std::vector<std::string>()) : *alike;
+      auto& reason =
+          alike == differing_by_reason.end() ? differing_by_reason.emplace_back(differing->why, std::vector<std::string>()) : *alike;
       reason.second.push_back("--" + flag.name);
     } else if (topic != program.idle.end()) {
       idle[static_cast<std::size_t>(topic - program.idle.begin())].push_back("--" + flag.name);

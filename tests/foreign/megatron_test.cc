@@ -301,8 +301,8 @@ TEST(FromMegatron, RefusesExpertsThatDoNotDivide) {
 
 TEST(FromMegatron, RefusesBatchesAndStagesThatDoNotFit) {
   EXPECT_EQ(refusal(kDense + "--world-size 8 --global-batch-size 24"),
-            "--from megatron: 24 rows a step, a multiple of 16 was expected: 2 for each of 8 devices along data parallelism\n"
-            "  fix: 32 rows, or other degrees");
+            "--from megatron: a batch of 24, a multiple of 16 was expected: 2 for each of 8 devices along data parallelism\n"
+            "  fix: a batch of 32, or other degrees");
   EXPECT_EQ(refusal(kDense + "--pipeline-model-parallel-size 3"),
             "--from megatron: 4 layers for 3 stages, which do not divide them\n"
             "  fix: another --pipeline-model-parallel-size, or --pipeline-model-parallel-layout beside it");

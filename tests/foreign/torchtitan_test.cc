@@ -1,11 +1,14 @@
 // What a setting of torchtitan comes to, one behaviour a test; whole jobs stand in tests/golden/foreign/.
 #include "foreign/torchtitan.h"
 
+#include <regex>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "config/load.h"
 #include "foreign/import.h"
+#include "tests/paths.h"
 #include "tests/support.h"
 
 namespace moesh::foreign {
@@ -114,6 +117,17 @@ TEST(FromTorchtitan, NamesWhatItDoesNotKnow) {
               HasSubstr("not needed: metrics, checkpoint, comm (sections that say nothing of a step)\n"));
   EXPECT_THAT(notes(kLlama + "--parallelism.module_fqns_per_model_part x"), HasSubstr("differs: --parallelism.module_fqns_per_model_part: stages have as many layers each\n"));
   EXPECT_THAT(notes(kLlama + "--compile.enable"), HasSubstr("not needed: --compile.enable (how kernels compute"));
+}
+
+// The names that the source asks for, as they stand in it; each is known as such where it has no effect.
+TEST(FromTorchtitan, KnowsTheNamesOfTheSettingsThatItTranslates) {
+  const std::string source = test::read_text(test::source_folder() / "src/foreign/torchtitan.cc");
+  const std::string listed = source.substr(source.find("kTranslated[]"), source.find("kIdleSections[]") - source.find("kTranslated[]"));
+  const std::regex call("(flags_\\.\\w+|degree|number)\\(\"([a-z_0-9.]+)\"");
+  for (std::sregex_iterator at(source.begin(), source.end(), call), end; at != end; ++at) {
+    const std::string name = (*at)[1] == "degree" ? "parallelism." + (*at)[2].str() : (*at)[2].str();
+    EXPECT_THAT(listed, HasSubstr("\"" + name + "\""));
+  }
 }
 
 TEST(FromTorchtitan, AllItsConfigurationsAreModelsOfMoesh) {
