@@ -7,7 +7,7 @@ build=$root/build/fuzz
 seconds=${1:?usage: fuzz/run.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors index hugging_face graph plan tokenizer text completion lines megatron)
+[ ${#targets[@]} -gt 0 ] || targets=(yaml overrides rules hardware safetensors index hugging_face graph plan tokenizer text completion lines megatron foreign)
 
 # What a run may cost: bytes of input, megabytes of memory, seconds an input.
 length() { case $1 in yaml | graph | plan) echo 65536 ;; tokenizer) echo 16384 ;; hardware) echo 8192 ;; *) echo 4096 ;; esac; }
@@ -18,7 +18,7 @@ words() {
   cat "$root/fuzz/$1.dict"
   case $1 in
     overrides) "$root/fuzz/words.sh" overrides ;;
-    safetensors | index | hugging_face | graph | plan | tokenizer | text | completion | lines | megatron) ;;
+    safetensors | index | hugging_face | graph | plan | tokenizer | text | completion | lines | megatron | foreign) ;;
     *) "$root/fuzz/words.sh" configs ;;
   esac
 }

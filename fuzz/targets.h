@@ -16,9 +16,12 @@
 #include "base/log.h"
 #include "config/hugging_face.h"
 #include "config/load.h"
+#include "config/schema.h"
 #include "config/yaml.h"
 #include "data/json_lines.h"
 #include "data/megatron.h"
+#include "foreign/import.h"
+#include "foreign/torchtitan.h"
 #include "fuzz/harness.h"
 #include "graph/parse.h"
 #include "graph/print.h"
@@ -355,6 +358,22 @@ inline void fuzz_megatron(std::string_view input) {
   std::ofstream(stem + ".bin", std::ios::binary) << std::string(1 + static_cast<unsigned char>(input[0]), '\0');
   accept_errors([&] { require_sound(*data::read_megatron(stem, {}, settings)); });
   std::filesystem::remove(stem + ".bin");
+}
+
+// Commands and jobs of other programs, behind a byte that says which; none that names a file. What they come to is keys that exist.
+inline void fuzz_foreign(std::string_view input) {
+  if (input.size() < 2) return;
+  const std::string text(input.substr(1));
+  std::vector<std::string> keys;
+  accept_errors([&] {
+    if (input[0] % 3 == 2) {
+      for (const foreign::Flag& setting : foreign::job_settings(text, "job.toml")) require(!setting.where.empty());
+    } else if (text[0] != '@' && text.find(".toml") == std::string::npos) {
+      keys = foreign::from_program(input[0] % 3 == 0 ? "megatron" : "torchtitan", text, {}).keys;
+    }
+  });
+  for (const std::string& word : keys) require(config::find_key(word.substr(0, word.find('='))) != nullptr);
+  accept_errors([&] { config::load(keys); });
 }
 
 }  // namespace moesh::fuzz

@@ -30,6 +30,7 @@ std::set<std::string> packages_asked_for() {
       {"XXHASH_INCLUDE", "libxxhash-dev"},
       {"nlohmann_json", "nlohmann-json3-dev"},
       {"PCRE2_LIBRARY", "libpcre2-dev"},
+      {"TOMLPLUSPLUS_INCLUDE", "libtomlplusplus-dev"},
       {"UTF8PROC_LIBRARY", "libutf8proc-dev"},
       {"SENTENCEPIECE_LIBRARY", "libsentencepiece-dev"},
       {"HTTPLIB_LIBRARY", "libcpp-httplib-dev"},

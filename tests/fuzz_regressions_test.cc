@@ -210,5 +210,32 @@ TEST(FuzzRegressions, ThousandsOfOverridesOfOneKeyCostNoMoreThanTheirReading) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
+// The same of commands of other programs.
+TEST(FuzzRegressions, MutatedCommandsOfOtherProgramsEndInKeysOrAnError) {
+  std::mt19937 random(4);
+  std::vector<std::string> seeds, words;
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "fuzz/corpus/foreign")) {
+    seeds.push_back(bytes_of(entry.path()));
+    for (std::string& word : split(seeds.back(), ' ')) words.push_back(std::move(word));
+    EXPECT_NO_THROW(fuzz_foreign(seeds.back()));
+  }
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<std::string> command = split(seeds[random() % seeds.size()], ' ');
+    for (std::size_t times = 1 + random() % 3; times > 0; --times) {
+      std::string& word = command[random() % command.size()];
+      switch (random() % 4) {
+        case 0: word = words[random() % words.size()]; break;
+        case 1: command.push_back(words[random() % words.size()]); break;
+        case 2: command.erase(command.begin() + static_cast<std::ptrdiff_t>(random() % command.size())); break;
+        default: if (!word.empty()) word[random() % word.size()] = "0123456789-=[](){}*+'\"\\$ fsx"[random() % 29];
+      }
+      if (command.empty()) command.emplace_back("0");
+    }
+    EXPECT_NO_THROW(fuzz_foreign(join(command, " ")));
+  }
+}
+
+TEST(FuzzRegressions, CommandsOfOtherProgramsEndInKeysOrAnError) { run_cases("foreign", fuzz_foreign); }
+
 }  // namespace
 }  // namespace moesh::fuzz

@@ -28,6 +28,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
       {"config", {"base"}},
       {"mesh", {"base", "config"}},
       {"sharding", {"base", "config", "mesh"}},
+      {"foreign", {"base", "config", "mesh", "sharding"}},
       {"graph", {"base", "mesh", "sharding"}},
       {"nn", {"base", "config", "sharding", "graph"}},
       {"models", {"base", "config", "mesh", "sharding", "graph", "nn"}},
@@ -50,7 +51,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
        {"base", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "backend", "store", "run", "session", "data", "train"}},
       {"serve", {"base", "tokenizer", "config", "decode"}},
       {"cli",
-       {"base", "page", "tokenizer", "config", "mesh", "sharding", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
+       {"base", "page", "tokenizer", "config", "mesh", "sharding", "foreign", "graph", "nn", "models", "partition", "plan", "cost", "forecast", "measure", "backend", "run", "session",
         "store", "transport", "data", "train", "advice", "search", "decode", "serve"}},
   };
   return folders;

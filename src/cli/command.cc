@@ -13,6 +13,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/failure.h"
+#include "cli/foreign.h"
 #include "config/schema.h"
 
 namespace moesh::cli {
@@ -90,7 +91,7 @@ int run_checked(const std::vector<std::string>& words) {
     print_help(help_text(command));
     return 0;
   }
-  return command.run(Arguments(command.options, rest));
+  return command.run(with_foreign_request(command, Arguments(command.options, rest)));
 }
 
 }  // namespace
@@ -117,22 +118,27 @@ Arguments::Arguments(std::span<const Option> options, const std::vector<std::str
       continue;
     }
     const std::size_t equals = word.find('=');
+    const std::vector<std::string> from = values(kFrom.name);
+    if (!from.empty() && is_unquoted(from.back()) && find_option(options, word.substr(0, equals)) == nullptr) refuse_unquoted();
     const Option& option = known_option(options, word, i + 1 < words.size() ? words[i + 1] : "");
     taking_rest = nullptr;
+    const auto count = static_cast<std::size_t>(1 + std::count(option.value.begin(), option.value.end(), ' '));
     if (option.value.empty()) {
       if (equals != std::string::npos) refuse(fmt::format("{} takes no value", option.name), "the command line");
       given_.push_back({option.name, ""});
-    } else if (equals != std::string::npos) {
+    } else if (equals != std::string::npos && count == 1) {
       given_.push_back({option.name, word.substr(equals + 1)});
     } else if (option.value.ends_with("...")) {
       taking_rest = &option;
-    } else if (i + 1 < words.size()) {
-      given_.push_back({option.name, words[++i]});
+    } else if (equals == std::string::npos && i + count < words.size()) {
+      for (std::size_t taken = 0; taken < count; ++taken) given_.push_back({option.name, words[++i]});
     } else {
       refuse(fmt::format("{} takes {}, which is missing", option.name, option.value), "the command line");
     }
   }
 }
+
+void Arguments::put_before(std::vector<std::string> keys) { request_.insert(request_.begin(), keys.begin(), keys.end()); }
 
 bool Arguments::has(std::string_view option) const {
   return std::any_of(given_.begin(), given_.end(), [&](const Given& g) { return g.option == option; });

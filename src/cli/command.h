@@ -12,7 +12,8 @@ namespace moesh::cli {
 
 struct Option {
   std::string_view name;   // "--json"
-  std::string_view value;  // what it takes, e.g. "TEXT"; empty for a flag; "KEY=VALUE..." takes all that follow
+  // What it takes, e.g. "TEXT"; empty for a flag; "NAME TEXT" takes two words, whatever they begin with; "KEY=VALUE..." all that follow.
+  std::string_view value;
   std::string_view help;
 };
 
@@ -27,6 +28,8 @@ class Arguments {
   const std::vector<std::string>& request() const { return request_; }  // FILE.yml and key=value
   const std::vector<std::string>& words() const { return words_; }      // neither
   const std::vector<std::string>& all_words() const { return all_words_; }  // both in order, for commands that take any text
+  // `keys` become the beginning of the request, so that what the user gave wins.
+  void put_before(std::vector<std::string> keys);
 
  private:
   struct Given {
@@ -48,6 +51,11 @@ std::optional<std::int64_t> count_of(const Arguments& arguments, std::string_vie
 // How many threads compute; 0: one for each core that this process may keep busy.
 inline constexpr Option kThreads{"--threads", "N", "computes with N threads, not with one for each core that this process may keep busy"};
 int threads_of(const Arguments& arguments);
+
+// The request of another program, for commands that list these among their options: `run` puts its keys before the command's request.
+inline constexpr Option kFrom{"--from", "PROGRAM TEXT",
+                              "the request of megatron or torchtitan: its command in quotes, flags alone, @FILE with them, or a job's TOML file"};
+inline constexpr Option kHuggingFace{"--hf", "PATH", "the model of a Hugging Face folder or config.json"};
 
 struct Command {
   std::string_view name;

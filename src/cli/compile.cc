@@ -27,6 +27,8 @@ constexpr Option kOptions[] = {
      "the same with these changes, side by side: time, memory, and the collectives that differ"},
     kHtml,
     {"--save-plan", "FILE", "writes the plan, for `moesh train ... plan=FILE`, which refuses to run any other"},
+    kFrom,
+    kHuggingFace,
 };
 
 constexpr std::string_view kExamples[] = {
@@ -39,6 +41,7 @@ constexpr std::string_view kExamples[] = {
     "compile configs/first.yml --html first.html --diff ici_fsdp_parallelism=8 ici_expert_parallelism=1",
     "compile model_name=deepseek3-671b compile_topology=v6e-256 compile_topology_num_slices=32 dcn_data_parallelism=32 "
     "ici_fsdp_parallelism=32 ici_expert_parallelism=8",
+    "compile --from torchtitan \"--config llama3_8b\" compile_topology=h100-8",
 };
 
 void write(const Planned& planned, JsonWriter& json) { forecast::write(planned.step.forecast, planned.step.program.plan, json); }

@@ -13,11 +13,15 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {{"--json", "", "the findings as JSON"}};
+constexpr Option kOptions[] = {{"--json", "", "the findings as JSON"}, kFrom, kHuggingFace};
 
 constexpr std::string_view kExamples[] = {
     "lint model_name=mixtral-8x7b compile_topology=mi355x-8 ici_expert_parallelism=-1 ici_fsdp_parallelism=1 "
     "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=11",
+    "lint --from megatron \"--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --swiglu --seq-length 4096 "
+    "--micro-batch-size 1 --bf16 --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer\" compile_topology=h100-8",
+    "lint --from torchtitan \"CONFIG=deepseek_v3_16b ./run_train.sh --parallelism.tensor_parallel_degree 2\" compile_topology=h100-16",
+    "lint --hf tests/golden/hf/llama compile_topology=v6e-8 per_device_batch_size=1",
 };
 
 // Nothing where a finding says it.

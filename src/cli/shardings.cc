@@ -20,6 +20,8 @@ constexpr Option kOptions[] = {
     {"--json", "", "everything as JSON, in the format of the reference's dumps; with --lint also its findings"},
     {"--diff", "KEY=VALUE...", "what these changes move, what has to travel for it, and the bytes they save or cost a device"},
     {"--lint", "", "what is odd about the layout, as `moesh lint`"},
+    kFrom,
+    kHuggingFace,
 };
 
 constexpr std::string_view kExamples[] = {

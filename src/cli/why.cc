@@ -17,6 +17,8 @@ namespace {
 constexpr Option kOptions[] = {
     {"--at", "WORDS", "collectives instead, by what is in their paths, kinds and axes: \"MoeBlock_0 all-gather\"; the dearest first"},
     {"--json", "", "the explanation as JSON"},
+    kFrom,
+    kHuggingFace,
 };
 
 constexpr std::string_view kExamples[] = {

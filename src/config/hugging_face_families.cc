@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/layer_cycle.h"
 
 namespace moesh::config {
 namespace {
@@ -437,13 +439,6 @@ constexpr HuggingFaceFamily kFamilies[] = {{"llama", "LlamaForCausalLM", read_ll
                                            {"gemma3_text", "Gemma3ForCausalLM", read_gemma3},
                                            {"olmo3", "Olmo3ForCausalLM", read_olmo3}};
 
-bool has_period(const std::vector<std::string>& words, std::size_t period) {
-  for (std::size_t i = period; i < words.size(); ++i) {
-    if (words[i] != words[i - period]) return false;
-  }
-  return true;
-}
-
 bool are_all(const std::vector<std::string>& words, std::string_view word) {
   return std::all_of(words.begin(), words.end(), [&](const std::string& one) { return one == word; });
 }
@@ -453,10 +448,7 @@ bool are_all(const std::vector<std::string>& words, std::string_view word) {
 std::span<const HuggingFaceFamily> hugging_face_families() { return kFamilies; }
 
 void give_layers(Reader& reader, const LayerWords& words) {
-  const std::size_t layers = std::max(words.attention.size(), words.mlp.size());
-  std::size_t cycle = 1;
-  while (layers % cycle != 0 || !has_period(words.attention, cycle) || !has_period(words.mlp, cycle) || !has_period(words.positions, cycle))
-    ++cycle;
+  const std::size_t cycle = std::lcm(cycle_of(words.attention), std::lcm(cycle_of(words.mlp), cycle_of(words.positions)));
   reader.give("inhomogeneous_layer_cycle_interval", static_cast<std::int64_t>(cycle));
   const auto give = [&](std::string_view key, std::vector<std::string> all, std::string_view usual) {
     if (all.empty() || (!words.has_own && are_all(all, usual))) return;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "foreign/words.h"
 #include "tests/cli/outcome.h"
 #include "tests/paths.h"
 #include "tests/process.h"
@@ -145,7 +146,9 @@ TEST(Help, ShowsExamplesThatRun) {
         expect_served(std::string(example));
         continue;
       }
-      const Outcome shown = outcome(std::string(example));
+      std::vector<std::string> words;
+      for (const foreign::ShellWord& word : foreign::shell_words(example, "an example")) words.push_back(word.text);
+      const Outcome shown = outcome_of(words);
       const bool tells_by_code = command->name == "lint" || example.starts_with("checkpoint diff");
       EXPECT_TRUE(shown.code == 0 || (tells_by_code && shown.code == 1)) << shown.err;
       EXPECT_FALSE(shown.out.empty());

@@ -1,0 +1,77 @@
+#include "cli/foreign.h"
+
+#include <cstdio>
+#include <iterator>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "foreign/import.h"
+#include "foreign/words.h"
+
+namespace moesh::cli {
+namespace {
+
+using foreign::Imported;
+
+Imported imported(const Arguments& arguments) {
+  Imported all;
+  const std::vector<std::string> from = arguments.values(kFrom.name);
+  std::vector<std::string> own = arguments.request();
+  if (const std::optional<std::string> path = arguments.value(kHuggingFace.name)) {
+    all = foreign::from_hugging_face(*path, own);
+    own.insert(own.end(), all.keys.begin(), all.keys.end());
+  }
+  if (from.empty()) return all;
+  if (from.size() > 2) refuse("--from more than once", "the command line", "give one command");
+  if (is_unquoted(from[1])) refuse_unquoted();
+  Imported made = foreign::from_program(from[0], from[1], own);
+  std::move(made.keys.begin(), made.keys.end(), std::back_inserter(all.keys));
+  std::move(made.notes.begin(), made.notes.end(), std::back_inserter(all.notes));
+  return all;
+}
+
+// Broken so that a shell takes it as one line.
+std::string pasted_lines(const std::vector<std::string>& words) {
+  constexpr std::size_t kWide = 110;
+  std::string text, line;
+  for (const std::string& word : words) {
+    const std::string shown = foreign::pasted(word);
+    if (!line.empty() && line.size() + shown.size() > kWide) {
+      text += line + "\\\n    ";
+      line.clear();
+    }
+    line += shown + " ";
+  }
+  line.pop_back();
+  return text + line + "\n";
+}
+
+std::string told(const Command& command, const Arguments& arguments, const Imported& made) {
+  std::vector<std::string> words{"moesh", std::string(command.name)};
+  for (const auto* part : {&arguments.words(), &made.keys, &arguments.request()}) words.insert(words.end(), part->begin(), part->end());
+  std::string text = pasted_lines(words);
+  return text + wrapped(foreign::told(made.notes), terminal_width(), 2) + "\n";
+}
+
+}  // namespace
+
+bool is_unquoted(const std::string& text) { return text.starts_with("--") && text.find_first_of(" =\n\t") == std::string::npos; }
+
+void refuse_unquoted() {
+  refuse("the command behind --from is several words of this command line", "the command line",
+         "put it in quotes: --from megatron \"--num-layers 32 --hidden-size 4096 ...\"");
+}
+
+Arguments with_foreign_request(const Command& command, Arguments arguments) {
+  if (!arguments.has(kFrom.name) && !arguments.has(kHuggingFace.name)) return arguments;
+  Imported made = imported(arguments);
+  const std::string text = told(command, arguments, made);
+  fmt::print(arguments.has("--json") ? stderr : stdout, "{}", text);
+  arguments.put_before(std::move(made.keys));
+  return arguments;
+}
+
+}  // namespace moesh::cli

@@ -1,0 +1,248 @@
+#include "foreign/degrees.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <initializer_list>
+#include <numeric>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "mesh/topology.h"
+#include "sharding/labels.h"
+
+namespace moesh::foreign {
+namespace {
+
+// The mesh in moesh's axes.
+struct Axes {
+  std::int64_t data = 1, fsdp = 1, context = 1, tensor = 1, expert = 1;
+  bool context_holds_experts = false;  // beside the axis of experts
+};
+
+std::int64_t slices_of(const Translation& translation) {
+  const std::optional<std::string> asked = translation.own("compile_topology_num_slices");
+  return std::max<std::int64_t>(1, asked ? parse_integer(*asked).value_or(1) : 1);
+}
+
+std::optional<std::int64_t> devices_of_target(const Translation& translation) {
+  const std::optional<std::string> target = translation.own("compile_topology");
+  if (!target || target->empty()) return std::nullopt;
+  return mesh::find_topology(*target, slices_of(translation)).devices();
+}
+
+std::string product_words(const Degrees& degrees) {
+  return fmt::format("tensor {} x context {} x pipeline {}{}", degrees.tensor, degrees.context, degrees.stages,
+                     degrees.replicas > 1 ? fmt::format(" x replicas {}", degrees.replicas) : "");
+}
+
+constexpr std::int64_t kMostDevices = 1'000'000;
+
+std::int64_t product(std::initializer_list<std::int64_t> sizes, const std::string& where) {
+  std::int64_t all = 1;
+  for (const std::int64_t size : sizes) {
+    if (size > kMostDevices / all) {
+      refuse(fmt::format("degrees of parallelism that take more than {}", counted(kMostDevices, "device")), where, "give smaller ones");
+    }
+    all *= size;
+  }
+  return all;
+}
+
+std::int64_t nearest_divisor(std::int64_t of, std::int64_t asked) {
+  std::int64_t nearest = 1;
+  for (std::int64_t size = 1; size <= std::min(of, kMostDevices); ++size) {
+    if (of % size == 0 && std::abs(size - asked) < std::abs(nearest - asked)) nearest = size;
+  }
+  return nearest;
+}
+
+// How many ways experts are split besides tensor parallelism, which splits the width of each.
+std::int64_t expert_groups(const Degrees& degrees) {
+  const std::int64_t devices = degrees.experts * degrees.tensor_in_experts;
+  return degrees.model.experts > 0 ? devices / std::gcd(devices, degrees.tensor) : 1;
+}
+
+// Devices along data parallelism within a replica, if there are as few as the experts allow.
+std::int64_t fewest(const Degrees& degrees) {
+  const std::int64_t groups = expert_groups(degrees);
+  return groups % degrees.context == 0 ? groups / degrees.context : groups;
+}
+
+void tell_target(std::optional<std::int64_t> target, std::optional<std::int64_t> told, bool is_counted, std::int64_t count,
+                 Translation& translation) {
+  if (target && told && *target != *told) {
+    translation.assume(fmt::format("compile_topology has {}, the command {}: that of compile_topology is taken", counted(*target, "device"),
+                                   with_commas(*told)));
+  }
+  if (!target && !told && !is_counted) {
+    translation.assume(fmt::format("nothing says how many devices there are: {}, the fewest that the degrees take", with_commas(count)));
+  }
+  if (!target) {
+    translation.assume(fmt::format(
+        "no machine is named: compile_topology=KIND-{} (`moesh help hardware`) tells whether a step fits, and its time", count));
+  }
+}
+
+Devices count_devices(const Degrees& degrees, std::optional<std::int64_t> told, const std::string& where, Translation& translation) {
+  const std::optional<std::int64_t> target = devices_of_target(translation);
+  product({degrees.experts, degrees.tensor_in_experts}, where);
+  const std::int64_t others = product({degrees.replicas, degrees.tensor, degrees.context, degrees.stages}, where);
+  const std::int64_t least = product({others, degrees.data.value_or(1)}, where);
+  const std::int64_t count = target ? *target : told ? *told : product({others, degrees.data.value_or(fewest(degrees))}, where);
+  if (degrees.data ? count != least : count % others != 0) {
+    const std::string data = degrees.data ? fmt::format(" x data {}", *degrees.data) : "";
+    const std::int64_t fitting = degrees.data ? least : std::max<std::int64_t>(1, count / others) * others;
+    refuse(fmt::format("{} for {}{}: {} {} was expected", counted(count, "device"), product_words(degrees), data,
+                       degrees.data ? "exactly" : "a multiple of", least),
+           where, fmt::format("{}{}, or other degrees", target ? "compile_topology= with " : "", counted(fitting, "device")));
+  }
+  tell_target(target, told, degrees.data.has_value(), count, translation);
+  return {count, count / (degrees.tensor * degrees.context * degrees.stages)};
+}
+
+void tell_width(const Degrees& degrees, std::int64_t groups, Translation& translation) {
+  if (degrees.model.experts == 0 || degrees.tensor_in_experts == degrees.tensor) return;
+  const bool as_many = groups * degrees.tensor == degrees.experts * degrees.tensor_in_experts;
+  translation.differ(
+      fmt::format("experts are split {} ways and the width of each {}, rather than {} and {}, as tensor parallelism is for all of the "
+                  "model{}",
+                  groups, degrees.tensor, degrees.experts, degrees.tensor_in_experts, as_many ? "; a device holds as much" : ""));
+}
+
+// As torch's programs have it: experts lie within the devices of data, context and tensor parallelism.
+void check_experts(const Degrees& degrees, std::int64_t data, const std::string& where) {
+  if (degrees.model.experts == 0) return;
+  const std::int64_t all = data * degrees.context * degrees.tensor, in_experts = degrees.tensor_in_experts;
+  const std::int64_t nearest = nearest_divisor(std::gcd(all / std::gcd(all, in_experts), degrees.model.experts), degrees.experts);
+  const std::string fix = all % in_experts == 0 ? fmt::format("{} ways to split experts, or other degrees", nearest)
+                                                : fmt::format("tensor {} in experts, or other degrees", nearest_divisor(all, in_experts));
+  if (degrees.model.experts % degrees.experts != 0)
+    refuse(fmt::format("{}, which {} ways to split them do not divide", counted(degrees.model.experts, "expert"), degrees.experts), where,
+           fix);
+  if (all % (degrees.experts * in_experts) != 0) {
+    refuse(fmt::format("{} ways to split experts x tensor {} in them do not divide data {} x context {} x tensor {}", degrees.experts,
+                       in_experts, data, degrees.context, degrees.tensor),
+           where, fix);
+  }
+}
+
+// Experts take their devices from those of the context and of data parallelism, the nearest ones first.
+Axes place_experts(const Degrees& degrees, std::int64_t data, const std::string& where, Translation& translation) {
+  check_experts(degrees, data, where);
+  const std::int64_t groups = expert_groups(degrees), context = degrees.context;
+  tell_width(degrees, groups, translation);
+  if (context > 1 && groups > 1 && groups % context == 0 && data % (groups / context) == 0)
+    return {1, data / (groups / context), context, degrees.tensor, groups / context, true};
+  if (data % groups == 0) return {1, data / groups, context, degrees.tensor, groups, false};
+  refuse(
+      fmt::format("experts that take a part of context {} beside data {}: an axis holds experts as a whole or not at all", context, data),
+      where, fmt::format("a context of {}, or other degrees", nearest_divisor(groups, context)));
+}
+
+// Devices of tensor parallelism lie next to each other, then those of the context, then those of experts.
+void give_order(const Axes& axes, Translation& translation) {
+  if (axes.expert > 1 && (axes.context > 1 || axes.tensor > 1))
+    translation.give("mesh_axes", "[data,stage,fsdp,expert,context,tensor,tensor_sequence]");
+}
+
+// By default the axes of experts and of the context shard the other parameters as fsdp does.
+std::string rules_of(const Degrees& degrees, const Axes& axes, bool copies) {
+  std::vector<std::string> rules;
+  const auto add = [&](std::string_view label, std::string_view on) { rules.push_back(fmt::format("[{},[{}]]", label, on)); };
+  if (axes.context_holds_experts) {
+    add(labels::exp, "context,expert");
+    add(labels::activation_exp, "context,expert");
+  }
+  if (copies && (axes.expert > 1 || axes.context > 1)) {
+    add(labels::embed_vocab, "fsdp");
+    add(labels::embed, "fsdp");
+    if (degrees.model.is_latent) {
+      add(labels::q_lora, "fsdp");
+      add(labels::kv_lora, "fsdp");
+    }
+  }
+  if (axes.context_holds_experts || (copies && degrees.model.experts > 0 && axes.context > 1)) add(labels::embed_moe, "fsdp");
+  return rules.empty() ? "" : "[" + join(rules, ",") + "]";
+}
+
+// Slices are joined along the first axis that has a share for each.
+void give_axis(std::string_view axis, std::int64_t size, std::int64_t& slices, Translation& translation) {
+  if (slices > 1 && size % slices == 0) {
+    translation.give(fmt::format("dcn_{}_parallelism", axis), slices);
+    size /= slices;
+    slices = 1;
+  }
+  if (size > 1 || axis == "fsdp") translation.give(fmt::format("ici_{}_parallelism", axis), size);
+}
+
+}  // namespace
+
+Devices give_mesh(const Degrees& degrees, std::optional<std::int64_t> told, const std::string& where, Translation& translation) {
+  const Devices devices = count_devices(degrees, told, where, translation);
+  Axes axes = place_experts(degrees, devices.data / degrees.replicas, where, translation);
+  const bool copies = degrees.kind != Degrees::Data::sharded;
+  if (copies) std::swap(axes.data, axes.fsdp);
+  axes.data *= degrees.replicas;
+
+  std::int64_t slices = slices_of(translation);
+  give_axis("data", axes.data, slices, translation);
+  give_axis("pipeline", degrees.stages, slices, translation);
+  give_axis("fsdp", axes.fsdp, slices, translation);
+  give_axis("context", axes.context, slices, translation);
+  give_axis(degrees.shards_sequence ? "tensor_sequence" : "tensor", axes.tensor, slices, translation);
+  give_axis("expert", axes.expert, slices, translation);
+  give_order(axes, translation);
+  if (const std::string rules = rules_of(degrees, axes, copies); !rules.empty()) translation.give("logical_axis_rules", rules);
+  if (degrees.kind == Degrees::Data::sharded_moments && axes.data > 1) translation.give("shard_optimizer_over_data", true);
+  return devices;
+}
+
+void give_batch(const Batch& batch, const Devices& devices, std::int64_t stages, const std::string& where, Translation& translation) {
+  const double at_once = batch.rows * static_cast<double>(devices.data);
+  const double parts = batch.all_rows ? *batch.all_rows / at_once : static_cast<double>(batch.parts);
+  if (parts < 1 || parts != std::floor(parts)) {
+    refuse(fmt::format("a batch of {}, a multiple of {} was expected: {} for each of {} along data parallelism", *batch.all_rows, at_once,
+                       batch.rows, counted(devices.data, "device")),
+           where, fmt::format("a batch of {}, or other degrees", std::max(1.0, std::round(parts)) * at_once));
+  }
+  const double at_once_of_one = at_once / static_cast<double>(devices.count);
+  const auto microbatches = static_cast<std::int64_t>(parts);
+  if (stages == 1) {
+    translation.give("per_device_batch_size", at_once_of_one);
+    if (microbatches > 1) translation.give("gradient_accumulation_steps", microbatches);
+    return;
+  }
+  const std::int64_t planned = (microbatches + stages - 1) / stages * stages;
+  translation.give("per_device_batch_size", at_once_of_one * static_cast<double>(planned));
+  translation.give("num_pipeline_microbatches", planned);
+  if (planned == microbatches) return;
+  translation.differ(fmt::format("{} microbatches are planned, a multiple of the stages, rather than {}", planned, microbatches));
+}
+
+void give_room_for_rows(const Degrees& degrees, Translation& translation) {
+  if (degrees.experts == 1 || translation.is_own("ragged_buffer_factor")) return;
+  translation.give("ragged_buffer_factor", std::int64_t{2});
+  translation.assume(
+      "memory is planned for twice the rows that a device has under an even load (ragged_buffer_factor=2); -1 plans for all rows");
+}
+
+void give_stages(std::int64_t layers, std::int64_t stages, std::int64_t chunk, const std::string& where, Translation& translation) {
+  const std::int64_t at_once = chunk > 0 ? chunk : layers / stages;
+  const std::int64_t spread = at_once > 0 ? layers / (stages * at_once) * stages * at_once : 0;
+  if (spread == 0) {
+    refuse(fmt::format("{} for {} of {} at a time", counted(layers, "layer"), counted(stages, "stage"),
+                       counted(std::max<std::int64_t>(1, at_once), "layer")),
+           where, "fewer stages, or more layers");
+  }
+  translation.give("num_layers_per_pipeline_stage", at_once);
+  if (spread == layers) return;
+  translation.give("pipeline_parallel_layers", spread);
+  translation.differ(fmt::format("{} of {} lie in stages, as many in each; the others are outside of them", with_commas(spread),
+                                 counted(layers, "layer")));
+}
+
+}  // namespace moesh::foreign

@@ -1,0 +1,44 @@
+#include "foreign/import.h"
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/whole_file.h"
+#include "config/hugging_face.h"
+#include "foreign/megatron.h"
+#include "foreign/torchtitan.h"
+
+namespace moesh::foreign {
+namespace {
+
+constexpr std::int64_t kMostBytes = 1 << 20;
+
+std::string text_of(const std::string& text) {
+  if (!text.starts_with('@')) return text;
+  return read_file(text.substr(1), "the command", kMostBytes, "name a file with the command, or give it in quotes");
+}
+
+}  // namespace
+
+Imported from_program(const std::string& program, const std::string& text, const std::vector<std::string>& own) {
+  const bool is_megatron = program == "megatron";
+  if (!is_megatron && program != "torchtitan") {
+    refuse(fmt::format("--from {}: megatron or torchtitan was expected", shorten(program, 40)), "the command line",
+           "--from megatron \"--num-layers 32 ...\"");
+  }
+  const std::string where = "--from " + program;
+  const std::vector<ShellWord> words = shell_words(text_of(text), where);
+  if (words.empty()) refuse("no command", where, "give it in quotes, or @FILE with it");
+  return is_megatron ? from_megatron(words, own) : from_torchtitan(words, own);
+}
+
+Imported from_hugging_face(const std::string& path, const std::vector<std::string>& own) {
+  if (!config::is_hugging_face(path))
+    refuse(fmt::format("'{}' has no description of a model", shorten(path, 80)), "--hf", "name a folder with a Hugging Face config.json");
+  Translation translation(own);
+  translation.give("model_name", path);
+  return translation.take();
+}
+
+}  // namespace moesh::foreign

@@ -1,0 +1,244 @@
+#include "foreign/megatron.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "foreign/degrees.h"
+#include "foreign/launcher.h"
+#include "foreign/megatron_model.h"
+
+namespace moesh::foreign {
+namespace {
+
+constexpr const char* kWhere = "--from megatron";
+
+class Run {
+ public:
+  Run(Flags& flags, std::optional<std::int64_t> devices, Translation& translation)
+      : flags_(flags), told_(devices), translation_(translation) {}
+
+  void give() {
+    const std::int64_t tensor = size("tensor-model-parallel-size");
+    const ModelFacts model = give_model(tensor);
+    const auto length = flags_.integer("seq-length", 1);
+    if (length) translation_.give("max_target_length", *length);
+    if (!length && !translation_.is_own("max_target_length"))
+      translation_.assume("no --seq-length: max_target_length= says how long a row is");
+    give_parallelism(model, tensor);
+    give_recomputation();
+    give_formats();
+    tell_dropout();
+    give_optimizer();
+    give_schedule();
+  }
+
+ private:
+  std::int64_t size(std::string_view name) { return flags_.integer(name, 1).value_or(1); }
+
+  void number(std::string_view name, std::string_view key) {
+    if (const auto value = flags_.real(name)) translation_.give(key, *value);
+  }
+
+  // A model of the user's own takes the place of what the flags say of one.
+  ModelFacts give_model(std::int64_t tensor) {
+    const std::optional<std::string> own = translation_.own("model_name");
+    if (!own) return give_megatron_model(flags_, tensor, translation_);
+    translation_.assume("model_name is yours: what the flags say of the model's sizes is left out");
+    return facts_of(*own);
+  }
+
+  Degrees::Data kind() {
+    const bool is_torch = flags_.is_set("use-torch-fsdp2"), is_own = flags_.is_set("use-megatron-fsdp");
+    const std::string strategy =
+        flags_.choice("data-parallel-sharding-strategy", "optim_grads_params", {"no_shard", "optim", "optim_grads", "optim_grads_params"});
+    const bool shards_moments = flags_.is_set("use-distributed-optimizer") || (is_own && strategy.starts_with("optim"));
+    if (is_torch || (is_own && strategy == "optim_grads_params")) return Degrees::Data::sharded;
+    return shards_moments ? Degrees::Data::sharded_moments : Degrees::Data::copied;
+  }
+
+  void give_parallelism(const ModelFacts& model, std::int64_t tensor) {
+    Degrees degrees;
+    degrees.tensor = tensor;
+    degrees.context = size("context-parallel-size");
+    degrees.stages = size("pipeline-model-parallel-size");
+    degrees.experts = size("expert-model-parallel-size");
+    degrees.tensor_in_experts = flags_.integer("expert-tensor-parallel-size", 1).value_or(tensor);
+    degrees.shards_sequence = flags_.is_set("sequence-parallel");
+    degrees.kind = kind();
+    degrees.model = model;
+    if (degrees.experts > 1 && model.experts == 0) flags_.refuse_value("expert-model-parallel-size", "1, or --num-experts beside it");
+    const Devices devices = give_mesh(degrees, told_, kWhere, translation_);
+    give_rows(degrees, devices);
+    if (degrees.stages > 1) give_layers_of_stages(model, degrees.stages);
+    give_dispatch(degrees);
+    tell_data(degrees, devices);
+  }
+
+  void tell_data(const Degrees& degrees, const Devices& devices) {
+    if (devices.data == 1 || degrees.kind == Degrees::Data::sharded) return;
+    const bool has_moments = degrees.kind == Degrees::Data::sharded_moments;
+    translation_.differ(fmt::format("data parallelism {}: parameters are float32 copies, {} bytes each with gradients rather than {}{}",
+                                    has_moments ? "with --use-distributed-optimizer" : "without a distributed optimizer", 8, 6,
+                                    has_moments && degrees.experts * degrees.context > 1
+                                        ? "; moments are spread over the data axis, not over those of experts and context"
+                                        : ""));
+  }
+
+  void give_rows(const Degrees& degrees, const Devices& devices) {
+    Batch batch;
+    batch.rows = static_cast<double>(size("micro-batch-size"));
+    if (!flags_.has("micro-batch-size")) translation_.assume("no --micro-batch-size: 1");
+    if (const auto rows = flags_.integer("global-batch-size", 1)) {
+      batch.all_rows = static_cast<double>(*rows);
+    } else if (degrees.stages > 1) {
+      batch.parts = degrees.stages;
+      translation_.assume("no --global-batch-size: as many microbatches as stages");
+    }
+    rows_ = batch.all_rows.value_or(batch.rows * static_cast<double>(devices.data * batch.parts));
+    give_batch(batch, devices, degrees.stages, kWhere, translation_);
+  }
+
+  bool shares_layers_unevenly() const {
+    constexpr std::string_view kUneven[] = {"decoder-first-pipeline-num-layers",  "decoder-last-pipeline-num-layers",
+                                            "pipeline-model-parallel-layout",     "account-for-embedding-in-pipeline-split",
+                                            "account-for-loss-in-pipeline-split", "hybrid-layer-pattern"};
+    return std::any_of(std::begin(kUneven), std::end(kUneven), [&](std::string_view name) { return flags_.is_given(name); });
+  }
+
+  void give_layers_of_stages(const ModelFacts& model, std::int64_t stages) {
+    if (model.layers % stages != 0 && !shares_layers_unevenly()) {
+      refuse(fmt::format("{} for {}, which do not divide them", counted(model.layers, "layer"), counted(stages, "stage")), kWhere,
+             "another --pipeline-model-parallel-size, or --pipeline-model-parallel-layout beside it");
+    }
+    const std::int64_t layers = model.layers - model.dense_layers;
+    const auto chunk = flags_.integer("num-layers-per-virtual-pipeline-stage", 1),
+               chunks = flags_.integer("num-virtual-stages-per-pipeline-rank", 1);
+    give_stages(layers, stages, chunk ? *chunk : chunks ? layers / stages / *chunks : 0, kWhere, translation_);
+  }
+
+  // Megatron's default gathers the tokens of all devices; the others send each to its experts.
+  void give_dispatch(const Degrees& degrees) {
+    const std::string type = flags_.choice("moe-token-dispatcher-type", "allgather", {"allgather", "alltoall", "flex"});
+    const auto capacity = flags_.real("moe-expert-capacity-factor");
+    if (degrees.model.experts == 0) return;
+    const bool is_split = degrees.experts > 1;
+    if (capacity && *capacity > 0) {
+      translation_.give("sparse_matmul", false);
+      translation_.give("capacity_factor", *capacity);
+      if (is_split) translation_.give("moe_dispatch_no_expert_sharding", true);
+      return;
+    }
+    if (is_split && type == "allgather") {
+      translation_.give("use_ring_of_experts", true);
+      translation_.give("use_ragged_sort", true);
+    }
+    give_room_for_rows(degrees, translation_);
+  }
+
+  // A fused layer keeps its products, and what lies between them is made again or is small.
+  void give_recomputation() {
+    std::string granularity = flags_.choice("recompute-granularity", "", {"full", "selective"});
+    if (flags_.is_set("recompute-activations") || flags_.is_set("checkpoint-activations")) granularity = "selective";
+    if (flags_.is_set("moe-layer-recompute")) granularity = "selective", recomputes_mlp_ = true;
+    const std::string method = flags_.choice("recompute-method", "uniform", {"uniform", "block"});
+    const auto layers = flags_.integer("recompute-num-layers", 1);
+    if (const Flag* modules = flags_.find("recompute-modules")) {
+      for (const std::string& module : modules->values) recomputes_mlp_ = recomputes_mlp_ || module == "mlp" || module == "moe";
+    }
+    if (granularity == "full") {
+      translation_.give("remat_policy", "full");
+      if (method == "block") translation_.differ("--recompute-method block: every layer is recomputed, not the first ones of a stage");
+      if (method == "uniform" && layers.value_or(1) > 1)
+        translation_.differ(fmt::format("--recompute-num-layers {}: every layer's input is kept, not every {}th", *layers, *layers));
+      return;
+    }
+    const bool leaves_out_mlps = granularity == "selective" && recomputes_mlp_;
+    translation_.give("remat_policy", leaves_out_mlps ? "save_dot_with_context_except_mlp" : "minimal_with_context");
+  }
+
+  void give_formats() {
+    const bool is_narrow = flags_.is_set("bf16"), is_half = flags_.is_set("fp16");
+    if (!is_narrow && !is_half) translation_.give("dtype", "float32");
+    if (is_half) translation_.differ("--fp16: bfloat16 is planned, which takes as much memory and time, and needs no loss scale");
+    if (flags_.is_set("grad-reduce-in-bf16")) translation_.give("grad_dtype", "bfloat16");
+    const std::string recipe = flags_.choice("fp8-recipe", "delayed", {"delayed", "tensorwise", "mxfp8", "blockwise", "custom"});
+    if (flags_.choice("fp8-format", "", {"hybrid", "e4m3"}).empty()) return;
+    translation_.give("quantization", recipe == "delayed" ? "te_fp8_delayedscaling"
+                                      : recipe == "mxfp8" ? "te_mxfp8"
+                                                          : "te_fp8_currentscaling");
+    if (recipe == "blockwise" || recipe == "custom")
+      translation_.differ(fmt::format("--fp8-recipe {}: one scale a tensor is planned", recipe));
+  }
+
+  void tell_dropout() {
+    constexpr double kUsual = 0.1;
+    const double hidden = flags_.real("hidden-dropout").value_or(kUsual), attention = flags_.real("attention-dropout").value_or(kUsual);
+    if (hidden > 0 || attention > 0)
+      translation_.differ(fmt::format("--hidden-dropout {} and --attention-dropout {}: nothing is dropped, memory and time hardly differ",
+                                      hidden, attention));
+  }
+
+  void give_optimizer() {
+    const std::string name = flags_.choice("optimizer", "adam", {"adam", "sgd", "muon", "dist_muon", "lion", "soap", "adaptive_muon"});
+    if (name == "sgd") translation_.give("opt_type", "sgd");
+    if (name.ends_with("muon")) translation_.give("opt_type", "muon");
+    if (name == "lion" || name == "soap")
+      translation_.differ(fmt::format("--optimizer {}: AdamW is planned, with two moments of a parameter", name));
+    number("lr", "learning_rate");
+    number("weight-decay", name.ends_with("muon") ? "muon_weight_decay" : "adam_weight_decay");
+    number("clip-grad", "gradient_clipping_threshold");
+    if (name == "sgd") return;
+    number("adam-beta1", "adam_b1");
+    number("adam-beta2", "adam_b2");
+    number("adam-eps", "adam_eps");
+  }
+
+  std::optional<std::int64_t> steps_of(std::string_view by_steps, std::string_view by_rows) {
+    if (const auto steps = flags_.integer(by_steps, 0)) return steps;
+    if (const auto rows = flags_.integer(by_rows, 0)) return static_cast<std::int64_t>(static_cast<double>(*rows) / rows_);
+    return std::nullopt;
+  }
+
+  void give_schedule() {
+    const auto steps = steps_of("train-iters", "train-samples"), decay = steps_of("lr-decay-iters", "lr-decay-samples");
+    const auto warmup = steps_of("lr-warmup-iters", "lr-warmup-samples"), fall = steps_of("lr-wsd-decay-iters", "lr-wsd-decay-samples");
+    const auto share = flags_.real("lr-warmup-fraction"), rate = flags_.real("lr"), least = flags_.real("min-lr");
+    const std::string style = flags_.choice("lr-decay-style", "linear", {"constant", "linear", "cosine", "inverse-square-root", "WSD"});
+    const double whole = static_cast<double>(decay.value_or(steps.value_or(0)));
+    if (steps) translation_.give("steps", *steps);
+    if (!rate || whole < 1) return;
+    if (decay && decay != steps) translation_.give("learning_rate_schedule_steps", *decay);
+    const double rises = std::clamp(share ? *share : static_cast<double>(warmup.value_or(0)) / whole, 0.0, 1.0);
+    translation_.give("warmup_steps_fraction", rises);
+    const bool is_constant = style == "constant";
+    if (*rate > 0) translation_.give("learning_rate_final_fraction", is_constant ? 1.0 : std::max(0.0, least.value_or(0) / *rate));
+    if (style == "cosine") return;
+    if (style == "inverse-square-root") translation_.differ("--lr-decay-style inverse-square-root: the rate falls in a straight line");
+    translation_.give("lr_schedule_type", "wsd");
+    const double falls = style == "WSD" ? static_cast<double>(fall.value_or(0)) / whole : 1 - rises;
+    translation_.give("wsd_decay_steps_fraction", std::clamp(falls, 0.0, 1 - rises));
+  }
+
+  Flags& flags_;
+  std::optional<std::int64_t> told_;
+  Translation& translation_;
+  double rows_ = 1;  // of a step
+  bool recomputes_mlp_ = false;
+};
+
+}  // namespace
+
+Imported from_megatron(const std::vector<ShellWord>& words, const std::vector<std::string>& own) {
+  const Launched launched = take_launcher(words, kWhere);
+  Flags flags(with_dashes(flags_of(launched.words, kWhere)));
+  Translation translation(own);
+  Run(flags, launched.devices, translation).give();
+  note_what_is_left(flags, {"Megatron-LM", idle_megatron_flags(), differing_megatron_flags(), translated_megatron_flags()}, translation);
+  return translation.take();
+}
+
+}  // namespace moesh::foreign

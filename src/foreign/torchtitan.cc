@@ -1,0 +1,335 @@
+#include "foreign/torchtitan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/whole_file.h"
+#include "foreign/degrees.h"
+#include "foreign/launcher.h"
+
+namespace moesh::foreign {
+namespace {
+
+constexpr const char* kWhere = "--from torchtitan";
+
+constexpr KnownFlags kIdle[] = {
+    {"how kernels compute; all are priced as well-tuned ones",
+     "compile.enable compile.components compile.backend compile.enable_async_tensor_parallel parallelism.enable_async_tensor_parallel "
+     "optimizer.implementation training.disable_cuda_graphs training.gc_freq training.gc_debug training.compile parallelism.spmd_backend "
+     "model.norm_type quantize.* float8.* mx.*"},
+    {"data and tokenizers", "training.dataset training.dataset_path model.hf_assets_path model.tokenizer_path"},
+    {"how and when bytes travel, which moesh plans by itself",
+     "parallelism.fsdp_reshard_after_forward parallelism.enable_fsdp_symm_mem parallelism.pipeline_parallel_schedule "
+     "parallelism.pipeline_parallel_schedule_csv parallelism.pipeline_parallel_expert_parallel_overlap "
+     "parallelism.context_parallel_load_balancer "
+     "parallelism.context_parallel_rotate_method parallelism.context_parallel_ptrr_mask_key parallelism.expert_parallel_comm_backend "
+     "parallelism.disable_loss_parallel training.mixed_precision_reduce optimizer.early_step_in_backward"},
+    {"how activation checkpointing is done",
+     "activation_checkpoint.early_stop activation_checkpoint.preserve_rng_state activation_checkpoint.determinism_check "
+     "activation_checkpoint.debug activation_checkpoint.visualize_memory_budget_pareto activation_checkpoint.memory_budget "
+     "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns model.print_after_conversion"},
+};
+
+constexpr DifferingFlag kDiffering[] = {
+    {"parallelism.module_fqns_per_model_part", "stages have as many layers each"},
+    {"parallelism.pipeline_parallel_first_stage_less_layers", "stages have as many layers each"},
+    {"parallelism.pipeline_parallel_last_stage_less_layers", "stages have as many layers each"},
+    {"lr_scheduler.total_steps", "the schedule is as long as training"},
+};
+
+constexpr std::string_view kTranslated[] = {"model.name",
+                                            "model.flavor",
+                                            "model.converters",
+                                            "training.seq_len",
+                                            "training.max_context_length",
+                                            "training.local_batch_size",
+                                            "training.global_batch_size",
+                                            "training.num_tokens_per_microbatch_per_dp_rank",
+                                            "training.num_tokens_per_train_step",
+                                            "training.steps",
+                                            "training.max_norm",
+                                            "training.dtype",
+                                            "training.mixed_precision_param",
+                                            "training.enable_cpu_offload",
+                                            "parallelism.data_parallel_replicate_degree",
+                                            "parallelism.data_parallel_shard_degree",
+                                            "parallelism.tensor_parallel_degree",
+                                            "parallelism.enable_sequence_parallel",
+                                            "parallelism.context_parallel_degree",
+                                            "parallelism.pipeline_parallel_degree",
+                                            "parallelism.pipeline_parallel_microbatch_size",
+                                            "parallelism.pipeline_parallel_layers_per_stage",
+                                            "parallelism.num_pp_microbatches",
+                                            "parallelism.expert_parallel_degree",
+                                            "parallelism.expert_tensor_parallel_degree",
+                                            "activation_checkpoint.mode",
+                                            "activation_checkpoint.selective_ac_option",
+                                            "optimizer.name",
+                                            "optimizer.lr",
+                                            "optimizer.eps",
+                                            "optimizer.weight_decay",
+                                            "optimizer.beta1",
+                                            "optimizer.beta2",
+                                            "lr_scheduler.warmup_steps",
+                                            "lr_scheduler.decay_ratio",
+                                            "lr_scheduler.decay_type",
+                                            "lr_scheduler.min_lr_factor",
+                                            "debug.moe_force_load_balance",
+                                            "float8.enable_float8_linear"};
+
+// Sections that say nothing of a step.
+constexpr std::string_view kIdleSections[] = {
+    "job",       "profiling",       "profiler",          "metrics",      "checkpoint", "checkpointer",       "comm", "debug", "validation",
+    "validator", "fault_tolerance", "memory_estimation", "experimental", "dataloader", "training.dataloader"};
+
+class Job {
+ public:
+  Job(Flags& flags, std::optional<std::int64_t> devices, Translation& translation)
+      : flags_(flags), told_(devices), translation_(translation) {}
+
+  void give() {
+    length_ = flags_.integer("training.max_context_length", 1).value_or(flags_.integer("training.seq_len", 1).value_or(2048));
+    give_model();
+    translation_.give("max_target_length", length_);
+    give_parallelism();
+    give_checkpointing();
+    give_formats();
+    give_optimizer();
+    give_schedule();
+  }
+
+ private:
+  std::int64_t degree(std::string_view name) { return flags_.integer(fmt::format("parallelism.{}", name), 1).value_or(1); }
+
+  void number(std::string_view name, std::string_view key) {
+    if (const auto value = flags_.real(name)) translation_.give(key, *value);
+  }
+
+  void give_model() {
+    const std::string model = flags_.text("model.name").value_or("llama3");
+    const Flag* flavor = flags_.find("model.flavor");
+    const std::string asked = flags_.text("model.flavor").value_or("debugmodel");
+    const std::optional<std::string> own = translation_.own("model_name");
+    const std::string preset = own ? *own : preset_of_flavor(model, asked, flavor == nullptr ? kWhere : flavor->where);
+    translation_.give("model_name", preset);
+    model_ = facts_of(preset);
+    if (flags_.boolean("debug.moe_force_load_balance").value_or(false) && model_.experts > 0) translation_.give("use_random_routing", true);
+  }
+
+  void give_parallelism() {
+    Degrees degrees;
+    degrees.replicas = degree("data_parallel_replicate_degree");
+    const std::int64_t shards = flags_.integer("parallelism.data_parallel_shard_degree", -1).value_or(-1);
+    if (shards == 0) flags_.refuse_value("parallelism.data_parallel_shard_degree", "a whole number from 1, or -1 for what is left");
+    if (shards > 0) degrees.data = shards;
+    degrees.tensor = degree("tensor_parallel_degree");
+    degrees.context = degree("context_parallel_degree");
+    degrees.stages = degree("pipeline_parallel_degree");
+    degrees.experts = degree("expert_parallel_degree");
+    degrees.tensor_in_experts = degree("expert_tensor_parallel_degree");
+    degrees.shards_sequence = flags_.boolean("parallelism.enable_sequence_parallel").value_or(true);
+    degrees.model = model_;
+    if (model_.experts == 0) degrees.experts = 1;
+    if (degrees.experts == 1) degrees.tensor_in_experts = degrees.tensor;
+    const Devices devices = give_mesh(degrees, told_, kWhere, translation_);
+    give_rows(degrees, devices);
+    give_room_for_rows(degrees, translation_);
+    if (degrees.stages == 1) return;
+    give_stages(model_.layers - model_.dense_layers, degrees.stages,
+                flags_.integer("parallelism.pipeline_parallel_layers_per_stage", 1).value_or(0), kWhere, translation_);
+  }
+
+  void give_rows(const Degrees& degrees, const Devices& devices) {
+    const bool pipelines = degrees.stages > 1;
+    const auto length = static_cast<double>(length_), data = static_cast<double>(devices.data);
+    Batch batch;
+    if (const auto tokens = flags_.integer("training.num_tokens_per_microbatch_per_dp_rank", 1)) {
+      const auto all = flags_.integer("training.num_tokens_per_train_step", -1).value_or(-1);
+      batch.rows = static_cast<double>(*tokens) / length;
+      batch.parts = pipelines ? degree("num_pp_microbatches") : 1;
+      if (all > 0) batch.all_rows = static_cast<double>(all) / length;
+    } else {
+      const std::int64_t rows = flags_.integer("training.local_batch_size", 1).value_or(8);
+      const std::int64_t all = flags_.integer("training.global_batch_size", -1).value_or(-1);
+      batch.rows = static_cast<double>(pipelines ? std::min(rows, degree("pipeline_parallel_microbatch_size")) : rows);
+      batch.all_rows = all > 0 ? static_cast<double>(all) : static_cast<double>(rows) * data;
+    }
+    give_batch(batch, devices, degrees.stages, kWhere, translation_);
+  }
+
+  void give_checkpointing() {
+    const std::string mode = flags_.choice("activation_checkpoint.mode", "selective", {"none", "selective", "full", "memory_budget"});
+    const std::string option = flags_.text("activation_checkpoint.selective_ac_option").value_or("op");
+    if (mode == "full") {
+      translation_.give("remat_policy", "full");
+    } else if (mode == "none") {
+      translation_.give("remat_policy", "minimal_with_context");
+    } else {
+      translation_.give("remat_policy", "save_dot_with_context_except_mlp");
+      translation_.differ(fmt::format(
+          "activation checkpointing {}: attention's products are kept and those of MLPs made again, where torchtitan keeps {}", mode,
+          mode == "memory_budget" ? "what its budget has room for"
+          : option == "op"        ? "about every second product"
+                                  : fmt::format("all of some layers (selective_ac_option {})", option)));
+    }
+  }
+
+  void give_formats() {
+    const std::vector<std::string> formats{"bfloat16", "float32"};
+    const std::string kept = flags_.choice("training.dtype", "float32", formats);
+    const std::string computed = flags_.choice("training.mixed_precision_param", "bfloat16", formats);
+    if (kept != "float32") translation_.give("weight_dtype", kept);
+    if (computed != "bfloat16") translation_.give("dtype", computed);
+    if (flags_.boolean("training.enable_cpu_offload").value_or(false))
+      translation_.differ("--training.enable_cpu_offload: parameters and moments are planned in the memory of the device");
+    if (flags_.boolean("float8.enable_float8_linear").value_or(false)) translation_.give("quantization", "te_fp8_currentscaling");
+    const Flag* converters = flags_.find("model.converters");
+    if (converters == nullptr) return;
+    for (const std::string& converter : converters->values) {
+      if (converter.find("float8") != std::string::npos) translation_.give("quantization", "te_fp8_currentscaling");
+      if (converter.find("mx") != std::string::npos) translation_.give("quantization", "te_mxfp8");
+    }
+  }
+
+  void give_optimizer() {
+    const std::string name = flags_.text("optimizer.name").value_or("AdamW");
+    if (name == "Muon" || name == "DistMuon") translation_.give("opt_type", "muon");
+    number("optimizer.lr", "learning_rate");
+    number("optimizer.eps", "adam_eps");
+    number("optimizer.weight_decay", "adam_weight_decay");
+    number("optimizer.beta1", "adam_b1");
+    number("optimizer.beta2", "adam_b2");
+    number("training.max_norm", "gradient_clipping_threshold");
+  }
+
+  void give_schedule() {
+    const std::int64_t steps = flags_.integer("training.steps", 1).value_or(10000);
+    const std::int64_t warmup = flags_.integer("lr_scheduler.warmup_steps", 0).value_or(200);
+    const double rises = std::min(1.0, static_cast<double>(warmup) / static_cast<double>(steps));
+    const double falls = std::min(flags_.real("lr_scheduler.decay_ratio").value_or(1), 1 - rises);
+    const std::string style = flags_.choice("lr_scheduler.decay_type", "linear", {"linear", "sqrt", "cosine"});
+    const double least = flags_.real("lr_scheduler.min_lr_factor").value_or(0);
+    if (falls < 0) flags_.refuse_value("lr_scheduler.decay_ratio", "a share from 0 to 1");
+    if (least < 0) flags_.refuse_value("lr_scheduler.min_lr_factor", "a share from 0 to 1");
+    translation_.give("steps", steps);
+    translation_.give("warmup_steps_fraction", rises);
+    translation_.give("lr_schedule_type", "wsd");
+    translation_.give("wsd_decay_steps_fraction", falls);
+    if (style == "cosine") translation_.give("wsd_decay_style", style);
+    if (style == "sqrt") translation_.differ("--lr_scheduler.decay_type sqrt: the rate falls in a straight line");
+    translation_.give("learning_rate_final_fraction", least);
+  }
+
+  Flags& flags_;
+  std::optional<std::int64_t> told_;
+  Translation& translation_;
+  ModelFacts model_;
+  std::int64_t length_ = 0;
+};
+
+std::vector<Flag> read_job(const std::string& path) {
+  return job_settings(read_file(path, "the job", 1 << 20, "name the TOML file of a job"), path);
+}
+
+// How files of before name what is asked for now.
+constexpr std::pair<std::string_view, std::string_view> kEarlier[] = {
+    {"training.batch_size", "training.local_batch_size"},
+    {"training.data_parallel_degree", "parallelism.data_parallel_shard_degree"},
+    {"training.data_parallel_shard_degree", "parallelism.data_parallel_shard_degree"},
+    {"training.data_parallel_replicate_degree", "parallelism.data_parallel_replicate_degree"},
+    {"training.tensor_parallel_degree", "parallelism.tensor_parallel_degree"},
+    {"training.warmup_steps", "lr_scheduler.warmup_steps"},
+    {"experimental.context_parallel_degree", "parallelism.context_parallel_degree"},
+    {"experimental.pipeline_parallel_degree", "parallelism.pipeline_parallel_degree"},
+};
+
+void spell_as_now(Flag& flag) {
+  const auto earlier = std::find_if(std::begin(kEarlier), std::end(kEarlier), [&](const auto& names) { return names.first == flag.name; });
+  if (earlier != std::end(kEarlier)) flag.name = earlier->second;
+}
+
+// tyro takes dashes for underscores, and "no-" before a name for false.
+void spell_as_in_files(Flag& flag) {
+  std::replace(flag.name.begin(), flag.name.end(), '-', '_');
+  const std::size_t name = flag.name.rfind('.') + 1;
+  if (name == 0 || flag.name.compare(name, 3, "no_") != 0) return;
+  flag.name.erase(name, 3);
+  flag.values = {"false"};
+}
+
+// A job's file stands anywhere among the words, behind --job.config_file or CONFIG_FILE=.
+std::optional<std::string> job_file_of(const std::vector<ShellWord>& words) {
+  for (const ShellWord& word : words) {
+    const std::size_t equals = word.text.rfind('=');
+    if (word.text.ends_with(".toml")) return word.text.substr(equals == std::string::npos ? 0 : equals + 1);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> configuration_of(const std::vector<ShellWord>& words, const std::vector<Flag>& flags) {
+  for (const Flag& flag : flags) {
+    if (flag.name == "config" && flag.values.size() == 1) return flag.values.front();
+  }
+  for (const ShellWord& word : words) {
+    if (word.text.starts_with("CONFIG=")) return word.text.substr(7);
+  }
+  return std::nullopt;
+}
+
+// The weakest first: a configuration by its name, a job's file, flags.
+std::vector<Flag> all_settings(const std::vector<ShellWord>& words, std::vector<Flag> given) {
+  std::vector<Flag> all;
+  for (Flag& flag : given) spell_as_in_files(flag);
+  if (const auto name = configuration_of(words, given)) {
+    std::optional<std::vector<Flag>> known = settings_of_configuration(*name);
+    if (!known) {
+      refuse(fmt::format("configuration '{}' is Python that moesh does not read, one of {} was expected", shorten(*name, 60),
+                         join(known_configurations(), ", ")),
+             kWhere, "give its settings as flags: --model.name llama3 --model.flavor 8B --training.seq_len 8192 ...");
+    }
+    all = std::move(*known);
+  }
+  if (const auto path = job_file_of(words)) {
+    for (Flag& setting : read_job(*path)) all.push_back(std::move(setting));
+  }
+  for (Flag& flag : given) {
+    if (flag.name != "config" && flag.name != "module" && flag.name != "job.config_file") all.push_back(std::move(flag));
+  }
+  std::for_each(all.begin(), all.end(), spell_as_now);
+  return all;
+}
+
+bool is_in_idle_section(const std::string& name) {
+  return std::any_of(std::begin(kIdleSections), std::end(kIdleSections),
+                     [&](std::string_view section) { return name.starts_with(section) && name.substr(section.size()).starts_with('.'); });
+}
+
+// They need no list of names.
+std::vector<Flag> without_idle_sections(std::vector<Flag> all, Translation& translation) {
+  std::vector<std::string> sections;
+  std::erase_if(all, [&](const Flag& flag) {
+    if (!is_in_idle_section(flag.name) || flag.name == "debug.moe_force_load_balance") return false;
+    const std::string section = flag.name.substr(0, flag.name.find('.'));
+    if (std::find(sections.begin(), sections.end(), section) == sections.end()) sections.push_back(section);
+    return true;
+  });
+  if (!sections.empty()) translation.note(Note::Kind::idle, join(sections, ", ") + " (sections that say nothing of a step)");
+  return all;
+}
+
+}  // namespace
+
+Imported from_torchtitan(const std::vector<ShellWord>& words, const std::vector<std::string>& own) {
+  const Launched launched = take_launcher(words, kWhere);
+  Translation translation(own);
+  Flags flags(without_idle_sections(all_settings(words, flags_of(launched.words, kWhere)), translation));
+  Job(flags, launched.devices, translation).give();
+  note_what_is_left(flags, {"torchtitan", kIdle, kDiffering, kTranslated}, translation);
+  return translation.take();
+}
+
+}  // namespace moesh::foreign

@@ -1,0 +1,22 @@
+// A command as somebody pasted it, in the words that a shell would make of it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moesh::foreign {
+
+// A word, or one of the shell's own signs between two words: | ; & < > or ( ).
+struct ShellWord {
+  std::string text;
+  bool is_sign = false;
+};
+
+// Quotes and backslashes mean what they mean to a shell, a line's end is a blank, and a comment is left out. Nothing is expanded.
+std::vector<ShellWord> shell_words(std::string_view text, const std::string& where);
+
+// The word as it is pasted into a shell: as it is, or in quotes.
+std::string pasted(const std::string& word);
+
+}  // namespace moesh::foreign

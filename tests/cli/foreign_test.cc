@@ -1,0 +1,124 @@
+// Requests of other programs through whole commands.
+#include <filesystem>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "foreign/words.h"
+#include "tests/cli/outcome.h"
+#include "tests/paths.h"
+
+namespace moesh::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+const std::string kFlags = "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 1 --bf16 --swiglu "
+                           "--normalization RMSNorm --position-embedding-type rope --disable-bias-linear --attention-dropout 0 --hidden-dropout 0 "
+                           "--untie-embeddings-and-output-weights --vocab-size 256 --world-size 4 --log-interval 1 --tensor-model-paralel-size 2";
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::vector<std::string> words;
+  for (const foreign::ShellWord& word : foreign::shell_words(line, "a test")) words.push_back(word.text);
+  return words;
+}
+
+// "moesh lint ... \" and the lines that it goes on in.
+std::string first_command(const std::string& out) {
+  std::size_t end = out.find('\n');
+  while (end != std::string::npos && end > 0 && out[end - 1] == '\\') end = out.find('\n', end + 1);
+  return out.substr(0, end);
+}
+
+TEST(CommandsOfOtherPrograms, AreToldInMoeshsKeysWithWhatIsLeftOut) {
+  const Outcome shown = outcome_of({"lint", "--from", "megatron", kFlags, "compile_topology=h100-4"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out,
+              StartsWith("moesh lint decoder_block=llama2 base_num_decoder_layers=2 base_emb_dim=64 base_num_query_heads=4 \\\n"
+                         "    logits_via_embedding=false base_num_kv_heads=4 head_dim=16 base_mlp_dim=128 vocab_size=256 \\\n"
+                         "    max_target_length=32 ici_data_parallelism=4 ici_fsdp_parallelism=1 per_device_batch_size=1 \\\n"
+                         "    remat_policy=minimal_with_context compile_topology=h100-4\n"));
+  EXPECT_THAT(shown.out, HasSubstr("\nnot needed: --log-interval (logging, profiling, evaluation, checkpoints and restarts)\n"
+                                   "unknown: --tensor-model-paralel-size is no flag of Megatron-LM, and says nothing here; the nearest is "
+                                   "--tensor-model-parallel-size\n\n"));
+  EXPECT_THAT(shown.out, HasSubstr("default on h100-4: 4 devices as data=4, default rules\n"));
+}
+
+TEST(CommandsOfOtherPrograms, WhatIsToldIsTheSameRequest) {
+  const Outcome shown = outcome_of({"shardings", "--from", "torchtitan", "--config llama3_8b --parallelism.tensor_parallel_degree 2", "compile_topology=h100-8"});
+  std::vector<std::string> told = words_of(first_command(shown.out));
+  ASSERT_EQ(told.front(), "moesh");
+  told.erase(told.begin());
+  const Outcome pasted = outcome_of(told);
+  EXPECT_EQ(pasted.code, 0) << pasted.err;
+  EXPECT_FALSE(pasted.out.empty());
+  EXPECT_THAT(shown.out, ::testing::EndsWith(pasted.out));
+}
+
+TEST(CommandsOfOtherPrograms, KeysOfTheUsersOwnWin) {
+  const Outcome shown = outcome_of({"lint", "--from", "megatron", kFlags, "remat_policy=full", "vocab_size=512"});
+  EXPECT_THAT(first_command(shown.out), HasSubstr(" remat_policy=full vocab_size=512"));
+  EXPECT_THAT(first_command(shown.out), Not(HasSubstr("minimal")));
+  EXPECT_THAT(first_command(shown.out), Not(HasSubstr("vocab_size=256")));
+}
+
+TEST(CommandsOfOtherPrograms, JsonStaysAlone) {
+  const Outcome shown = outcome_of({"lint", "--json", "--from", "megatron", kFlags, "compile_topology=h100-4"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_TRUE(nlohmann::json::parse(shown.out).contains("findings"));
+  EXPECT_THAT(shown.err, StartsWith("moesh lint decoder_block=llama2 "));
+  EXPECT_THAT(shown.err, HasSubstr("\nunknown: --tensor-model-paralel-size "));
+}
+
+TEST(CommandsOfOtherPrograms, AFolderOfHuggingFaceIsTheModel) {
+  const std::string folder = (test::source_folder() / "tests/golden/hf/llama").string();
+  const Outcome shown = outcome_of({"lint", "--hf", folder, "compile_topology=v6e-8", "per_device_batch_size=1"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(words_of(first_command(shown.out)), ::testing::Contains("model_name=" + folder));
+  const Outcome both = outcome_of({"lint", "--hf", folder, "--from", "megatron", kFlags, "compile_topology=v6e-8"});
+  EXPECT_THAT(both.out, HasSubstr("assumed: model_name is yours: what the flags say of the model's sizes is left out\n"));
+}
+
+TEST(CommandsOfOtherPrograms, AreRefusedWithWhatIsMissing) {
+  const auto error = [](const std::vector<std::string>& words) {
+    const Outcome shown = outcome_of(words);
+    EXPECT_EQ(shown.code, 2);
+    return shown.err;
+  };
+  const std::string unquoted = "moesh: error: the command line: the command behind --from is several words of this command line\n"
+                               "  fix: put it in quotes: --from megatron \"--num-layers 32 --hidden-size 4096 ...\"\n";
+  EXPECT_EQ(error({"lint", "--from", "megatron", "--num-layers", "32", "--hidden-size", "64"}), unquoted);
+  EXPECT_EQ(error({"lint", "--from", "megatron", "--num-layers", "32"}), unquoted);
+  EXPECT_EQ(error({"lint", "--from", "megatron"}), "moesh: error: the command line: --from takes PROGRAM TEXT, which is missing\n");
+  EXPECT_EQ(error({"lint", "--from=megatron", "--bf16"}), "moesh: error: the command line: --from takes PROGRAM TEXT, which is missing\n");
+  EXPECT_EQ(error({"lint", "--from", "megatron", kFlags, "--from", "megatron", kFlags}),
+            "moesh: error: the command line: --from more than once\n  fix: give one command\n");
+  EXPECT_THAT(error({"lint", "--from", "megatron", kFlags, "--jsn"}), HasSubstr("--jsn"));
+  EXPECT_THAT(error({"train", "--from", "megatron", kFlags}), HasSubstr("--from"));
+}
+
+TEST(CommandsOfOtherProgramsSlow, AreTakenByLintAndCompile) {
+  const test::WorkingFolder top(test::source_folder());
+  std::set<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator("tests/golden/foreign")) {
+    if (entry.path().extension() == ".txt") paths.insert(entry.path());
+  }
+  for (const fs::path& path : paths) {
+    SCOPED_TRACE(path.string());
+    const std::string text = test::read_text(path), program = path.stem().string();
+    const std::string command = text.substr(0, text.find("\n---\n"));
+    const Outcome linted = outcome_of({"lint", "--from", program.substr(0, program.find('-')), command});
+    EXPECT_TRUE(linted.code == 0 || linted.code == 1) << linted.err;
+    EXPECT_EQ(linted.err, "");
+    if (linted.out.find("ici_pipeline_parallelism=") != std::string::npos) continue;
+    EXPECT_EQ(outcome_of({"compile", "--from", program.substr(0, program.find('-')), command}).code, 0);
+  }
+}
+
+}  // namespace
+}  // namespace moesh::cli
