@@ -49,6 +49,12 @@ std::optional<std::int64_t> count_of(const Arguments& arguments, std::string_vie
 inline constexpr Option kThreads{"--threads", "N", "computes with N threads, not with one for each core that this process may keep busy"};
 int threads_of(const Arguments& arguments);
 
+// How routers favour experts; short for a key.
+inline constexpr Option kSkew{"--skew", "S",
+                              "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"};
+// The request alone with that key behind it.
+std::vector<std::string> request_with_skew(const Arguments& arguments, const std::string& fix = {});
+
 struct Command {
   std::string_view name;
   std::string_view usage;

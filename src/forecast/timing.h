@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cost/network.h"
+#include "forecast/routed_rows.h"
 #include "graph/facts.h"
 #include "partition/collectives.h"
 #include "plan/plan.h"
@@ -19,8 +20,9 @@ struct Timing {
   std::vector<std::size_t> links;             // of the chip's, that it keeps busy
 };
 
-// By instruction. Where rows are counted by values there are as many as a router makes that favours no expert.
-std::vector<Timing> timings_of(const plan::Plan& plan, const cost::Network& network);
+// By instruction, with so many rows where values count them.
+std::vector<Timing> timings_of(const plan::Plan& plan, const cost::Network& network, const RoutedRows& rows);
+std::vector<Timing> timings_of(const plan::Plan& plan, const cost::Network& network);  // as an even router sends them
 
 // By instruction: how often it runs in a step.
 std::vector<std::int64_t> runs_of(const plan::Plan& plan);

@@ -1,5 +1,5 @@
 // How many rows are planned for where only a router knows.
-#include "forecast/even_rows.h"
+#include "forecast/routed_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class Routed : public ::testing::Test {
 
   std::int64_t rows(ViewId counts, std::int64_t room = 1000) {
     const ViewId view = value({room, 4}, counts);
-    return EvenRows(plan_).shape(plan_.view(view))[0];
+    return RoutedRows(plan_, Router::even).shape(plan_.view(view))[0];
   }
 
   // Eight tokens of two choices, of whose experts this device has a quarter.
