@@ -93,9 +93,8 @@ std::string place_words(const Routing& r) {
       return "Every expert sees every token: no device has more to do than another, no choice is dropped.\n";
     case Way::slots:
       return fmt::format(
-          "Each expert has {} for a row of the batch, filled or not: the time is that of an even router, and choices "
-          "beyond "
-          "them are dropped: {} of all.\n",
+          "Each expert has {} for a row of the batch, filled or not: the time is that of an even router. Choices beyond "
+          "them are dropped, {} of all.\n",
           counted(r.room, "slot"), percent(r.step(Router::drawn).load.dropped));
     case Way::shared_out: break;
   }
@@ -110,7 +109,7 @@ std::string place_words(const Routing& r) {
          fmt::format(
              "{} (ragged_buffer_factor). In {} of layers more come to some device, and what comes later is dropped; "
              "ragged_buffer_factor={:.2f} has room for all in 99 of 100.\n",
-             room, percent(drawn.load.overflows), drawn.load.almost_always);
+             room, percent(drawn.load.overflows), std::ceil(100 * drawn.load.almost_always) / 100);
 }
 
 std::string table_of(const Routing& r, int width) {
