@@ -66,9 +66,10 @@ std::string title_of(const Planned& planned) {
   return headline.substr(0, headline.find(": "));
 }
 
-// Where it does not fit, with what would make it.
+// With how experts are drawn; where it does not fit, with what would make it.
 forecast::Front front_of(const Planned& planned, const std::optional<advice::Remedies>& remedies) {
   forecast::Front front{title_of(planned)};
+  if (const auto& routing = planned.step.forecast.routing) front.sentences.push_back(forecast::routing_words(*routing));
   if (!remedies) return front;
   if (!remedies->fits_here) front.sentences.push_back(advice::nearest_words(*remedies) + ".");
   if (remedies->offers.empty()) return front;

@@ -176,8 +176,10 @@ std::optional<Routing> routing_of(const Plan& plan, const Memory& memory, const 
   return routing;
 }
 
+std::string routing_words(const Routing& routing) { return heading(routing) + place_words(routing); }
+
 std::string to_text(const Routing& routing, int width) {
-  const std::string words = wrapped(heading(routing) + place_words(routing), width, 2);
+  const std::string words = wrapped(routing_words(routing), width, 2);
   return routing.way == Way::shared_out ? words + table_of(routing, width) : words;
 }
 

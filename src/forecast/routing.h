@@ -47,6 +47,8 @@ struct Routing {
 std::optional<Routing> routing_of(const plan::Plan& plan, const Memory& memory, const RoutedRows& drawn,
                                   const std::function<double(const RoutedRows&)>& seconds_of);
 
+// In sentences, a line each; and with a table of what steps take.
+std::string routing_words(const Routing& routing);
 std::string to_text(const Routing& routing, int width);
 void write(const Routing& routing, JsonWriter& json);
 

@@ -181,6 +181,13 @@ TEST(Skew, StandsBesideAnotherOne) {
   EXPECT_THAT(outcome(kSpread + "--diff steps=3").out, Not(HasSubstr("busiest device")));
 }
 
+TEST(Skew, StandsOnThePage) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/plan.html";
+  EXPECT_EQ(outcome(kSpread + "--skew 1 --html " + path).code, 0);
+  EXPECT_THAT(test::read_text(path), AllOf(HasSubstr("drawn by Zipf"), HasSubstr("router_skew=1")));
+}
+
 TEST(Skew, RefusesWhatIsNone) {
   for (const std::string bad : {"much", "-2", "101", "nan"}) {
     const Outcome made = outcome(kSpread + "--skew " + bad);
