@@ -11,7 +11,7 @@ namespace moesh::forecast {
 namespace {
 
 constexpr double kManyRows = 64;  // of a device: they are as good as normal
-constexpr std::int64_t kMostSamples = 2048, kLeastSamples = 128, kNumbers = std::int64_t{1} << 21;
+constexpr std::int64_t kMostSamples = 2048, kLeastSamples = 128, kNumbers = std::int64_t{1} << 19;
 constexpr double kLeastWeight = 1e-300;
 
 class Random {
@@ -206,9 +206,9 @@ std::vector<double> chances_of(std::int64_t experts, std::int64_t choices, doubl
   const std::size_t count = size(experts), most = size(std::min(choices, experts));
   const std::vector<double> weights = weights_of(experts, skew);
   std::vector<double> chances(count), before((count + 1) * most), behind((count + 1) * most);
-  constexpr double kStep = 0.125;
-  const double start = std::log(1e-12 / std::accumulate(weights.begin(), weights.end(), 0.0));
-  const double end = std::log(60 / weights[std::min(most, count - 1)]);
+  constexpr double kStep = 0.25;
+  const double start = std::log(1e-10 / std::accumulate(weights.begin(), weights.end(), 0.0));
+  const double end = std::log(40 / weights[std::min(most, count - 1)]);
   for (double u = start; u < end; u += kStep) {
     const double time = std::exp(u);
     std::fill(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(most), 0.0);

@@ -78,9 +78,8 @@ std::string percent(double share) {
 std::string heading(const Routing& r) {
   const Draw& draw = r.draw;
   const std::string by = draw.skew > 0 ? fmt::format("by Zipf's law with skew {:g}", draw.skew) : "evenly";
-  return fmt::format(
-      "Experts are drawn {}, {} of {} a token. The busiest expert of a layer has {:.2f} times the mean, as expected.\n",
-      by, draw.choices, draw.experts, r.busiest_expert);
+  return fmt::format("Experts are drawn {}, {} of {} a token; the busiest of a layer is expected to have {:.2f} times the mean.\n", by,
+                     draw.choices, draw.experts, r.busiest_expert);
 }
 
 std::string place_words(const Routing& r) {
@@ -98,10 +97,10 @@ std::string place_words(const Routing& r) {
           counted(r.room, "slot"), percent(r.step(Router::drawn).load.dropped));
     case Way::shared_out: break;
   }
-  const std::string groups = draw.groups > 1 ? fmt::format(", in each of {} groups", with_commas(draw.groups)) : "";
+  const std::string groups = draw.groups > 1 ? fmt::format("In each of {} groups ", with_commas(draw.groups)) : "";
   const std::string lie =
-      fmt::format("{} choices of {} tokens at a time go to {} devices{}, which have the experts in random order.\n",
-                  with_commas(draw.tokens * draw.choices), with_commas(draw.tokens), with_commas(draw.devices), groups);
+      fmt::format("{}{} devices, which have the experts in random order, get {} choices of {} tokens at a time.\n",
+                  groups, with_commas(draw.devices), with_commas(draw.tokens * draw.choices), with_commas(draw.tokens));
   const std::string room = fmt::format("A device has room for {}", counted(r.room, "row"));
   if (!r.is_bounded) return lie + room + ", all that could come: nothing is dropped.\n";
   const RoutedStep& drawn = r.step(Router::drawn);

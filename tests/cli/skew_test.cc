@@ -56,8 +56,8 @@ TEST(Skew, TellsWhatTheBusiestDeviceCostsWhereRowsAreSharedOut) {
     EXPECT_EQ(figure(step, "expected_maximum", "seconds_per_step"), step["seconds_per_step"].get<double>());
     EXPECT_EQ(figure(step, "hottest_together", "dropped"), 0);
     EXPECT_THAT(outcome(request + "--skew 1").out,
-                AllOf(HasSubstr("Experts are drawn by Zipf's law with skew 1, 2 of 8 a token."), HasSubstr("expected maximum"),
-                      HasSubstr("in each of 2 groups"), HasSubstr("A device has room for 8,192 rows, all that could come: nothing "),
+                AllOf(HasSubstr("Experts are drawn by Zipf's law with skew 1, 2 of 8 a token; "), HasSubstr("expected maximum"),
+                      HasSubstr("In each of 2 groups 4 devices, "), HasSubstr("A device has room for 8,192 rows, all that could come: nothing "),
                       HasSubstr("\nrows of the busiest device"), HasSubstr("\nits memory at the peak, filled")));
   }
 }
@@ -100,7 +100,7 @@ TEST(Skew, WithoutItHalfADozenRowsAreUnevenAndManyAreEven) {
   EXPECT_EQ(few["routing"]["mean_rows"], 8);
   EXPECT_GT(figure(few, "expected_maximum", "busiest_by_mean"), 1.4);
   EXPECT_THAT(outcome(kSpread + "--skew 0").out,
-              AllOf(HasSubstr("Experts are drawn evenly, 2 of 8 a token."), Not(HasSubstr("hottest together"))));
+              AllOf(HasSubstr("Experts are drawn evenly, 2 of 8 a token; "), Not(HasSubstr("hottest together"))));
   EXPECT_FALSE(json_of(kSpread).contains("routing")) << "a model's own routers are taken to be even";
 }
 
