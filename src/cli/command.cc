@@ -181,6 +181,12 @@ const std::vector<std::string>& request_alone(const Arguments& arguments, const 
   return arguments.request();
 }
 
+std::vector<std::string> request_with_skew(const Arguments& arguments, const std::string& fix) {
+  std::vector<std::string> request = request_alone(arguments, fix);
+  if (const auto skew = arguments.value(kSkew.name)) request.push_back("router_skew=" + *skew);
+  return request;
+}
+
 std::span<const Command* const> commands() { return kCommands; }
 
 std::string help_text() {

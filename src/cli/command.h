@@ -57,6 +57,12 @@ inline constexpr Option kFrom{"--from", "PROGRAM TEXT",
                               "the request of megatron or torchtitan: its command in quotes, flags alone, @FILE with them, or a job's TOML file"};
 inline constexpr Option kHuggingFace{"--hf", "PATH", "the model of a Hugging Face folder or config.json"};
 
+// How routers favour experts; short for a key.
+inline constexpr Option kSkew{"--skew", "S",
+                              "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"};
+// The request alone with that key behind it.
+std::vector<std::string> request_with_skew(const Arguments& arguments, const std::string& fix = {});
+
 struct Command {
   std::string_view name;
   std::string_view usage;

@@ -25,6 +25,7 @@ constexpr Option kOptions[] = {
     {"--all", "", "every collective in the plan's order, and every buffer at the peak, not only the largest"},
     {"--diff", "KEY=VALUE...",
      "the same with these changes, side by side: time, memory, and the collectives that differ"},
+    kSkew,
     kHtml,
     {"--save-plan", "FILE", "writes the plan, for `moesh train ... plan=FILE`, which refuses to run any other"},
     kFrom,
@@ -37,6 +38,8 @@ constexpr std::string_view kExamples[] = {
     "per_device_batch_size=11 remat_policy=minimal --diff moe_dispatch_no_expert_sharding=true",
     "compile model_name=deepseek3-671b compile_topology=v5p-512 ici_fsdp_parallelism=32 ici_expert_parallelism=8 "
     "--json",
+    "compile model_name=mixtral-8x7b compile_topology=v5p-128 ici_fsdp_parallelism=8 ici_expert_parallelism=8 "
+    "per_device_batch_size=2 --skew 0.5",
     "compile configs/first.yml --save-plan first.plan",
     "compile configs/first.yml --html first.html --diff ici_fsdp_parallelism=8 ici_expert_parallelism=1",
     "compile model_name=deepseek3-671b compile_topology=v6e-256 compile_topology_num_slices=32 dcn_data_parallelism=32 "
@@ -66,9 +69,10 @@ std::string title_of(const Planned& planned) {
   return headline.substr(0, headline.find(": "));
 }
 
-// Where it does not fit, with what would make it.
+// With how experts are drawn; where it does not fit, with what would make it.
 forecast::Front front_of(const Planned& planned, const std::optional<advice::Remedies>& remedies) {
   forecast::Front front{title_of(planned)};
+  if (const auto& routing = planned.step.forecast.routing) front.sentences.push_back(forecast::routing_words(*routing));
   if (!remedies) return front;
   if (!remedies->fits_here) front.sentences.push_back(advice::nearest_words(*remedies) + ".");
   if (remedies->offers.empty()) return front;
@@ -84,15 +88,15 @@ forecast::Front front_of(const Planned& planned, const std::optional<advice::Rem
   return front;
 }
 
-int show_diff(const Planned& before, const Arguments& arguments) {
+int show_diff(const Planned& before, const std::vector<std::string>& before_request, const Arguments& arguments) {
   const std::vector<std::string> changes = arguments.values("--diff");
-  std::vector<std::string> request = arguments.request();
+  std::vector<std::string> request = before_request;
   request.insert(request.end(), changes.begin(), changes.end());
   const Planned after = advice::plan_step(request);
   std::string page;
   if (const auto path = arguments.value("--html"))
     page = write_page(*path, {title_of(before), {"Before, and after " + join(changes, " ") + "."}},
-                      {{"before", before, arguments.request()}, {"after", after, request}});
+                      {{"before", before, before_request}, {"after", after, request}});
   if (arguments.has("--json")) {
     print_json(before, after);
     return 0;
@@ -117,12 +121,12 @@ void check_files(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  const std::vector<std::string>& request = request_alone(arguments, "`moesh compile --help` shows examples");
+  const std::vector<std::string> request = request_with_skew(arguments, "`moesh compile --help` shows examples");
   check_files(arguments);
   const std::optional<std::string> file = arguments.value("--save-plan"), page = arguments.value("--html");
   const Planned planned = advice::plan_step(request);
   if (file) save(planned, *file);
-  if (arguments.has("--diff")) return show_diff(planned, arguments);
+  if (arguments.has("--diff")) return show_diff(planned, request, arguments);
   std::optional<advice::Remedies> remedies;
   if (!planned.step.forecast.fits() && (page || !arguments.has("--json")))
     remedies = advice::remedies_of(request, planned.session, planned.step.forecast);
@@ -144,7 +148,7 @@ int run(const Arguments& arguments) {
 
 const Command kCompile{
     "compile",
-    "[FILE.yml] [key=value ...] [--json] [--all] [--diff KEY=VALUE...] [--html FILE] [--save-plan FILE]",
+    "[FILE.yml] [key=value ...] [--json] [--all] [--skew S] [--diff KEY=VALUE...] [--html FILE] [--save-plan FILE]",
     "the training step planned ahead: memory, collectives, predicted time",
     "Plans a training step as `moesh train` would run it, for hardware that need not be there, and tells what it "
     "takes: whether it\n"
@@ -153,7 +157,8 @@ const Command kCompile{
     "collective with its bytes and time, and how much of that time kernels wait. `moesh why c12 ...` tells why the\n"
     "collective c12 of the list is there. Times are those of the target's published figures at the shares of them "
     "that\n"
-    "well-tuned kernels and collectives reach; rows go to experts as an even router sends them.\n"
+    "well-tuned kernels and collectives reach; rows go to experts as an even router sends them, or by --skew as one that draws experts by\n"
+    "Zipf's law, where the busiest device that is to be expected is waited for. 0 draws them evenly; 1 is much, for a trained router.\n"
     "A step that does not fit is an answer, not a failure: the exit code is 0, and `fits` in JSON is false.",
     kOptions,
     kExamples,

@@ -23,7 +23,7 @@ constexpr Option kOptions[] = {
     {"--from", "STEP", "goes on from the run's checkpoint of that step, not from its newest; later ones are set aside"},
     {"--quiet", "", "prints only how the run ended"},
     {"--json", "", "prints the lines of metrics.jsonl as they are written, and nothing else"},
-    {"--skew", "S", "sends tokens to random experts, expert e with probability (e + 1)^-S: short for router_skew=S"},
+    kSkew,
     kThreads,
 };
 
@@ -86,9 +86,8 @@ train::Printed printed_of(const Arguments& arguments) {
 }
 
 int train_here(const Arguments& arguments, const train::Company& company) {
-  std::vector<std::string> words = request_alone(arguments);
+  const std::vector<std::string> words = request_with_skew(arguments);
   const std::optional<std::int64_t> from = step_to_go_on_from(arguments);
-  if (const auto skew = arguments.value("--skew")) words.push_back("router_skew=" + *skew);
   const Request request = based(words);
   const session::Session session = session::open_to_run(request.words, config::Run::training);
   const config::Settings& settings = session.loaded.settings;

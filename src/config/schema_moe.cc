@@ -54,7 +54,7 @@ constexpr Key kRouting[] = {
      "weight of the loss that evens out the experts' load; 0 for none"},
     {"use_random_routing", boolean, "false", "", used, "sends tokens to random experts, to test or to measure"},
     {"router_skew", real, "-1.0", "-1..100", used,
-     "moesh's own: draws expert e with probability (e + 1)^-SKEW, to measure uneven load; -1 for none"},
+     "moesh's own: draws expert e with probability (e + 1)^-SKEW, to measure or foresee uneven load; -1 for none"},
     {"float32_weight_sum", boolean, "true", "", used, "sums the experts' results in float32"},
     {"float32_gate_logits", boolean, "false", "", used, "computes the router in float32"},
     {"log_moe_bias_norms", boolean, "false", "", accepted, "logs the norms of the router's biases"},

@@ -61,15 +61,22 @@ double crossing_seconds(const Level& level, double operand_bytes) {
   return seconds;
 }
 
+// What comes to the half of the devices that has the busiest one, by what comes to any half on average.
+double of_its_half(double busiest, double devices) {
+  const double half = std::floor(devices / 2);
+  return devices < 2 ? 1 : (busiest + (half - 1) * (devices - busiest) / (devices - 1)) / half;
+}
+
 // A piece goes by the links of the farthest level in which its two devices differ; levels work side by side.
-double all_to_all_seconds(double operand_bytes, const Group& group) {
+double all_to_all_seconds(double operand_bytes, const Group& group, double busiest) {
   const auto all = static_cast<double>(devices_of(group));
+  const double crossing = of_its_half(busiest, all);
   double seconds = 0, latency = 0, nearer = 1;
   for (const Level& level : group) {
     const auto devices = static_cast<double>(level.devices);
     const double leaving = operand_bytes * (devices - 1) * nearer / all;
     const double among_level = operand_bytes * devices * nearer / all;
-    seconds = std::max({seconds, leaving / rate(level), crossing_seconds(level, among_level)});
+    seconds = std::max({seconds, busiest * leaving / rate(level), crossing * crossing_seconds(level, among_level)});
     latency = std::max(latency, hops(level) * level.latency_seconds);
     nearer *= devices;
   }
@@ -101,7 +108,7 @@ double wire_bytes(Kind kind, double operand_bytes, std::int64_t group) {
   return 0;
 }
 
-double collective_seconds(Kind kind, double operand_bytes, const Group& group) {
+double collective_seconds(Kind kind, double operand_bytes, const Group& group, double busiest) {
   if (group.empty()) return 0;
   const double shard = operand_bytes / static_cast<double>(devices_of(group));
   switch (kind) {
@@ -109,7 +116,7 @@ double collective_seconds(Kind kind, double operand_bytes, const Group& group) {
     case Kind::all_gather: return gather_seconds(operand_bytes, group);
     case Kind::reduce_scatter: return gather_seconds(shard, group);
     case Kind::all_reduce: return 2 * gather_seconds(shard, group);
-    case Kind::all_to_all: return all_to_all_seconds(operand_bytes, group);
+    case Kind::all_to_all: return all_to_all_seconds(operand_bytes, group, busiest);
     case Kind::permute: return permute_seconds(operand_bytes, group);
   }
   return 0;

@@ -18,7 +18,7 @@ double wire_bytes(graph::ReshardOf::Kind kind, double operand_bytes, std::int64_
 
 // Gathers go level by level, the farthest first, when there is least to send; sums come back the same way. On a torus
 // all dims carry at once. Pieces for each other device travel directly; on a torus they are bounded by what crosses its
-// middle.
-double collective_seconds(graph::ReshardOf::Kind kind, double operand_bytes, const Group& group);
+// middle. `busiest`: of an all-to-all, so many times what each device sends on average comes to one of them, or from it.
+double collective_seconds(graph::ReshardOf::Kind kind, double operand_bytes, const Group& group, double busiest = 1);
 
 }  // namespace moesh::cost

@@ -17,6 +17,8 @@ std::string tokens_words(const Forecast& f) {
   return with_commas(static_cast<std::int64_t>(f.tokens_per_second_per_device));
 }
 
+double busiest(const Forecast& f) { return f.routing ? f.routing->step(Router::drawn).load.busiest : 1; }
+
 std::string main_table(const Forecast& before, const Forecast& after, int width) {
   Table table({{""}, {"before", true}, {"after", true}, {"", true}});
   const auto seconds = [&](const char* what, double a, double b) {
@@ -31,11 +33,13 @@ std::string main_table(const Forecast& before, const Forecast& after, int width)
   seconds("  exposed communication", before.exposed, after.exposed);
   table.add({"tokens/s a device", tokens_words(before), tokens_words(after),
              times(before.tokens_per_second_per_device, after.tokens_per_second_per_device)});
+  const double a = busiest(before), b = busiest(after);
+  if (a > 1 || b > 1) table.add({"busiest device, rows by the mean", fmt::format("{:.2f}", a), fmt::format("{:.2f}", b), times(a, b)});
   bytes("memory at the peak", before.memory.peak, after.memory.peak);
   for (int c = 0; c < kComponents; ++c) {
     const auto at = static_cast<std::size_t>(c);
-    const std::int64_t a = before.memory.components[at], b = after.memory.components[at];
-    if (a != 0 || b != 0) bytes(fmt::format("  {}", name_of(static_cast<Component>(c))), a, b);
+    const std::int64_t x = before.memory.components[at], y = after.memory.components[at];
+    if (x != 0 || y != 0) bytes(fmt::format("  {}", name_of(static_cast<Component>(c))), x, y);
   }
   table.add({"it fits", before.fits() ? "yes" : "no", after.fits() ? "yes" : "no", ""});
   return table.text(width);

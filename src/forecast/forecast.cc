@@ -85,7 +85,8 @@ std::string words_of(const plan::View& view, const mesh::Mesh& mesh) {
 Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::Topology& target,
                   const StepSize& size) {
   const cost::Network network(plan.mesh, target);
-  const std::vector<Timing> timings = timings_of(plan, network);
+  const RoutedRows rows(plan, Router::drawn);
+  const std::vector<Timing> timings = timings_of(plan, network, rows);
   const plan::Arena arena = plan::device_arena(plan);
   const Schedule schedule = schedule_of(plan, arena, timings);
   Lists lists = lists_of(plan, timings, schedule);
@@ -100,6 +101,9 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   made.kernel_times = std::move(lists.kernels);
   made.collectives = std::move(lists.collectives);
   made.memory = memory_of(plan, arena, layout);
+  made.routing = routing_of(plan, made.memory, rows, [&](const RoutedRows& others) {
+    return schedule_of(plan, arena, timings_of(plan, network, others)).seconds;
+  });
   made.usable_memory = target.chip.usable_memory_bytes;
   return made;
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "forecast/memory.h"
+#include "forecast/routing.h"
 #include "mesh/topology.h"
 #include "partition/collectives.h"
 #include "plan/plan.h"
@@ -47,6 +49,7 @@ struct StepSize {
 // "bfloat16[4096, 32, 128] as [expert, -, -]"
 std::string words_of(const plan::View& view, const mesh::Mesh& mesh);
 
+// Where the plan draws experts at random, times are those of the busiest devices that are to be expected.
 struct Forecast {
   double seconds = 0;  // of a step
   double kernels = 0;  // in which kernels run
@@ -56,6 +59,7 @@ struct Forecast {
   std::vector<KernelTime> kernel_times;  // the longest first
   std::vector<Sent> collectives;         // in the plan's order
   Memory memory;
+  std::optional<Routing> routing;  // where the plan draws experts at random
   std::int64_t usable_memory = 0;
 
   bool fits() const { return memory.peak <= usable_memory; }

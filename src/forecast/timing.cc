@@ -1,8 +1,9 @@
 #include "forecast/timing.h"
 
+#include <algorithm>
+
 #include "cost/collective.h"
 #include "cost/kernel.h"
-#include "forecast/even_rows.h"
 #include "forecast/measured.h"
 #include "graph/work.h"
 
@@ -14,13 +15,13 @@ using plan::Instruction;
 using plan::Plan;
 
 // An instruction as a graph of its one node.
-Graph graph_of(const Plan& plan, const Instruction& instruction, const EvenRows* even) {
+Graph graph_of(const Plan& plan, const Instruction& instruction, const RoutedRows* rows) {
   Graph graph;
   graph::Node node{instruction.op, instruction.path, "", {}, {}, instruction.attributes, instruction.phase};
   const auto add = [&](plan::ViewId id, std::vector<graph::ValueId>& ids) {
     const plan::View& view = plan.view(id);
     ids.push_back(static_cast<graph::ValueId>(graph.values.size()));
-    graph.values.push_back({even ? even->shape(view) : view.shape, view.dtype, 0, view.spec});
+    graph.values.push_back({rows ? rows->shape(view) : view.shape, view.dtype, 0, view.spec});
   };
   for (const plan::ViewId id : instruction.operands) add(id, node.operands);
   for (const plan::ViewId id : instruction.results) add(id, node.results);
@@ -35,10 +36,10 @@ std::optional<graph::ReshardOf::Kind> collective_of(const Instruction& of) {
   return graph::collective_of({of.op, of.path, "", {}, {}, of.attributes, of.phase});
 }
 
-// What instructions have devices do, where a router favours no expert.
+// What instructions have devices do, with so many rows where values count them.
 class Works {
  public:
-  explicit Works(const Plan& plan) : plan_(plan), even_(plan) {}
+  Works(const Plan& plan, const RoutedRows& rows) : plan_(plan), rows_(rows) {}
 
   // Of a kernel or a copy, on each device.
   graph::Work of(const Instruction& instruction) const {
@@ -48,8 +49,8 @@ class Works {
       work.bytes = 2 * bytes(instruction.operands[0]);
       return work;
     }
-    const Graph even = graph_of(plan_, instruction, &even_);
-    return graph::work_of({even, even.nodes[0]}, plan_.mesh);
+    const Graph there = graph_of(plan_, instruction, &rows_);
+    return graph::work_of({there, there.nodes[0]}, plan_.mesh);
   }
 
   // That an exchange reads and writes, of all devices.
@@ -69,11 +70,11 @@ class Works {
   // Of a device's shard.
   double bytes(plan::ViewId id) const {
     const plan::View& view = plan_.view(id);
-    return static_cast<double>(elements(sharding::shard_shape(even_.shape(view), view.spec, plan_.mesh)) * size_of(view.dtype));
+    return static_cast<double>(elements(sharding::shard_shape(rows_.shape(view), view.spec, plan_.mesh)) * size_of(view.dtype));
   }
 
   const Plan& plan_;
-  EvenRows even_;
+  const RoutedRows& rows_;
 };
 
 Task task_of(const Plan& plan, const Instruction& instruction, const Works& works) {
@@ -88,37 +89,54 @@ Task task_of(const Plan& plan, const Instruction& instruction, const Works& work
 
 class Timed {
  public:
-  Timed(const Plan& plan, const cost::Network& network) : plan_(plan), network_(network), work_(plan) {}
+  Timed(const Plan& plan, const cost::Network& network, const RoutedRows& rows)
+      : plan_(plan), network_(network), even_(plan, Router::even), rows_(rows), work_(plan, rows) {}
 
   Timing time(const Instruction& instruction) const {
     if (!does_something(instruction)) return {};
-    if (collective_of(instruction)) return collective(graph_of(plan_, instruction, nullptr));
+    if (collective_of(instruction)) return collective(graph_of(plan_, instruction, nullptr), excess(instruction));
     const graph::Work work = work_.of(instruction);
     return {cost::kernel_seconds(work, network_.target().chip), work, {}, {}};
   }
 
  private:
+  // Of a collective of rows: those of the device that has the most, by those of each under an even router.
+  double excess(const Instruction& instruction) const {
+    double most = 1;
+    for (const auto* views : {&instruction.operands, &instruction.results}) {
+      for (const plan::ViewId id : *views) {
+        const plan::View& view = plan_.view(id);
+        if (view.rows < 0) continue;
+        const auto even = static_cast<double>(std::max<std::int64_t>(1, even_.shape(view)[0]));
+        most = std::max(most, static_cast<double>(rows_.shape(view)[0]) / even);
+      }
+    }
+    return most;
+  }
+
   // Sums for tokens go to whoever has the token: pieces for each device, however they are counted.
-  Timing collective(const Graph& graph) const {
+  Timing collective(const Graph& graph, double excess) const {
     Timing timing;
     timing.sent = partition::collective_of(graph, graph.nodes[0], plan_.mesh);
     const bool goes_in_pieces = graph.nodes[0].op == graph::Op::scatter_rows;
     const cost::Group& group = network_.group(timing.sent->axes);
     timing.seconds = cost::collective_seconds(goes_in_pieces ? graph::ReshardOf::Kind::all_to_all : timing.sent->kind,
-                                              static_cast<double>(timing.sent->operand_bytes), group);
+                                              static_cast<double>(timing.sent->operand_bytes), group, excess);
     for (const cost::Level& level : group) timing.links.push_back(level.link);
     return timing;
   }
 
   const Plan& plan_;
   const cost::Network& network_;
+  RoutedRows even_;
+  const RoutedRows& rows_;
   Works work_;
 };
 
 }  // namespace
 
-std::vector<Timing> timings_of(const Plan& plan, const cost::Network& network) {
-  const Timed timed(plan, network);
+std::vector<Timing> timings_of(const Plan& plan, const cost::Network& network, const RoutedRows& rows) {
+  const Timed timed(plan, network, rows);
   std::vector<Timing> timings;
   for (const Instruction& instruction : plan.instructions) timings.push_back(timed.time(instruction));
   const mesh::Chip& chip = network.target().chip;
@@ -133,8 +151,14 @@ std::vector<Timing> timings_of(const Plan& plan, const cost::Network& network) {
   return timings;
 }
 
+std::vector<Timing> timings_of(const Plan& plan, const cost::Network& network) {
+  return timings_of(plan, network, RoutedRows(plan, Router::even));
+}
+
+// All devices together have as many rows whatever a router favours.
 std::vector<Task> tasks_of(const Plan& plan) {
-  const Works works(plan);
+  const RoutedRows even(plan, Router::even);
+  const Works works(plan, even);
   std::vector<Task> tasks;
   for (const Instruction& instruction : plan.instructions) tasks.push_back(task_of(plan, instruction, works));
   return tasks;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cost/network.h"
+#include "forecast/routed_rows.h"
 #include "graph/facts.h"
 #include "partition/collectives.h"
 #include "plan/plan.h"
@@ -21,8 +22,9 @@ struct Timing {
   bool is_alone = false;                      // nothing runs beside it
 };
 
-// By instruction. Where rows are counted by values there are as many as a router makes that favours no expert.
-std::vector<Timing> timings_of(const plan::Plan& plan, const cost::Network& network);
+// By instruction, with so many rows where values count them.
+std::vector<Timing> timings_of(const plan::Plan& plan, const cost::Network& network, const RoutedRows& rows);
+std::vector<Timing> timings_of(const plan::Plan& plan, const cost::Network& network);  // as an even router sends them
 
 // An instruction as a machine does it whose devices share it: each shard that differs from the others once.
 struct Task {

@@ -151,5 +151,24 @@ TEST(WireBytes, AreThoseThatLeaveADevice) {
   EXPECT_EQ(wire_bytes(Kind::permute, 100, 4), 100);
 }
 
+// A switch, an adapter or the ports of a chip take what comes to the busiest device; the middle of a torus what comes to its half.
+TEST(CollectiveSeconds, AnAllToAllWaitsForTheDeviceThatTheMostComesTo) {
+  const auto times = [](const Machine& machine, const AxisList& axes, double busiest) {
+    const Group& group = machine.network.group(axes);
+    const double latency = collective_seconds(Kind::all_to_all, 0, group);
+    return (collective_seconds(Kind::all_to_all, kBytes, group, busiest) - latency) /
+           (collective_seconds(Kind::all_to_all, kBytes, group) - latency);
+  };
+  const Machine node("h100-8", {{"expert", 8, 1}});
+  EXPECT_NEAR(times(node, {0}, 1), 1, 1e-9);
+  EXPECT_NEAR(times(node, {0}, 2.5), 2.5, 1e-9);
+  // Of four devices, one with twice the mean and the others with two thirds: its half has 1.33 times the mean, its own ports twice.
+  const Machine square("v5p-16", {{"fsdp", 2, 1}, {"expert", 4, 1}});
+  EXPECT_NEAR(times(square, {1}, 2), 1.5, 1e-9) << "0.75 / 2 by its ports is more than 0.5 by the middle from 1.33 on";
+  EXPECT_NEAR(times(square, {1}, 1.1), (1.1 + (4 - 1.1) / 3) / 2, 1e-9);
+  const Machine closed("v6e-256", {{"fsdp", 16, 1}, {"expert", 16, 1}});
+  EXPECT_NEAR(times(closed, {1}, 2), (2 + 7 * 14.0 / 15) / 8, 1e-9);
+}
+
 }  // namespace
 }  // namespace moesh::cost

@@ -100,7 +100,7 @@ void for_each_long_loop(const Course& course, const Bins& bins, See see) {
 
 Course course_of(const ShownPlan& shown) {
   const cost::Network network(shown.plan.mesh, shown.target);
-  std::vector<Timing> timings = timings_of(shown.plan, network);
+  std::vector<Timing> timings = timings_of(shown.plan, network, RoutedRows(shown.plan, Router::drawn));
   Schedule schedule = schedule_of(shown.plan, plan::device_arena(shown.plan), timings);
   std::vector<const Sent*> sent(shown.plan.instructions.size());
   for (const Sent& one : shown.forecast.collectives) sent[at(one.instruction)] = &one;

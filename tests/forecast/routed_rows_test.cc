@@ -1,5 +1,5 @@
 // How many rows are planned for where only a router knows.
-#include "forecast/even_rows.h"
+#include "forecast/routed_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -30,16 +30,24 @@ class Routed : public ::testing::Test {
     plan_.instructions.push_back(std::move(instruction));
   }
 
-  std::int64_t rows(ViewId counts, std::int64_t room = 1000) {
+  std::int64_t rows(ViewId counts, std::int64_t room = 1000, Router router = Router::even) {
     const ViewId view = value({room, 4}, counts);
-    return EvenRows(plan_).shape(plan_.view(view))[0];
+    return RoutedRows(plan_, router).shape(plan_.view(view))[0];
   }
 
-  // Eight tokens of two choices, of whose experts this device has a quarter.
-  ViewId sorted(std::int64_t limit = 0) {
+  // Experts are drawn, two a token.
+  void draw(double skew) {
+    add(Op::random_scores, graph::DrawOf{8, skew}, {value({2}), value({2, 4})}, {value({2, 4, 8})});
+    graph::TopKOf of;
+    of.k = 2;
+    add(Op::top_k, of, {value({2, 4, 8})}, {value({2, 4, 2}), value({2, 4, 2})});
+  }
+
+  // Tokens of two choices, of whose experts this device has a quarter.
+  ViewId sorted(std::int64_t limit = 0, std::int64_t tokens = 8) {
     const ViewId index = value({}), sizes = value({2});
     add(Op::device_index, GroupOf{{0}, 4, 1, false}, {}, {index});
-    add(Op::sort_slots, graph::SortSlotsOf{limit}, {value({8, 2}), index}, {value({16}), sizes, value({})});
+    add(Op::sort_slots, graph::SortSlotsOf{limit}, {value({tokens, 2}), index}, {value({2 * tokens}), sizes, value({})});
     return sizes;
   }
 
@@ -87,6 +95,50 @@ TEST_F(Routed, ACopyCountsTheSame) {
 }
 
 TEST_F(Routed, WhatNobodyCountedHasAllRowsThatThereIsRoomFor) { EXPECT_EQ(rows(value({2}), 40), 40); }
+
+// The hottest two of eight experts have 0.51 of the choices, two of any 0.25.
+TEST_F(Routed, TheBusiestDeviceHasMoreWhereExpertsAreDrawn) {
+  draw(1);
+  const ViewId sizes = sorted(0, 10'000);
+  const std::int64_t even = rows(sizes, 20'000), drawn = rows(sizes, 20'000, Router::drawn);
+  const std::int64_t hottest = rows(sizes, 20'000, Router::hottest_together);
+  EXPECT_EQ(even, 5000);
+  EXPECT_NEAR(static_cast<double>(drawn), 1.65 * 5000, 0.03 * 5000);
+  EXPECT_NEAR(static_cast<double>(hottest), 2.02 * 5000, 0.03 * 5000);
+  const RoutedRows of_busiest(plan_, Router::drawn);
+  ASSERT_EQ(of_busiest.counted().size(), 1u);
+  EXPECT_EQ(of_busiest.counted()[0].draw, (Draw{10'000, 2, 8, 4, 1, 1}));
+  EXPECT_EQ(of_busiest.counted()[0].room, 20'000);
+  EXPECT_FALSE(of_busiest.counted()[0].is_bounded);
+}
+
+TEST_F(Routed, ALimitHoldsForTheBusiestDeviceToo) {
+  draw(1);
+  const ViewId sizes = sorted(6000, 10'000);
+  EXPECT_EQ(rows(sizes, 6000, Router::drawn), 6000);
+  const RoutedRows of_busiest(plan_, Router::drawn);
+  EXPECT_TRUE(of_busiest.counted()[0].is_bounded);
+  EXPECT_EQ(of_busiest.counted()[0].load.overflows, 1);
+  EXPECT_GT(of_busiest.counted()[0].load.dropped, 0.05);
+}
+
+TEST_F(Routed, AnExchangeBringsTheBusiestDeviceMore) {
+  draw(0);
+  const ViewId own = value({8}), counts = value({4, 8}), here = value({2});
+  add(Op::sort_slots, graph::SortSlotsOf{}, {value({8, 2})}, {value({16}), own, value({})});
+  add(Op::gather, GroupOf{{0}, 4, 1, false}, {own}, {counts});
+  add(Op::plan_exchange, graph::SortSlotsOf{}, {counts, value({})}, {value({4, 8}), here, value({})});
+  EXPECT_EQ(rows(own, 16, Router::drawn), 16) << "a device has the rows of its own tokens";
+  EXPECT_EQ(rows(here), 16);
+  EXPECT_GT(rows(here, 1000, Router::drawn), 18) << "of 32 tokens, even without skew";
+  EXPECT_EQ(RoutedRows(plan_, Router::drawn).counted()[0].draw, (Draw{32, 2, 8, 4, 1, 0}));
+}
+
+TEST_F(Routed, AModelsOwnRoutersAreEven) {
+  const ViewId sizes = sorted(0, 10'000);
+  EXPECT_EQ(rows(sizes, 20'000, Router::drawn), 5000);
+  EXPECT_EQ(rows(sizes, 20'000, Router::hottest_together), 5000);
+}
 
 }  // namespace
 }  // namespace moesh::forecast

@@ -1,0 +1,250 @@
+#include "forecast/expert_draw.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <random>
+
+namespace moesh::forecast {
+namespace {
+
+constexpr double kManyRows = 64;  // of a device: they are as good as normal
+constexpr std::int64_t kMostSamples = 2048, kLeastSamples = 128, kNumbers = std::int64_t{1} << 19;
+constexpr double kLeastWeight = 1e-300;
+
+class Random {
+ public:
+  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }  // in [0, 1)
+  double normal() {
+    has_spare_ = !has_spare_;
+    if (!has_spare_) return spare_;
+    const double radius = std::sqrt(-2 * std::log(1 - uniform())), angle = 2 * std::numbers::pi * uniform();
+    spare_ = radius * std::sin(angle);
+    return radius * std::cos(angle);
+  }
+  template <typename T>
+  void shuffle(std::vector<T>& all) {
+    for (std::size_t i = all.size(); i > 1; --i)
+      std::swap(all[i - 1], all[static_cast<std::size_t>(uniform() * static_cast<double>(i))]);
+  }
+
+ private:
+  std::mt19937_64 engine_{1};
+  double spare_ = 0;
+  bool has_spare_ = false;
+};
+
+std::vector<double> weights_of(std::int64_t experts, double skew) {
+  std::vector<double> weights;
+  for (std::int64_t r = 1; r <= experts; ++r)
+    weights.push_back(std::max(kLeastWeight, std::pow(static_cast<double>(r), -skew)));
+  return weights;
+}
+
+// Draws without putting back. Each sum is that of its two parts, so that nothing is lost where weights differ by far.
+class Urn {
+ public:
+  explicit Urn(const std::vector<double>& weights)
+      : leaves_(std::bit_ceil(weights.size())), sums_(2 * leaves_), weights_(weights) {
+    std::copy(weights.begin(), weights.end(), sums_.begin() + static_cast<std::ptrdiff_t>(leaves_));
+    for (std::size_t node = leaves_; node-- > 1;) sums_[node] = sums_[2 * node] + sums_[2 * node + 1];
+  }
+
+  std::size_t take(double uniform) {
+    std::size_t node = 1;
+    for (double left = uniform * sums_[1]; node < leaves_;) {
+      node *= 2;
+      if (left < sums_[node] || sums_[node + 1] == 0) continue;
+      left -= sums_[node++];
+    }
+    set(node, 0);
+    return node - leaves_;
+  }
+  void put_back(std::size_t rank) { set(leaves_ + rank, weights_[rank]); }
+
+ private:
+  void set(std::size_t node, double weight) {
+    sums_[node] = weight;
+    while ((node /= 2) > 0) sums_[node] = sums_[2 * node] + sums_[2 * node + 1];
+  }
+
+  std::size_t leaves_;
+  std::vector<double> sums_;
+  const std::vector<double>& weights_;
+};
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+// By rank: which device has the expert.
+std::vector<std::size_t> devices_in_order(const Draw& draw) {
+  std::vector<std::size_t> devices(size(draw.experts));
+  const std::size_t each = size((draw.experts + draw.devices - 1) / draw.devices);
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) devices[rank] = rank / each;
+  return devices;
+}
+
+// Rows of devices of a group: each token draws.
+class FewRows {
+ public:
+  explicit FewRows(const Draw& draw)
+      : draw_(draw), weights_(weights_of(draw.experts, draw.skew)), urn_(weights_), chosen_(size(draw.choices)) {}
+
+  std::int64_t numbers() const { return draw_.groups * draw_.tokens * draw_.choices; }
+  void place(const std::vector<std::size_t>& devices) { devices_ = &devices; }
+  void draw(Random& random, std::vector<double>& rows) {
+    std::fill(rows.begin(), rows.end(), 0.0);
+    for (std::int64_t token = 0; token < draw_.tokens; ++token) {
+      for (std::size_t& rank : chosen_) rows[(*devices_)[rank = urn_.take(random.uniform())]] += 1;
+      for (const std::size_t rank : chosen_) urn_.put_back(rank);
+    }
+  }
+
+ private:
+  const Draw& draw_;
+  std::vector<double> weights_;
+  Urn urn_;
+  std::vector<std::size_t> chosen_;
+  const std::vector<std::size_t>* devices_ = nullptr;
+};
+
+// The same by their means and covariances. A token has so many choices and no more: with p (1 - p) for an expert's
+// chance p, c_d for the sum of a device and c for that of all, a device varies by c_d - c_d^2 / c and two together by
+// -c_d c_e / c; exact without skew.
+class ManyRows {
+ public:
+  explicit ManyRows(const Draw& draw)
+      : draw_(draw),
+        chances_(chances_of(draw.experts, draw.choices, draw.skew)),
+        means_(size(draw.devices)),
+        spreads_(size(draw.devices)),
+        noise_(size(draw.devices)) {}
+
+  std::int64_t numbers() const { return draw_.experts + draw_.groups * draw_.devices; }
+  void place(const std::vector<std::size_t>& devices) {
+    std::fill(means_.begin(), means_.end(), 0.0);
+    std::fill(spreads_.begin(), spreads_.end(), 0.0);
+    const auto tokens = static_cast<double>(draw_.tokens), experts = static_cast<double>(draw_.experts);
+    for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+      means_[devices[rank]] += tokens * chances_[rank];
+      spreads_[devices[rank]] += tokens * chances_[rank] * (1 - chances_[rank]) * experts / std::max(1.0, experts - 1);
+    }
+    all_ = std::accumulate(spreads_.begin(), spreads_.end(), 0.0);
+  }
+  void draw(Random& random, std::vector<double>& rows) {
+    double sum = 0;
+    for (std::size_t d = 0; d < rows.size(); ++d)
+      sum += noise_[d] = std::sqrt(std::max(0.0, spreads_[d])) * random.normal();
+    for (std::size_t d = 0; d < rows.size(); ++d)
+      rows[d] = means_[d] + noise_[d] - (all_ > 0 ? spreads_[d] / all_ * sum : 0);
+  }
+
+ private:
+  const Draw& draw_;
+  std::vector<double> chances_;
+  std::vector<double> means_, spreads_, noise_;  // by device
+  double all_ = 0;                               // spreads together
+};
+
+template <typename Rows>
+Load sampled(Rows rows_of, const Draw& draw, ExpertOrder order, std::int64_t room) {
+  Random random;
+  std::vector<std::size_t> devices = devices_in_order(draw);
+  std::vector<double> rows(size(draw.devices)), most;
+  Load load{0};
+  const std::int64_t samples = std::clamp(kNumbers / rows_of.numbers(), kLeastSamples, kMostSamples);
+  for (std::int64_t s = 0; s < samples; ++s) {
+    if (order == ExpertOrder::random) random.shuffle(devices);
+    rows_of.place(devices);
+    most.push_back(0);
+    for (std::int64_t group = 0; group < draw.groups; ++group) {
+      rows_of.draw(random, rows);
+      for (const double count : rows) {
+        most.back() = std::max(most.back(), count);
+        if (room > 0) load.dropped += std::max(0.0, count - static_cast<double>(room));
+      }
+    }
+    load.busiest += most.back();
+    if (room > 0 && most.back() > static_cast<double>(room)) load.overflows += 1;
+  }
+  const auto all = static_cast<double>(samples);
+  std::sort(most.begin(), most.end());
+  load.busiest /= all * draw.mean_rows();
+  load.almost_always = most[size(samples * 99 / 100)] / draw.mean_rows();
+  load.overflows /= all;
+  load.dropped /= all * static_cast<double>(draw.groups * draw.tokens * draw.choices);
+  return load;
+}
+
+// E[max(0, X - c)] of a binomial X, by its probabilities from c on, to the side where they fall.
+double expected_beyond(std::int64_t n, double p, std::int64_t c) {
+  const auto all = static_cast<double>(n), bound = static_cast<double>(c);
+  if (c >= n || p <= 0) return 0;
+  if (p >= 1) return all - bound;
+  const double odds = p / (1 - p);
+  const double ways = std::lgamma(all + 1) - std::lgamma(bound + 1) - std::lgamma(all - bound + 1);
+  double at = std::exp(ways + bound * std::log(p) + (all - bound) * std::log1p(-p));
+  const bool above = bound >= all * p;
+  double sum = 0;
+  for (double x = bound; above ? x < all : x > 0;) {
+    at *= above ? (all - x) / (x + 1) * odds : x / (all - x + 1) / odds;
+    x += above ? 1 : -1;
+    const double term = at * std::abs(x - bound);
+    sum += term;
+    if (std::abs(x - bound) > 1 && term < 1e-12 * sum) break;
+  }
+  return above ? sum : all * p - bound + sum;
+}
+
+}  // namespace
+
+// Experts arrive at exponential times, and the first ones are chosen: an expert is when fewer than that many others
+// come before it. The integral over the logarithm of its time, by the trapezoidal rule, which converges as fast as the
+// integrand falls at both ends.
+std::vector<double> chances_of(std::int64_t experts, std::int64_t choices, double skew) {
+  const std::size_t count = size(experts), most = size(std::min(choices, experts));
+  const std::vector<double> weights = weights_of(experts, skew);
+  std::vector<double> chances(count), before((count + 1) * most), behind((count + 1) * most);
+  constexpr double kStep = 0.25;
+  const double start = std::log(1e-10 / std::accumulate(weights.begin(), weights.end(), 0.0));
+  const double end = std::log(40 / weights[std::min(most, count - 1)]);
+  for (double u = start; u < end; u += kStep) {
+    const double time = std::exp(u);
+    std::fill(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(most), 0.0);
+    std::fill(behind.end() - static_cast<std::ptrdiff_t>(most), behind.end(), 1.0);  // at most so many of none
+    before[0] = 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double absent = std::exp(-weights[i] * time), there = -std::expm1(-weights[i] * time);
+      for (std::size_t k = 0; k < most; ++k) {
+        before[(i + 1) * most + k] = before[i * most + k] * absent + (k > 0 ? before[i * most + k - 1] * there : 0);
+      }
+    }
+    for (std::size_t i = count; i-- > 0;) {
+      const double absent = std::exp(-weights[i] * time), there = -std::expm1(-weights[i] * time);
+      double in_time = 0;  // that fewer others are there
+      for (std::size_t k = 0; k < most; ++k) {
+        in_time += before[i * most + k] * behind[(i + 1) * most + most - 1 - k];
+        behind[i * most + k] =
+            behind[(i + 1) * most + k] * absent + (k > 0 ? behind[(i + 1) * most + k - 1] * there : 0);
+      }
+      chances[i] += kStep * weights[i] * time * absent * in_time;
+    }
+  }
+  for (double& chance : chances) chance = std::min(1.0, chance);
+  return chances;
+}
+
+Load load_of(const Draw& draw, ExpertOrder order, std::int64_t room) {
+  if (draw.mean_rows() < kManyRows) return sampled(FewRows(draw), draw, order, room);
+  return sampled(ManyRows(draw), draw, order, room);
+}
+
+double share_beyond_slots(const Draw& draw, std::int64_t tokens, std::int64_t slots) {
+  double beyond = 0;
+  for (const double chance : chances_of(draw.experts, draw.choices, draw.skew))
+    beyond += expected_beyond(tokens, chance, slots);
+  return beyond / static_cast<double>(tokens * draw.choices);
+}
+
+}  // namespace moesh::forecast

@@ -1,0 +1,109 @@
+#include "forecast/routed_rows.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace moesh::forecast {
+namespace {
+
+using graph::Op;
+using plan::Instruction;
+
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
+double count(const Shape& shape) { return static_cast<double>(elements(shape)); }
+
+}  // namespace
+
+std::optional<graph::DrawOf> law_of(const plan::Plan& plan) {
+  const auto draws = [](const Instruction& i) {
+    return i.kind == Instruction::Kind::kernel && i.op == Op::random_scores;
+  };
+  const auto found = std::find_if(plan.instructions.begin(), plan.instructions.end(), draws);
+  if (found == plan.instructions.end()) return std::nullopt;
+  return std::get<graph::DrawOf>(found->attributes);
+}
+
+RoutedRows::RoutedRows(const plan::Plan& plan, Router router)
+    : plan_(plan),
+      router_(router),
+      law_(law_of(plan)),
+      sums_(plan.buffers.size(), kUnknown),
+      members_(plan.buffers.size(), 1) {
+  for (const Instruction& instruction : plan.instructions) see(instruction);
+}
+
+Counted RoutedRows::counted(const Draw& draw, std::int64_t limit) const {
+  const auto known = std::find_if(counted_.begin(), counted_.end(), [&](const Counted& c) { return c.draw == draw; });
+  if (known != counted_.end()) return *known;
+  const std::int64_t most = draw.tokens * std::min(draw.choices, (draw.experts + draw.devices - 1) / draw.devices);
+  Counted made{draw, most, limit > 0 && limit < most, {}};
+  if (made.is_bounded) made.room = limit;
+  if (router_ != Router::even) {
+    made.load = load_of(draw, router_ == Router::drawn ? ExpertOrder::random : ExpertOrder::by_rank, made.room);
+  } else if (static_cast<double>(made.room) < draw.mean_rows()) {
+    made.load.overflows = 1;
+    made.load.dropped = 1 - static_cast<double>(made.room) / draw.mean_rows();
+  }
+  return made;
+}
+
+// Of the rows of all devices that share the experts those that go to one of them.
+double RoutedRows::shared_out(double rows, std::int64_t experts, std::int64_t devices, const Instruction& instruction) {
+  const auto limit = std::get<graph::SortSlotsOf>(instruction.attributes).limit;
+  double here = rows / static_cast<double>(devices);
+  if (devices > 1 && law_ && std::isfinite(rows)) {
+    const std::int64_t own = sharding::shards(plan_.view(instruction.results[1]).spec.own, plan_.mesh);
+    const auto tokens = static_cast<std::int64_t>(rows) / choices_;
+    const Draw draw{tokens, choices_, experts, devices, std::max<std::int64_t>(1, own / devices), law_->skew};
+    counted_.push_back(counted(draw, limit));
+    here *= counted_.back().load.busiest;
+  }
+  return limit > 0 ? std::min(here, static_cast<double>(limit)) : here;
+}
+
+void RoutedRows::see(const Instruction& i) {
+  const auto shape_of = [&](plan::ViewId id) -> const Shape& { return plan_.view(id).shape; };
+  if (i.kind == Instruction::Kind::copy) sum(i.results[0]) = sum(i.operands[0]);
+  switch (i.op) {
+    case Op::top_k: choices_ = std::get<graph::TopKOf>(i.attributes).k; break;
+    case Op::device_index:
+      members_[static_cast<std::size_t>(plan_.view(i.results[0]).buffer)] =
+          std::get<graph::GroupOf>(i.attributes).members;
+      break;
+    case Op::sort_slots: {
+      const std::int64_t sharing =
+          i.operands.size() > 1 ? members_[static_cast<std::size_t>(plan_.view(i.operands[1]).buffer)] : 1;
+      const std::int64_t experts = sharing * shape_of(i.results[1])[0];
+      sum(i.results[1]) = shared_out(count(shape_of(i.operands[0])), experts, sharing, i);
+      break;
+    }
+    case Op::gather:
+      sum(i.results[0]) = sum(i.operands[0]) * static_cast<double>(std::get<graph::GroupOf>(i.attributes).members);
+      break;
+    case Op::plan_exchange: {
+      const std::int64_t experts = shape_of(i.operands[0])[1];
+      sum(i.results[1]) = shared_out(sum(i.operands[0]), experts, experts / shape_of(i.results[1])[0], i);
+      break;
+    }
+    case Op::list_tokens: {
+      // Each of a token's choices has a row here with the same chance.
+      const auto choices = static_cast<double>(std::get<graph::GroupOf>(i.attributes).choices);
+      const double tokens = count(shape_of(i.results[0]));
+      const double chance = std::min(1.0, sum(i.operands[1]) / (tokens * choices));
+      sum(i.results[3]) = tokens * (1 - std::pow(1 - chance, choices));
+      break;
+    }
+    default: break;
+  }
+}
+
+Shape RoutedRows::shape(const plan::View& view) const {
+  Shape shape = view.shape;
+  if (view.rows < 0) return shape;
+  const double rows = sums_[static_cast<std::size_t>(plan_.view(view.rows).buffer)];
+  shape[0] = static_cast<std::int64_t>(std::min(static_cast<double>(shape[0]), std::ceil(rows)));
+  return shape;
+}
+
+}  // namespace moesh::forecast
