@@ -97,10 +97,10 @@ std::string place_words(const Routing& r) {
           counted(r.room, "slot"), percent(r.step(Router::drawn).load.dropped));
     case Way::shared_out: break;
   }
-  const std::string groups = draw.groups > 1 ? fmt::format("In each of {} groups ", with_commas(draw.groups)) : "";
-  const std::string lie =
-      fmt::format("{}{} devices, which have the experts in random order, get {} choices of {} tokens at a time.\n",
-                  groups, with_commas(draw.devices), with_commas(draw.tokens * draw.choices), with_commas(draw.tokens));
+  const std::string groups = draw.groups > 1 ? "In each of " + counted(draw.groups, "group") + " " : "";
+  const std::string lie = fmt::format("{}{}, which have the experts in random order, get {} of {} at a time.\n", groups,
+                                      counted(draw.devices, "device"), counted(draw.tokens * draw.choices, "choice"),
+                                      counted(draw.tokens, "token"));
   const std::string room = fmt::format("A device has room for {}", counted(r.room, "row"));
   if (!r.is_bounded) return lie + room + ", all that could come: nothing is dropped.\n";
   const RoutedStep& drawn = r.step(Router::drawn);
