@@ -54,7 +54,7 @@ int threads_of(const Arguments& arguments);
 
 // The request of another program, for commands that list these among their options: `run` puts its keys before the command's request.
 inline constexpr Option kFrom{"--from", "PROGRAM TEXT",
-                              "the request of megatron or torchtitan: its command in quotes, flags alone, @FILE with them, or a job's TOML file"};
+                              "the request of megatron or torchtitan: its command in quotes, flags alone, @FILE with them, or a TOML file"};
 inline constexpr Option kHuggingFace{"--hf", "PATH", "the model of a Hugging Face folder or config.json"};
 
 // How routers favour experts; short for a key.
