@@ -79,20 +79,20 @@ TEST(WorkOf, ALookUpReadsWhatItGives) {
 
 TEST(KernelSeconds, AreTheLongerOfArithmeticAndMemory) {
   const mesh::Chip v5p = mesh::load_builtin_chip("v5p");
-  Work product{KernelKind::product, DType::bfloat16, 4.59e14, 1e9, 4096, 4096, 4096};
+  Work product{"einsum", KernelKind::product, DType::bfloat16, 4.59e14, 1e9, 4096, 4096, 4096};
   EXPECT_DOUBLE_EQ(kernel_seconds(product, v5p), kBetween + 1 / 0.8);
   product.dtype = DType::float32;
   EXPECT_DOUBLE_EQ(kernel_seconds(product, v5p), kBetween + 6 / 0.8);
-  const Work copy{KernelKind::elementwise, DType::bfloat16, 0, 2.765e12, 0, 0, 0};
+  const Work copy{"copy", KernelKind::elementwise, DType::bfloat16, 0, 2.765e12, 0, 0, 0};
   EXPECT_DOUBLE_EQ(kernel_seconds(copy, v5p), kBetween + 1 / 0.85);
-  EXPECT_GT(kernel_seconds({KernelKind::rows, DType::bfloat16, 0, 2.765e12, 0, 0, 0}, v5p), kernel_seconds(copy, v5p));
+  EXPECT_GT(kernel_seconds({"fetch_rows", KernelKind::rows, DType::bfloat16, 0, 2.765e12, 0, 0, 0}, v5p), kernel_seconds(copy, v5p));
 }
 
 // 130 columns take as long as 256, and 8 rows as long as 128.
 TEST(KernelSeconds, AMatrixThatEndsWithinATileTakesAllOfIt) {
   const mesh::Chip v5p = mesh::load_builtin_chip("v5p");
   const auto seconds = [&](double rows, double columns) {
-    return kernel_seconds({KernelKind::product, DType::bfloat16, 2 * rows * columns * 4096, 0, rows, columns, 4096},
+    return kernel_seconds({"einsum", KernelKind::product, DType::bfloat16, 2 * rows * columns * 4096, 0, rows, columns, 4096},
                           v5p);
   };
   EXPECT_DOUBLE_EQ(seconds(4096, 130), seconds(4096, 256));
@@ -106,7 +106,7 @@ TEST(KernelSeconds, StayBelowTheRoofline) {
     const mesh::Chip chip = mesh::load_builtin_chip(name);
     for (const KernelKind kind :
          {KernelKind::product, KernelKind::attention, KernelKind::elementwise, KernelKind::norm, KernelKind::rows}) {
-      const Work work{kind, DType::bfloat16, 1e12, 1e9, 512, 512, 512};
+      const Work work{"any", kind, DType::bfloat16, 1e12, 1e9, 512, 512, 512};
       const double seconds = kernel_seconds(work, chip);
       EXPECT_GT(seconds, work.flops / flops_per_second(chip, work.dtype)) << name;
       EXPECT_GT(seconds, work.bytes / chip.memory_bytes_per_second) << name;
