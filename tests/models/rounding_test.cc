@@ -80,7 +80,7 @@ TEST(Rounding, TakesTheChipsRateAndPassesOverItsOperands) {
   chip.bf16_flops_per_second = 1e15;
   chip.fp8_flops_per_second = 2e15;
   chip.memory_bytes_per_second = 1e12;
-  graph::Work work{graph::KernelKind::product, DType::bfloat16, 1e13, 0, 4096, 4096, 4096};
+  graph::Work work{"einsum", graph::KernelKind::product, DType::bfloat16, 1e13, 0, 4096, 4096, 4096};
   const double plain = cost::kernel_seconds(work, chip);
   work.rounded = Rounded::float8;
   const double faster = cost::kernel_seconds(work, chip);
