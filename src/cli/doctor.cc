@@ -79,7 +79,8 @@ Check check_cores() {
 Check check_load() {
   const double load = std::strtod(first_line_of("/proc/loadavg").c_str(), nullptr);
   const bool is_busy = load > 0.5 * usable_cores();
-  return {"load", fmt::format("{:.1f} in the last minute", load), is_busy ? "others keep it busy: times that are measured now are too long" : ""};
+  return {"load", fmt::format("{:.1f} in the last minute", load),
+          is_busy ? "others keep it busy: times that are measured now are too long" : ""};
 }
 
 Check check_memory() {
@@ -130,7 +131,8 @@ Check check_processes() {
 
 Check check_serving() {
   const bool is_built = has_module("libmoesh_http.so");
-  return {"serving", is_built ? "HTTP" : "no libmoesh_http.so beside the program", is_built ? "" : "`moesh serve` cannot begin: build again"};
+  return {"serving", is_built ? "HTTP" : "no libmoesh_http.so beside the program",
+          is_built ? "" : "`moesh serve` cannot begin: build again"};
 }
 
 std::vector<Check> all_checks() {
@@ -167,8 +169,8 @@ struct StepToTime {
   const char* sizes;
 };
 constexpr StepToTime kSteps[] = {
-    {kDense, "base_emb_dim=64 base_mlp_dim=128 base_num_query_heads=4 base_num_kv_heads=4 head_dim=16 base_num_decoder_layers=2 vocab_size=256 "
-             "max_target_length=64 per_device_batch_size=1 compile_topology=cpu-8 ici_fsdp_parallelism=8"},
+    {kDense, "base_emb_dim=64 base_mlp_dim=128 base_num_query_heads=4 base_num_kv_heads=4 head_dim=16 base_num_decoder_layers=2 "
+             "vocab_size=256 max_target_length=64 per_device_batch_size=1 compile_topology=cpu-8 ici_fsdp_parallelism=8"},
     {kDense, "base_emb_dim=256 base_mlp_dim=768 base_num_query_heads=4 base_num_kv_heads=4 head_dim=64 base_num_decoder_layers=2 "
              "vocab_size=2048 max_target_length=128 per_device_batch_size=2 compile_topology=cpu-1"},
     {kDense, "base_emb_dim=384 base_mlp_dim=1024 base_num_query_heads=8 base_num_kv_heads=4 head_dim=48 base_num_decoder_layers=2 "
@@ -223,23 +225,26 @@ mesh::MeasuredTimes measured_times(backend::Workers& workers) {
 
 int calibrate(const Arguments& arguments) {
   const std::string path = arguments.value("--to").value_or("this-machine.yml");
-  if (!path.ends_with(".yml")) refuse(fmt::format("'{}' is no name for a hardware file", shorten(path, 80)), "--to", "a name that ends in .yml");
+  if (!path.ends_with(".yml"))
+    refuse(fmt::format("'{}' is no name for a hardware file", shorten(path, 80)), "--to", "a name that ends in .yml");
   backend::Workers workers(threads_of(arguments));
   const measure::MachineFacts facts{fmt::format("{}, {}", processor(), counted(workers.threads(), "thread")), local_time("%Y-%m-%d"),
                                     workers.threads(), free_memory().bytes};
   const measure::MachineRates rates = measure::measure_rates(workers);
   const mesh::MeasuredTimes times = measured_times(workers);
   replace_file(path, measure::hardware_file(facts, rates, times), "another folder with --to FILE");
+  const auto kinds = static_cast<std::int64_t>(times.size());
   if (arguments.has("--json")) {
     JsonWriter json;
-    json.begin_object().key("file").value(path).key("title").value(facts.title).key("kernels").value(static_cast<std::int64_t>(times.size()));
+    json.begin_object().key("file").value(path).key("title").value(facts.title).key("kinds").value(kinds);
     fmt::print("{}\n", json.end_object().text());
     return 0;
   }
-  fmt::print("{}", wrapped(fmt::format("Measured {} of {} and wrote {}. Steps are predicted by it with compile_topology={}:DEVICES, for example "
-                                       "in `moesh compile` and beside what they take in `moesh bench`.\n",
-                                       counted(static_cast<std::int64_t>(times.size()), "kind") + " of work", facts.title, path, path),
-                           terminal_width(), 2));
+  const std::string said = fmt::format(
+      "Measured {} of work of {} and wrote {}. Steps are predicted by it with compile_topology={}:DEVICES, for example in `moesh compile` "
+      "and beside what they take in `moesh bench`.\n",
+      counted(kinds, "kind"), facts.title, path, path);
+  fmt::print("{}", wrapped(said, terminal_width(), 2));
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/foreign.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <iterator>
 
@@ -56,6 +57,12 @@ std::string told(const Command& command, const Arguments& arguments, const Impor
   return text + wrapped(foreign::told(made.notes), terminal_width(), 2) + "\n";
 }
 
+// `train` has a --from of its own, a step.
+bool takes_foreign_requests(const Command& command) {
+  return std::any_of(command.options.begin(), command.options.end(),
+                     [](const Option& option) { return option.name == kFrom.name && option.value == kFrom.value; });
+}
+
 }  // namespace
 
 bool is_unquoted(const std::string& text) { return text.starts_with("--") && text.find_first_of(" =\n\t") == std::string::npos; }
@@ -66,7 +73,7 @@ void refuse_unquoted() {
 }
 
 Arguments with_foreign_request(const Command& command, Arguments arguments) {
-  if (!arguments.has(kFrom.name) && !arguments.has(kHuggingFace.name)) return arguments;
+  if (!takes_foreign_requests(command) || (!arguments.has(kFrom.name) && !arguments.has(kHuggingFace.name))) return arguments;
   Imported made = imported(arguments);
   const std::string text = told(command, arguments, made);
   fmt::print(arguments.has("--json") ? stderr : stdout, "{}", text);

@@ -51,7 +51,8 @@ std::string timed_name(graph::KernelKind kind, DType dtype) { return timed_name(
 
 double measure_of(const graph::Work& work) { return work.flops > 0 ? work.flops : work.bytes; }
 
-std::optional<double> measured_seconds(const mesh::MeasuredTimes& measured, std::string_view name, std::string_view otherwise, double work) {
+std::optional<double> measured_seconds(const mesh::MeasuredTimes& measured, std::string_view name, std::string_view otherwise,
+                                       double work) {
   const Points* own = points_under(measured, name);
   const Points* any = points_under(measured, otherwise);
   if (own == nullptr && any == nullptr) return std::nullopt;

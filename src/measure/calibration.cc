@@ -63,8 +63,8 @@ mesh::MeasuredTimes points_of(std::span<const Sample> samples) {
 
 std::string hardware_file(const MachineFacts& facts, const MachineRates& rates, const mesh::MeasuredTimes& times) {
   std::string text = fmt::format(
-      "# Written by `moesh doctor --calibrate`. Devices share the machine: the rates are those of all its threads together, and `measured`\n"
-      "# holds what training steps took, [FLOPs or bytes, seconds], by which steps on virtual devices are predicted.\n"
+      "# Written by `moesh doctor --calibrate`. Devices share the machine: the rates are those of all its threads together, and\n"
+      "# `measured` holds what training steps took, [FLOPs or bytes, seconds], by which steps on virtual devices are predicted.\n"
       "title: {}\n"
       "source: {}\n"
       "bf16_flops_per_second: {:.4g}\n"
@@ -79,8 +79,8 @@ std::string hardware_file(const MachineFacts& facts, const MachineRates& rates, 
       "sizes:\n"
       "  most: 4096\n"
       "measured:\n",
-      quoted(facts.title), quoted(fmt::format("measured on {}, with {}", facts.date, counted(facts.threads, "thread"))), rates.bfloat16.large, rates.float32.large, facts.memory_bytes, rates.stream,
-      rates.stream / 2);
+      quoted(facts.title), quoted(fmt::format("measured on {}, with {}", facts.date, counted(facts.threads, "thread"))),
+      rates.bfloat16.large, rates.float32.large, facts.memory_bytes, rates.stream, rates.stream / 2);
   for (const auto& [name, points] : times) text += fmt::format("  {}: {}\n", name, points_text(points));
   return text;
 }

@@ -48,10 +48,12 @@ TEST(MeasuredSeconds, GrowWithTheWork) {
   }
 }
 
-// A machine on which an op takes as many seconds as it has FLOPs or bytes, on the plan of a mesh with eight devices.
+const std::string kSpread = test::kTinyMixtral + "num_experts=4 compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_expert_parallelism=2";
+
+// A machine on which an op takes as many seconds as it has FLOPs or bytes, on the plan of a mesh with four devices.
 class SharedMachine : public ::testing::Test {
  protected:
-  const test::Training training_{test::kTinyMixtral + " compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=4"};
+  const test::Training training_{kSpread};
   const plan::Plan& plan_ = training_.trainer.plan();
 
   mesh::Topology target() const {
@@ -112,7 +114,7 @@ TEST_F(SharedMachine, TakesWhatIsBoundedAlikeForWhatWasNotMeasured) {
 
 TEST_F(SharedMachine, IsMeasuredByTheSameTasks) {
   std::vector<run::Span> spans;
-  test::Training training(test::kTinyMixtral + " compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=4");
+  test::Training training(kSpread);
   training.trainer.run_step(training.batch(), {.spans = &spans});
   const std::vector<measure::Sample> samples = measure::samples_of(plan_, spans);
   const std::vector<Task> tasks = tasks_of(plan_);
