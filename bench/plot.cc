@@ -7,7 +7,7 @@
 
 #include <fmt/core.h>
 
-#include "train/curves.h"
+#include "page/html.h"
 
 namespace moesh::bench {
 namespace {
@@ -17,7 +17,7 @@ constexpr double kLeft = 62, kRight = 14, kTop = 34, kBottom = 48;     // around
 constexpr const char* kColours[] = {"#1f6fb4", "#d1602a", "#3a8f47", "#8b4fa8"};
 
 std::string text(double x, double y, const char* anchor, const std::string& words, const std::string& more = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, train::escaped(words));
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, page::escaped(words));
 }
 
 // From a value to a place between two places, by its logarithm.

@@ -80,6 +80,29 @@ std::vector<std::string> lines_of(const std::filesystem::path& file) {
   return lines;
 }
 
+// Tests, benches and fuzzers too, which not every build makes.
+TEST(Structure, WhatIsIncludedIsThere) {
+  const std::filesystem::path root = test::source_folder();
+  const std::regex include("^#include \"([^\"]+)\"");
+  int seen = 0;
+  for (const char* folder : {"src", "tests", "bench", "fuzz"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      const std::filesystem::path& file = entry.path();
+      if (file.extension() != ".h" && file.extension() != ".cc") continue;
+      for (const std::string& line : lines_of(file)) {
+        std::smatch found;
+        if (!std::regex_search(line, found, include)) continue;
+        const std::string path = found[1];
+        const bool is_there = std::filesystem::exists(kSources / path) || std::filesystem::exists(root / path) ||
+                              std::filesystem::exists(file.parent_path() / path);
+        EXPECT_TRUE(is_there) << file << " includes " << path;
+        ++seen;
+      }
+    }
+  }
+  EXPECT_GT(seen, 1000);
+}
+
 TEST(Structure, AFolderIncludesOnlyWhatTheDesignAllows) {
   const std::regex include("#include \"([^\"]+)\"");
   for (const std::filesystem::path& file : source_files()) {
