@@ -36,6 +36,8 @@ TEST(Yaml, KeepsTheOrderAndThePlaceOfEveryNode) {
   EXPECT_EQ(list.items[1].items[1].where, "f.yml:4");
 }
 
+TEST(Yaml, TakesTextThatLiesNowhere) { EXPECT_EQ(parse_yaml(std::string_view(), "mine.yml").type, YamlNode::Type::null); }
+
 TEST(Yaml, KnowsQuotedTextFromPlain) {
   const YamlNode root = parse("a: 'null'\nb: null\nc: \"1\"\nd: 1\n");
   EXPECT_TRUE(root.find("a")->quoted);
