@@ -21,15 +21,57 @@ std::ptrdiff_t handed_over(const Node& node) {
   return 0;
 }
 
+// Whether it is made of as much memory as it is read from, element by element.
+bool is_elementwise(Op op) {
+  switch (op) {
+    case Op::unary: case Op::binary: case Op::cast: case Op::broadcast: case Op::fill: case Op::reshape:
+    case Op::transpose: case Op::slice: case Op::concat: case Op::pad: case Op::constraint: return true;
+    default: return false;
+  }
+}
+
+// The backward pass reads its operands anyway, or a smaller one does.
+bool is_cheaper_again(const Graph& body, const Node& node) {
+  if (node.op == Op::broadcast || node.op == Op::unary) return true;
+  if (node.op == Op::cast) return size_of(body.value(node.results[0]).dtype) > size_of(body.value(node.operands[0]).dtype);
+  const auto* binary = std::get_if<BinaryOf>(&node.attributes);
+  return binary != nullptr && (binary->function == Binary::multiply || binary->function == Binary::divide);
+}
+
+// By node, whether saving everything leaves it out: what is cheaper to make again than to keep, and what elementwise ops make of inputs
+// that are there again, as weights are.
+std::vector<bool> made_again(const Graph& body, int carried) {
+  std::vector<bool> is_of_inputs(body.nodes.size()), is_again(body.nodes.size());
+  const auto are_inputs = [&](const Node& node) {
+    return std::all_of(node.operands.begin(), node.operands.end(),
+                       [&](ValueId id) { return is_of_inputs[static_cast<std::size_t>(body.value(id).producer)]; });
+  };
+  for (std::size_t i = 0; i < body.nodes.size(); ++i) {
+    const Node& node = body.nodes[i];
+    is_of_inputs[i] = node.op == Op::input ? carried-- <= 0 : is_elementwise(node.op) && are_inputs(node);
+    is_again[i] = is_of_inputs[i] || is_cheaper_again(body, node);
+  }
+  return is_again;
+}
+
+// By node: what the policy has saved.
+std::vector<bool> nodes_to_save(const Graph& body, int carried, const Remat& remat) {
+  std::vector<bool> saves(body.nodes.size());
+  const std::vector<bool> is_again = remat.save_all ? made_again(body, carried) : std::vector<bool>(body.nodes.size());
+  for (std::size_t i = 0; i < body.nodes.size(); ++i) saves[i] = !is_root(body.nodes[i]) && remat.saves(body.nodes[i]) && !is_again[i];
+  return saves;
+}
+
 // The values of a body that its backward pass is given: the carried inputs, then what the policy saves. What a repeat hands over
 // to its own backward pass is not saved by the repeat that it stands in: it is made again.
 std::vector<ValueId> saved_values(const Graph& body, int carried, const Remat& remat) {
   std::vector<ValueId> inputs = inputs_of(body);
   std::vector<ValueId> saved(inputs.begin(), inputs.begin() + carried);
-  for (const Node& node : body.nodes) {
-    if (is_root(node)) continue;
+  const std::vector<bool> is_saved = nodes_to_save(body, carried, remat);
+  for (std::size_t i = 0; i < body.nodes.size(); ++i) {
+    const Node& node = body.nodes[i];
     const auto first_handed_over = node.results.end() - handed_over(node);
-    if (remat.saves(node)) saved.insert(saved.end(), node.results.begin(), first_handed_over);
+    if (is_saved[i]) saved.insert(saved.end(), node.results.begin(), first_handed_over);
     if (node.op == Op::region) saved.insert(saved.end(), first_handed_over, node.results.end());
   }
   return saved;
@@ -338,9 +380,10 @@ Node with_saved_rows(const Graph& graph, const Node& node, const Remat& remat, s
   Node saving = node;
   auto& of = std::get<RegionOf>(saving.attributes);
   auto body = std::make_shared<Graph>(*of.body);
-  for (const Node& inner : of.body->nodes) {
-    if (is_root(inner) || !remat.saves(inner)) continue;
-    for (const ValueId id : inner.results) {
+  const std::vector<bool> is_saved = nodes_to_save(*of.body, 0, remat);
+  for (std::size_t i = 0; i < is_saved.size(); ++i) {
+    if (!is_saved[i]) continue;
+    for (const ValueId id : of.body->nodes[i].results) {
       if (!may_be_saved(*body, id)) continue;
       const Value& local = body->value(id);
       of.saved.push_back(id);

@@ -119,13 +119,15 @@ Graph with_nodes_when_needed(const Graph& graph, std::size_t count) {
   return order.take();
 }
 
-Graph without_dead_nodes(Graph graph) {
-  const std::vector<bool> needed = needed_nodes(graph);
+namespace {
+
+// The graph with these of its nodes.
+Graph with_nodes(Graph graph, const std::vector<bool>& is_kept) {
   Graph kept;
   std::vector<ValueId> moved(graph.values.size(), -1);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
-    if (!needed[i] && !is_root(node)) continue;
+    if (!is_kept[i]) continue;
     for (ValueId& operand : node.operands) operand = moved[static_cast<std::size_t>(operand)];
     for (ValueId& result : node.results) {
       Value value = std::move(graph.values[static_cast<std::size_t>(result)]);
@@ -140,5 +142,99 @@ Graph without_dead_nodes(Graph graph) {
   kept.result_names = std::move(graph.result_names);
   return kept;
 }
+
+template <typename T>
+std::vector<T> chosen(const std::vector<T>& from, const std::vector<bool>& is_chosen) {
+  std::vector<T> made;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (is_chosen[i]) made.push_back(from[i]);
+  }
+  return made;
+}
+
+// Those behind the first `count`, of which all are chosen.
+std::vector<bool> behind(const std::vector<bool>& is_chosen, int count) { return {is_chosen.begin() + count, is_chosen.end()}; }
+
+// From the last node to the first: what nothing behind it reads is left out, of nodes that have bodies result by result.
+class Pruning {
+ public:
+  explicit Pruning(Graph graph) : graph_(std::move(graph)), is_read_(graph_.values.size()), is_kept_(graph_.nodes.size()) {}
+
+  Graph run() {
+    look();
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) is_kept_[i] = is_kept_[i] || is_root(graph_.nodes[i]);
+    return with_nodes(std::move(graph_), is_kept_);
+  }
+
+ private:
+  bool is_read(ValueId id) const { return is_read_[static_cast<std::size_t>(id)]; }
+
+  void look() {
+    for (const ValueId result : graph_.results) is_read_[static_cast<std::size_t>(result)] = true;
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+      Node& node = graph_.nodes[i];
+      is_kept_[i] = std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return is_read(id); });
+      if (!is_kept_[i]) continue;
+      if (auto* repeat = std::get_if<RepeatOf>(&node.attributes)) shrink(node, *repeat);
+      if (auto* region = std::get_if<RegionOf>(&node.attributes)) shrink(node, *region);
+      for (const ValueId operand : node.operands) is_read_[static_cast<std::size_t>(operand)] = true;
+    }
+  }
+
+  void shrink(Node& node, RepeatOf& of) const {
+    const std::vector<bool> results = read_results(node, of.carried);
+    of.stacks = chosen(of.stacks, behind(results, of.carried));
+    const std::vector<bool> operands = shrink_body(node, of, results, of.carried);
+    of.shared = static_cast<int>(std::count(operands.begin() + of.carried, operands.begin() + of.carried + of.shared, true));
+    of.slices = chosen(of.slices, behind(operands, static_cast<int>(operands.size() - of.slices.size())));
+  }
+
+  void shrink(Node& node, RegionOf& of) const {
+    const std::vector<bool> results = read_results(node, 0);
+    of.results = chosen(of.results, results);
+    of.operands = chosen(of.operands, shrink_body(node, of, results, 0));
+  }
+
+  std::vector<bool> read_results(const Node& node, int carried) const {
+    std::vector<bool> results;
+    for (const ValueId id : node.results) results.push_back(static_cast<int>(results.size()) < carried || is_read(id));
+    return results;
+  }
+
+  // Returns which of the node's operands are left.
+  template <typename Of>
+  std::vector<bool> shrink_body(Node& node, Of& of, const std::vector<bool>& results, int carried) const {
+    Graph body = *of.body;
+    body.results = chosen(body.results, results);
+    body.result_names = chosen(body.result_names, results);
+    Pruning inner(std::move(body));
+    inner.look();
+    std::vector<bool> operands;
+    for (std::size_t i = 0; i < inner.graph_.nodes.size(); ++i) {
+      if (inner.graph_.nodes[i].op != Op::input) continue;
+      if (static_cast<int>(operands.size()) < carried) inner.is_kept_[i] = true;
+      operands.push_back(inner.is_kept_[i]);
+    }
+    of.body = std::make_shared<const Graph>(with_nodes(std::move(inner.graph_), inner.is_kept_));
+    of.saved.clear();
+    node.results = chosen(node.results, results);
+    node.operands = chosen(node.operands, operands);
+    return operands;
+  }
+
+  Graph graph_;
+  std::vector<bool> is_read_;  // by value
+  std::vector<bool> is_kept_;  // by node
+};
+
+}  // namespace
+
+Graph without_dead_nodes(Graph graph) {
+  std::vector<bool> is_kept = needed_nodes(graph);
+  for (std::size_t i = 0; i < is_kept.size(); ++i) is_kept[i] = is_kept[i] || is_root(graph.nodes[i]);
+  return with_nodes(std::move(graph), is_kept);
+}
+
+Graph without_dead_results(Graph graph) { return Pruning(std::move(graph)).run(); }
 
 }  // namespace moesh::graph

@@ -27,6 +27,10 @@ Graph without_constraints(const Graph& graph);
 // Without nodes whose results nobody needs. Inputs and parameters stay.
 Graph without_dead_nodes(Graph graph);
 
+// Nor what a repeat or region gives or is given besides: stacks of saved values among them that the backward pass turned out not to
+// read. Only once the backward pass is there, as replace_body.
+Graph without_dead_results(Graph graph);
+
 // The nodes before number `count` moved to just before the first of the later ones that needs them, so that what they make is
 // held no longer than it has to be. Roots stay in front.
 Graph with_nodes_when_needed(const Graph& graph, std::size_t count);

@@ -74,7 +74,7 @@ Pass pass_of(const Graph& model, const config::Settings& settings, bool keep_log
   pass.graph = builder.take();
   pass.graph.results = std::move(made);
   pass.graph.result_names.clear();
-  pass.graph = graph::without_dead_nodes(std::move(pass.graph));
+  pass.graph = graph::without_dead_results(std::move(pass.graph));
   if (see) see(pass_names::autodiff, pass.graph);
   return pass;
 }

@@ -31,6 +31,34 @@ TEST(Rewrite, LeavesNodesAwayThatNobodyNeeds) {
             "return %2 as y\n");
 }
 
+// Carried values stay, as the next iteration reads them.
+TEST(Rewrite, LeavesStacksAwayThatNobodyReads) {
+  EXPECT_EQ(after("%0: float32[2] = input labels=(-)  # x\n"
+                  "%1: float32[3, 2] = input labels=(-, -)  # a\n"
+                  "%2: float32[3, 2] = input labels=(-, -)  # b\n"
+                  "%3: float32[2], %4: float32[3, 2], %5: float32[3, 2] = repeat %0, %1, %2 sizes=[3] labels=(-) carried=1 slices=[0, 0] "
+                  "stacks=[0, 0]  # layers\n"
+                  "  %0: float32[2] = input labels=(-)  # layers/carried\n"
+                  "  %1: float32[2] = input labels=(-)  # layers/a\n"
+                  "  %2: float32[2] = input labels=(-)  # layers/b\n"
+                  "  %3: float32[2] = unary %0 function=silu  # layers/next\n"
+                  "  %4: float32[2] = unary %1 function=relu  # layers/dead\n"
+                  "  %5: float32[2] = unary %2 function=relu  # layers/used\n"
+                  "  return %3, %4, %5\n"
+                  "return %5\n",
+                  without_dead_results),
+            "%0: float32[2] = input labels=(-)  # x\n"
+            "%1: float32[3, 2] = input labels=(-, -)  # a\n"
+            "%2: float32[3, 2] = input labels=(-, -)  # b\n"
+            "%3: float32[2], %4: float32[3, 2] = repeat %0, %2 sizes=[3] labels=(-) carried=1 slices=[0] stacks=[0]  # layers\n"
+            "  %0: float32[2] = input labels=(-)  # layers/carried\n"
+            "  %1: float32[2] = input labels=(-)  # layers/b\n"
+            "  %2: float32[2] = unary %0 function=silu  # layers/next\n"
+            "  %3: float32[2] = unary %1 function=relu  # layers/used\n"
+            "  return %2, %3\n"
+            "return %4\n");
+}
+
 TEST(Rewrite, MovesNodesToJustBeforeWhatNeedsThem) {
   EXPECT_EQ(after("%0: float32[4] = input labels=(-)  # x\n"
                   "%1: float32[4] = unary %0 function=silu  # early\n"
