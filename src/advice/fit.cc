@@ -23,7 +23,7 @@ using forecast::Component;
 std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 // What a change is of; of each kind one is offered.
-enum class Kind : std::uint8_t { scan, remat, chunks, rules, axes, moments, together, passes, batch, machine };
+enum class Kind : std::uint8_t { scan, remat, chunks, rules, axes, moments, host, together, passes, batch, machine };
 
 struct Tried {
   Kind kind;
@@ -94,6 +94,14 @@ class Search {
     }
     if (session_.mesh.size_of("data") > 1 && !settings_.boolean("shard_optimizer_over_data"))
       attempt(Kind::moments, {"shard_optimizer_over_data=true"});
+    try_host();
+  }
+
+  // Where it is known how fast the host's memory is reached.
+  void try_host() {
+    if (!session_.target.chip.host_bytes_per_second) return;
+    if (!settings_.boolean("optimizer_memory_host_offload")) attempt(Kind::host, {"optimizer_memory_host_offload=true"});
+    if (settings_.text("decoder_layer_input") != "offload") attempt(Kind::host, {"remat_policy=custom", "decoder_layer_input=offload"});
   }
 
   void try_chunks() {
@@ -110,7 +118,7 @@ class Search {
   // The changes of each kind that save the most, one after the other, as long as they go on saving.
   void try_together() {
     std::vector<Offer> best;
-    for (const Kind kind : {Kind::scan, Kind::axes, Kind::rules, Kind::remat, Kind::chunks, Kind::moments}) {
+    for (const Kind kind : {Kind::scan, Kind::axes, Kind::rules, Kind::remat, Kind::chunks, Kind::moments, Kind::host}) {
       const Tried* found = nullptr;
       for (const Tried& tried : tried_) {
         const bool saves = tried.kind == kind && tried.offer.peak < least_;

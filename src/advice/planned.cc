@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "session/reopen.h"
 #include "train/loop.h"
+#include "train/offload.h"
 
 namespace moesh::advice {
 namespace {
@@ -30,12 +31,14 @@ bool plans_at_once(const session::Session& session) { return nodes_of(session.gr
 
 PlannedStep plan_step(const session::Session& session) {
   const config::Settings& settings = session.loaded.settings;
-  train::StepProgram program = train::step_program(session.graph, settings, {session.layout, session.target});
+  const train::Where where{session.layout, session.target};
+  train::StepProgram program = train::step_program(session.graph, settings, where);
   const std::int64_t length = settings.integer("max_target_length");
   const std::int64_t tokens = session.batch.rows_to_train * length;
   const train::ModelSize size = train::model_size(session.graph, session.shape, tokens, length);
   forecast::Forecast made =
-      forecast::forecast(program.plan, session.layout, session.target, {static_cast<double>(tokens), size.step_flops});
+      forecast::forecast(program.plan, session.layout, session.target, {static_cast<double>(tokens), size.step_flops},
+                         train::offloaded_of(session.graph, program, where, settings));
   return {std::move(program), std::move(made)};
 }
 

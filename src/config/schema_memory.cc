@@ -14,8 +14,8 @@ constexpr Key kRemat[] = {
      "|full|minimal|minimal_with_context|save_dot_with_context_except_mlp|save_dot_except_mlpwi|save_dot_except_mlp|"
      "save_qkv_proj|qkv_proj_offloaded|custom|minimal_offloaded|save_out_proj",
      used, "what a layer saves for the backward pass: full saves its input only, '' everything, custom per tensor"},
-    {"decoder_layer_input", choice, "device", "remat|device|offload", accepted,
-     "remat_policy=custom: where a layer's input is kept; always in memory here"},
+    {"decoder_layer_input", choice, "device", "remat|device|offload", used,
+     "remat_policy=custom: where a layer's input is kept; never computed again"},
     {"context", choice, "remat", "remat|device|offload", used,
      "remat_policy=custom: where attention's result before its output projection is kept"},
     {"mlpwi", choice, "remat", "remat|device|offload", used,
@@ -57,8 +57,9 @@ constexpr Key kRemat[] = {
 };
 
 constexpr Key kOffload[] = {
-    {"optimizer_memory_host_offload", boolean, "false", "", accepted, "keeps optimizer state in the host's memory"},
-    {"parameter_memory_host_offload", boolean, "false", "", accepted, "keeps parameters in the host's memory"},
+    {"optimizer_memory_host_offload", boolean, "false", "", used, "plans moments in the host's memory between updates"},
+    {"parameter_memory_host_offload", boolean, "false", "", accepted,
+     "keeps parameters in the host's memory between steps; within them they are on the device"},
 };
 
 constexpr Key kLossmem[] = {

@@ -83,15 +83,17 @@ std::string words_of(const plan::View& view, const mesh::Mesh& mesh) {
 }
 
 Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::Topology& target,
-                  const StepSize& size) {
+                  const StepSize& size, const std::vector<Offloaded>& offloaded) {
   const cost::Network network(plan.mesh, target);
   const RoutedRows rows(plan, Router::drawn);
   const std::vector<Timing> timings = timings_of(plan, network, rows);
-  const plan::Arena arena = plan::device_arena(plan);
+  const std::optional<Plan> resident = offloaded.empty() ? std::nullopt : std::optional(on_device(plan, offloaded));
+  const plan::Arena arena = plan::device_arena(resident ? *resident : plan);
   const Schedule schedule = schedule_of(plan, arena, timings);
   Lists lists = lists_of(plan, timings, schedule);
   Forecast made;
-  made.seconds = schedule.seconds;
+  made.host = host_memory_of(plan, schedule, target.chip, offloaded);
+  made.seconds = schedule.seconds + made.host.waits;
   made.kernels = schedule.kernels;
   made.exposed = schedule.seconds - schedule.kernels;
   const auto devices = static_cast<double>(plan.mesh.devices());
@@ -100,7 +102,7 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   if (peak > 0) made.mfu = size.model_flops / devices / made.seconds / peak;
   made.kernel_times = std::move(lists.kernels);
   made.collectives = std::move(lists.collectives);
-  made.memory = memory_of(plan, arena, layout);
+  made.memory = memory_of(resident ? *resident : plan, arena, layout);
   made.routing = routing_of(plan, made.memory, rows, [&](const RoutedRows& others) {
     return schedule_of(plan, arena, timings_of(plan, network, others)).seconds;
   });

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "forecast/host_memory.h"
 #include "forecast/memory.h"
 #include "forecast/routing.h"
 #include "mesh/topology.h"
@@ -59,6 +60,7 @@ struct Forecast {
   std::vector<KernelTime> kernel_times;  // the longest first
   std::vector<Sent> collectives;         // in the plan's order
   Memory memory;
+  HostMemory host;  // where values are kept there
   std::optional<Routing> routing;  // where the plan draws experts at random
   std::int64_t usable_memory = 0;
 
@@ -66,6 +68,6 @@ struct Forecast {
 };
 
 Forecast forecast(const plan::Plan& plan, const sharding::Layout& layout, const mesh::Topology& target,
-                  const StepSize& size);
+                  const StepSize& size, const std::vector<Offloaded>& offloaded = {});
 
 }  // namespace moesh::forecast

@@ -61,10 +61,13 @@ class Uses {
       case Lasts::as_output: return Component::results;
       case Lasts::within: break;
     }
+    if (moments_.contains(buffer.name)) return Component::optimizer_state;  // that comes for its update
     if (parameter_[at(id)]) return Component::weights_in_use;
     const Lifetime& life = lives_[at(id)];
-    if (life.first < backward_ && life.last >= backward_) return Component::saved_activations;
-    if (life.first >= backward_ && life.first < update_ && life.last >= update_) return Component::gradients;
+    const InstructionId made = made_by_[at(id)];
+    const bool is_backward = made >= 0 && plan_.instructions[at(made)].phase == graph::Phase::backward;
+    if (life.first < backward_ && life.last >= backward_ && !is_backward) return Component::saved_activations;
+    if (life.first < update_ && life.last >= update_ && is_backward) return Component::gradients;
     return Component::working_values;
   }
 
@@ -82,7 +85,8 @@ class Uses {
   void see(InstructionId i) {
     const Instruction& instruction = plan_.instructions[at(i)];
     if (instruction.kind == Instruction::Kind::loop || instruction.kind == Instruction::Kind::end) return;
-    if (instruction.phase == graph::Phase::backward) backward_ = std::min(backward_, i);
+    if (instruction.phase == graph::Phase::forward) has_forward_ = true;
+    if (instruction.phase == graph::Phase::backward && has_forward_) backward_ = std::min(backward_, i);
     if (instruction.phase == graph::Phase::update && backward_ < i) update_ = std::min(update_, i);
     for (const plan::ViewId id : instruction.results) {
       const BufferId buffer = plan_.view(id).buffer;
@@ -105,7 +109,8 @@ class Uses {
   std::vector<InstructionId> made_by_;  // by buffer: who writes to it first
   std::vector<bool> parameter_;         // by buffer: whether it is one, or the like in another type or layout
   std::set<std::string> moments_;
-  InstructionId backward_, update_;  // where they begin
+  bool has_forward_ = false;
+  InstructionId backward_, update_;  // where they begin; sums of gradients over microbatches are zeros before
 };
 
 // Where the buffers that are needed at one time have the most bytes, and those bytes.

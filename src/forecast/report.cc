@@ -132,12 +132,20 @@ std::string seconds_words(double seconds) {
   return seconds >= 1 && seconds < 10 ? fmt::format("{:.2f} s", seconds) : human_seconds(seconds);
 }
 
+std::string host_words(const HostMemory& host) {
+  if (host.bytes == 0) return "";
+  const std::string kept = fmt::format("Besides, {} wait in the host's memory", bytes_words(host.bytes));
+  if (host.seconds == 0) return kept + "; how fast it is reached is not known, so the way there costs nothing here.\n";
+  return kept + fmt::format(": {} there and as long back, {} of it waited for.\n", seconds_words(host.seconds), seconds_words(host.waits));
+}
+
 std::string fit_words(const Forecast& f) {
+  const std::string peak = bytes_words(f.memory.peak), usable = bytes_words(f.usable_memory);
   const std::int64_t left = f.usable_memory - f.memory.peak;
-  return f.fits() ? fmt::format("It fits: {} of {} at the peak, {} are left.\n", bytes_words(f.memory.peak),
-                                bytes_words(f.usable_memory), bytes_words(left))
-                  : fmt::format("It does not fit: {} at the peak, {} are there, {} are missing.\n",
-                                bytes_words(f.memory.peak), bytes_words(f.usable_memory), bytes_words(-left));
+  const std::string fit =
+      f.fits() ? fmt::format("It fits: {} of {} at the peak, {} are left.\n", peak, usable, bytes_words(left))
+               : fmt::format("It does not fit: {} at the peak, {} are there, {} are missing.\n", peak, usable, bytes_words(-left));
+  return fit + host_words(f.host);
 }
 
 std::string place_words(const plan::Plan& plan, plan::InstructionId at) {

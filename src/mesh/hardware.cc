@@ -293,7 +293,7 @@ Chip load_chip(const YamlNode& file, std::string name) {
       file, what,
       {"title", "source", "devices_per_chip", "bf16_flops_per_second", "fp8_flops_per_second", "f32_flops_per_second",
        "int8_flops_per_second", "bf16_reached", "fp8_reached", "matrix_tile", "memory_bytes",
-       "usable_memory_bytes", "memory_bytes_per_second", "links", "sizes", "measured"});
+       "usable_memory_bytes", "memory_bytes_per_second", "host_bytes_per_second", "links", "sizes", "measured"});
   Chip chip;
   chip.name = std::move(name);
   chip.title = words_of(required(file, what, "title"), "title");
@@ -309,6 +309,7 @@ Chip load_chip(const YamlNode& file, std::string name) {
   chip.memory_bytes = count_of(required(file, what, "memory_bytes"), "memory_bytes", 1, kMostMemory);
   chip.usable_memory_bytes = optional_count(file, "usable_memory_bytes", chip.memory_bytes, chip.memory_bytes);
   chip.memory_bytes_per_second = rate_of(required(file, what, "memory_bytes_per_second"), "memory_bytes_per_second");
+  chip.host_bytes_per_second = optional_rate(file, "host_bytes_per_second");
   const YamlNode& links = required(file, what, "links");
   chip.links = links_of(links);
   chip.sizes = sizes_of(required(file, what, "sizes"));

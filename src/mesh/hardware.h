@@ -73,6 +73,7 @@ struct Chip {
   std::int64_t memory_bytes = 0;
   std::int64_t usable_memory_bytes = 0;  // what is left for programs; memory_bytes when the source does not say
   double memory_bytes_per_second = 0;
+  std::optional<double> host_bytes_per_second;  // to the host's memory and, at the same time, from it
   std::vector<Link> links;  // from the nearest domain to the farthest
   MeasuredTimes measured;   // empty for devices that are chips of their own; those that share a machine take turns on it
   std::int64_t devices_per_chip = 1;

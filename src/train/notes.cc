@@ -1,26 +1,14 @@
 #include "train/notes.h"
 
+#include <set>
+
 #include <fmt/core.h>
 
 #include "base/log.h"
 #include "base/text.h"
-#include "config/model_shape.h"
+#include "train/remat.h"
 
 namespace moesh::train {
-namespace {
-
-// Values that the backward pass is to find in the host's memory: here there is no other.
-std::vector<std::string> offloaded(const config::Settings& settings) {
-  const std::string& policy = settings.text("remat_policy");
-  if (policy.ends_with("_offloaded")) return {"remat_policy=" + policy};
-  std::vector<std::string> all;
-  for (const std::string_view name : config::kSavedValues) {
-    if (policy == "custom" && settings.text(name) == "offload") all.push_back(fmt::format("{}=offload", name));
-  }
-  return all;
-}
-
-}  // namespace
 
 void print_config(const config::Settings& settings) {
   for (const config::Topic& topic : config::topics()) {
@@ -33,9 +21,10 @@ void print_config(const config::Settings& settings) {
 }
 
 void say_what_is_not_done(const config::Settings& settings) {
-  if (const std::vector<std::string> all = offloaded(settings); !all.empty()) {
-    log_notice(fmt::format("{}: kept in memory, where all values are; nothing is moved elsewhere", join(all, ", ")));
-  }
+  std::set<std::string> names = offloaded_names(settings);
+  if (settings.boolean("optimizer_memory_host_offload")) names.insert("moments");
+  if (names.empty()) return;
+  log_notice(fmt::format("{}: kept in memory, where all values are; nothing is moved elsewhere", join({names.begin(), names.end()}, ", ")));
 }
 
 }  // namespace moesh::train

@@ -29,6 +29,18 @@ std::set<std::string> kept_names(const config::Settings& settings) {
   return chosen;
 }
 
+// In MaxText a few values bear two names each: what they are called here, and the other one.
+std::set<std::string> with_other_names(std::set<std::string> names, const config::Settings& settings) {
+  const auto also_called = [&](const char* tag, const char* other) {
+    if (names.contains(other)) names.insert(tag);
+  };
+  also_called("context", "attention_out");
+  also_called("moe_mlpwi_0", "mlpwi_0");
+  also_called("moe_mlpwo", "mlpwo");
+  if (!settings.boolean("sparse_matmul")) also_called("moe_mlpwi_1", "mlpwi_1");
+  return names;
+}
+
 }  // namespace
 
 graph::Remat remat_of(const config::Settings& settings) {
@@ -36,16 +48,20 @@ graph::Remat remat_of(const config::Settings& settings) {
   graph::Remat remat;
   remat.save_all = policy.empty();
   if (policy.empty() || policy == "full") return remat;
-  remat.tags = kept_names(settings);
-  // In MaxText a few values bear two names each: what they are called here, and the other one.
-  const auto also_called = [&](const char* tag, const char* other) {
-    if (remat.tags.contains(other)) remat.tags.insert(tag);
-  };
-  also_called("context", "attention_out");
-  also_called("moe_mlpwi_0", "mlpwi_0");
-  also_called("moe_mlpwo", "mlpwo");
-  if (!settings.boolean("sparse_matmul")) also_called("moe_mlpwi_1", "mlpwi_1");
+  remat.tags = with_other_names(kept_names(settings), settings);
   return remat;
+}
+
+std::set<std::string> offloaded_names(const config::Settings& settings) {
+  const std::string& policy = settings.text("remat_policy");
+  if (policy.ends_with("_offloaded")) return with_other_names(kept_names(settings), settings);
+  std::set<std::string> names;
+  if (policy != "custom") return names;
+  for (const std::string_view name : config::kSavedValues) {
+    if (settings.text(name) == "offload") names.emplace(name);
+  }
+  if (settings.text("decoder_layer_input") == "offload") names.insert("decoder_layer_input");
+  return with_other_names(names, settings);
 }
 
 }  // namespace moesh::train

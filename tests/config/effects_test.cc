@@ -308,6 +308,8 @@ const std::set<std::string> kElsewhere{
     "quantization",           // Rounding.IsOfTheProductsThatTheReferenceQuantizes
     "collective_timeout",     // Together.AProcessThatDoesNotAnswerIsGivenUp
     "use_ragged_sort",        // CheckSettings.RefusesABoundOfARingThatDoesNotSort
+    "decoder_layer_input",    // Offload.LeavesTwoLayersOnTheDevice
+    "optimizer_memory_host_offload",  // Offload.BringsMomentsForTheirUpdate
     "prompt",                 // DecodeCommand.GoesOnWithThePromptOfTheSettings
     // Sampling.IsAsTheKeysSay
     "decode_sampling_strategy",

@@ -128,7 +128,6 @@ TEST(Honesty, WhatChangesNoResultIsNoted) {
   const char* const requests[] = {
       "num_vocab_tiling=4",
       "pipeline_fsdp_ag_once=true",
-      "decoder_layer_input=offload",
       "kv_proj=device",
       "log_period=10",
       "profile_periodically_period=3",

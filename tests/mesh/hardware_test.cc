@@ -418,7 +418,7 @@ TEST(LoadChip, RefusesWrongTypes) {
   EXPECT_EQ(refusal("- 1\n"),
             "mine.yml:1: a hardware file is a list, a mapping with the fields title, source, devices_per_chip, "
             "bf16_flops_per_second, fp8_flops_per_second, f32_flops_per_second, int8_flops_per_second, bf16_reached, fp8_reached, matrix_tile, memory_bytes, "
-            "usable_memory_bytes, memory_bytes_per_second, links, sizes, measured was expected");
+            "usable_memory_bytes, memory_bytes_per_second, host_bytes_per_second, links, sizes, measured was expected");
   EXPECT_TRUE(refusal("").find("a hardware file is empty, a mapping") != std::string::npos);
   EXPECT_EQ(refusal("title", "title: [a]"), "mine.yml:1: title is a list, text was expected");
   EXPECT_EQ(refusal("title", "title: ''"), "mine.yml:1: title is '', text was expected");

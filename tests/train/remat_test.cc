@@ -262,12 +262,9 @@ TEST(RematPolicies, SayThatNothingIsOffloaded) {
     for (const std::string& word : test::words_of(words + "remat_policy=" + policy)) line.push_back(word);
     return outcome_of(line).err;
   };
-  EXPECT_THAT(
-      said("minimal_offloaded"),
-      HasSubstr(
-          "note: remat_policy=minimal_offloaded: kept in memory, where all values are; nothing is moved elsewhere"));
-  EXPECT_THAT(said("custom context=offload moe_mlpwo=offload mlpwo=device"),
-              HasSubstr("note: context=offload, moe_mlpwo=offload: kept in memory"));
+  EXPECT_THAT(said("minimal_offloaded"), HasSubstr("query_proj, value_proj: kept in memory, where all values are; nothing is moved elsewhere"));
+  EXPECT_THAT(said("custom context=offload moe_mlpwo=offload mlpwo=device"), HasSubstr("note: context, moe_mlpwo: kept in memory"));
+  EXPECT_THAT(said("full optimizer_memory_host_offload=true"), HasSubstr("note: moments: kept in memory"));
   EXPECT_THAT(said("minimal context=offload"), Not(HasSubstr("kept in memory")))
       << "without custom no key of a value counts";
 }

@@ -101,10 +101,11 @@ void for_each_long_loop(const Course& course, const Bins& bins, See see) {
 Course course_of(const ShownPlan& shown) {
   const cost::Network network(shown.plan.mesh, shown.target);
   std::vector<Timing> timings = timings_of(shown.plan, network, RoutedRows(shown.plan, Router::drawn));
-  Schedule schedule = schedule_of(shown.plan, plan::device_arena(shown.plan), timings);
+  const plan::Plan resident = on_device(shown.plan, shown.forecast.host.offloaded);
+  Schedule schedule = schedule_of(shown.plan, plan::device_arena(resident), timings);
   std::vector<const Sent*> sent(shown.plan.instructions.size());
   for (const Sent& one : shown.forecast.collectives) sent[at(one.instruction)] = &one;
-  return {shown, std::move(timings), std::move(schedule), memory_course(shown.plan, shown.layout), std::move(sent)};
+  return {shown, std::move(timings), std::move(schedule), memory_course(resident, shown.layout), std::move(sent)};
 }
 
 Shares shares_of(const Course& course, const Bins& bins, std::size_t shades,

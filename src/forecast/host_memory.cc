@@ -1,0 +1,53 @@
+#include "forecast/host_memory.h"
+
+#include <algorithm>
+
+#include "forecast/schedule.h"
+
+namespace moesh::forecast {
+namespace {
+
+double seconds_of(graph::Phase phase, const plan::Plan& plan, const Schedule& schedule) {
+  double seconds = 0;
+  for (std::size_t i = 0; i < plan.instructions.size(); ++i) {
+    if (plan.instructions[i].phase == phase) seconds += schedule.critical[i];
+  }
+  return seconds;
+}
+
+}  // namespace
+
+plan::Plan on_device(const plan::Plan& plan, const std::vector<Offloaded>& offloaded) {
+  plan::Plan made = plan;
+  for (const Offloaded& value : offloaded) {
+    plan::Buffer& buffer = made.buffers[static_cast<std::size_t>(value.buffer)];
+    const bool is_stack = value.made_by >= 0;
+    buffer.bytes = is_stack ? std::min(buffer.bytes, 2 * value.slice_bytes) : 2 * value.slice_bytes;
+    buffer.lasts = plan::Lasts::within;
+  }
+  return made;
+}
+
+HostMemory host_memory_of(const plan::Plan& plan, const Schedule& schedule, const mesh::Chip& chip,
+                          const std::vector<Offloaded>& offloaded) {
+  HostMemory host;
+  host.offloaded = offloaded;
+  const std::vector<std::int64_t> runs = runs_of(plan);
+  std::int64_t saved = 0, moments = 0;
+  for (const Offloaded& value : offloaded) {
+    host.bytes += plan.buffer(value.buffer).bytes;
+    if (value.made_by >= 0) {
+      saved += value.slice_bytes * runs[static_cast<std::size_t>(value.made_by)];
+    } else {
+      moments += value.slice_bytes;
+    }
+  }
+  if (host.bytes == 0 || !chip.host_bytes_per_second) return host;
+  const auto way = [&](std::int64_t bytes) { return static_cast<double>(bytes) / *chip.host_bytes_per_second; };
+  const auto wait = [&](std::int64_t bytes, graph::Phase phase) { return std::max(0.0, way(bytes) - seconds_of(phase, plan, schedule)); };
+  host.seconds = way(saved + moments);
+  host.waits = wait(saved, graph::Phase::forward) + wait(saved, graph::Phase::backward) + wait(moments, graph::Phase::update);
+  return host;
+}
+
+}  // namespace moesh::forecast
