@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "graph/again.h"
 #include "graph/facts.h"
 #include "graph/region.h"
 #include "graph/rewrite.h"
@@ -19,39 +20,6 @@ std::ptrdiff_t handed_over(const Node& node) {
   if (const auto* repeat = std::get_if<RepeatOf>(&node.attributes)) return static_cast<std::ptrdiff_t>(repeat->saved.size());
   if (const auto* region = std::get_if<RegionOf>(&node.attributes)) return static_cast<std::ptrdiff_t>(region->saved.size());
   return 0;
-}
-
-// Whether it is made of as much memory as it is read from, element by element.
-bool is_elementwise(Op op) {
-  switch (op) {
-    case Op::unary: case Op::binary: case Op::cast: case Op::broadcast: case Op::fill: case Op::reshape:
-    case Op::transpose: case Op::slice: case Op::concat: case Op::pad: case Op::constraint: return true;
-    default: return false;
-  }
-}
-
-// The backward pass reads its operands anyway, or a smaller one does.
-bool is_cheaper_again(const Graph& body, const Node& node) {
-  if (node.op == Op::broadcast || node.op == Op::unary) return true;
-  if (node.op == Op::cast) return size_of(body.value(node.results[0]).dtype) > size_of(body.value(node.operands[0]).dtype);
-  const auto* binary = std::get_if<BinaryOf>(&node.attributes);
-  return binary != nullptr && (binary->function == Binary::multiply || binary->function == Binary::divide);
-}
-
-// By node, whether saving everything leaves it out: what is cheaper to make again than to keep, and what elementwise ops make of inputs
-// that are there again, as weights are.
-std::vector<bool> made_again(const Graph& body, int carried) {
-  std::vector<bool> is_of_inputs(body.nodes.size()), is_again(body.nodes.size());
-  const auto are_inputs = [&](const Node& node) {
-    return std::all_of(node.operands.begin(), node.operands.end(),
-                       [&](ValueId id) { return is_of_inputs[static_cast<std::size_t>(body.value(id).producer)]; });
-  };
-  for (std::size_t i = 0; i < body.nodes.size(); ++i) {
-    const Node& node = body.nodes[i];
-    is_of_inputs[i] = node.op == Op::input ? carried-- <= 0 : is_elementwise(node.op) && are_inputs(node);
-    is_again[i] = is_of_inputs[i] || is_cheaper_again(body, node);
-  }
-  return is_again;
 }
 
 // By node: what the policy has saved.
@@ -241,7 +209,8 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
     result.gradients.push_back(i);
     b.mark_result(backward.cotangent_or_zeros(slice));
   }
-  result.graph = without_dead_nodes(with_operands_replaced(b.take(), stand_ins_of(again, saved)));
+  const Graph whole = with_operands_replaced(b.take(), stand_ins_of(again, saved));
+  result.graph = without_dead_nodes(with_cheap_nodes_again(whole, end));
   return result;
 }
 

@@ -11,7 +11,8 @@ bool all_given(const Node& node, const std::map<ValueId, Tensor>& given) {
   return std::all_of(node.results.begin(), node.results.end(), [&](ValueId id) { return given.contains(id); });
 }
 
-// The nodes that the results need.
+}  // namespace
+
 std::vector<bool> needed_nodes(const Graph& graph) {
   std::vector<bool> needed(graph.nodes.size());
   for (const ValueId result : graph.results) needed[static_cast<std::size_t>(graph.value(result).producer)] = true;
@@ -23,8 +24,6 @@ std::vector<bool> needed_nodes(const Graph& graph) {
   }
   return needed;
 }
-
-}  // namespace
 
 std::vector<ValueId> inputs_of(const Graph& graph) {
   std::vector<ValueId> inputs;

@@ -15,6 +15,9 @@ std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std
 // The inputs of a graph, in order.
 std::vector<ValueId> inputs_of(const Graph& graph);
 
+// By node, whether the results need it.
+std::vector<bool> needed_nodes(const Graph& graph);
+
 // Each use of a value replaced by one of what stands in for it.
 Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stand_ins);
 

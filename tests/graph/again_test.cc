@@ -1,0 +1,71 @@
+// What the backward pass makes again for itself.
+#include "graph/again.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/parse.h"
+#include "graph/print.h"
+
+namespace moesh::graph {
+namespace {
+
+std::string after(const std::string& text, std::size_t end) { return to_text(with_cheap_nodes_again(parse_graph(text).graph, end)); }
+
+// The second product needs the gate's activation and its product, so both would be held from there to the backward pass, which begins
+// with number 9.
+TEST(Again, GivesTheBackwardPassResultsOfItsOwn) {
+  const std::string before =
+      "%0: float32[4, 4] = input labels=(-, -)  # x\n"
+      "%1: float32[4, 4] = input labels=(-, -)  # w\n"
+      "%2: float32[4, 4] = input labels=(-, -)  # dy\n"
+      "%3: float32[4, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # gate\n"
+      "%4: float32[4, 4] = einsum %0, %1 equation=\"ab,bc->ac\"  # up\n"
+      "%5: float32[4, 4] = unary %3 function=silu  # silu\n"
+      "%6: float32[4, 4] = binary %5, %4 function=multiply  # multiply\n"
+      "%7: float32[4, 4] = constraint %6 labels=(-, -)  # laid\n"
+      "%8: float32[4, 4] = einsum %7, %1 equation=\"ab,bc->ac\"  # down\n";
+  EXPECT_EQ(after(before +
+                      "%9: float32[4, 4] = einsum %8, %2 equation=\"ab,ac->bc\"  # down's next\n"
+                      "%10: float32[4, 4] = einsum %7, %2 equation=\"ab,ac->bc\"  # dw\n"
+                      "%11: float32[4, 4] = binary %2, %5 function=multiply  # dup\n"
+                      "%12: float32[4, 4] = binary %2, %4 function=multiply  # dsilu\n"
+                      "%13: float32[4, 4] = unary_grad %3, %12 function=silu  # dgate\n"
+                      "return %9, %10, %11, %13\n",
+                  9),
+            before +
+                "%9: float32[4, 4] = einsum %8, %2 equation=\"ab,ac->bc\"  # down's next\n"
+                "%14: float32[4, 4] = unary %3 function=silu  # silu\n"
+                "%15: float32[4, 4] = binary %14, %4 function=multiply  # multiply\n"
+                "%16: float32[4, 4] = constraint %15 labels=(-, -)  # laid\n"
+                "%10: float32[4, 4] = einsum %16, %2 equation=\"ab,ac->bc\"  # dw\n"
+                "%11: float32[4, 4] = binary %2, %14 function=multiply  # dup\n"
+                "%12: float32[4, 4] = binary %2, %4 function=multiply  # dsilu\n"
+                "%13: float32[4, 4] = unary_grad %3, %12 function=silu  # dgate\n"
+                "return %9, %10, %11, %13\n");
+}
+
+// Without a product behind it there is nothing to wait for; and what it is made of would have to be held in its stead.
+TEST(Again, LeavesAloneWhatSavesNothing) {
+  const std::string last =
+      "%0: float32[4, 4] = input labels=(-, -)  # x\n"
+      "%1: float32[4, 4] = input labels=(-, -)  # dy\n"
+      "%2: float32[4, 4] = einsum %0, %0 equation=\"ab,bc->ac\"  # gate\n"
+      "%3: float32[4, 4] = unary %2 function=silu  # silu\n"
+      "%4: float32[4, 4] = einsum %3, %1 equation=\"ab,ac->bc\"  # dw\n"
+      "%5: float32[4, 4] = unary_grad %2, %1 function=silu  # dgate\n"
+      "return %4, %5\n";
+  EXPECT_EQ(after(last, 4), last);
+  const std::string alone =
+      "%0: float32[4, 4] = input labels=(-, -)  # x\n"
+      "%1: float32[4, 4] = input labels=(-, -)  # dy\n"
+      "%2: float32[4, 4] = einsum %0, %0 equation=\"ab,bc->ac\"  # query\n"
+      "%3: float32[4, 4] = unary %2 function=scale a=0.5  # scale\n"
+      "%4: float32[4, 4] = einsum %3, %0 equation=\"ab,bc->ac\"  # out\n"
+      "%5: float32[4, 4] = einsum %3, %1 equation=\"ab,ac->bc\"  # dw\n"
+      "%6: float32[4, 4] = einsum %4, %1 equation=\"ab,ac->bc\"  # dnext\n"
+      "return %5, %6\n";
+  EXPECT_EQ(after(alone, 5), alone);
+}
+
+}  // namespace
+}  // namespace moesh::graph
