@@ -129,10 +129,8 @@ class Trials {
   const std::optional<Diagnosis>& changed(const Keys& keys) {
     const auto [place, is_new] = tried_.try_emplace(join(keys, " "));
     if (!is_new || left_-- <= 0) return place->second;
-    std::vector<std::string> request = request_;
-    request.insert(request.end(), keys.begin(), keys.end());
     try {
-      place->second = diagnose(session::reopen(request, session::Evenness::reported));
+      place->second = diagnose(session::reopen(joined(request_, keys), session::Evenness::reported));
     } catch (const Error&) {
       place->second = std::nullopt;
     }

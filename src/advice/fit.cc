@@ -38,11 +38,6 @@ constexpr int kMostMachines = 2;         // that are looked for: the smallest, a
 constexpr double kClearlyFaster = 1.2;
 constexpr int kTrialsOfLayouts = 40;  // with fewer left batches go first
 
-Keys joined(Keys keys, const Keys& more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
-
 class Search {
  public:
   Search(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast)

@@ -49,10 +49,8 @@ Planned plan_step(const std::vector<std::string>& request) {
 }
 
 std::optional<Planned> try_keys(const std::vector<std::string>& request, const Keys& keys) {
-  std::vector<std::string> changed = request;
-  changed.insert(changed.end(), keys.begin(), keys.end());
   try {
-    session::Session session = session::reopen(changed);
+    session::Session session = session::reopen(joined(request, keys));
     PlannedStep step = plan_step(session);
     return Planned{std::move(session), std::move(step)};
   } catch (const Error&) {

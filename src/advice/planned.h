@@ -5,11 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "config/keys.h"
 #include "forecast/forecast.h"
 #include "session/session.h"
 #include "train/program.h"
 
 namespace moesh::advice {
+
+using config::joined;
+using config::Keys;
 
 struct PlannedStep {
   train::StepProgram program;
@@ -32,8 +36,6 @@ int most_trials(const session::Session& session);
 
 // Whether a step is planned in a moment.
 bool plans_at_once(const session::Session& session);
-
-using Keys = std::vector<std::string>;  // "remat_policy=full"
 
 // The request with these keys besides, planned; nothing where it is refused. Nothing is told of it.
 std::optional<Planned> try_keys(const std::vector<std::string>& request, const Keys& keys);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/plan_page.h"
+#include "config/keys.h"
 #include "forecast/compare.h"
 #include "forecast/json.h"
 #include "forecast/report.h"
@@ -90,8 +91,7 @@ forecast::Front front_of(const Planned& planned, const std::optional<advice::Rem
 
 int show_diff(const Planned& before, const std::vector<std::string>& before_request, const Arguments& arguments) {
   const std::vector<std::string> changes = arguments.values("--diff");
-  std::vector<std::string> request = before_request;
-  request.insert(request.end(), changes.begin(), changes.end());
+  const std::vector<std::string> request = config::joined(before_request, changes);
   const Planned after = advice::plan_step(request);
   std::string page;
   if (const auto path = arguments.value("--html"))

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/plan_page.h"
+#include "config/keys.h"
 #include "search/report.h"
 #include "search/space.h"
 #include "session/heading.h"
@@ -102,9 +103,7 @@ struct NamedRequest {
 };
 
 NamedRequest named(const std::string& name, const search::OnMachine& on, const search::Found& found) {
-  std::vector<std::string> request = on.request;
-  request.insert(request.end(), found.offer.keys.begin(), found.offer.keys.end());
-  return {name, request};
+  return {name, config::joined(on.request, found.offer.keys)};
 }
 
 std::string write_search_page(const std::string& path, const search::Told& told, const std::string& title) {
@@ -136,10 +135,8 @@ int run(const Arguments& arguments) {
     refuse("a search needs a machine", "the command line", "compile_topology=KIND-SIZE; `moesh help hardware` lists the kinds");
   search::Told told{wanted.objective, {}, {}, effort.threads};
   if (arguments.has("--against")) {
-    std::vector<std::string> yours = request;
-    const std::vector<std::string> keys = arguments.values("--against");
-    yours.insert(yours.end(), keys.begin(), keys.end());
-    told.against = search::found_of(keys, advice::plan_step(yours));
+    const config::Keys keys = arguments.values("--against");
+    told.against = search::found_of(keys, advice::plan_step(config::joined(request, keys)));
   }
   for (const std::string& machine : machines_of(session, wanted)) {
     told.machines.push_back(searched(request, mesh::find_topology(machine, session.target.slices), effort));

@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/recorded_tokenizer.h"
 #include "config/hugging_face.h"
+#include "config/keys.h"
 #include "decode/verify_tokens.h"
 #include "session/session.h"
 #include "train/verify.h"
@@ -53,7 +54,7 @@ session::Session session_of(const train::ReferenceRun& run, const std::vector<st
   if (!any_starts_with(changes, {"compile_topology=", "ici_", "dcn_"})) {
     request.push_back(fmt::format("compile_topology=cpu-{}", run.devices));
   }
-  request.insert(request.end(), changes.begin(), changes.end());
+  request = config::joined(std::move(request), changes);
   session::Session session = session::open_to_run(request, config::Run::steps);
   if (session.mesh.devices() == run.devices || any_starts_with(changes, {"per_device_batch_size="})) return session;
   const double rows = session.loaded.settings.real("per_device_batch_size") * static_cast<double>(run.devices);
@@ -67,8 +68,7 @@ session::Session session_of(const train::RecordedModel& recorded, const std::vec
   const auto with_rows = [&](std::int64_t devices) {
     std::vector<std::string> all = request;
     all.push_back(fmt::format("per_device_batch_size={}", train::rows_on(recorded, devices) / devices));
-    all.insert(all.end(), changes.begin(), changes.end());
-    return session::open_to_run(all, config::Run::steps);
+    return session::open_to_run(config::joined(std::move(all), changes), config::Run::steps);
   };
   if (!any_starts_with(changes, {"compile_topology=", "ici_", "dcn_"})) request.emplace_back("compile_topology=cpu-1");
   session::Session session = with_rows(1);

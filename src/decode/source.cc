@@ -4,6 +4,7 @@
 
 #include "base/whole_file.h"
 #include "config/hugging_face.h"
+#include "config/keys.h"
 #include "store/folder.h"
 #include "store/index.h"
 
@@ -32,8 +33,7 @@ std::vector<std::string> settings_of(const std::string& model) {
 std::vector<std::string> request_of(const std::string& model, const std::vector<std::string>& words) {
   std::vector<std::string> request = settings_of(model);
   if (!std::any_of(words.begin(), words.end(), says_devices)) request.emplace_back("compile_topology=cpu-1");
-  request.insert(request.end(), words.begin(), words.end());
-  return request;
+  return config::joined(std::move(request), words);
 }
 
 std::int64_t rows_for(const session::Session& session, std::int64_t wanted) {

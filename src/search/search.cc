@@ -124,9 +124,7 @@ class Grid {
     Cell& cell = at(place);
     if (cell.is_planned) return cell.found;
     cell.is_planned = true;
-    Keys keys = candidate_.keys;
-    for (const Keys* more : {&candidate_.remats[place.remat], &candidate_.passes[place.pass]})
-      keys.insert(keys.end(), more->begin(), more->end());
+    const Keys keys = joined(joined(candidate_.keys, candidate_.remats[place.remat]), candidate_.passes[place.pass]);
     if (const std::optional<advice::Planned> planned = advice::try_keys(request_, keys)) cell.found = found_of(keys, *planned);
     news_.push_back(cell.found);
     return cell.found;

@@ -24,11 +24,6 @@ constexpr double kMostRows = 64;  // of a device in a pass, where the request do
 constexpr std::int64_t kMostPasses = 16;
 constexpr std::int64_t kLeastShare = 16;  // devices that share a row
 
-Keys joined(Keys keys, const Keys& more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
-
 bool is_open(const config::Settings& settings, const std::string& key) { return !settings.is_by_user(key); }
 
 std::vector<Keys> rule_sets(const config::Settings& settings) {

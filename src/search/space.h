@@ -5,11 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "advice/planned.h"
+#include "config/keys.h"
 
 namespace moesh::search {
 
-using advice::Keys;
+using config::joined;
+using config::Keys;
 
 // A rule set, sizes of axes, and a way to the experts.
 struct Candidate {

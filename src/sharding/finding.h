@@ -6,11 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "config/keys.h"
+
 namespace moesh::sharding {
 
 enum class Severity : std::uint8_t { error, warning, info };
 
-using Keys = std::vector<std::string>;  // "remat_policy=full"
+using config::Keys;
 
 // Keys that mend a finding when they are added to the request, as the planner says.
 struct Fix {

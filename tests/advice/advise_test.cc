@@ -36,9 +36,7 @@ std::set<std::string> errors_of(const Advice& advice) {
 // Each fix pasted: the finding is gone, and no error is new.
 void expect_mended(const std::string& request, const Advice& before, const Finding& finding) {
   for (const sharding::Fix& fix : finding.fixes) {
-    std::vector<std::string> pasted = test::words_of(request);
-    pasted.insert(pasted.end(), fix.keys.begin(), fix.keys.end());
-    const Advice after = advice_on(pasted);
+    const Advice after = advice_on(joined(test::words_of(request), fix.keys));
     for (const Finding& f : after.findings) {
       EXPECT_FALSE(f.check == finding.check && f.about == finding.about) << join(fix.keys, " ") << "\n" << told(after);
     }
