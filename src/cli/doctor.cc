@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/machine_cores.h"
 #include "base/machine_memory.h"
+#include "base/module.h"
 #include "base/progress.h"
 #include "base/system.h"
 #include "base/table.h"
@@ -117,21 +118,16 @@ bool is_on_path(const std::string& program) {
   return false;
 }
 
-bool has_module(const std::string& name) {
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  return std::filesystem::exists(self / name) || std::filesystem::exists(self.parent_path() / name);
-}
-
 Check check_processes() {
-  const bool is_built = has_module("libmoesh_mpi.so");
+  const bool is_built = std::filesystem::exists(module_place(kMpiModule));
   if (is_built && is_on_path("mpirun")) return {"several processes", "Open MPI", ""};
   return {"several processes", is_built ? "no mpirun" : "built without MPI",
           "a run stays in one: install libopenmpi-dev and openmpi-bin, and build again"};
 }
 
 Check check_serving() {
-  const bool is_built = has_module("libmoesh_http.so");
-  return {"serving", is_built ? "HTTP" : "no libmoesh_http.so beside the program",
+  const bool is_built = std::filesystem::exists(module_place(kHttpModule));
+  return {"serving", is_built ? "HTTP" : fmt::format("no {} beside the program", kHttpModule),
           is_built ? "" : "`moesh serve` cannot begin: build again"};
 }
 

@@ -2,28 +2,24 @@
 
 #include <algorithm>
 #include <dlfcn.h>
-#include <filesystem>
 
 #include <fmt/core.h>
 #include <sys/resource.h>
 
 #include "base/error.h"
+#include "base/module.h"
 
 namespace moesh::serve {
 namespace {
 
 using Listen = HttpServer* (*)(const std::string& host, int port, const HttpLimits& limits, HttpHandler& handler, std::string& why);
 
-constexpr const char* kModule = "libmoesh_http.so";
 constexpr rlim_t kOtherFiles = 64;  // that are open besides connections
 
 Listen load_module() {
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  for (const std::filesystem::path& folder : {self, self.parent_path()}) {
-    void* module = ::dlopen((folder / kModule).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (module != nullptr) return reinterpret_cast<Listen>(::dlsym(module, "moesh_listen"));
-  }
-  fail(fmt::format("the module that speaks HTTP cannot be opened: {}", ::dlerror()), (self / kModule).string(), "build again");
+  const std::filesystem::path place = module_place(kHttpModule);
+  if (void* module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return reinterpret_cast<Listen>(::dlsym(module, "moesh_listen"));
+  fail(fmt::format("the module that speaks HTTP cannot be opened: {}", ::dlerror()), place.string(), "build again");
 }
 
 rlimit files_of_process() {

@@ -8,14 +8,13 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/module.h"
 #include "base/text.h"
 
 namespace moesh::transport {
 namespace {
 
 using Join = Processes* (*)(double timeout);
-
-constexpr const char* kModule = "libmoesh_mpi.so";
 
 int number_in(std::initializer_list<const char*> variables, int otherwise) {
   for (const char* variable : variables) {
@@ -26,15 +25,12 @@ int number_in(std::initializer_list<const char*> variables, int otherwise) {
   return otherwise;
 }
 
-// MPI is asked for only by runs of several processes: it lies in a library of its own, beside the binary.
+// MPI is asked for only by runs of several processes: it lies in a library of its own.
 Join load_module() {
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  for (const std::filesystem::path& folder : {self, self.parent_path()}) {
-    void* module = ::dlopen((folder / kModule).c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (module == nullptr) continue;
+  const std::filesystem::path place = module_place(kMpiModule);
+  if (void* module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL))
     return reinterpret_cast<Join>(::dlsym(module, "moesh_join_processes"));
-  }
-  const char* why = std::filesystem::exists(self / kModule) ? ::dlerror() : "it was built without MPI";
+  const char* why = std::filesystem::exists(place) ? ::dlerror() : "it was built without MPI";
   refuse(fmt::format("this moesh cannot join other processes: {}", why), "several processes",
          "install libopenmpi-dev and openmpi-bin, and build again: rm -r build/release");
 }
