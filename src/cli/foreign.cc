@@ -7,10 +7,11 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "config/keys.h"
 #include "foreign/import.h"
-#include "foreign/words.h"
 
 namespace moesh::cli {
 namespace {
@@ -23,13 +24,13 @@ Imported imported(const Arguments& arguments) {
   std::vector<std::string> own = arguments.request();
   if (const std::optional<std::string> path = arguments.value(kHuggingFace.name)) {
     all = foreign::from_hugging_face(*path, own);
-    own.insert(own.end(), all.keys.begin(), all.keys.end());
+    own = config::joined(std::move(own), all.keys);
   }
   if (from.empty()) return all;
   if (from.size() > 2) refuse("--from more than once", "the command line", "give one command");
   if (is_unquoted(from[1])) refuse_unquoted();
   Imported made = foreign::from_program(from[0], from[1], own);
-  std::move(made.keys.begin(), made.keys.end(), std::back_inserter(all.keys));
+  all.keys = config::joined(std::move(all.keys), made.keys);
   std::move(made.notes.begin(), made.notes.end(), std::back_inserter(all.notes));
   return all;
 }
@@ -39,7 +40,7 @@ std::string pasted_lines(const std::vector<std::string>& words) {
   constexpr std::size_t kWide = 110;
   std::string text, line;
   for (const std::string& word : words) {
-    const std::string shown = foreign::pasted(word);
+    const std::string shown = shell_word(word);
     if (!line.empty() && line.size() + shown.size() > kWide) {
       text += line + "\\\n    ";
       line.clear();
@@ -52,7 +53,7 @@ std::string pasted_lines(const std::vector<std::string>& words) {
 
 std::string told(const Command& command, const Arguments& arguments, const Imported& made) {
   std::vector<std::string> words{"moesh", std::string(command.name)};
-  for (const auto* part : {&arguments.words(), &made.keys, &arguments.request()}) words.insert(words.end(), part->begin(), part->end());
+  for (const auto* part : {&arguments.words(), &made.keys, &arguments.request()}) words = config::joined(std::move(words), *part);
   std::string text = pasted_lines(words);
   return text + wrapped(foreign::told(made.notes), terminal_width(), 2) + "\n";
 }

@@ -16,7 +16,4 @@ struct ShellWord {
 // Quotes and backslashes mean what they mean to a shell, a line's end is a blank, and a comment is left out. Nothing is expanded.
 std::vector<ShellWord> shell_words(std::string_view text, const std::string& where);
 
-// The word as it is pasted into a shell: as it is, or in quotes.
-std::string pasted(const std::string& word);
-
 }  // namespace moesh::foreign

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/json.h"
+#include "base/shell.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "forecast/report.h"
@@ -44,9 +45,7 @@ std::string layout_words(const Found& found) {
 }
 
 std::string command_of(const OnMachine& on, const Found& found) {
-  std::vector<std::string> words{"./moesh compile"};
-  for (const auto* keys : {&on.request, &found.offer.keys}) words.insert(words.end(), keys->begin(), keys->end());
-  return join(words, " ");
+  return shell_line(joined(joined({"./moesh", "compile"}, on.request), found.offer.keys));
 }
 
 std::string count_words(const Counts& counts, const Outcome& outcome, int threads) {

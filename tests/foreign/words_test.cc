@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/shell.h"
 #include "base/text.h"
 #include "tests/support.h"
 
@@ -52,11 +53,9 @@ TEST(ShellWords, RefusesWhatIsNoCommand) {
   EXPECT_EQ(message(std::string((1 << 20) + 1, 'a')), "--from megatron: a command of more than 1.00 MiB\n  fix: give the command alone");
 }
 
-TEST(ShellWords, ArePastedSoThatAShellReadsThemBack) {
-  EXPECT_EQ(pasted("base_emb_dim=4096"), "base_emb_dim=4096");
-  EXPECT_EQ(pasted(""), "''");
+TEST(ShellWords, AreReadBackFromWhatIsQuotedForAShell) {
   for (const std::string word : {"a b", "[[embed,[fsdp]]]", "it's", "\"", "$x", "a\nb", "*", "\\", "x;y", "~", ""}) {
-    const std::vector<ShellWord> words = shell_words(pasted(word), "a test");
+    const std::vector<ShellWord> words = shell_words(shell_word(word), "a test");
     ASSERT_EQ(words.size(), 1u) << word;
     EXPECT_EQ(words.front().text, word);
   }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "search/report.h"
@@ -24,9 +25,7 @@ const std::string kSmall =
     "max_target_length=512 per_device_batch_size=2 compile_topology=v5p-8 custom_mesh_and_rule=ep-as-cp";
 
 std::vector<std::string> with(const std::string& request, const Keys& keys) {
-  std::vector<std::string> words = test::words_of(request);
-  words.insert(words.end(), keys.begin(), keys.end());
-  return words;
+  return joined(test::words_of(request), keys);
 }
 
 Found found(double seconds, std::int64_t peak) {
@@ -66,8 +65,7 @@ std::vector<Found> front_of_all(const std::string& request) {
   for (const Candidate& candidate : space.candidates) {
     for (const Keys& remat : candidate.remats) {
       for (const Keys& pass : candidate.passes) {
-        Keys keys = candidate.keys;
-        for (const Keys* more : {&remat, &pass}) keys.insert(keys.end(), more->begin(), more->end());
+        const Keys keys = joined(joined(candidate.keys, remat), pass);
         const std::optional<advice::Planned> planned = advice::try_keys(test::words_of(request), keys);
         if (!planned) continue;
         const Found one = found_of(keys, *planned);
@@ -115,6 +113,20 @@ TEST(SearchSlow, TellsOfEachPlanWhatItTakes) {
     for (const auto& [what, share] : found.limits) shares += share;
     EXPECT_NEAR(shares, 1, 0.05) << "of the step";
   }
+}
+
+TEST(SearchReport, QuotesItsCommandsForAShell) {
+  const Found best = found(1.0, 50);
+  Found other = best;
+  other.offer.keys = {"logical_axis_rules=[[embed, [fsdp]], [mlp, tensor]]"};
+  Outcome outcome;
+  outcome.front = {best, other};
+  const Told told{.machines = {{"v5p-8", {"model_name=llama2-7b", "run_name=it's mine"}, 4, outcome}}, .against = {}};
+  const std::string first = "./moesh compile model_name=llama2-7b 'run_name=it'\\''s mine'";
+  const std::string second = first + " 'logical_axis_rules=[[embed, [fsdp]], [mlp, tensor]]'";
+  EXPECT_THAT(to_text(told, 0), HasSubstr("\n 1  " + first + "\n 2  " + second + "\n"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(told))["machines"][0]["front"][1]["command"], second);
+  EXPECT_EQ(front_of(told, "").table->rows[1].back().text, second);
 }
 
 // No layout of the same request that a person may name is better than what was found.
