@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/rates_words.h"
 #include "cli/times_words.h"
+#include "cli/typical_step.h"
 #include "decode/decoder.h"
 #include "measure/profile.h"
 #include "measure/rates.h"
@@ -75,20 +76,19 @@ Measured measure_decoding(const session::Session& session, int threads, bool by_
   decode::Ready step = decoder.prepare(program);
   train::put_initial_values(program.graph, settings.integer("init_weights_seed"), decoder.pool(), workers,
                             [&](const std::string& path, const run::Array& value) { decoder.set_parameter(path, value); });
-  std::vector<std::vector<run::Span>> steps;
+  std::vector<Spans> steps;
   Progress progress("token", kUntimed + timed);
   for (std::int64_t i = 0; i < kUntimed + timed; ++i) {
     progress.advance(i);
-    std::vector<run::Span> spans;
+    Spans spans;
     decoder.keep(step, tokens_at(std::min(i, slots - 1), rows, session.shape.vocab_size), {.spans = &spans});
     if (i >= kUntimed) steps.push_back(std::move(spans));
   }
-  const auto middle = steps.begin() + timed / 2;
-  std::nth_element(steps.begin(), middle, steps.end(), [](const auto& a, const auto& b) { return a.back().end < b.back().end; });
+  const Spans middle = middle_of(std::move(steps));
   const plan::Plan& plan = step.run.plan();
   const std::vector<forecast::Timing> timings = forecast::timings_of(plan, cost::Network(session.mesh, session.target));
-  return {rows, middle->back().end, weights_read(program.graph, session.shape, rows),
-          by_instruction ? measure::times_by_instruction(plan, timings, *middle) : measure::times_by_kind(plan, timings, *middle),
+  return {rows, middle.back().end, weights_read(program.graph, session.shape, rows),
+          by_instruction ? measure::times_by_instruction(plan, timings, middle) : measure::times_by_kind(plan, timings, middle),
           measure::measure_rates(workers)};
 }
 

@@ -158,50 +158,53 @@ std::string json_of(const std::vector<Check>& checks) {
 }
 
 // Steps that have all kinds of kernels and exchanges, in sizes from overhead to rate.
-constexpr const char* kDense = "model_name=llama2-7b ";
-constexpr const char* kExperts = "model_name=mixtral-8x7b num_experts=8 num_experts_per_tok=2 ";
 struct StepToTime {
   const char* model;
   const char* sizes;
+  const char* layout;
 };
+constexpr const char* kDense = "model_name=llama2-7b";
+constexpr const char* kExperts = "model_name=mixtral-8x7b num_experts=8 num_experts_per_tok=2";
+constexpr const char* kSmallExperts =
+    "base_emb_dim=256 base_mlp_dim=512 base_moe_mlp_dim=512 base_num_query_heads=4 base_num_kv_heads=4 head_dim=64 "
+    "base_num_decoder_layers=2 vocab_size=4096 max_target_length=256 per_device_batch_size=1";
 constexpr StepToTime kSteps[] = {
-    {kDense, "base_emb_dim=64 base_mlp_dim=128 base_num_query_heads=4 base_num_kv_heads=4 head_dim=16 base_num_decoder_layers=2 "
-             "vocab_size=256 max_target_length=64 per_device_batch_size=1 compile_topology=cpu-8 ici_fsdp_parallelism=8"},
-    {kDense, "base_emb_dim=256 base_mlp_dim=768 base_num_query_heads=4 base_num_kv_heads=4 head_dim=64 base_num_decoder_layers=2 "
-             "vocab_size=2048 max_target_length=128 per_device_batch_size=2 compile_topology=cpu-1"},
-    {kDense, "base_emb_dim=384 base_mlp_dim=1024 base_num_query_heads=8 base_num_kv_heads=4 head_dim=48 base_num_decoder_layers=2 "
-             "vocab_size=4096 max_target_length=256 per_device_batch_size=2 compile_topology=cpu-4 ici_fsdp_parallelism=2 "
-             "ici_tensor_parallelism=2"},
-    {kDense, "base_emb_dim=512 base_mlp_dim=1536 base_num_query_heads=8 base_num_kv_heads=8 head_dim=64 base_num_decoder_layers=2 "
-             "vocab_size=6144 max_target_length=192 per_device_batch_size=2 compile_topology=cpu-2 ici_fsdp_parallelism=1 "
-             "ici_data_parallelism=2 gradient_accumulation_steps=2"},
-    {kDense, "base_emb_dim=1024 base_mlp_dim=4096 base_num_query_heads=16 base_num_kv_heads=8 head_dim=64 base_num_decoder_layers=1 "
-             "vocab_size=16000 max_target_length=512 per_device_batch_size=2 compile_topology=cpu-1 remat_policy="},
-    {kExperts, "base_emb_dim=512 base_mlp_dim=1024 base_moe_mlp_dim=1024 base_num_query_heads=8 base_num_kv_heads=4 head_dim=64 "
-               "base_num_decoder_layers=2 vocab_size=8192 max_target_length=512 per_device_batch_size=4 compile_topology=cpu-1"},
-    {kExperts, "base_emb_dim=256 base_mlp_dim=512 base_moe_mlp_dim=512 base_num_query_heads=4 base_num_kv_heads=4 head_dim=64 "
-               "base_num_decoder_layers=2 vocab_size=4096 max_target_length=256 per_device_batch_size=1 compile_topology=cpu-8 "
-               "ici_fsdp_parallelism=2 ici_expert_parallelism=4"},
-    {kExperts, "base_emb_dim=256 base_mlp_dim=512 base_moe_mlp_dim=512 base_num_query_heads=4 base_num_kv_heads=4 head_dim=64 "
-               "base_num_decoder_layers=2 vocab_size=4096 max_target_length=256 per_device_batch_size=1 compile_topology=cpu-8 "
-               "ici_fsdp_parallelism=2 ici_expert_parallelism=4 use_ring_of_experts=true"},
-    {kExperts, "base_emb_dim=256 base_mlp_dim=512 base_moe_mlp_dim=512 base_num_query_heads=4 base_num_kv_heads=4 head_dim=64 "
-               "base_num_decoder_layers=2 vocab_size=4096 max_target_length=256 per_device_batch_size=1 compile_topology=cpu-8 "
-               "ici_fsdp_parallelism=2 ici_expert_parallelism=4 sparse_matmul=false capacity_factor=1.25"},
-    {kExperts, "base_emb_dim=256 base_mlp_dim=512 base_moe_mlp_dim=512 base_num_query_heads=4 base_num_kv_heads=4 head_dim=64 "
-               "base_num_decoder_layers=2 vocab_size=4096 max_target_length=256 per_device_batch_size=1 compile_topology=cpu-8 "
-               "ici_fsdp_parallelism=8 sparse_matmul=false"},
+    {kDense,
+     "base_emb_dim=64 base_mlp_dim=128 base_num_query_heads=4 base_num_kv_heads=4 head_dim=16 base_num_decoder_layers=2 vocab_size=256 "
+     "max_target_length=64 per_device_batch_size=1",
+     "compile_topology=cpu-8 ici_fsdp_parallelism=8"},
+    {kDense,
+     "base_emb_dim=256 base_mlp_dim=768 base_num_query_heads=4 base_num_kv_heads=4 head_dim=64 base_num_decoder_layers=2 vocab_size=2048 "
+     "max_target_length=128 per_device_batch_size=2",
+     "compile_topology=cpu-1"},
+    {kDense,
+     "base_emb_dim=384 base_mlp_dim=1024 base_num_query_heads=8 base_num_kv_heads=4 head_dim=48 base_num_decoder_layers=2 vocab_size=4096 "
+     "max_target_length=256 per_device_batch_size=2",
+     "compile_topology=cpu-4 ici_fsdp_parallelism=2 ici_tensor_parallelism=2"},
+    {kDense,
+     "base_emb_dim=512 base_mlp_dim=1536 base_num_query_heads=8 base_num_kv_heads=8 head_dim=64 base_num_decoder_layers=2 vocab_size=6144 "
+     "max_target_length=192 per_device_batch_size=2 gradient_accumulation_steps=2",
+     "compile_topology=cpu-2 ici_fsdp_parallelism=1 ici_data_parallelism=2"},
+    {kDense,
+     "base_emb_dim=1024 base_mlp_dim=4096 base_num_query_heads=16 base_num_kv_heads=8 head_dim=64 base_num_decoder_layers=1 "
+     "vocab_size=16000 max_target_length=512 per_device_batch_size=2 remat_policy=",
+     "compile_topology=cpu-1"},
+    {kExperts,
+     "base_emb_dim=512 base_mlp_dim=1024 base_moe_mlp_dim=1024 base_num_query_heads=8 base_num_kv_heads=4 head_dim=64 "
+     "base_num_decoder_layers=2 vocab_size=8192 max_target_length=512 per_device_batch_size=4",
+     "compile_topology=cpu-1"},
+    {kExperts, kSmallExperts, "compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=4"},
+    {kExperts, kSmallExperts, "compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=4 use_ring_of_experts=true"},
+    {kExperts, kSmallExperts,
+     "compile_topology=cpu-8 ici_fsdp_parallelism=2 ici_expert_parallelism=4 sparse_matmul=false capacity_factor=1.25"},
+    {kExperts, kSmallExperts, "compile_topology=cpu-8 ici_fsdp_parallelism=8 sparse_matmul=false"},
 };
 constexpr const char* kTypes[] = {"float32", "bfloat16"};
 constexpr std::int64_t kTimedSteps = 3;
 
-std::vector<std::string> request_of(const StepToTime& step, const std::string& type) {
-  std::vector<std::string> words;
-  const std::string text = std::string(step.model) + step.sizes + " override_model_config=true dataset_type=synthetic dtype=" + type;
-  for (const std::string& word : split(text, ' ')) {
-    if (!word.empty()) words.push_back(word);
-  }
-  return words;
+std::vector<std::string> request_of(const StepToTime& step, const char* type) {
+  const std::string always = fmt::format("override_model_config=true dataset_type=synthetic dtype={}", type);
+  return split(fmt::format("{} {} {} {}", step.model, step.sizes, step.layout, always), ' ');
 }
 
 mesh::MeasuredTimes measured_times(backend::Workers& workers) {

@@ -12,18 +12,23 @@
 
 namespace moesh::cli {
 
+using Spans = std::vector<run::Span>;  // of a step
+
+// The one that took the middle of the times of some.
+Spans middle_of(std::vector<Spans> steps);
+
 class TypicalStep {
  public:
   // `steps` are timed, after one that touches its memory for the first time. `tells`: progress, on the error stream.
   TypicalStep(const session::Session& session, std::int64_t steps, backend::Workers& workers, bool tells = true);
 
   const plan::Plan& plan() const { return trainer_->plan(); }
-  const std::vector<run::Span>& spans() const { return spans_; }
-  double seconds() const { return spans_.empty() ? 0 : spans_.back().end; }
+  const Spans& spans() const { return spans_; }
+  double seconds() const;
 
  private:
   std::unique_ptr<train::Trainer> trainer_;
-  std::vector<run::Span> spans_;
+  Spans spans_;
 };
 
 }  // namespace moesh::cli
