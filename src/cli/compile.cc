@@ -48,18 +48,26 @@ constexpr std::string_view kExamples[] = {
     "compile --from torchtitan \"--config llama3_8b\" compile_topology=h100-8",
 };
 
-void write(const Planned& planned, JsonWriter& json) { forecast::write(planned.step.forecast, planned.step.program.plan, json); }
+using Routing = std::optional<forecast::Routing>;
 
-void print_json(const Planned& planned) {
+Routing routing_of(const Planned& planned) {
+  return forecast::routing_of(planned.step.program.plan, planned.session.target, planned.step.forecast.memory);
+}
+
+void write(const Planned& planned, const Routing& routing, JsonWriter& json) {
+  forecast::write(planned.step.forecast, routing, planned.step.program.plan, json);
+}
+
+void print_json(const Planned& planned, const Routing& routing) {
   JsonWriter json;
-  write(planned, json);
+  write(planned, routing, json);
   fmt::print("{}\n", json.text());
 }
 
 void print_json(const Planned& before, const Planned& after) {
   JsonWriter json;
-  write(before, json.begin_object().key("before"));
-  write(after, json.line().key("after"));
+  write(before, routing_of(before), json.begin_object().key("before"));
+  write(after, routing_of(after), json.line().key("after"));
   json.line().end_object();
   fmt::print("{}\n", json.text());
 }
@@ -71,9 +79,9 @@ std::string title_of(const Planned& planned) {
 }
 
 // With how experts are drawn; where it does not fit, with what would make it.
-forecast::Front front_of(const Planned& planned, const std::optional<advice::Remedies>& remedies) {
+forecast::Front front_of(const Planned& planned, const Routing& routing, const std::optional<advice::Remedies>& remedies) {
   forecast::Front front{title_of(planned)};
-  if (const auto& routing = planned.step.forecast.routing) front.sentences.push_back(forecast::routing_words(*routing));
+  if (routing) front.sentences.push_back(forecast::routing_words(*routing));
   if (!remedies) return front;
   if (!remedies->fits_here) front.sentences.push_back(advice::nearest_words(*remedies) + ".");
   if (remedies->offers.empty()) return front;
@@ -127,17 +135,18 @@ int run(const Arguments& arguments) {
   const Planned planned = advice::plan_step(request);
   if (file) save(planned, *file);
   if (arguments.has("--diff")) return show_diff(planned, request, arguments);
+  const Routing routing = routing_of(planned);
   std::optional<advice::Remedies> remedies;
   if (!planned.step.forecast.fits() && (page || !arguments.has("--json")))
     remedies = advice::remedies_of(request, planned.session, planned.step.forecast);
-  const std::string said = page ? write_page(*page, front_of(planned, remedies), {{"", planned, request}}) : "";
+  const std::string said = page ? write_page(*page, front_of(planned, routing, remedies), {{"", planned, request}}) : "";
   if (arguments.has("--json")) {
-    print_json(planned);
+    print_json(planned, routing);
     return 0;
   }
   const int width = terminal_width();
   fmt::print("{}\n{}", wrapped(session::heading(planned.session) + "\n", width, 2),
-             forecast::report(planned.step.forecast, planned.step.program.plan, {arguments.has("--all"), width}));
+             forecast::report(planned.step.forecast, routing, planned.step.program.plan, {arguments.has("--all"), width}));
   if (remedies) fmt::print("\n{}", advice::to_text(*remedies, width));
   if (file) fmt::print("\nThe plan is in {}.\n", *file);
   if (page) fmt::print("\n{}\n", said);

@@ -17,8 +17,6 @@ std::string tokens_words(const Forecast& f) {
   return with_commas(static_cast<std::int64_t>(f.tokens_per_second_per_device));
 }
 
-double busiest(const Forecast& f) { return f.routing ? f.routing->step(Router::drawn).load.busiest : 1; }
-
 std::string main_table(const Forecast& before, const Forecast& after, int width) {
   Table table({{""}, {"before", true}, {"after", true}, {"", true}});
   const auto seconds = [&](const char* what, double a, double b) {
@@ -33,7 +31,7 @@ std::string main_table(const Forecast& before, const Forecast& after, int width)
   seconds("  exposed communication", before.exposed, after.exposed);
   table.add({"tokens/s a device", tokens_words(before), tokens_words(after),
              times(before.tokens_per_second_per_device, after.tokens_per_second_per_device)});
-  const double a = busiest(before), b = busiest(after);
+  const double a = before.busiest_rows, b = after.busiest_rows;
   if (a > 1 || b > 1) table.add({"busiest device, rows by the mean", fmt::format("{:.2f}", a), fmt::format("{:.2f}", b), times(a, b)});
   bytes("memory at the peak", before.memory.peak, after.memory.peak);
   for (int c = 0; c < kComponents; ++c) {

@@ -28,17 +28,6 @@ std::string axes_words(sharding::AxisList axes, const mesh::Mesh& mesh) {
   return join(names, "+");
 }
 
-std::string_view name_of(graph::KernelKind kind) {
-  switch (kind) {
-    case graph::KernelKind::product: return "products";
-    case graph::KernelKind::attention: return "attention";
-    case graph::KernelKind::elementwise: return "elementwise";
-    case graph::KernelKind::norm: return "norms and losses";
-    case graph::KernelKind::rows: return "rows to and from places";
-  }
-  return "";
-}
-
 struct Lists {
   std::vector<KernelTime> kernels;
   std::vector<Sent> collectives;
@@ -103,9 +92,7 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   made.kernel_times = std::move(lists.kernels);
   made.collectives = std::move(lists.collectives);
   made.memory = memory_of(resident ? *resident : plan, arena, layout);
-  made.routing = routing_of(plan, made.memory, rows, [&](const RoutedRows& others) {
-    return schedule_of(plan, arena, timings_of(plan, network, others)).seconds;
-  });
+  if (!rows.counted().empty()) made.busiest_rows = rows.counted().front().load.busiest;
   made.usable_memory = target.chip.usable_memory_bytes;
   return made;
 }

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "forecast/host_memory.h"
 #include "forecast/memory.h"
-#include "forecast/routing.h"
 #include "mesh/topology.h"
 #include "partition/collectives.h"
 #include "plan/plan.h"
@@ -61,7 +59,7 @@ struct Forecast {
   std::vector<Sent> collectives;         // in the plan's order
   Memory memory;
   HostMemory host;  // where values are kept there
-  std::optional<Routing> routing;  // where the plan draws experts at random
+  double busiest_rows = 1;  // where the plan draws experts at random: rows of a layer's busiest device, by the mean
   std::int64_t usable_memory = 0;
 
   bool fits() const { return memory.peak <= usable_memory; }

@@ -99,7 +99,7 @@ void write_memory(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
 
 }  // namespace
 
-void write(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
+void write(const Forecast& f, const std::optional<Routing>& routing, const plan::Plan& plan, JsonWriter& json) {
   json.begin_object().key("fits").value(f.fits()).key("seconds_per_step").value(f.seconds);
   json.key("tokens_per_second_per_device").value(f.tokens_per_second_per_device).key("mfu").value(f.mfu);
   json.key("kernel_seconds").value(f.kernels).key("exposed_seconds").value(f.exposed);
@@ -108,7 +108,7 @@ void write(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
     json.line().key("host_memory").begin_object().key("bytes").value(f.host.bytes).key("seconds_each_way").value(f.host.seconds);
     json.key("waited_seconds").value(f.host.waits).end_object();
   }
-  if (f.routing) write(*f.routing, json.line().key("routing"));
+  if (routing) write(*routing, json.line().key("routing"));
   write_memory(f, plan, json.line().key("memory_per_device"));
   write_totals(f, json.line().key("collectives").begin_object().key("totals"));
   write_list(f, json.line().key("list"));

@@ -185,6 +185,8 @@ Memory memory_of(const Plan& plan, const plan::Arena& arena, const sharding::Lay
   return memory;
 }
 
+std::int64_t total(const Components& components) { return std::accumulate(components.begin(), components.end(), std::int64_t{0}); }
+
 std::vector<Components> memory_course(const Plan& plan, const sharding::Layout& layout) {
   const Uses uses(plan, layout);
   std::vector<Components> course(plan.instructions.size());

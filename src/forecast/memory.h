@@ -52,6 +52,7 @@ Memory memory_of(const plan::Plan& plan, const plan::Arena& arena, const shardin
 
 // By instruction: the bytes of each component that are held then, without gaps.
 using Components = std::array<std::int64_t, kComponents>;
+std::int64_t total(const Components& components);
 std::vector<Components> memory_course(const plan::Plan& plan, const sharding::Layout& layout);
 
 }  // namespace moesh::forecast

@@ -166,10 +166,10 @@ std::string place_words(const plan::Plan& plan, plan::InstructionId at) {
                      instruction.path, op, name_of(instruction.phase), place);
 }
 
-std::string report(const Forecast& f, const plan::Plan& plan, const ReportOptions& options) {
+std::string report(const Forecast& f, const std::optional<Routing>& routing, const plan::Plan& plan, const ReportOptions& options) {
   const int width = options.width;
   std::string text = wrapped(fit_words(f) + summary(f) + critical_words(f) + "\n", width, 2);
-  if (f.routing) text += to_text(*f.routing, width) + "\n";
+  if (routing) text += to_text(*routing, width) + "\n";
   text += component_table(f.memory, width) + "\n";
   text += wrapped(fmt::format("The peak is {}.\n", place_words(plan, f.memory.at)), width, 2) +
           held_table(f, plan, options) + "\n";

@@ -1,9 +1,11 @@
 // A forecast as tables for people.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "forecast/forecast.h"
+#include "forecast/routing.h"
 
 namespace moesh::forecast {
 
@@ -12,7 +14,8 @@ struct ReportOptions {
   int width = 0;     // of the terminal; 0: as wide as it gets
 };
 
-std::string report(const Forecast& forecast, const plan::Plan& plan, const ReportOptions& options);
+// `routing`: of a plan that draws experts at random.
+std::string report(const Forecast& forecast, const std::optional<Routing>& routing, const plan::Plan& plan, const ReportOptions& options);
 
 // Whether it fits, and by how much; in one line.
 std::string fit_words(const Forecast& forecast);

@@ -8,6 +8,8 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "forecast/report.h"
+#include "forecast/schedule.h"
+#include "forecast/timing.h"
 
 namespace moesh::forecast {
 namespace {
@@ -154,8 +156,7 @@ std::string_view name_of(Way way) {
 
 }  // namespace
 
-std::optional<Routing> routing_of(const Plan& plan, const Memory& memory, const RoutedRows& drawn,
-                                  const std::function<double(const RoutedRows&)>& seconds_of) {
+std::optional<Routing> routing_of(const Plan& plan, const mesh::Topology& target, const Memory& memory) {
   const std::optional<graph::DrawOf> law = law_of(plan);
   const Instruction* top_k = first_of(plan, graph::Op::top_k);
   if (!law || top_k == nullptr) return std::nullopt;
@@ -163,13 +164,15 @@ std::optional<Routing> routing_of(const Plan& plan, const Memory& memory, const 
   Draw expert = routing.draw = draw_of_step(plan, *top_k, *law);
   expert.devices = law->experts;
   routing.busiest_expert = load_of(expert, ExpertOrder::by_rank).busiest;
-  see_way(plan, drawn, routing);
+  see_way(plan, RoutedRows(plan, Router::drawn), routing);
   for (const Held& held : memory.held) routing.row_bytes += is_of_rows(plan, held) ? held.bytes : 0;
+  const cost::Network network(plan.mesh, target);
+  const plan::Arena arena = plan::device_arena(plan);
   for (const Router router : kRouters) {
-    const RoutedRows rows = router == Router::drawn ? drawn : RoutedRows(plan, router);
+    const RoutedRows rows(plan, router);
     RoutedStep& step = routing.steps[at(router)];
     if (!rows.counted().empty()) step.load = rows.counted().front().load;
-    step.seconds = seconds_of(rows);
+    step.seconds = schedule_of(plan, arena, timings_of(plan, network, rows)).seconds;
     step.memory = filled(plan, memory, rows);
   }
   return routing;

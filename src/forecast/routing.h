@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -12,6 +11,7 @@
 #include "forecast/expert_draw.h"
 #include "forecast/memory.h"
 #include "forecast/routed_rows.h"
+#include "mesh/topology.h"
 #include "plan/plan.h"
 
 namespace moesh::forecast {
@@ -42,10 +42,8 @@ struct Routing {
   const RoutedStep& step(Router router) const { return steps[static_cast<std::size_t>(router)]; }
 };
 
-// Nothing where the plan draws no experts. `drawn`: the plan's rows by such a router; `seconds_of`: what its step takes
-// with others.
-std::optional<Routing> routing_of(const plan::Plan& plan, const Memory& memory, const RoutedRows& drawn,
-                                  const std::function<double(const RoutedRows&)>& seconds_of);
+// Nothing where the plan draws no experts. `memory`: what is forecast of it. A step is scheduled for each kind of router.
+std::optional<Routing> routing_of(const plan::Plan& plan, const mesh::Topology& target, const Memory& memory);
 
 // In sentences, a line each; and with a table of what steps take.
 std::string routing_words(const Routing& routing);

@@ -135,6 +135,17 @@ class Timed {
 
 }  // namespace
 
+std::string_view name_of(graph::KernelKind kind) {
+  switch (kind) {
+    case graph::KernelKind::product: return "products";
+    case graph::KernelKind::attention: return "attention";
+    case graph::KernelKind::elementwise: return "elementwise";
+    case graph::KernelKind::norm: return "norms and losses";
+    case graph::KernelKind::rows: return "rows to and from places";
+  }
+  return "";
+}
+
 std::vector<Timing> timings_of(const Plan& plan, const cost::Network& network, const RoutedRows& rows) {
   const Timed timed(plan, network, rows);
   std::vector<Timing> timings;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cost/network.h"
@@ -13,6 +14,10 @@
 #include "plan/plan.h"
 
 namespace moesh::forecast {
+
+// Kernels of a kind, as tables have them: "norms and losses".
+inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(graph::KernelKind::rows) + 1;
+std::string_view name_of(graph::KernelKind kind);
 
 struct Timing {
   double seconds = 0;                         // once

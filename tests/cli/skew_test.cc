@@ -68,7 +68,7 @@ TEST(Skew, GrowsWhatWaitsForTheBusiestDevice) {
     const advice::Planned planned = advice::plan_step(test::words_of(request.substr(8) + "router_skew=1"));
     const plan::Plan& plan = planned.step.program.plan;
     const cost::Network network(plan.mesh, planned.session.target);
-    const double busiest = planned.step.forecast.routing->step(Router::drawn).load.busiest;
+    const double busiest = planned.step.forecast.busiest_rows;
     const std::vector<forecast::Timing> even = forecast::timings_of(plan, network);
     const std::vector<forecast::Timing> drawn = forecast::timings_of(plan, network, forecast::RoutedRows(plan, Router::drawn));
     int products = 0, sent = 0;

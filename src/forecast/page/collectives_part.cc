@@ -71,7 +71,7 @@ std::string table_of(const Shown& shown) {
         row.push_back(sent == nullptr ? page::number_cell("\u2013", 0)
                                       : page::number_cell(words(value(*sent)), value(*sent)));
     };
-    add([](const Sent& sent) { return sent.what.total_wire_bytes(); }, bytes_words);
+    add([](const Sent& sent) { return sent.what.total_wire_bytes(); }, human_bytes);
     add([](const Sent& sent) { return sent.seconds; }, seconds_words);
     add([](const Sent& sent) { return sent.exposed; }, seconds_words);
     table.rows.push_back(std::move(row));
@@ -99,7 +99,7 @@ void add(TotalsByPlan& totals, const Shown& shown, std::size_t plan, const Sent&
 std::vector<page::Cell> total_row(const std::string& kind, const std::string& axes, const TotalsByPlan& totals) {
   std::vector<page::Cell> row{{kind}, {axes}};
   for (const SentTotal& one : totals) row.push_back({with_commas(one.runs)});
-  for (const SentTotal& one : totals) row.push_back({bytes_words(one.bytes)});
+  for (const SentTotal& one : totals) row.push_back({human_bytes(one.bytes)});
   for (const SentTotal& one : totals) row.push_back({seconds_words(one.seconds)});
   for (const SentTotal& one : totals) row.push_back({seconds_words(one.exposed)});
   return row;

@@ -33,12 +33,6 @@ bool is_border(const Instruction& instruction) {
   return instruction.kind == Instruction::Kind::loop || instruction.kind == Instruction::Kind::end;
 }
 
-std::int64_t total(const Components& components) {
-  std::int64_t bytes = 0;
-  for (const std::int64_t part : components) bytes += part;
-  return bytes;
-}
-
 // Where the first kernel starts that stands behind `from` and is of the phase; the step's end where there is none.
 double start_of(const Course& course, graph::Phase phase, double from) {
   double start = course.schedule.seconds;
@@ -133,10 +127,10 @@ std::vector<InstructionId> fullest_of(const Course& course, const Bins& bins) {
   std::vector<InstructionId> fullest(bins.count, -1);
   for (const Span& span : course.schedule.spans) {
     const InstructionId own = fullest_near(course, span.instruction);
-    const std::int64_t bytes = total(course.memory[at(own)]);
+    const std::int64_t bytes = course.held_at(own);
     for_each_run(span, [&](double start, double finish) {
       for_each_bin(bins, start, finish, [&](std::size_t bin, double) {
-        if (fullest[bin] < 0 || bytes > total(course.memory[at(fullest[bin])])) fullest[bin] = own;
+        if (fullest[bin] < 0 || bytes > course.held_at(fullest[bin])) fullest[bin] = own;
       });
     });
   }
@@ -147,7 +141,7 @@ std::vector<InstructionId> fullest_of(const Course& course, const Bins& bins) {
   for_each_long_loop(course, bins, [&](std::size_t first, std::size_t end) {
     InstructionId best = fullest[first];
     for (std::size_t bin = first; bin < end; ++bin) {
-      if (total(course.memory[at(fullest[bin])]) > total(course.memory[at(best)])) best = fullest[bin];
+      if (course.held_at(fullest[bin]) > course.held_at(best)) best = fullest[bin];
     }
     for (std::size_t bin = first; bin < end; ++bin) fullest[bin] = best;
   });
@@ -214,7 +208,7 @@ std::vector<Run> runs_between(const Course& course, double begin, double end) {
 InstructionId fullest_near(const Course& course, InstructionId id) {
   InstructionId best = id;
   const auto see = [&](InstructionId other) {
-    if (total(course.memory[at(other)]) > total(course.memory[at(best)])) best = other;
+    if (course.held_at(other) > course.held_at(best)) best = other;
   };
   const auto end = static_cast<InstructionId>(course.memory.size());
   for (InstructionId i = id; i-- > 0 && is_border(course.instruction(i));) see(i);

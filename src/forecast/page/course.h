@@ -24,6 +24,8 @@ struct Course {
     return shown.plan.instructions[static_cast<std::size_t>(id)];
   }
   const Sent* sent_by(plan::InstructionId id) const { return sent[static_cast<std::size_t>(id)]; }
+  // Bytes of all components.
+  std::int64_t held_at(plan::InstructionId id) const { return total(memory[static_cast<std::size_t>(id)]); }
   const Timing& timing(plan::InstructionId id) const { return timings[static_cast<std::size_t>(id)]; }
 };
 

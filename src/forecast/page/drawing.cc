@@ -108,6 +108,23 @@ std::string stacked(const std::vector<Layer>& layers, double left, double column
   return made;
 }
 
+std::string component_class(int component) { return fmt::format("m{}", component); }
+
+std::vector<Layer> memory_layers(const Course& course, const std::vector<plan::InstructionId>& at,
+                                 const std::function<double(double)>& height) {
+  std::vector<Layer> layers;
+  for (int component = 0; component < kComponents; ++component) {
+    Layer layer{component_class(component), std::vector<double>(at.size())};
+    for (std::size_t column = 0; column < at.size(); ++column) {
+      if (at[column] < 0) continue;
+      const Components& held = course.memory[static_cast<std::size_t>(at[column])];
+      layer.heights[column] = height(static_cast<double>(held[static_cast<std::size_t>(component)]));
+    }
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
 std::string time_axis(double left, double right, double top, double bottom, double begin, double seconds) {
   page::Scale scale{left, right, 0, seconds};
   std::string made;

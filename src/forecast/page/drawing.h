@@ -1,6 +1,7 @@
 // What the page's drawings are made of: shapes in SVG, and legends beside them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,12 @@ struct Layer {
   std::vector<double> heights;  // in the drawing's units, by column
 };
 std::string stacked(const std::vector<Layer>& layers, double left, double column, double bottom);
+
+// The mark of a component of memory.
+std::string component_class(int component);
+// What is held at instructions, by column: -1 where nothing is drawn. `height`: of so many bytes.
+std::vector<Layer> memory_layers(const Course& course, const std::vector<plan::InstructionId>& at,
+                                 const std::function<double(double)>& height);
 
 // Round times below a drawing, with lines up to `top`.
 std::string time_axis(double left, double right, double top, double bottom, double begin, double seconds);

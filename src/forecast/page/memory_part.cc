@@ -17,8 +17,6 @@ using page::escaped;
 constexpr double kLeft = 70, kRight = kDrawn - 12;
 constexpr std::size_t kBins = 540, kMostHeld = 12;
 
-std::string shade(int component) { return fmt::format("m{}", component); }
-
 std::int64_t part_of(const Forecast& f, int component) {
   return f.memory.components[static_cast<std::size_t>(component)];
 }
@@ -37,7 +35,7 @@ std::vector<std::pair<double, std::string>> byte_marks(const page::Scale& scale,
   double unit = 1;
   while (scale.most >= 1024 * unit && unit < 1e15) unit *= 1024;
   std::vector<std::pair<double, std::string>> marks;
-  const std::string name = unit < 1024 ? "B" : bytes_words(unit).substr(bytes_words(unit).find(' ') + 1);
+  const std::string name = unit < 1024 ? "B" : human_bytes(unit).substr(human_bytes(unit).find(' ') + 1);
   for (const double mark : page::Scale{0, 1, 0, scale.most / unit}.marks(about))
     marks.emplace_back(mark * unit, fmt::format("{:g} {}", mark, name));
   return marks;
@@ -52,24 +50,24 @@ std::string bar(const Shown& shown, std::size_t plan, const page::Scale& scale, 
     const auto bytes = static_cast<double>(part_of(f, c));
     if (bytes == 0) continue;
     const double x = scale.at(begin), width = scale.at(begin + bytes) - x;
-    const std::string words = fmt::format("{} {}", name_of(static_cast<Component>(c)), bytes_words(bytes));
-    made += rect({x, top, width, kHeight}, shade(c),
+    const std::string words = fmt::format("{} {}", name_of(static_cast<Component>(c)), human_bytes(bytes));
+    made += rect({x, top, width, kHeight}, component_class(c),
                  fmt::format("{}, {:.1f}% of the peak", words, 100 * bytes / static_cast<double>(f.memory.peak)));
     const std::string inside = fitting(std::string(name_of(static_cast<Component>(c))), width);
     if (!inside.empty())
-      made += label(x + 5, top + 17, inside, "on") + label(x + 5, top + 32, fitting(bytes_words(bytes), width), "on");
+      made += label(x + 5, top + 17, inside, "on") + label(x + 5, top + 32, fitting(human_bytes(bytes), width), "on");
     begin += bytes;
   }
   const double usable = scale.at(static_cast<double>(f.usable_memory));
   const double end = scale.at(begin);
   if (usable > end)
     made += rect({end, top, usable - end, kHeight}, "free",
-                 fmt::format("{} are left", bytes_words(static_cast<double>(f.usable_memory) - begin)));
+                 fmt::format("{} are left", human_bytes(static_cast<double>(f.usable_memory) - begin)));
   if (usable < end)
     made += rect({usable, top - 4, end - usable, kHeight + 8}, "over",
-                 fmt::format("{} are missing", bytes_words(begin - static_cast<double>(f.usable_memory))));
+                 fmt::format("{} are missing", human_bytes(begin - static_cast<double>(f.usable_memory))));
   made += line(usable, top - 8, usable, top + kHeight + 8, "limit");
-  const std::string words = fmt::format("{} usable", bytes_words(static_cast<double>(f.usable_memory)));
+  const std::string words = fmt::format("{} usable", human_bytes(static_cast<double>(f.usable_memory)));
   return made + label(usable, top - 11, words, "strong", usable > kDrawn - 110 ? "end" : "middle");
 }
 
@@ -99,7 +97,7 @@ std::string component_table(const Shown& shown) {
     std::vector<page::Cell> cells{{std::move(name)}};
     for (const Course& course : shown.courses) {
       const double own = static_cast<double>(bytes(course.shown.forecast));
-      cells.push_back({bytes_words(own)});
+      cells.push_back({human_bytes(own)});
       cells.push_back({fmt::format("{:.1f}%", 100 * own / static_cast<double>(course.shown.forecast.memory.peak))});
     }
     table.rows.push_back(std::move(cells));
@@ -122,8 +120,8 @@ Legend legend_of(const Shown& shown) {
       return part_of(course.shown.forecast, c) > course.shown.forecast.memory.peak / 1000;
     });
     const std::string bytes =
-        shown.is_one() ? " " + bytes_words(static_cast<double>(part_of(shown.courses[0].shown.forecast, c))) : "";
-    if (is_large) legend.emplace_back(shade(c), std::string(name_of(static_cast<Component>(c))) + bytes);
+        shown.is_one() ? " " + human_bytes(static_cast<double>(part_of(shown.courses[0].shown.forecast, c))) : "";
+    if (is_large) legend.emplace_back(component_class(c), std::string(name_of(static_cast<Component>(c))) + bytes);
   }
   return legend;
 }
@@ -134,8 +132,7 @@ double peak_time(const std::vector<plan::InstructionId>& fullest, const Course& 
   std::size_t best = 0;
   for (std::size_t bin = 0; bin < fullest.size(); ++bin) {
     if (fullest[bin] < 0) continue;
-    std::int64_t bytes = 0;
-    for (const std::int64_t part : course.memory[static_cast<std::size_t>(fullest[bin])]) bytes += part;
+    const std::int64_t bytes = course.held_at(fullest[bin]);
     if (bytes > most) {
       most = bytes;
       best = bin;
@@ -151,17 +148,7 @@ std::string over_time(const Shown& shown, std::size_t plan) {
   const page::Scale y = memory_scale(shown, kBottom, kTop);
   const Bins bins{kBins, shown.seconds};
   const std::vector<plan::InstructionId> fullest = fullest_of(course, bins);
-  std::vector<Layer> layers;
-  for (int c = 0; c < kComponents; ++c) {
-    Layer layer{shade(c), std::vector<double>(bins.count)};
-    for (std::size_t bin = 0; bin < bins.count; ++bin) {
-      if (fullest[bin] >= 0)
-        layer.heights[bin] =
-            kBottom - y.at(static_cast<double>(
-                          course.memory[static_cast<std::size_t>(fullest[bin])][static_cast<std::size_t>(c)]));
-    }
-    layers.push_back(std::move(layer));
-  }
+  const std::vector<Layer> layers = memory_layers(course, fullest, [&](double bytes) { return kBottom - y.at(bytes); });
   std::string made;
   for (const auto& [bytes, words] : byte_marks(y, 5))
     made += line(kLeft, y.at(bytes), kRight, y.at(bytes), "grid") + label(kLeft - 6, y.at(bytes) + 4, words, "", "end");
@@ -174,7 +161,7 @@ std::string over_time(const Shown& shown, std::size_t plan) {
   made += fmt::format("<circle class=\"peak\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>", peak_x, peak_y);
   const bool is_right = peak_x > kDrawn * 0.6;
   made += label(peak_x + (is_right ? -9 : 9), std::max(12.0, peak_y - 7),
-                "peak " + bytes_words(static_cast<double>(f.memory.peak)), "strong", is_right ? "end" : "");
+                "peak " + human_bytes(static_cast<double>(f.memory.peak)), "strong", is_right ? "end" : "");
   return svg(kBottom + 24, "memory of a device over the step by component", made);
 }
 
@@ -186,7 +173,7 @@ std::string held_table(const Course& course) {
     table.rows.push_back({{one.name},
                           {std::string(name_of(one.component))},
                           {one.view < 0 ? "" : words_of(course.shown.plan.view(one.view), course.shown.plan.mesh)},
-                          {bytes_words(static_cast<double>(one.bytes))}});
+                          {human_bytes(static_cast<double>(one.bytes))}});
   }
   return to_html(table);
 }

@@ -134,11 +134,11 @@ std::string card(const Shown& shown, const Course& course, const Exchanged& one,
   made += fmt::format(
       "<p class=\"big\">{} sent by each device</p><p>{}, of which kernels wait for {}: {:.1f}% of the step. {} of "
       "{}{}.</p><ul>",
-      bytes_words(one.bytes), seconds_words(one.seconds), seconds_words(one.exposed), 100 * one.exposed / f.seconds,
+      human_bytes(one.bytes), seconds_words(one.seconds), seconds_words(one.exposed), 100 * one.exposed / f.seconds,
       counted(groups, "group"), counted(one.group, "device"),
       one.group > kMostDots ? fmt::format(", {} drawn", kMostDots) : "");
   for (const auto& [kind, total] : one.kinds)
-    made += fmt::format("<li>{}: {} in {}</li>", escaped(kind), bytes_words(total.second), counted(total.first, "run"));
+    made += fmt::format("<li>{}: {} in {}</li>", escaped(kind), human_bytes(total.second), counted(total.first, "run"));
   made += "</ul>";
   for (const cost::Level& level : network.group(one.axes))
     made += fmt::format("<p class=\"small\">{}</p>", escaped(level_words(level, course.shown.target)));

@@ -56,8 +56,6 @@ std::string name_html(const Shown& shown, std::size_t plan) {
                      escaped(shown.courses[plan].shown.name));
 }
 
-std::string bytes_words(double bytes) { return human_bytes(bytes); }
-
 std::string axes_class(const Shown& shown, const std::string& axes) {
   return fmt::format("x{}", shown.colours.at(axes));
 }

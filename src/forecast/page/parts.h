@@ -35,7 +35,6 @@ std::string tensors_part(const Shown& shown);
 
 // "before" with the mark of the plan's number; nothing where there is one plan.
 std::string name_html(const Shown& shown, std::size_t plan);
-std::string bytes_words(double bytes);
 std::string axes_class(const Shown& shown, const std::string& axes);
 
 }  // namespace moesh::forecast

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include <fmt/core.h>
@@ -18,7 +17,7 @@ using page::escaped;
 using plan::InstructionId;
 
 constexpr double kLeft = 110, kRight = kDrawn - 12, kLane = 40, kGap = 10, kMemoryLane = 56;
-constexpr std::size_t kBins = 525, kKernelKinds = 5, kMostNamed = 4;
+constexpr std::size_t kBins = 525, kMostNamed = 4;
 constexpr double kLeastDrawn = 0.25;  // of a pixel
 
 // "ici" of a chip's links, by their number.
@@ -103,17 +102,11 @@ std::string overview(const Shown& shown, std::size_t plan) {
   return svg(bottom + 24, "what runs over the step, by resource", made);
 }
 
-Legend kernel_legend() {
-  return {{"k0", "products"},
-          {"k1", "attention"},
-          {"k2", "elementwise"},
-          {"k3", "norms and losses"},
-          {"k4", "rows to and from places"},
-          {"wait", "waits for communication"}};
-}
-
 Legend legend_of(const Shown& shown) {
-  Legend legend = kernel_legend();
+  Legend legend;
+  for (std::size_t kind = 0; kind < kKernelKinds; ++kind)
+    legend.emplace_back(fmt::format("k{}", kind), name_of(static_cast<graph::KernelKind>(kind)));
+  legend.emplace_back("wait", "waits for communication");
   std::vector<std::string> names(kAxesColours);
   for (const auto& [axes, colour] : shown.colours) names[colour] += (names[colour].empty() ? "" : ", ") + axes;
   for (std::size_t colour = 0; colour < names.size(); ++colour) {
@@ -188,31 +181,18 @@ std::string memory_lane(const Course& course, const std::vector<Run>& runs, cons
   const auto columns = static_cast<std::size_t>(x.to - x.from);
   const Bins bins{columns, x.most - x.least};
   std::vector<plan::InstructionId> fullest(columns, -1);
-  const auto bytes_at = [&](InstructionId id) {
-    const Components& components = course.memory[static_cast<std::size_t>(id)];
-    return std::accumulate(components.begin(), components.end(), std::int64_t{0});
-  };
   for (const Run& run : runs) {
     const InstructionId own = fullest_near(course, run.instruction);
     const auto column = [&](double time) {
       return std::clamp((time - x.least) / bins.width(), 0.0, static_cast<double>(columns - 1));
     };
     for (auto c = static_cast<std::size_t>(column(run.start)); c <= static_cast<std::size_t>(column(run.finish)); ++c) {
-      if (fullest[c] < 0 || bytes_at(own) > bytes_at(fullest[c])) fullest[c] = own;
+      if (fullest[c] < 0 || course.held_at(own) > course.held_at(fullest[c])) fullest[c] = own;
     }
   }
   for (std::size_t c = 1; c < columns; ++c) fullest[c] = fullest[c] < 0 ? fullest[c - 1] : fullest[c];
-  std::vector<Layer> layers;
-  for (std::size_t component = 0; component < kComponents; ++component) {
-    Layer layer{fmt::format("m{}", component), std::vector<double>(columns)};
-    for (std::size_t c = 0; c < columns; ++c) {
-      if (fullest[c] >= 0)
-        layer.heights[c] =
-            kMemoryLane * static_cast<double>(course.memory[static_cast<std::size_t>(fullest[c])][component]) / all;
-    }
-    layers.push_back(std::move(layer));
-  }
-  const std::string words = fmt::format("of {}", bytes_words(all));
+  const std::vector<Layer> layers = memory_layers(course, fullest, [&](double bytes) { return kMemoryLane * bytes / all; });
+  const std::string words = fmt::format("of {}", human_bytes(all));
   return rect({x.from, top, x.to - x.from, kMemoryLane}, "idle") +
          label(x.from - 8, top + kMemoryLane / 2 - 2, "memory", "", "end") +
          label(x.from - 8, top + kMemoryLane / 2 + 12, words, "", "end") +
@@ -239,7 +219,7 @@ std::string lanes(const Shown& shown, const Course& course, const page::Scale& x
       if (sent == nullptr || !keeps_busy(course.timing(run.instruction), link)) continue;
       made += named(clipped(run, x, top), axes_class(shown, sent->axes) + " edge",
                     fmt::format("{}, {} a run of {}", sent_words(*sent), seconds_words(run.finish - run.start),
-                                bytes_words(static_cast<double>(sent->what.operand_bytes))),
+                                human_bytes(static_cast<double>(sent->what.operand_bytes))),
                     {fmt::format("{} {}", sent->name, short_name(sent->cause)), sent->name});
     }
   }

@@ -35,7 +35,7 @@ std::string place_of(const Shown& shown, std::size_t plan, const LaidTensor& ten
   return fmt::format(
       "<span>{}<small>({})</small></span><span>{}</span><span class=\"n\">{}</span><span class=\"n\">{}</span>",
       escaped(to_string(tensor.shape)), escaped(sharding::words_of(tensor.labels())), escaped(spec_words(tensor, mesh)),
-      bytes_words(static_cast<double>(bytes_per_device(tensor, mesh))), with_commas(replicas(tensor, mesh)));
+      human_bytes(static_cast<double>(bytes_per_device(tensor, mesh))), with_commas(replicas(tensor, mesh)));
 }
 
 bool differs(const Shown& shown, const SameTensor& same) {
