@@ -17,6 +17,8 @@
 namespace moesh::foreign {
 namespace {
 
+constexpr std::int64_t kMostDevices = 1'000'000;
+
 // The mesh in moesh's axes.
 struct Axes {
   std::int64_t data = 1, fsdp = 1, context = 1, tensor = 1, expert = 1;
@@ -38,8 +40,6 @@ std::string product_words(const Degrees& degrees) {
   return fmt::format("tensor {} x context {} x pipeline {}{}", degrees.tensor, degrees.context, degrees.stages,
                      degrees.replicas > 1 ? fmt::format(" x replicas {}", degrees.replicas) : "");
 }
-
-constexpr std::int64_t kMostDevices = 1'000'000;
 
 std::int64_t product(std::initializer_list<std::int64_t> sizes, const std::string& where) {
   std::int64_t all = 1;

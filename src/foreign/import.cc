@@ -12,8 +12,6 @@
 namespace moesh::foreign {
 namespace {
 
-constexpr std::int64_t kMostBytes = 1 << 20;
-
 std::string text_of(const std::string& text) {
   if (!text.starts_with('@')) return text;
   return read_file(text.substr(1), "the command", kMostBytes, "name a file with the command, or give it in quotes");

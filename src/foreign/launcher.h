@@ -11,7 +11,7 @@
 namespace moesh::foreign {
 
 struct Launched {
-  std::vector<std::string> words;       // of the program itself, as far as the shell would go on with it
+  std::vector<std::string> words;       // of the program itself, up to the shell's next sign
   std::optional<std::int64_t> devices;  // nodes x processes of each, where both are said
 };
 

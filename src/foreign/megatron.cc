@@ -14,8 +14,6 @@
 namespace moesh::foreign {
 namespace {
 
-constexpr const char* kWhere = "--from megatron";
-
 class Run {
  public:
   Run(Flags& flags, std::optional<std::int64_t> devices, Translation& translation)
@@ -38,10 +36,6 @@ class Run {
 
  private:
   std::int64_t size(std::string_view name) { return flags_.integer(name, 1).value_or(1); }
-
-  void number(std::string_view name, std::string_view key) {
-    if (const auto value = flags_.real(name)) translation_.give(key, *value);
-  }
 
   // A model of the user's own takes the place of what the flags say of one.
   ModelFacts give_model(std::int64_t tensor) {
@@ -71,7 +65,7 @@ class Run {
     degrees.kind = kind();
     degrees.model = model;
     if (degrees.experts > 1 && model.experts == 0) flags_.refuse_value("expert-model-parallel-size", "1, or --num-experts beside it");
-    const Devices devices = give_mesh(degrees, told_, kWhere, translation_);
+    const Devices devices = give_mesh(degrees, told_, kFromMegatron, translation_);
     give_rows(degrees, devices);
     if (degrees.stages > 1) give_layers_of_stages(model, degrees.stages);
     give_dispatch(degrees);
@@ -81,8 +75,8 @@ class Run {
   void tell_data(const Degrees& degrees, const Devices& devices) {
     if (devices.data == 1 || degrees.kind == Degrees::Data::sharded) return;
     const bool has_moments = degrees.kind == Degrees::Data::sharded_moments;
-    translation_.differ(fmt::format("data parallelism {}: parameters are float32 copies, {} bytes each with gradients rather than {}{}",
-                                    has_moments ? "with --use-distributed-optimizer" : "without a distributed optimizer", 8, 6,
+    translation_.differ(fmt::format("data parallelism {}: parameters are float32 copies, 8 bytes each with gradients rather than 6{}",
+                                    has_moments ? "with --use-distributed-optimizer" : "without a distributed optimizer",
                                     has_moments && degrees.experts * degrees.context > 1
                                         ? "; moments are spread over the data axis, not over those of experts and context"
                                         : ""));
@@ -99,7 +93,7 @@ class Run {
       translation_.assume("no --global-batch-size: as many microbatches as stages");
     }
     rows_ = batch.all_rows.value_or(batch.rows * static_cast<double>(devices.data * batch.parts));
-    give_batch(batch, devices, degrees.stages, kWhere, translation_);
+    give_batch(batch, devices, degrees.stages, kFromMegatron, translation_);
   }
 
   bool shares_layers_unevenly() const {
@@ -111,13 +105,13 @@ class Run {
 
   void give_layers_of_stages(const ModelFacts& model, std::int64_t stages) {
     if (model.layers % stages != 0 && !shares_layers_unevenly()) {
-      refuse(fmt::format("{} for {}, which do not divide them", counted(model.layers, "layer"), counted(stages, "stage")), kWhere,
+      refuse(fmt::format("{} for {}, which do not divide them", counted(model.layers, "layer"), counted(stages, "stage")), kFromMegatron,
              "another --pipeline-model-parallel-size, or --pipeline-model-parallel-layout beside it");
     }
     const std::int64_t layers = model.layers - model.dense_layers;
     const auto chunk = flags_.integer("num-layers-per-virtual-pipeline-stage", 1),
                chunks = flags_.integer("num-virtual-stages-per-pipeline-rank", 1);
-    give_stages(layers, stages, chunk ? *chunk : chunks ? layers / stages / *chunks : 0, kWhere, translation_);
+    give_stages(layers, stages, chunk ? *chunk : chunks ? layers / stages / *chunks : 0, kFromMegatron, translation_);
   }
 
   // Megatron's default gathers the tokens of all devices; the others send each to its experts.
@@ -188,13 +182,13 @@ class Run {
     if (name.ends_with("muon")) translation_.give("opt_type", "muon");
     if (name == "lion" || name == "soap")
       translation_.differ(fmt::format("--optimizer {}: AdamW is planned, with two moments of a parameter", name));
-    number("lr", "learning_rate");
-    number("weight-decay", name.ends_with("muon") ? "muon_weight_decay" : "adam_weight_decay");
-    number("clip-grad", "gradient_clipping_threshold");
+    translation_.give("learning_rate", flags_.real("lr"));
+    translation_.give(name.ends_with("muon") ? "muon_weight_decay" : "adam_weight_decay", flags_.real("weight-decay"));
+    translation_.give("gradient_clipping_threshold", flags_.real("clip-grad"));
     if (name == "sgd") return;
-    number("adam-beta1", "adam_b1");
-    number("adam-beta2", "adam_b2");
-    number("adam-eps", "adam_eps");
+    translation_.give("adam_b1", flags_.real("adam-beta1"));
+    translation_.give("adam_b2", flags_.real("adam-beta2"));
+    translation_.give("adam_eps", flags_.real("adam-eps"));
   }
 
   std::optional<std::int64_t> steps_of(std::string_view by_steps, std::string_view by_rows) {
@@ -233,8 +227,8 @@ class Run {
 }  // namespace
 
 Imported from_megatron(const std::vector<ShellWord>& words, const std::vector<std::string>& own) {
-  const Launched launched = take_launcher(words, kWhere);
-  Flags flags(with_dashes(flags_of(launched.words, kWhere)));
+  const Launched launched = take_launcher(words, kFromMegatron);
+  Flags flags(with_dashes(flags_of(launched.words, kFromMegatron)));
   Translation translation(own);
   Run(flags, launched.devices, translation).give();
   note_what_is_left(flags, {"Megatron-LM", idle_megatron_flags(), differing_megatron_flags(), translated_megatron_flags()}, translation);

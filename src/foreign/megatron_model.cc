@@ -21,7 +21,7 @@ constexpr std::int64_t kMostLayers = 100'000;
 std::int64_t needed(Flags& flags, std::string_view name) {
   const std::optional<std::int64_t> value = flags.integer(name, 1);
   if (!value) {
-    refuse(fmt::format("no --{}, which a model's size needs", name), "--from megatron",
+    refuse(fmt::format("no --{}, which a model's size needs", name), kFromMegatron,
            "give all flags of the model, or model_name= for one of `moesh help models`");
   }
   return *value;
@@ -98,7 +98,7 @@ class Model {
     has_groups_of_heads_ = flags_.is_set("group-query-attention");
     block_ = block();
     if (is_latent_ && !has_experts()) {
-      refuse("--multi-latent-attention without experts: no family has such layers", "--from megatron",
+      refuse("--multi-latent-attention without experts: no family has such layers", kFromMegatron,
              "model_name= for one of `moesh help models`, and the other flags as they are");
     }
     if (is_latent_ && is_mixed_) {
@@ -147,7 +147,7 @@ class Model {
     give("base_num_query_heads", heads_);
     if (norm_ == "LayerNorm" && !is_block("gpt3"))
       translation_.differ("--normalization LayerNorm: norms without a mean and a bias (RMSNorm) are planned");
-    if (const auto epsilon = flags_.real("norm-epsilon")) give("normalization_layer_epsilon", *epsilon);
+    give("normalization_layer_epsilon", flags_.real("norm-epsilon"));
     const bool ties = !flags_.is_set("untie-embeddings-and-output-weights");
     give("logits_via_embedding", ties);
     if (ties) give("normalize_embedding_logits", false);
@@ -209,13 +209,13 @@ class Model {
         translation_.differ(fmt::format("positions are {} there: rotary ones are planned, which have no table", positions_));
       return;
     }
-    if (const auto base = flags_.integer("rotary-base", 1)) give("rope_max_timescale", *base);
+    give("rope_max_timescale", flags_.integer("rotary-base", 1));
     if (const auto share = flags_.real("rotary-percent"); share && *share != 1) give("partial_rotary_factor", *share);
     if (flags_.is_set("use-rope-scaling")) {
       give("rope_type", "llama3.1");
       give("llama3_rope_factor", flags_.real("rope-scaling-factor").value_or(8));
     }
-    if (const auto factor = flags_.integer("rotary-seq-len-interpolation-factor", 1)) give("rope_linear_scaling_factor", *factor);
+    give("rope_linear_scaling_factor", flags_.integer("rotary-seq-len-interpolation-factor", 1));
     if (positions_ == "yarn") give_yarn();
   }
 
@@ -226,12 +226,9 @@ class Model {
     give("rope_type", "yarn");
     give("rope_factor", factor);
     if (is_latent_ && scale) give("mscale", scale_of_scores.value_or(*scale));
-    const auto number = [&](std::string_view name, std::string_view key) {
-      if (const auto value = flags_.real(name)) give(key, *value);
-    };
-    number("yarn-beta-fast", "beta_fast");
-    number("yarn-beta-slow", "beta_slow");
-    if (const auto length = flags_.integer("yarn-original-max-position-embeddings", 1)) give("original_max_position_embeddings", *length);
+    give("beta_fast", flags_.real("yarn-beta-fast"));
+    give("beta_slow", flags_.real("yarn-beta-slow"));
+    give("original_max_position_embeddings", flags_.integer("yarn-original-max-position-embeddings", 1));
   }
 
   void give_mlp() {
@@ -258,7 +255,7 @@ class Model {
     give("num_experts_per_tok", flags_.integer("moe-router-topk", 1).value_or(2));
     const std::int64_t width = flags_.integer("moe-ffn-hidden-size", 1).value_or(mlp_);
     if (!is_gated_ && !is_quick_) {
-      refuse("experts without a gate, which no family has", "--from megatron",
+      refuse("experts without a gate, which no family has", kFromMegatron,
              fmt::format("--swiglu --moe-ffn-hidden-size {}, with about as many parameters", std::max<std::int64_t>(1, width * 2 / 3)));
     }
     give("base_moe_mlp_dim", width);

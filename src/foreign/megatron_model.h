@@ -9,6 +9,8 @@
 
 namespace moesh::foreign {
 
+inline constexpr const char* kFromMegatron = "--from megatron";  // where what is wrong stands
+
 // `tensor`: devices along tensor parallelism, by which the vocabulary is padded.
 ModelFacts give_megatron_model(Flags& flags, std::int64_t tensor, Translation& translation);
 

@@ -1,4 +1,4 @@
-// Which layers are of a kind, as Megatron-LM writes it: every so many, or a list in Python, "[0]*3+[1]*58".
+// Which layers are of a kind, as Megatron-LM takes a list in Python: "[0]*3+[1]*58".
 #pragma once
 
 #include <cstddef>

@@ -105,10 +105,6 @@ class Job {
  private:
   std::int64_t degree(std::string_view name) { return flags_.integer(fmt::format("parallelism.{}", name), 1).value_or(1); }
 
-  void number(std::string_view name, std::string_view key) {
-    if (const auto value = flags_.real(name)) translation_.give(key, *value);
-  }
-
   void give_model() {
     const std::string model = flags_.text("model.name").value_or("llama3");
     const Flag* flavor = flags_.find("model.flavor");
@@ -198,12 +194,12 @@ class Job {
   void give_optimizer() {
     const std::string name = flags_.text("optimizer.name").value_or("AdamW");
     if (name == "Muon" || name == "DistMuon") translation_.give("opt_type", "muon");
-    number("optimizer.lr", "learning_rate");
-    number("optimizer.eps", "adam_eps");
-    number("optimizer.weight_decay", "adam_weight_decay");
-    number("optimizer.beta1", "adam_b1");
-    number("optimizer.beta2", "adam_b2");
-    number("training.max_norm", "gradient_clipping_threshold");
+    translation_.give("learning_rate", flags_.real("optimizer.lr"));
+    translation_.give("adam_eps", flags_.real("optimizer.eps"));
+    translation_.give("adam_weight_decay", flags_.real("optimizer.weight_decay"));
+    translation_.give("adam_b1", flags_.real("optimizer.beta1"));
+    translation_.give("adam_b2", flags_.real("optimizer.beta2"));
+    translation_.give("gradient_clipping_threshold", flags_.real("training.max_norm"));
   }
 
   void give_schedule() {
@@ -232,10 +228,10 @@ class Job {
 };
 
 std::vector<Flag> read_job(const std::string& path) {
-  return job_settings(read_file(path, "the job", 1 << 20, "name the TOML file of a job"), path);
+  return job_settings(read_file(path, "the job", kMostBytes, "name the TOML file of a job"), path);
 }
 
-// How files of before name what is asked for now.
+// Settings as earlier files name them, and as they are asked for.
 constexpr std::pair<std::string_view, std::string_view> kEarlier[] = {
     {"training.batch_size", "training.local_batch_size"},
     {"training.data_parallel_degree", "parallelism.data_parallel_shard_degree"},
@@ -308,7 +304,7 @@ bool is_in_idle_section(const std::string& name) {
                      [&](std::string_view section) { return name.starts_with(section) && name.substr(section.size()).starts_with('.'); });
 }
 
-// They need no list of names.
+// Of whole sections that mean nothing here the section alone is told.
 std::vector<Flag> without_idle_sections(std::vector<Flag> all, Translation& translation) {
   std::vector<std::string> sections;
   std::erase_if(all, [&](const Flag& flag) {

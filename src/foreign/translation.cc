@@ -1,6 +1,8 @@
 #include "foreign/translation.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -51,6 +53,50 @@ std::string_view word_for(Note::Kind kind) {
   return "";
 }
 
+// Flags that nobody asked for, by what they are to their program.
+struct Left {
+  std::vector<std::pair<std::string_view, std::vector<std::string>>> differing;  // by why
+  std::map<const KnownFlags*, std::vector<std::string>> idle;                    // in the order of the program's list
+  std::vector<std::string> unneeded;
+  std::vector<std::string> unknown;  // without dashes
+};
+
+void add_differing(std::string_view why, const std::string& name, Left& left) {
+  auto found = std::find_if(left.differing.begin(), left.differing.end(), [&](const auto& reason) { return reason.first == why; });
+  if (found == left.differing.end()) found = left.differing.insert(found, {why, {}});
+  found->second.push_back(name);
+}
+
+Left left_of(const Flags& flags, const KnownProgram& program) {
+  Left left;
+  for (const Flag& flag : flags.left()) {
+    const std::string name = "--" + flag.name;
+    const auto differing =
+        std::find_if(program.differing.begin(), program.differing.end(), [&](const DifferingFlag& one) { return one.name == flag.name; });
+    const auto idle =
+        std::find_if(program.idle.begin(), program.idle.end(), [&](const KnownFlags& known) { return holds(known.names, flag.name); });
+    if (differing != program.differing.end()) {
+      add_differing(differing->why, name, left);
+    } else if (idle != program.idle.end()) {
+      left.idle[&*idle].push_back(name);
+    } else if (std::find(program.translated.begin(), program.translated.end(), flag.name) != program.translated.end()) {
+      left.unneeded.push_back(name);
+    } else {
+      left.unknown.push_back(flag.name);
+    }
+  }
+  return left;
+}
+
+void note_unknown(const std::vector<std::string>& names, const KnownProgram& program, Translation& translation) {
+  constexpr std::size_t kMost = 20;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i)
+    translation.note(Note::Kind::unknown, unknown_words(names[i], program));
+  if (names.size() <= kMost) return;
+  const std::string rest = counted(static_cast<std::int64_t>(names.size() - kMost), "flag");
+  translation.note(Note::Kind::unknown, fmt::format("{} more that {} does not have", rest, program.name));
+}
+
 }  // namespace
 
 std::string told(const std::vector<Note>& notes) {
@@ -78,40 +124,13 @@ void Translation::give(std::string_view key, const std::string& value) {
 void Translation::give(std::string_view key, double value) { give(key, fmt::format("{}", value)); }
 
 void note_what_is_left(const Flags& flags, const KnownProgram& program, Translation& translation) {
-  std::vector<std::vector<std::string>> idle(program.idle.size());
-  std::vector<std::string> unknown, unneeded;
-  std::vector<std::pair<std::string_view, std::vector<std::string>>> differing_by_reason;
-  for (const Flag& flag : flags.left()) {
-    const auto differing =
-        std::find_if(program.differing.begin(), program.differing.end(), [&](const DifferingFlag& one) { return one.name == flag.name; });
-    const auto topic =
-        std::find_if(program.idle.begin(), program.idle.end(), [&](const KnownFlags& one) { return holds(one.names, flag.name); });
-    if (differing != program.differing.end()) {
-      const auto alike = std::find_if(differing_by_reason.begin(), differing_by_reason.end(),
-                                      [&](const auto& reason) { return reason.first == differing->why; });
-      auto& reason =
-          alike == differing_by_reason.end() ? differing_by_reason.emplace_back(differing->why, std::vector<std::string>()) : *alike;
-      reason.second.push_back("--" + flag.name);
-    } else if (topic != program.idle.end()) {
-      idle[static_cast<std::size_t>(topic - program.idle.begin())].push_back("--" + flag.name);
-    } else if (std::find(program.translated.begin(), program.translated.end(), flag.name) != program.translated.end()) {
-      unneeded.push_back("--" + flag.name);
-    } else {
-      unknown.push_back(flag.name);
-    }
-  }
-  for (const auto& [why, names] : differing_by_reason) translation.differ(fmt::format("{}: {}", join(names, ", "), why));
-  for (std::size_t i = 0; i < idle.size(); ++i) {
-    if (!idle[i].empty()) translation.note(Note::Kind::idle, fmt::format("{} ({})", join(idle[i], ", "), program.idle[i].topic));
-  }
-  if (!unneeded.empty()) translation.note(Note::Kind::idle, join(unneeded, ", ") + " (without effect beside the other flags)");
-  constexpr std::size_t kMostUnknown = 20;
-  for (std::size_t i = 0; i < std::min(unknown.size(), kMostUnknown); ++i)
-    translation.note(Note::Kind::unknown, unknown_words(unknown[i], program));
-  if (unknown.size() > kMostUnknown) {
-    const auto rest = static_cast<std::int64_t>(unknown.size() - kMostUnknown);
-    translation.note(Note::Kind::unknown, fmt::format("{} more that {} does not have", counted(rest, "flag"), program.name));
-  }
+  const Left left = left_of(flags, program);
+  for (const auto& [why, names] : left.differing) translation.differ(fmt::format("{}: {}", join(names, ", "), why));
+  for (const auto& [known, names] : left.idle)
+    translation.note(Note::Kind::idle, fmt::format("{} ({})", join(names, ", "), known->topic));
+  if (!left.unneeded.empty())
+    translation.note(Note::Kind::idle, join(left.unneeded, ", ") + " (without effect beside the other flags)");
+  note_unknown(left.unknown, program, translation);
 }
 
 }  // namespace moesh::foreign

@@ -41,12 +41,16 @@ class Translation {
   std::optional<std::string> own(std::string_view key) const;
   bool is_own(std::string_view key) const { return own(key).has_value(); }
 
-  // Keys that the user gave are left to them; a later value of one key replaces the earlier.
+  // Keys that the user gave are left to them; a later value of one key replaces the earlier, and no value leaves it as it is.
   void give(std::string_view key, const std::string& value);
   void give(std::string_view key, const char* value) { give(key, std::string(value)); }
   void give(std::string_view key, std::int64_t value) { give(key, std::to_string(value)); }
   void give(std::string_view key, double value);
   void give(std::string_view key, std::same_as<bool> auto value) { give(key, value ? "true" : "false"); }
+  template <typename Value>
+  void give(std::string_view key, const std::optional<Value>& value) {
+    if (value) give(key, *value);
+  }
 
   void note(Note::Kind kind, const std::string& text) { made_.notes.push_back({kind, text}); }
   void assume(const std::string& text) { note(Note::Kind::assumed, text); }

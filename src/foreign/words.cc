@@ -8,7 +8,6 @@
 namespace moesh::foreign {
 namespace {
 
-constexpr std::size_t kMostBytes = 1 << 20;
 constexpr std::string_view kBlanks = " \t\r\n";
 constexpr std::string_view kSigns = "|;&<>()";
 
@@ -36,7 +35,7 @@ class Splitter {
     } else if (is_one_of(c, kBlanks)) {
       end_word();
       ++at_;
-    } else if (is_one_of(c, kSigns) && !in_variable()) {
+    } else if (is_one_of(c, kSigns) && !is_bracket_of_word()) {
       if (is_one_of(c, "<>") && is_number()) word_.clear(), in_word_ = false;
       end_word();
       words_.push_back({std::string(1, c), true});
@@ -48,7 +47,7 @@ class Splitter {
   }
 
   // Brackets of ([0]*3+[1]*58)*2 or (127,0) are part of a word, and so are those of $(...).
-  bool in_variable() const {
+  bool is_bracket_of_word() const {
     const bool is_bracket = is_one_of(text_[at_], "()");
     const bool begins_pattern = text_[at_] == '(' && at_ + 1 < text_.size() && is_one_of(text_[at_ + 1], "[(0123456789");
     return is_bracket && (in_word_ || begins_pattern);
@@ -111,7 +110,7 @@ class Splitter {
 }  // namespace
 
 std::vector<ShellWord> shell_words(std::string_view text, const std::string& where) {
-  if (text.size() > kMostBytes) {
+  if (static_cast<std::int64_t>(text.size()) > kMostBytes) {
     refuse(fmt::format("a command of more than {}", human_bytes(static_cast<double>(kMostBytes))), where, "give the command alone");
   }
   if (text.find('\0') != std::string_view::npos || !is_valid_utf8(text))

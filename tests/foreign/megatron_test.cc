@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "foreign/import.h"
+#include "tests/foreign/given.h"
 #include "tests/paths.h"
 #include "tests/support.h"
 
@@ -25,14 +26,6 @@ const std::string kDense = "--num-layers 4 --hidden-size 64 --num-attention-head
 const std::string kSparse = kDense + "--num-experts 8 --moe-token-dispatcher-type alltoall ";
 
 Imported imported(const std::string& command, const std::vector<std::string>& own = {}) { return from_program("megatron", command, own); }
-
-// "key=value" of a key, or "KEY is not given".
-std::string given(const Imported& made, const std::string& key) {
-  for (const std::string& word : made.keys) {
-    if (word.starts_with(key + "=")) return word;
-  }
-  return key + " is not given";
-}
 
 std::string given(const std::string& command, const std::string& key) { return given(imported(command), key); }
 
@@ -260,7 +253,7 @@ TEST(FromMegatron, KnowsTheNamesOfTheFlagsThatItTranslates) {
   std::set<std::string> asked;
   for (const char* name : {"megatron.cc", "megatron_model.cc"}) {
     const std::string source = test::read_text(test::source_folder() / "src/foreign" / name);
-    const std::regex call("(?:flags_\\.(?:find|has|is_set|text|integer|real|boolean|choice)|needed|words_of|steps_of|number|size)\\((?:flags_, )?\"([a-z0-9-]+)\""
+    const std::regex call("(?:flags_\\.(?:find|has|is_set|text|integer|real|boolean|choice)|needed|words_of|steps_of|size)\\((?:flags_, )?\"([a-z0-9-]+)\""
                           "(?:, \"([a-z]+-[a-z-]+)\"\\))?");
     for (std::sregex_iterator at(source.begin(), source.end(), call), end; at != end; ++at) {
       asked.insert((*at)[1]);
