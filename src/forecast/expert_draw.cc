@@ -11,7 +11,8 @@ namespace moesh::forecast {
 namespace {
 
 constexpr double kManyRows = 64;  // of a device: they are as good as normal
-constexpr std::int64_t kMostSamples = 2048, kLeastSamples = 128, kNumbers = std::int64_t{1} << 19;
+constexpr std::int64_t kNumbers = std::int64_t{1} << 19;  // at random, for the samples of a load
+constexpr std::int64_t kMostSamples = 2048, kLeastSamples = 128;
 constexpr double kLeastWeight = 1e-300;
 
 class Random {

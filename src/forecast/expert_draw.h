@@ -1,7 +1,6 @@
 // Tokens that draw their experts by Zipf's law: how many rows the busiest device has, and how many find no room.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -16,7 +15,7 @@ struct Draw {
   std::int64_t groups = 1;  // of such devices, each with tokens of its own and the same experts on the same ones
   double skew = 0;          // the first choice is the r-th expert with a probability in proportion to r^-skew
 
-  auto operator<=>(const Draw&) const = default;
+  bool operator==(const Draw&) const = default;
 
   double mean_rows() const { return static_cast<double>(tokens * choices) / static_cast<double>(devices); }
 };

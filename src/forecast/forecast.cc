@@ -66,6 +66,19 @@ Lists lists_of(const Plan& plan, const std::vector<Timing>& timings, const Sched
 
 }  // namespace
 
+void SentTotal::add(const Sent& sent) {
+  add({1, sent.what.runs, sent.what.runs * sent.what.operand_bytes, sent.what.total_wire_bytes(), sent.seconds, sent.exposed});
+}
+
+void SentTotal::add(const SentTotal& other) {
+  collectives += other.collectives;
+  runs += other.runs;
+  operand_bytes += other.operand_bytes;
+  wire_bytes += other.wire_bytes;
+  seconds += other.seconds;
+  exposed += other.exposed;
+}
+
 std::string words_of(const plan::View& view, const mesh::Mesh& mesh) {
   const std::string type = fmt::format("{}{}", moesh::name_of(view.dtype), to_string(view.shape));
   return view.spec.dims.empty() ? type : type + " as " + sharding::to_string(view.spec, mesh);

@@ -30,6 +30,16 @@ struct Sent {
   std::string tensor;   // what it moves
 };
 
+// Some collectives, all runs together.
+struct SentTotal {
+  std::int64_t collectives = 0, runs = 0, operand_bytes = 0;
+  double wire_bytes = 0;  // that a device sends
+  double seconds = 0, exposed = 0;
+
+  void add(const Sent& sent);
+  void add(const SentTotal& other);
+};
+
 // Kernels of one kind, all runs together.
 struct KernelTime {
   std::string kind;

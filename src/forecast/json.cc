@@ -8,21 +8,8 @@
 namespace moesh::forecast {
 namespace {
 
-struct Total {
-  std::int64_t instructions = 0, count = 0, operand_bytes = 0;
-  double seconds = 0, exposed = 0;
-
-  void add(const Sent& sent) {
-    ++instructions;
-    count += sent.what.runs;
-    operand_bytes += sent.what.runs * sent.what.operand_bytes;
-    seconds += sent.seconds;
-    exposed += sent.exposed;
-  }
-};
-
-void write_total(const Total& total, JsonWriter& json) {
-  json.begin_object().key("static").value(total.instructions).key("count").value(total.count);
+void write_total(const SentTotal& total, JsonWriter& json) {
+  json.begin_object().key("static").value(total.collectives).key("count").value(total.runs);
   json.key("operand_bytes")
       .value(total.operand_bytes)
       .key("seconds")
@@ -32,8 +19,8 @@ void write_total(const Total& total, JsonWriter& json) {
 }
 
 void write_totals(const Forecast& f, JsonWriter& json) {
-  std::map<std::string, Total> by_kind;
-  std::map<std::string, std::map<std::string, Total>> by_axes;
+  std::map<std::string, SentTotal> by_kind;
+  std::map<std::string, std::map<std::string, SentTotal>> by_axes;
   for (const Sent& sent : f.collectives) {
     by_kind[sent.kind].add(sent);
     by_axes[sent.kind][sent.axes].add(sent);

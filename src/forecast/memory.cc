@@ -35,6 +35,12 @@ class Uses {
 
   const Lifetime& life(BufferId buffer) const { return lives_[at(buffer)]; }
   const std::vector<Lifetime>& lives() const { return lives_; }
+  bool is_state(BufferId buffer) const { return plan_.buffer(buffer).lasts == Lasts::from_run_to_run; }
+  // State lies by itself, what else there is in the arena.
+  std::int64_t bytes(BufferId buffer) const {
+    const std::int64_t own = plan_.buffer(buffer).bytes;
+    return is_state(buffer) ? own : aligned(own);
+  }
   // By what writes to it first: of a stack, what an iteration makes.
   const std::string& name(BufferId buffer) const {
     const InstructionId made = made_by_[at(buffer)];
@@ -92,8 +98,7 @@ class Uses {
       const BufferId buffer = plan_.view(id).buffer;
       if (made_by_[at(buffer)] >= 0) continue;
       made_by_[at(buffer)] = i;
-      const bool is_state = plan_.buffer(buffer).lasts == Lasts::from_run_to_run;
-      if (!is_state && keeps_parameter(instruction) && !instruction.operands.empty()) {
+      if (!is_state(buffer) && keeps_parameter(instruction) && !instruction.operands.empty()) {
         parameter_[at(buffer)] = parameter_[at(plan_.view(instruction.operands[0]).buffer)];
       }
     }
@@ -171,12 +176,11 @@ Memory memory_of(const Plan& plan, const plan::Arena& arena, const sharding::Lay
   memory.at = peak.at;
   memory.components.resize(kComponents);
   for (BufferId b = 0; b < static_cast<BufferId>(plan.buffers.size()); ++b) {
-    const bool is_state = plan.buffer(b).lasts == Lasts::from_run_to_run;
-    if (!is_state && (uses.life(b).first > peak.at || uses.life(b).last < peak.at)) continue;
+    if (!uses.is_state(b) && (uses.life(b).first > peak.at || uses.life(b).last < peak.at)) continue;
     const Component component = uses.component(b);
-    const std::int64_t bytes = is_state ? plan.buffer(b).bytes : aligned(plan.buffer(b).bytes);
+    const std::int64_t bytes = uses.bytes(b);
     memory.components[static_cast<std::size_t>(component)] += bytes;
-    if (is_state) continue;
+    if (uses.is_state(b)) continue;
     memory.held.push_back({component, uses.name(b), bytes, uses.first_view(b), uses.life(b).first, uses.life(b).last});
   }
   memory.components[static_cast<std::size_t>(Component::gaps)] = arena.bytes - peak.bytes;
@@ -192,13 +196,11 @@ std::vector<Components> memory_course(const Plan& plan, const sharding::Layout& 
   std::vector<Components> course(plan.instructions.size());
   if (course.empty()) return course;
   for (BufferId b = 0; b < static_cast<BufferId>(plan.buffers.size()); ++b) {
-    const bool is_state = plan.buffer(b).lasts == Lasts::from_run_to_run;
     const auto component = static_cast<std::size_t>(uses.component(b));
-    const std::int64_t bytes = is_state ? plan.buffer(b).bytes : aligned(plan.buffer(b).bytes);
-    const std::size_t first = is_state ? 0 : at(uses.life(b).first);
-    const std::size_t end = is_state ? course.size() : std::min(course.size(), at(uses.life(b).last) + 1);
-    course[first][component] += bytes;
-    if (end < course.size()) course[end][component] -= bytes;
+    const std::size_t first = uses.is_state(b) ? 0 : at(uses.life(b).first);
+    const std::size_t end = uses.is_state(b) ? course.size() : std::min(course.size(), at(uses.life(b).last) + 1);
+    course[first][component] += uses.bytes(b);
+    if (end < course.size()) course[end][component] -= uses.bytes(b);
   }
   for (std::size_t i = 1; i < course.size(); ++i) {
     for (std::size_t c = 0; c < kComponents; ++c) course[i][c] += course[i - 1][c];

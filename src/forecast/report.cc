@@ -103,27 +103,25 @@ std::string sent_table(const Forecast& f, const ReportOptions& options) {
                {"time", true},
                {"exposed", true, Room::none, 1},
                {"for", false, Room::cut_start}});
-  double seconds = 0, exposed = 0;
+  SentTotal rest;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Sent& sent = f.collectives[order[i]];
     if (i >= shown) {
-      seconds += sent.seconds;
-      exposed += sent.exposed;
+      rest.add(sent);
       continue;
     }
     table.add({sent.name, sent.kind, sent.axes, with_commas(sent.what.runs), bytes_words(sent.what.operand_bytes),
                seconds_words(sent.seconds), seconds_words(sent.exposed), sent.cause});
   }
   if (shown < order.size())
-    table.add({fmt::format("{} more", order.size() - shown), "", "", "", "", seconds_words(seconds),
-               seconds_words(exposed), ""});
+    table.add({fmt::format("{} more", rest.collectives), "", "", "", "", seconds_words(rest.seconds), seconds_words(rest.exposed), ""});
   return table.text(options.width);
 }
 
-double gigabytes(const Forecast& f) {
-  double bytes = 0;
-  for (const Sent& sent : f.collectives) bytes += sent.what.total_wire_bytes();
-  return bytes;
+double bytes_sent(const Forecast& f) {
+  SentTotal all;
+  for (const Sent& sent : f.collectives) all.add(sent);
+  return all.wire_bytes;
 }
 
 }  // namespace
@@ -176,7 +174,7 @@ std::string report(const Forecast& f, const std::optional<Routing>& routing, con
   if (!f.collectives.empty()) {
     text += sent_table(f, options);
     text += wrapped(fmt::format("A device sends {} in a step; `moesh why {} ...` tells why.\n\n",
-                                human_bytes(gigabytes(f)), f.collectives.front().name),
+                                human_bytes(bytes_sent(f)), f.collectives.front().name),
                     width, 2);
   }
   return text + kernel_table(f, width);

@@ -1,6 +1,7 @@
 #include "forecast/routed_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace moesh::forecast {

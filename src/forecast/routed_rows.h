@@ -1,7 +1,6 @@
 // How many rows there are where values count them, on a device that routers send so many.
 #pragma once
 
-#include <cmath>
 #include <optional>
 #include <vector>
 

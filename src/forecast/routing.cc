@@ -84,7 +84,7 @@ std::string heading(const Routing& r) {
                      draw.choices, draw.experts, r.busiest_expert);
 }
 
-std::string place_words(const Routing& r) {
+std::string way_words(const Routing& r) {
   const Draw& draw = r.draw;
   switch (r.way) {
     case Way::whole:
@@ -161,7 +161,8 @@ std::optional<Routing> routing_of(const Plan& plan, const mesh::Topology& target
   const Instruction* top_k = first_of(plan, graph::Op::top_k);
   if (!law || top_k == nullptr) return std::nullopt;
   Routing routing;
-  Draw expert = routing.draw = draw_of_step(plan, *top_k, *law);
+  routing.draw = draw_of_step(plan, *top_k, *law);
+  Draw expert = routing.draw;
   expert.devices = law->experts;
   routing.busiest_expert = load_of(expert, ExpertOrder::by_rank).busiest;
   see_way(plan, RoutedRows(plan, Router::drawn), routing);
@@ -178,7 +179,7 @@ std::optional<Routing> routing_of(const Plan& plan, const mesh::Topology& target
   return routing;
 }
 
-std::string routing_words(const Routing& routing) { return heading(routing) + place_words(routing); }
+std::string routing_words(const Routing& routing) { return heading(routing) + way_words(routing); }
 
 std::string to_text(const Routing& routing, int width) {
   const std::string words = wrapped(routing_words(routing), width, 2);

@@ -20,8 +20,7 @@ namespace moesh::forecast {
 struct RoutedStep {
   Load load;  // of a layer, or of one chunk of its tokens
   double seconds = 0;
-  std::int64_t memory =
-      0;  // at the plan's peak with those rows that there are, as if one device were every layer's busiest
+  std::int64_t memory = 0;  // at the plan's peak with those rows that there are, as if one device were every layer's busiest
 };
 
 struct Routing {

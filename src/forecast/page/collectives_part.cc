@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cmath>
+#include <initializer_list>
 #include <tuple>
 
 #include <fmt/core.h>
@@ -49,13 +49,18 @@ std::vector<SameSent> sent_of(const Shown& shown) {
   return all;
 }
 
+// A column of each plan for each of these figures.
+void add_figures(std::initializer_list<const char*> figures, const Shown& shown, page::Table& table) {
+  for (const char* figure : figures) {
+    for (const Course& course : shown.courses)
+      table.headings.push_back({shown.is_one() ? figure : fmt::format("{}, {}", figure, course.shown.name), true});
+  }
+}
+
 std::string table_of(const Shown& shown) {
   page::Table table{{{"name"}, {"kind"}, {"axes"}, {"for"}}, {}};
   if (shown.is_one()) table.headings.push_back({"runs", true});
-  for (const char* what : {"sent", "time", "exposed"}) {
-    for (const Course& course : shown.courses)
-      table.headings.push_back({shown.is_one() ? what : fmt::format("{}, {}", what, course.shown.name), true});
-  }
+  add_figures({"sent", "time", "exposed"}, shown, table);
   for (const SameSent& same : sent_of(shown)) {
     std::vector<std::string> names;
     for (const Sent* sent : same) names.push_back(sent == nullptr ? "\u2013" : sent->name);
@@ -79,27 +84,12 @@ std::string table_of(const Shown& shown) {
   return to_html(table, true);
 }
 
-// Of all collectives of a kind over the same axes.
-struct SentTotal {
-  std::int64_t runs = 0;
-  double bytes = 0, seconds = 0, exposed = 0;
-};
-
 using TotalsByPlan = std::vector<SentTotal>;
-
-void add(TotalsByPlan& totals, const Shown& shown, std::size_t plan, const Sent& sent) {
-  totals.resize(shown.courses.size());
-  SentTotal& total = totals[plan];
-  total.runs += sent.what.runs;
-  total.bytes += sent.what.total_wire_bytes();
-  total.seconds += sent.seconds;
-  total.exposed += sent.exposed;
-}
 
 std::vector<page::Cell> total_row(const std::string& kind, const std::string& axes, const TotalsByPlan& totals) {
   std::vector<page::Cell> row{{kind}, {axes}};
   for (const SentTotal& one : totals) row.push_back({with_commas(one.runs)});
-  for (const SentTotal& one : totals) row.push_back({human_bytes(one.bytes)});
+  for (const SentTotal& one : totals) row.push_back({human_bytes(one.wire_bytes)});
   for (const SentTotal& one : totals) row.push_back({seconds_words(one.seconds)});
   for (const SentTotal& one : totals) row.push_back({seconds_words(one.exposed)});
   return row;
@@ -108,11 +98,13 @@ std::vector<page::Cell> total_row(const std::string& kind, const std::string& ax
 // What takes the longest first.
 std::string totals_table(const Shown& shown) {
   std::map<std::pair<std::string, std::string>, TotalsByPlan> found;
-  TotalsByPlan all;
+  TotalsByPlan all(shown.courses.size());
   for (std::size_t i = 0; i < shown.courses.size(); ++i) {
     for (const Sent& sent : shown.courses[i].shown.forecast.collectives) {
-      add(found[{sent.kind, sent.axes}], shown, i, sent);
-      add(all, shown, i, sent);
+      TotalsByPlan& alike = found[{sent.kind, sent.axes}];
+      alike.resize(shown.courses.size());
+      alike[i].add(sent);
+      all[i].add(sent);
     }
   }
   std::vector<std::pair<std::pair<std::string, std::string>, TotalsByPlan>> order(found.begin(), found.end());
@@ -124,10 +116,7 @@ std::string totals_table(const Shown& shown) {
   std::stable_sort(order.begin(), order.end(),
                    [&](const auto& a, const auto& b) { return longest(a.second) > longest(b.second); });
   page::Table table{{{"kind"}, {"axes"}}, {}};
-  for (const char* what : {"runs", "sent", "time", "exposed"}) {
-    for (const Course& course : shown.courses)
-      table.headings.push_back({shown.is_one() ? what : fmt::format("{}, {}", what, course.shown.name), true});
-  }
+  add_figures({"runs", "sent", "time", "exposed"}, shown, table);
   for (const auto& [key, totals] : order) table.rows.push_back(total_row(key.first, key.second, totals));
   table.rows.push_back(total_row("all", "", all));
   return to_html(table);

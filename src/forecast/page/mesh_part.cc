@@ -24,9 +24,9 @@ struct Exchanged {
   mesh::AxisList axes;
   std::string name;
   std::int64_t group = 1;
-  double bytes = 0, seconds = 0, exposed = 0;
-  std::map<std::string, std::pair<std::int64_t, double>> kinds;  // runs, bytes
-  double direct = 0;                                             // of the bytes, those that go from each to each
+  SentTotal total;
+  std::map<std::string, SentTotal> kinds;
+  double direct = 0;  // of the bytes, those that go from each to each
 };
 
 std::vector<Exchanged> exchanged_by(const Course& course) {
@@ -36,18 +36,14 @@ std::vector<Exchanged> exchanged_by(const Course& course) {
     one.axes = sent.what.axes;
     one.name = sent.axes;
     one.group = sent.what.group;
-    one.bytes += sent.what.total_wire_bytes();
-    one.seconds += sent.seconds;
-    one.exposed += sent.exposed;
-    auto& [runs, bytes] = one.kinds[sent.kind];
-    runs += sent.what.runs;
-    bytes += sent.what.total_wire_bytes();
+    one.total.add(sent);
+    one.kinds[sent.kind].add(sent);
     if (sent.what.kind == graph::ReshardOf::Kind::all_to_all) one.direct += sent.what.total_wire_bytes();
   }
   std::vector<Exchanged> all;
   for (auto& [name, one] : found) all.push_back(std::move(one));
   std::stable_sort(all.begin(), all.end(),
-                   [](const Exchanged& a, const Exchanged& b) { return a.seconds > b.seconds; });
+                   [](const Exchanged& a, const Exchanged& b) { return a.total.seconds > b.total.seconds; });
   return all;
 }
 
@@ -98,7 +94,7 @@ Point on_circle(std::int64_t i, std::int64_t of, double radius) {
 std::string group_picture(const Exchanged& one, double most_bytes, const std::string& colour) {
   constexpr double kRadius = 72, kWidest = 15;
   const std::int64_t dots = std::min(one.group, kMostDots);
-  const double around = one.bytes - one.direct;
+  const double around = one.total.wire_bytes - one.direct;
   std::string made;
   if (one.direct > 0) {
     const double width = std::max(0.06, kWidest * one.direct / most_bytes / static_cast<double>(dots - 1) * 1.6);
@@ -134,11 +130,12 @@ std::string card(const Shown& shown, const Course& course, const Exchanged& one,
   made += fmt::format(
       "<p class=\"big\">{} sent by each device</p><p>{}, of which kernels wait for {}: {:.1f}% of the step. {} of "
       "{}{}.</p><ul>",
-      human_bytes(one.bytes), seconds_words(one.seconds), seconds_words(one.exposed), 100 * one.exposed / f.seconds,
+      human_bytes(one.total.wire_bytes), seconds_words(one.total.seconds), seconds_words(one.total.exposed),
+      100 * one.total.exposed / f.seconds,
       counted(groups, "group"), counted(one.group, "device"),
       one.group > kMostDots ? fmt::format(", {} drawn", kMostDots) : "");
   for (const auto& [kind, total] : one.kinds)
-    made += fmt::format("<li>{}: {} in {}</li>", escaped(kind), human_bytes(total.second), counted(total.first, "run"));
+    made += fmt::format("<li>{}: {} in {}</li>", escaped(kind), human_bytes(total.wire_bytes), counted(total.runs, "run"));
   made += "</ul>";
   for (const cost::Level& level : network.group(one.axes))
     made += fmt::format("<p class=\"small\">{}</p>", escaped(level_words(level, course.shown.target)));
@@ -280,7 +277,7 @@ bool have_one_mesh(const Shown& shown) {
 std::string mesh_part(const Shown& shown) {
   double most_bytes = 0;
   for (const Course& course : shown.courses) {
-    for (const Exchanged& one : exchanged_by(course)) most_bytes = std::max(most_bytes, one.bytes);
+    for (const Exchanged& one : exchanged_by(course)) most_bytes = std::max(most_bytes, one.total.wire_bytes);
   }
   std::string made = "<section id=\"mesh\"><h2>Mesh, and who exchanges how much with whom</h2>\n";
   for (std::size_t i = 0; i < shown.courses.size(); ++i) {

@@ -55,12 +55,13 @@ std::int64_t largest(const Shown& shown, const SameTensor& same) {
   return bytes;
 }
 
-template <typename List>
-std::vector<SameTensor> tensors_of(const Shown& shown, const List& list) {
+using Tensors = std::vector<LaidTensor> sharding::Layout::*;
+
+std::vector<SameTensor> tensors_of(const Shown& shown, Tensors list) {
   std::vector<SameTensor> all;
   std::map<std::string, std::size_t> known;
   for (std::size_t i = 0; i < shown.courses.size(); ++i) {
-    for (const LaidTensor& tensor : list(layout_of(shown, i))) {
+    for (const LaidTensor& tensor : layout_of(shown, i).*list) {
       const auto [entry, is_new] = known.try_emplace(tensor.path, all.size());
       if (is_new) all.push_back({tensor.path, std::vector<const LaidTensor*>(shown.courses.size())});
       all[entry->second].in[i] = &tensor;
@@ -145,21 +146,10 @@ std::string tensors_part(const Shown& shown) {
       "<span>shape (labels)</span><span>lies as</span><span class=\"n\">a device</span><span "
       "class=\"n\">copies</span></span></div>\n";
   std::vector<SameTensor> others;
-  const std::vector<SameTensor> parameters =
-      alike(shown,
-            tensors_of(
-                shown, [](const sharding::Layout& layout) -> const auto& { return layout.parameters; }),
-            others);
-  std::vector<SameTensor> activations =
-      alike(shown,
-            tensors_of(
-                shown, [](const sharding::Layout& layout) -> const auto& { return layout.activations; }),
-            others);
-  const std::vector<SameTensor> moments =
-      alike(shown,
-            tensors_of(
-                shown, [](const sharding::Layout& layout) -> const auto& { return layout.moments; }),
-            others);
+  const auto alike_of = [&](Tensors list) { return alike(shown, tensors_of(shown, list), others); };
+  const std::vector<SameTensor> parameters = alike_of(&sharding::Layout::parameters);
+  std::vector<SameTensor> activations = alike_of(&sharding::Layout::activations);
+  const std::vector<SameTensor> moments = alike_of(&sharding::Layout::moments);
   keep_largest(shown, activations);
   if (!shown.is_one() && others.empty()) made += "<p>All lie alike.</p>\n";
   made += group(shown, "Those that differ", others) + group(shown, "Parameters", parameters) +
