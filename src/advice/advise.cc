@@ -13,7 +13,6 @@
 #include "advice/fit.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "config/builtin.h"
 #include "forecast/report.h"
 #include "session/reopen.h"
 #include "sharding/lint.h"
@@ -42,10 +41,8 @@ struct Diagnosis {
 };
 
 std::vector<std::string> other_rule_sets(const session::Session& session) {
-  std::vector<std::string> sets;
-  for (const std::string& name : config::builtin_names("rules")) {
-    if (name != session.layout.rule_set && !name.starts_with("pipeline")) sets.push_back(name);
-  }
+  std::vector<std::string> sets = rule_sets_to_try();
+  std::erase(sets, session.layout.rule_set);
   if (!session.layout.rule_set.empty()) sets.emplace_back();
   return sets;
 }

@@ -12,7 +12,7 @@ bool is_among(const std::vector<std::string>& names, const std::string& name) {
 
 bool is_named(const std::vector<config::AxisRule>& rules, const std::string& axis) {
   return std::any_of(rules.begin(), rules.end(), [&](const config::AxisRule& rule) {
-    return std::find(rule.axes.begin(), rule.axes.end(), axis) != rule.axes.end();
+    return is_among(rule.axes, axis);
   });
 }
 

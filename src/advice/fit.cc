@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/table.h"
 #include "base/text.h"
-#include "config/builtin.h"
 #include "forecast/report.h"
 
 namespace moesh::advice {
@@ -76,8 +75,8 @@ class Search {
     if (settings_.text("remat_policy") != "full") attempt(Kind::remat, {"remat_policy=full"});
     try_chunks();
     const std::string& rules = settings_.text("custom_mesh_and_rule");
-    for (const std::string& name : config::builtin_names("rules")) {
-      if (name != rules && !name.starts_with("pipeline")) attempt(Kind::rules, {"custom_mesh_and_rule=" + name});
+    for (const std::string& name : rule_sets_to_try()) {
+      if (name != rules) attempt(Kind::rules, {"custom_mesh_and_rule=" + name});
     }
     if (!rules.empty()) attempt(Kind::rules, {"custom_mesh_and_rule="});
     std::size_t planned = 0;
@@ -331,10 +330,6 @@ class Search {
   int left_ = 0;  // of the trials
 };
 
-std::string speed_words(const Offer& offer) {
-  return with_commas(static_cast<std::int64_t>(offer.tokens_per_second_per_device));
-}
-
 }  // namespace
 
 bool has_target(const session::Session& session) { return !session.loaded.settings.text("compile_topology").empty(); }
@@ -389,6 +384,8 @@ Offer offer_of(const Keys& keys, const Planned& planned) {
           forecast.seconds,
           forecast.tokens_per_second_per_device};
 }
+
+std::string speed_words(const Offer& offer) { return with_commas(static_cast<std::int64_t>(offer.tokens_per_second_per_device)); }
 
 Remedies remedies_of(const std::vector<std::string>& request, const session::Session& session, const forecast::Forecast& forecast) {
   return Search(request, session, forecast).run();

@@ -35,6 +35,7 @@ struct Offer {
 };
 
 Offer offer_of(const Keys& keys, const Planned& planned);
+std::string speed_words(const Offer& offer);  // "12,345" tokens/s a device
 
 // What was tried for a step that does not fit.
 struct Remedies {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/builtin.h"
 #include "session/reopen.h"
 #include "train/loop.h"
 #include "train/offload.h"
@@ -26,6 +27,12 @@ int nodes_of(const graph::Graph& graph) {
 }  // namespace
 
 int most_trials(const session::Session& session) { return std::max(kLeastTrials, kNodesOfAllTrials / nodes_of(session.graph)); }
+
+std::vector<std::string> rule_sets_to_try() {
+  std::vector<std::string> sets = config::builtin_names("rules");
+  std::erase_if(sets, [](const std::string& name) { return name.starts_with("pipeline"); });
+  return sets;
+}
 
 bool plans_at_once(const session::Session& session) { return nodes_of(session.graph) <= kNodesAtOnce; }
 

@@ -34,6 +34,9 @@ Planned plan_step(const std::vector<std::string>& request);
 // in it. So many that all are tried where layers are scanned.
 int most_trials(const session::Session& session);
 
+// The rule sets that come with moesh, without those of pipelines, which are not run.
+std::vector<std::string> rule_sets_to_try();
+
 // Whether a step is planned in a moment.
 bool plans_at_once(const session::Session& session);
 

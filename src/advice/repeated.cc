@@ -122,10 +122,10 @@ void find_repeated_work(const StepView& view, const Repeated& repeated, const st
             fmt::format("each step does for {} devices what {} could", layout.mesh.devices(), layout.mesh.devices() / axis.size())};
   f.tries = sharding::given_away(layout, repeated.axis, 1);
   for (std::int64_t size = 2; size < axis.ici; size *= 2) {
-    for (const Keys& keys : sharding::given_away(layout, repeated.axis, size)) f.tries.push_back(keys);
+    sharding::add_tries(sharding::given_away(layout, repeated.axis, size), f.tries);
   }
-  if (const Keys keys = sharding::with_batch_on(layout, axis.name); !keys.empty()) f.tries.push_back(keys);
-  for (const std::string& set : sets) f.tries.push_back({"custom_mesh_and_rule=" + set});
+  sharding::add_try(sharding::with_batch_on(layout, axis.name), f.tries);
+  sharding::add_tries(sharding::other_sets(sets), f.tries);
   f.gain = sharding::Gain::either;
   findings.push_back(std::move(f));
 }
@@ -144,7 +144,7 @@ void find_repeated_state(const StepView& view, const Repeated& repeated, std::ve
             fmt::format("{} of a device's memory; spread over them {}", percent(static_cast<double>(repeated.state) / usable),
                         bytes_words(repeated.state / axis.size()))};
   if (axis.name == "data") f.tries.push_back({"shard_optimizer_over_data=true"});
-  for (const Keys& keys : sharding::given_away(view.session.layout, repeated.axis, 1)) f.tries.push_back(keys);
+  sharding::add_tries(sharding::given_away(view.session.layout, repeated.axis, 1), f.tries);
   f.gain = sharding::Gain::memory;
   findings.push_back(std::move(f));
 }

@@ -19,7 +19,7 @@ constexpr double kTimeWorthSaying = 0.05;  // of a step, that kernels wait
 
 // What the devices along an axis exchange in loops over layers.
 struct Traffic {
-  double bytes = 0, seconds = 0, exposed = 0;
+  forecast::SentTotal total;
   std::set<std::string> causes;
 };
 
@@ -37,9 +37,7 @@ Traffic traffic_of(const StepView& view, AxisIndex axis) {
   const std::int64_t once = view.step.program.microbatches;
   for (const forecast::Sent& sent : view.step.forecast.collectives) {
     if (sent.what.runs <= once || !sharding::holds(sent.what.axes, axis)) continue;
-    traffic.bytes += sent.what.total_wire_bytes();
-    traffic.seconds += sent.seconds;
-    traffic.exposed += sent.exposed;
+    traffic.total.add(sent);
     traffic.causes.insert(sent.kind);
   }
   return traffic;
@@ -51,9 +49,7 @@ using Axes = std::vector<mesh::Axis>;
 void exchange_slices(const mesh::Mesh& mesh, AxisIndex from, AxisIndex to, std::vector<Keys>& tries) {
   const std::int64_t slices = mesh.axis(from).dcn;
   if (from == to || slices == 1) return;
-  const auto attempt = [&](Axes axes) {
-    if (Keys keys = mesh::keys_between(mesh, mesh::Mesh(std::move(axes))); !keys.empty()) tries.push_back(std::move(keys));
-  };
+  const auto attempt = [&](Axes axes) { sharding::add_try(mesh::keys_between(mesh, mesh::Mesh(std::move(axes))), tries); };
   Axes moved = mesh.axes();
   moved[from].dcn = 1;
   moved[to].dcn *= slices;
@@ -93,13 +89,13 @@ void find_slow_links(const StepView& view, std::vector<Finding>& findings) {
     const mesh::Link* link = axis.size() == 1 ? nullptr : far_link(network, index);
     if (link == nullptr) continue;
     const Traffic traffic = traffic_of(view, index);
-    if (traffic.exposed < kTimeWorthSaying * view.step.forecast.seconds) continue;
+    if (traffic.total.exposed < kTimeWorthSaying * view.step.forecast.seconds) continue;
     Finding f{Severity::warning, "slow-link", axis.name,
               fmt::format("axis {} lies across {} ({}) and carries traffic in every layer", axis.name,
                           axis.dcn > 1 ? "slices" : "nodes", link->kind),
               fmt::format("mesh axis {}={}: {}", axis.name, axis.size(), join({traffic.causes.begin(), traffic.causes.end()}, ", ")),
-              fmt::format("a device sends {} over it in a step; kernels wait {} of {} for that", human_bytes(traffic.bytes),
-                          forecast::seconds_words(traffic.exposed), forecast::seconds_words(view.step.forecast.seconds))};
+              fmt::format("a device sends {} over it in a step; kernels wait {} of {} for that", human_bytes(traffic.total.wire_bytes),
+                          forecast::seconds_words(traffic.total.exposed), forecast::seconds_words(view.step.forecast.seconds))};
     f.tries = ways_to_stay_near(view.session, index);
     f.gain = sharding::Gain::speed;
     findings.push_back(std::move(f));

@@ -89,10 +89,9 @@ forecast::Front front_of(const Planned& planned, const Routing& routing, const s
   table.headings = {{"what makes it fit"}, {"a device", true}, {"a step", true}, {"tokens/s a device", true}};
   for (const advice::Offer& offer : remedies->offers) {
     const auto peak = static_cast<double>(offer.peak);
-    const auto tokens = static_cast<std::int64_t>(offer.tokens_per_second_per_device);
     table.rows.push_back({{join(offer.keys, " ")}, page::number_cell(human_bytes(peak), peak),
                           page::number_cell(forecast::seconds_words(offer.seconds), offer.seconds),
-                          page::number_cell(with_commas(tokens), offer.tokens_per_second_per_device)});
+                          page::number_cell(speed_words(offer), offer.tokens_per_second_per_device)});
   }
   return front;
 }

@@ -21,8 +21,6 @@ constexpr double kLeastShare = 0.05;  // of a step, to be told
 
 std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
-std::string speed_words(const Found& found) { return with_commas(static_cast<std::int64_t>(found.offer.tokens_per_second_per_device)); }
-
 std::string limit_words(const Found& found) {
   std::vector<std::string> words;
   for (const auto& [what, share] : found.limits) {
@@ -81,7 +79,7 @@ std::string table_of(const Told& told, const std::vector<Found>& rows, int width
     const std::string step = forecast::seconds_words(found.offer.seconds);
     table.add({std::to_string(i + 1),
                has_steps_alike ? step : step + " for " + human_count(static_cast<double>(found.offer.tokens)) + " tokens",
-               speed_words(found), found.mfu > 0 ? fmt::format("{:.1f}%", 100 * found.mfu) : "-", bytes_words(found.offer.peak),
+               speed_words(found.offer), found.mfu > 0 ? fmt::format("{:.1f}%", 100 * found.mfu) : "-", bytes_words(found.offer.peak),
                layout_words(found), limit_words(found)});
   }
   return table.text(width);
@@ -126,7 +124,7 @@ std::string against_words(const Told& told, const Found& best, int width) {
   const Found& yours = *told.against;
   const double speed = yours.seconds_per_token() / best.seconds_per_token();
   std::string text = fmt::format("Yours is {}: {}, {} tokens/s a device, {}{}. ", layout_words(yours),
-                                 forecast::seconds_words(yours.offer.seconds), speed_words(yours), bytes_words(yours.offer.peak),
+                                 forecast::seconds_words(yours.offer.seconds), speed_words(yours.offer), bytes_words(yours.offer.peak),
                                  yours.offer.fits() ? "" : ", which does not fit");
   if (speed <= 1.001) return wrapped(text + "Nothing faster was found.\n", width, 2);
   text += fmt::format("The fastest that was found is {:.2f} times as fast. On the longest chain of what waits for one another:\n", speed);
@@ -160,7 +158,7 @@ forecast::Front front_of(const Told& told, const std::string& title) {
   for (const Found& found : shown(told)) {
     const advice::Offer& offer = found.offer;
     front.table->rows.push_back({page::number_cell(forecast::seconds_words(offer.seconds), offer.seconds),
-                                 page::number_cell(speed_words(found), offer.tokens_per_second_per_device),
+                                 page::number_cell(speed_words(found.offer), offer.tokens_per_second_per_device),
                                  page::number_cell(fmt::format("{:.1f}%", 100 * found.mfu), found.mfu),
                                  page::number_cell(bytes_words(offer.peak), static_cast<double>(offer.peak)), {layout_words(found)},
                                  {limit_words(found)}, {command_of(on, found)}});

@@ -7,8 +7,8 @@
 #include <fmt/core.h>
 
 #include "advice/factorings.h"
+#include "advice/planned.h"
 #include "base/error.h"
-#include "config/builtin.h"
 #include "session/reopen.h"
 
 namespace moesh::search {
@@ -30,9 +30,7 @@ std::vector<Keys> rule_sets(const config::Settings& settings) {
   std::vector<Keys> sets{{}};
   if (!is_open(settings, "custom_mesh_and_rule") || !is_open(settings, "logical_axis_rules") || !is_open(settings, "mesh_axes"))
     return sets;
-  for (const std::string& name : config::builtin_names("rules")) {
-    if (!name.starts_with("pipeline")) sets.push_back({"custom_mesh_and_rule=" + name});
-  }
+  for (const std::string& name : advice::rule_sets_to_try()) sets.push_back({"custom_mesh_and_rule=" + name});
   return sets;
 }
 

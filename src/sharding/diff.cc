@@ -103,7 +103,7 @@ class Comparison {
 };
 
 Side side_of(const LaidTensor& tensor, const mesh::Mesh& mesh) {
-  return {moesh::to_string(tensor.shape), to_string(without_size_one(tensor.spec, mesh), mesh), bytes_per_device(tensor, mesh),
+  return {moesh::to_string(tensor.shape), spec_words(tensor.spec, mesh), bytes_per_device(tensor, mesh),
           replicas(tensor, mesh)};
 }
 
@@ -192,10 +192,8 @@ std::int64_t state_bytes(const Layout& layout) {
   return bytes;
 }
 
-std::string bytes_words(double bytes) { return human_bytes(bytes); }
-
 std::string signed_bytes(std::int64_t bytes) {
-  return (bytes > 0 ? "+" : bytes < 0 ? "-" : "") + bytes_words(static_cast<double>(bytes < 0 ? -bytes : bytes));
+  return (bytes > 0 ? "+" : bytes < 0 ? "-" : "") + human_bytes(static_cast<double>(bytes < 0 ? -bytes : bytes));
 }
 
 std::string lies(const std::optional<Side>& side) { return side ? side->spec : "(absent)"; }
@@ -217,7 +215,7 @@ void add_kind(Table& table, const std::vector<Difference>& differences, int widt
     }
     const Difference& d = differences[*line.path];
     table.add({line.text, lies(d.before), lies(d.after), signed_bytes(Differ::bytes_of(d.after) - Differ::bytes_of(d.before)),
-               d.kind == "activation" ? "" : bytes_words(d.travel.bytes)});
+               d.kind == "activation" ? "" : human_bytes(d.travel.bytes)});
   }
 }
 
@@ -228,18 +226,18 @@ std::string moved_words(std::size_t tensors) {
 
 std::string state_words(const LayoutDiff& diff, std::size_t moved) {
   return fmt::format("{}. Parameters and optimizer state on a device: {} -> {} ({}).\n{}", moved_words(moved),
-                     bytes_words(static_cast<double>(diff.state_bytes_before)), bytes_words(static_cast<double>(diff.state_bytes_after)),
+                     human_bytes(static_cast<double>(diff.state_bytes_before)), human_bytes(static_cast<double>(diff.state_bytes_after)),
                      signed_bytes(diff.state_bytes_after - diff.state_bytes_before),
                      diff.travel.bytes > 0 ? fmt::format("To go from one to the other {} travel, {} of them to one device.\n",
-                                                         bytes_words(diff.travel.bytes), bytes_words(diff.travel.most))
+                                                         human_bytes(diff.travel.bytes), human_bytes(diff.travel.most))
                                            : "To go from one to the other nothing travels.\n");
 }
 
 std::string activation_words(const LayoutDiff& diff, std::size_t moved, bool listed) {
   return fmt::format("{}: {} -> {} on a device, each once ({}).{}\n",
                      moved == 1 ? "1 activation moves" : fmt::format("{} activations move", moved),
-                     bytes_words(static_cast<double>(diff.activation_bytes_before)),
-                     bytes_words(static_cast<double>(diff.activation_bytes_after)),
+                     human_bytes(static_cast<double>(diff.activation_bytes_before)),
+                     human_bytes(static_cast<double>(diff.activation_bytes_after)),
                      signed_bytes(diff.activation_bytes_after - diff.activation_bytes_before), listed ? "" : " --activations lists them.");
 }
 

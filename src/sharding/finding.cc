@@ -39,6 +39,14 @@ std::string fix_lines(const Finding& f, int width) {
 
 }  // namespace
 
+void add_try(Keys keys, std::vector<Keys>& tries) {
+  if (!keys.empty()) tries.push_back(std::move(keys));
+}
+
+void add_tries(std::vector<Keys> more, std::vector<Keys>& tries) {
+  for (Keys& keys : more) add_try(std::move(keys), tries);
+}
+
 bool has_errors(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.severity == Severity::error; });
 }

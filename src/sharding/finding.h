@@ -26,6 +26,10 @@ struct Fix {
 // What a change has to bring for a finding to be worth telling.
 enum class Gain : std::uint8_t { none, speed, memory, either };
 
+// Adds what may mend something; keys that are none are left out.
+void add_try(Keys keys, std::vector<Keys>& tries);
+void add_tries(std::vector<Keys> more, std::vector<Keys>& tries);
+
 struct Finding {
   Severity severity = Severity::warning;
   std::string check;  // "competing-dims", for scripts

@@ -6,17 +6,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "sharding/report.h"
 
 namespace moesh::sharding {
 namespace {
-
-std::string names(const AxisList& axes, const mesh::Mesh& mesh) {
-  std::vector<std::string> words;
-  for (const AxisIndex axis : axes) {
-    if (mesh.axis(axis).size() > 1) words.push_back(fmt::format("{}={}", mesh.axis(axis).name, mesh.axis(axis).size()));
-  }
-  return join(words, " x ");
-}
 
 // The rule that gave a dim its axes.
 std::string rule_behind(const LaidTensor& tensor, std::size_t dim, const std::vector<config::AxisRule>& rules,
@@ -60,7 +53,7 @@ void check_even(const LaidTensor& tensor, const std::vector<config::AxisRule>& r
     if (tensor.shape[dim] % blocks == 0) continue;
     const std::string rule = rule_behind(tensor, dim, rules, mesh);
     refuse(fmt::format("dim {} ('{}', size {}) does not divide over {} = {} shards{}", dim, tensor.labels()[dim],
-                       tensor.shape[dim], names(tensor.spec.dims[dim], mesh), blocks,
+                       tensor.shape[dim], axis_names(tensor.spec.dims[dim], mesh), blocks,
                        rule.empty() ? "" : " (rule at " + rule + ")"),
            tensor.path, "choose axis sizes that divide it, or a rule that lays the dim elsewhere");
   }

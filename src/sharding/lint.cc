@@ -40,35 +40,37 @@ std::vector<Keys> given_away(const Layout& layout, AxisIndex from, std::int64_t 
   for (const std::string_view name : {"fsdp", "expert", "data", "context", "tensor"}) {
     const auto to = layout.mesh.find(name);
     if (!to || (name == "expert" && !has_experts(layout))) continue;
-    if (const Keys keys = moved(layout.mesh, from, ici, *to); !keys.empty()) tries.push_back(keys);
+    add_try(moved(layout.mesh, from, ici, *to), tries);
   }
   return tries;
 }
 
-std::vector<Keys> other_sets(const LintOptions& options) {
+std::vector<Keys> other_sets(const std::vector<std::string>& sets) {
   std::vector<Keys> tries;
-  for (const std::string& name : options.sets) tries.push_back({"custom_mesh_and_rule=" + name});
+  for (const std::string& name : sets) tries.push_back({"custom_mesh_and_rule=" + name});
   return tries;
 }
 
-std::vector<std::vector<std::string>> rules_of(const Layout& layout, const std::string& label) {
-  std::vector<std::vector<std::string>> axes;
+bool is_on_command_line(const config::AxisRule& rule) { return rule.where == "the command line"; }
+
+RulesOfLabel rules_of(const Layout& layout, const std::string& label) {
+  RulesOfLabel axes;
   for (const config::AxisRule& rule : layout.rules) {
     if (rule.label == label) axes.push_back(rule.axes);
   }
   return axes;
 }
 
-Keys with_rules(const Layout& layout, const std::map<std::string, std::vector<std::vector<std::string>>>& rules) {
+Keys with_rules(const Layout& layout, const Rules& rules) {
   if (!layout.rule_set.empty()) return {};
   std::vector<std::string> words;
   std::set<std::string> told;
-  const auto tell = [&](const std::string& label, const std::vector<std::vector<std::string>>& of) {
+  const auto tell = [&](const std::string& label, const RulesOfLabel& of) {
     if (!told.insert(label).second) return;
     for (const std::vector<std::string>& axes : of) words.push_back(fmt::format("[{},[{}]]", label, join(axes, ",")));
   };
   for (const config::AxisRule& rule : layout.rules) {
-    if (rule.where != "the command line") continue;
+    if (!is_on_command_line(rule)) continue;
     const auto replaced = rules.find(rule.label);
     tell(rule.label, replaced == rules.end() ? rules_of(layout, rule.label) : replaced->second);
   }
@@ -81,13 +83,7 @@ std::string few_of(const std::vector<std::string>& words, std::size_t most) {
   return fmt::format("{} and {} more", join({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(most)}, ", "), words.size() - most);
 }
 
-std::string axis_names(const AxisList& axes, const mesh::Mesh& mesh) {
-  std::vector<std::string> words;
-  for (const AxisIndex axis : axes) {
-    if (mesh.axis(axis).size() > 1) words.push_back(fmt::format("{}={}", mesh.axis(axis).name, mesh.axis(axis).size()));
-  }
-  return join(words, " x ");
-}
+bool is_batch(const std::string& label) { return label.find("batch") != std::string::npos; }
 
 namespace {
 

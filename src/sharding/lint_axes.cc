@@ -17,9 +17,9 @@ std::string axis_words(const mesh::Axis& axis) { return fmt::format("{}={}", axi
 
 // The axis added to each rule of the labels, as the last of its axes.
 Keys with_axis(const Layout& layout, const std::set<std::string>& labels, const std::string& axis) {
-  std::map<std::string, std::vector<std::vector<std::string>>> changed;
+  Rules changed;
   for (const std::string& label : labels) {
-    std::vector<std::vector<std::string>> rules = rules_of(layout, label);
+    RulesOfLabel rules = rules_of(layout, label);
     if (rules.empty()) rules.push_back({});
     for (std::vector<std::string>& axes : rules) {
       if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
@@ -35,7 +35,7 @@ Keys with_batch_on(const Layout& layout, const std::string& axis) {
   std::set<std::string> labels;
   const auto see = [&](const LaidTensor& tensor) {
     for (const std::string& label : tensor.labels()) {
-      if (label.find("batch") != std::string::npos) labels.insert(label);
+      if (is_batch(label)) labels.insert(label);
     }
   };
   see(layout.input);
@@ -53,8 +53,8 @@ void find_unused_axes(const Layout& layout, const LintOptions& options, Findings
               "mesh axis " + axis_words(axis), fmt::format("{} devices hold and compute the same", axis.size()),
               fmt::format("{}=1, or a rule that uses it", mesh::key_for(mesh::Level::ici, axis.name))};
     f.tries = given_away(layout, index, 1);
-    if (const Keys keys = with_batch_on(layout, axis.name); !keys.empty()) f.tries.push_back(keys);
-    for (const Keys& keys : other_sets(options)) f.tries.push_back(keys);
+    add_try(with_batch_on(layout, axis.name), f.tries);
+    add_tries(other_sets(options.sets), f.tries);
     findings.push_back(std::move(f));
   }
 }
@@ -152,12 +152,12 @@ std::vector<Keys> ways_to_spread(const Unspread& found, const Layout& layout, co
   for (const AxisIndex axis : axes_left_out(found)) labels[axis] = labels_for(found, axis, layout.mesh);
   std::vector<Keys> tries;
   for (const auto& [axis, of] : labels) {
-    if (const Keys keys = with_axis(layout, of, layout.mesh.axis(axis).name); !keys.empty()) tries.push_back(keys);
+    add_try(with_axis(layout, of, layout.mesh.axis(axis).name), tries);
   }
   for (const AxisIndex axis : found.parameters.front().axes) {
-    for (const Keys& keys : given_away(layout, axis, 1)) tries.push_back(keys);
+    add_tries(given_away(layout, axis, 1), tries);
   }
-  for (const Keys& keys : other_sets(options)) tries.push_back(keys);
+  add_tries(other_sets(options.sets), tries);
   return tries;
 }
 

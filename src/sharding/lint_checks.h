@@ -12,6 +12,10 @@ namespace moesh::sharding {
 
 using Findings = std::vector<Finding>;
 
+using RulesOfLabel = std::vector<std::vector<std::string>>;  // the axes of each, in order
+using Rules = std::map<std::string, RulesOfLabel>;
+bool is_on_command_line(const config::AxisRule& rule);
+
 // Rules as they are written in a file.
 void find_idle_rules(const Layout& layout, Findings& findings);
 void find_absent_axes(const Layout& layout, Findings& findings);
@@ -37,21 +41,21 @@ Keys moved(const mesh::Mesh& mesh, AxisIndex from, std::int64_t ici, AxisIndex t
 // The axis at `ici` devices and the rest given to each of the others in turn that carry a batch or weights.
 std::vector<Keys> given_away(const Layout& layout, AxisIndex from, std::int64_t ici);
 
-// Each of the other rule sets.
-std::vector<Keys> other_sets(const LintOptions& options);
+// Each of these rule sets.
+std::vector<Keys> other_sets(const std::vector<std::string>& sets);
 
 // The rules of these labels replaced on the command line, beside what stands there already. Rules of a set cannot be: none.
-Keys with_rules(const Layout& layout, const std::map<std::string, std::vector<std::vector<std::string>>>& rules);
+Keys with_rules(const Layout& layout, const Rules& rules);
 
 // The axis added to the rules of all labels of a batch.
 Keys with_batch_on(const Layout& layout, const std::string& axis);
 
-// The axes of each rule of a label, in order.
-std::vector<std::vector<std::string>> rules_of(const Layout& layout, const std::string& label);
+RulesOfLabel rules_of(const Layout& layout, const std::string& label);
 
 // "a, b and 3 more".
 std::string few_of(const std::vector<std::string>& words, std::size_t most = 5);
 
-std::string axis_names(const AxisList& axes, const mesh::Mesh& mesh);  // "fsdp=4 x expert=2", those of size 1 left out
+// Whether dims with the label are of rows.
+bool is_batch(const std::string& label);
 
 }  // namespace moesh::sharding

@@ -10,10 +10,6 @@
 namespace moesh::sharding {
 namespace {
 
-using Rules = std::map<std::string, std::vector<std::vector<std::string>>>;  // of labels, in order
-
-bool is_on_command_line(const config::AxisRule& rule) { return rule.where == "the command line"; }
-
 // Rules of the user's, as opposed to those that come with moesh and serve many models, and to copies of these in files.
 class OwnRules {
  public:
@@ -77,11 +73,11 @@ void try_without(const Layout& layout, const std::vector<std::size_t>& rules, co
   for (const std::size_t r : rules) {
     const config::AxisRule& rule = layout.rules[r];
     if (!is_on_command_line(rule)) return;
-    std::vector<std::vector<std::string>>& kept = changed.try_emplace(rule.label, rules_of(layout, rule.label)).first->second;
+    RulesOfLabel& kept = changed.try_emplace(rule.label, rules_of(layout, rule.label)).first->second;
     kept.erase(std::find(kept.begin(), kept.end(), rule.axes));
     if (!instead.empty()) changed[instead].push_back(rule.axes);
   }
-  if (const Keys keys = with_rules(layout, changed); !keys.empty()) finding.tries.push_back(keys);
+  add_try(with_rules(layout, changed), finding.tries);
 }
 
 Finding unborne(const config::AxisRule& rule, const std::string& meant) {
@@ -155,8 +151,7 @@ void find_absent_axes(const Layout& layout, Findings& findings) {
   for (auto& [label, all] : changed) {
     for (std::vector<std::string>& of : all) std::erase_if(of, [&](const std::string& axis) { return absent.contains(axis); });
   }
-  const Keys keys = are_on_command_line ? with_rules(layout, changed) : Keys{};
-  if (!keys.empty()) findings.back().tries.push_back(keys);
+  if (are_on_command_line) add_try(with_rules(layout, changed), findings.back().tries);
 }
 
 void find_unruled_labels(const Layout& layout, Findings& findings) {
@@ -230,7 +225,7 @@ std::map<std::string, Competition> competitions(const Layout& layout) {
 
 // The label's rules without the axis.
 Keys without_axis(const Layout& layout, const std::string& label, const std::string& axis) {
-  std::vector<std::vector<std::string>> rules = rules_of(layout, label);
+  RulesOfLabel rules = rules_of(layout, label);
   for (std::vector<std::string>& axes : rules) std::erase(axes, axis);
   return with_rules(layout, {{label, rules}});
 }
@@ -250,7 +245,7 @@ void find_competing_dims(const Layout& layout, Findings& findings) {
                                    : "weights are gathered, or the value is moved twice"),
               fmt::format("move the rule of {} before that of {}, or drop {} from it", c.loser, c.winner, axis)};
     if (dispatch) f.tries.push_back({"moe_dispatch_no_expert_sharding=true"});
-    if (const Keys keys = without_axis(layout, c.winner, axis); !keys.empty()) f.tries.push_back(keys);
+    add_try(without_axis(layout, c.winner, axis), f.tries);
     f.gain = Gain::speed;
     findings.push_back(std::move(f));
   }
@@ -282,10 +277,10 @@ void find_blocked_by_one(const Layout& layout, Findings& findings) {
                 fmt::format("dim {} stays whole: {} a device", step.dim,
                             human_bytes(static_cast<double>(bytes_per_device(tensor, layout.mesh)))),
                 fmt::format("add a second rule for {} without {}", rule.label, axis)};
-      std::vector<std::vector<std::string>> rules = rules_of(layout, rule.label);
+      RulesOfLabel rules = rules_of(layout, rule.label);
       rules.push_back(rule.axes);
       std::erase(rules.back(), axis);
-      if (const Keys keys = with_rules(layout, {{rule.label, rules}}); !keys.empty()) f.tries.push_back(keys);
+      add_try(with_rules(layout, {{rule.label, rules}}), f.tries);
       findings.push_back(std::move(f));
     }
   }

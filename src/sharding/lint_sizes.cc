@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "sharding/lint_checks.h"
+#include "sharding/report.h"
 
 namespace moesh::sharding {
 namespace {
@@ -25,8 +26,6 @@ bool is_worth_saying(std::int64_t size, std::int64_t blocks) {
   const std::int64_t block = (size + blocks - 1) / blocks;
   return static_cast<double>(block * blocks) >= kIdleWorthSaying * static_cast<double>(size);
 }
-
-bool is_batch(const std::string& label) { return label.find("batch") != std::string::npos; }
 
 std::vector<Uneven> uneven_dims(const Layout& layout, const LintOptions& options) {
   std::map<std::string, Uneven> found;
@@ -71,14 +70,14 @@ std::vector<Keys> ways_to_divide(const Uneven& one, const Layout& layout, const 
     const std::int64_t ici = mesh.axis(axis).ici;
     for (std::int64_t size = ici - 1; size >= 1; --size) {
       if (ici % size != 0 || one.size % (blocks / ici * size) != 0) continue;
-      for (const Keys& keys : given_away(layout, axis, size)) tries.push_back(keys);
+      add_tries(given_away(layout, axis, size), tries);
       break;
     }
   }
-  for (const Keys& keys : other_sets(options)) tries.push_back(keys);
-  std::map<std::string, std::vector<std::vector<std::string>>> whole;
+  add_tries(other_sets(options.sets), tries);
+  Rules whole;
   for (const std::string& label : one.labels) whole[label] = {{}};
-  if (const Keys keys = with_rules(layout, whole); !keys.empty()) tries.push_back(keys);
+  add_try(with_rules(layout, whole), tries);
   return tries;
 }
 
@@ -124,12 +123,12 @@ std::vector<Keys> ways_to_feed(const Layout& layout, const LintOptions& options,
       for (const char* name : {"context", "tensor"}) {
         const auto to = mesh.find(name);
         if (!to) continue;
-        if (const Keys keys = moved(mesh, axis, size, *to); !keys.empty()) tries.push_back(keys);
+        add_try(moved(mesh, axis, size, *to), tries);
       }
       break;
     }
   }
-  for (const Keys& keys : other_sets(options)) tries.push_back(keys);
+  add_tries(other_sets(options.sets), tries);
   const std::int64_t more = (std::max(options.rows, layout.input.shape.front()) + blocks - 1) / blocks * blocks;
   const std::int64_t fewer = options.rows / blocks * blocks;
   if (fewer > 0) tries.push_back({batch_key(fewer, mesh)});

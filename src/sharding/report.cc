@@ -58,7 +58,7 @@ void add_tensors(Table& table, const std::vector<const LaidTensor*>& tensors, co
       continue;
     }
     const LaidTensor& tensor = *tensors[*line.path];
-    table.add({line.text, moesh::to_string(tensor.shape), words_of(tensor.labels()), to_string(without_size_one(tensor.spec, mesh), mesh),
+    table.add({line.text, moesh::to_string(tensor.shape), words_of(tensor.labels()), spec_words(tensor.spec, mesh),
                bytes_words(bytes_per_device(tensor, mesh)), with_commas(replicas(tensor, mesh))});
   }
 }
@@ -92,7 +92,7 @@ std::string totals(const Layout& layout) {
       "Input {} of tokens lies as {}.\n",
       human_count(static_cast<double>(parameters.elements)), bytes_words(parameters.bytes), bytes_words(moments.bytes),
       bytes_words(parameters.bytes + moments.bytes), moesh::to_string(layout.input.shape),
-      to_string(without_size_one(layout.input.spec, layout.mesh), layout.mesh));
+      spec_words(layout.input.spec, layout.mesh));
 }
 
 // The names nearest to what matches nothing: of paths, their parts and words, and labels.
@@ -121,6 +121,16 @@ std::string words_of(const Labels& labels) {
   for (const std::string& label : labels) words.push_back(label.empty() ? "-" : label);
   return join(words, ", ");
 }
+
+std::string axis_names(const AxisList& axes, const mesh::Mesh& mesh) {
+  std::vector<std::string> words;
+  for (const AxisIndex axis : axes) {
+    if (mesh.axis(axis).size() > 1) words.push_back(fmt::format("{}={}", mesh.axis(axis).name, mesh.axis(axis).size()));
+  }
+  return join(words, " x ");
+}
+
+std::string spec_words(const Spec& spec, const mesh::Mesh& mesh) { return to_string(without_size_one(spec, mesh), mesh); }
 
 bool matches(const LaidTensor& tensor, const std::string& filter) {
   return filter.empty() || tensor.path.find(filter) != std::string::npos ||

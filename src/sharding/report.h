@@ -33,6 +33,9 @@ std::vector<TreeLine> path_lines(const std::vector<std::string>& paths, int widt
 // "(embed, layers, mlp)", "-" for a dim without a label.
 std::string words_of(const Labels& labels);
 
+std::string axis_names(const AxisList& axes, const mesh::Mesh& mesh);  // "fsdp=4 x expert=2", those of size 1 left out
+std::string spec_words(const Spec& spec, const mesh::Mesh& mesh);      // "[(fsdp, expert), -]", likewise
+
 bool matches(const LaidTensor& tensor, const std::string& filter);
 
 }  // namespace moesh::sharding

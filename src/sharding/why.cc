@@ -85,10 +85,6 @@ std::vector<config::AxisRule> rules_for(const Layout& layout, const LaidTensor& 
   return tensor.constraint.stage_as_data ? with_stage_as_data(layout.rules) : layout.rules;
 }
 
-std::string spec_words(const Layout& layout, const Spec& spec) {
-  return to_string(without_size_one(spec, layout.mesh), layout.mesh);
-}
-
 // What the constraint changes after the rules have spoken.
 std::string changes(const Layout& layout, const LaidTensor& tensor) {
   std::string text;
@@ -101,7 +97,7 @@ std::string changes(const Layout& layout, const LaidTensor& tensor) {
                         dims.empty() ? "all dims" : "dim " + join(dims, ", "));
   }
   return tensor.constraint.is_plain() ? text
-                                      : text + fmt::format("So it lies as {}.\n", spec_words(layout, tensor.spec));
+                                      : text + fmt::format("So it lies as {}.\n", spec_words(tensor.spec, layout.mesh));
 }
 
 std::string unruled(const Layout& layout, const LaidTensor& tensor) {
@@ -151,7 +147,7 @@ std::string neighbours(const Layout& layout, const LaidTensor& tensor) {
     for (const int index : indices) {
       const LaidTensor& other = of[static_cast<std::size_t>(index)];
       const std::string other_layout = compares ? differences(tensor, other, layout.mesh) : "";
-      text += fmt::format("  {} {}  {}{}\n", title, other.path, spec_words(layout, other.spec),
+      text += fmt::format("  {} {}  {}{}\n", title, other.path, spec_words(other.spec, layout.mesh),
                           other_layout.empty() ? "" : "  <- another layout: " + other_layout);
     }
   };
@@ -186,14 +182,10 @@ std::string copies_words(const Layout& layout, const LaidTensor& tensor) {
 std::string dims_table(const Layout& layout, const LaidTensor& tensor, int width) {
   Table table({{"dim", true}, {"label"}, {"size", true}, {"axes", false, Room::wrap}, {"block", true}});
   const Shape local = shard_shape(tensor.shape, tensor.spec, layout.mesh);
-  const Spec slim = without_size_one(tensor.spec, layout.mesh);
   for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
-    std::vector<std::string> axes;
-    for (const AxisIndex axis : slim.dims[dim]) {
-      axes.push_back(fmt::format("{}={}", layout.mesh.axis(axis).name, layout.mesh.axis(axis).size()));
-    }
+    const std::string axes = axis_names(tensor.spec.dims[dim], layout.mesh);
     table.add({std::to_string(dim), tensor.labels()[dim].empty() ? "-" : tensor.labels()[dim],
-               with_commas(tensor.shape[dim]), axes.empty() ? "-" : join(axes, " x "), with_commas(local[dim])});
+               with_commas(tensor.shape[dim]), axes.empty() ? "-" : axes, with_commas(local[dim])});
   }
   return table.text(width);
 }
@@ -246,7 +238,7 @@ std::string remarks(const Layout& layout, const LaidTensor& tensor) {
 
 std::string why(const Layout& layout, const LaidTensor& tensor, int width) {
   const std::string head = fmt::format("{}  {} {}\nlies as {}\n\n", tensor.path, moesh::to_string(tensor.shape),
-                                       name_of(tensor.dtype), spec_words(layout, tensor.spec));
+                                       name_of(tensor.dtype), spec_words(tensor.spec, layout.mesh));
   Table rules({{""}, {"", false, Room::wrap}, {"", false, Room::wrap}});
   for (const Verdict& v : verdicts(layout, tensor)) rules.add({"  " + v.where, v.rule, v.words});
   const std::string rest = changes(layout, tensor) + unruled(layout, tensor) + "\n" + costs(layout, tensor) +
@@ -257,7 +249,7 @@ std::string why(const Layout& layout, const LaidTensor& tensor, int width) {
 std::string why_json(const Layout& layout, const LaidTensor& tensor) {
   JsonWriter json;
   json.begin_object().key("path").value(tensor.path).key("shape").values(tensor.shape);
-  json.key("labels").values(tensor.labels()).key("spec").value(spec_words(layout, tensor.spec));
+  json.key("labels").values(tensor.labels()).key("spec").value(spec_words(tensor.spec, layout.mesh));
   json.key("bytes_per_device").value(bytes_per_device(tensor, layout.mesh));
   json.key("replicas").value(replicas(tensor, layout.mesh)).line();
   mesh::write_sizes(layout.mesh, json.key("mesh"));

@@ -23,10 +23,6 @@ struct SameTensor {
   std::vector<const LaidTensor*> in;
 };
 
-std::string spec_words(const LaidTensor& tensor, const mesh::Mesh& mesh) {
-  return to_string(sharding::without_size_one(tensor.spec, mesh), mesh);
-}
-
 const sharding::Layout& layout_of(const Shown& shown, std::size_t plan) { return shown.courses[plan].shown.layout; }
 
 // Shape, spec, bytes and copies in a plan; alike where a tensor lies alike.
@@ -34,7 +30,7 @@ std::string place_of(const Shown& shown, std::size_t plan, const LaidTensor& ten
   const mesh::Mesh& mesh = layout_of(shown, plan).mesh;
   return fmt::format(
       "<span>{}<small>({})</small></span><span>{}</span><span class=\"n\">{}</span><span class=\"n\">{}</span>",
-      escaped(to_string(tensor.shape)), escaped(sharding::words_of(tensor.labels())), escaped(spec_words(tensor, mesh)),
+      escaped(to_string(tensor.shape)), escaped(sharding::words_of(tensor.labels())), escaped(sharding::spec_words(tensor.spec, mesh)),
       human_bytes(static_cast<double>(bytes_per_device(tensor, mesh))), with_commas(replicas(tensor, mesh)));
 }
 
