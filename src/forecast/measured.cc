@@ -8,7 +8,7 @@
 namespace moesh::forecast {
 namespace {
 
-std::string_view name_of(graph::KernelKind kind) {
+std::string_view bound_of(graph::KernelKind kind) {
   switch (kind) {
     case graph::KernelKind::product: return "product";
     case graph::KernelKind::attention: return "attention";
@@ -47,7 +47,7 @@ double seconds_by(const Points& points, double work) {
 
 std::string timed_name(std::string_view op, DType dtype) { return fmt::format("{} {}", op, moesh::name_of(dtype)); }
 
-std::string timed_name(graph::KernelKind kind, DType dtype) { return timed_name(fmt::format("any {}", name_of(kind)), dtype); }
+std::string timed_name(graph::KernelKind kind, DType dtype) { return timed_name(fmt::format("any {}", bound_of(kind)), dtype); }
 
 double measure_of(const graph::Work& work) { return work.flops > 0 ? work.flops : work.bytes; }
 
