@@ -1,4 +1,6 @@
 // `moesh serve` as a process: from its address to its end, and what is asked wrongly.
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -80,8 +82,13 @@ TEST(ServeCommand, NeedsItsModuleBesideTheBinary) {
   const std::string alone = folder.path() + "/bin/moesh";
   std::filesystem::create_directory(folder.path() + "/bin");
   std::filesystem::copy_file(test::binary(), alone);
-  EXPECT_EQ(test::shell(alone + " serve " + llama() + " tokenizer_path= --port 0 2>" + folder.path() + "/err"), 1);
-  EXPECT_THAT(test::read_text(folder.path() + "/err"), HasSubstr("libmoesh_http.so: the module that speaks HTTP cannot be opened: "));
+  const auto error = [&] {
+    EXPECT_EQ(test::shell(alone + " serve " + llama() + " tokenizer_path= --port 0 2>" + folder.path() + "/err"), 1);
+    return test::read_text(folder.path() + "/err");
+  };
+  EXPECT_THAT(error(), HasSubstr("/bin/libmoesh_http.so: the module that speaks HTTP cannot be opened: "));
+  std::ofstream(folder.path() + "/bin/libmoesh_http.so") << std::string(1000, 'x');
+  EXPECT_THAT(error(), HasSubstr("invalid ELF header")) << "of the file that is there";
 }
 
 }  // namespace
