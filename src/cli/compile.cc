@@ -51,7 +51,7 @@ constexpr std::string_view kExamples[] = {
 using Routing = std::optional<forecast::Routing>;
 
 Routing routing_of(const Planned& planned) {
-  return forecast::routing_of(planned.step.program.plan, planned.session.target, planned.step.forecast.memory);
+  return forecast::routing_of(planned.step.program.plan, planned.session.target, planned.step.forecast);
 }
 
 void write(const Planned& planned, const Routing& routing, JsonWriter& json) {

@@ -156,7 +156,7 @@ std::string_view name_of(Way way) {
 
 }  // namespace
 
-std::optional<Routing> routing_of(const Plan& plan, const mesh::Topology& target, const Memory& memory) {
+std::optional<Routing> routing_of(const Plan& plan, const mesh::Topology& target, const Forecast& forecast) {
   const std::optional<graph::DrawOf> law = law_of(plan);
   const Instruction* top_k = first_of(plan, graph::Op::top_k);
   if (!law || top_k == nullptr) return std::nullopt;
@@ -166,15 +166,15 @@ std::optional<Routing> routing_of(const Plan& plan, const mesh::Topology& target
   expert.devices = law->experts;
   routing.busiest_expert = load_of(expert, ExpertOrder::by_rank).busiest;
   see_way(plan, RoutedRows(plan, Router::drawn), routing);
-  for (const Held& held : memory.held) routing.row_bytes += is_of_rows(plan, held) ? held.bytes : 0;
+  for (const Held& held : forecast.memory.held) routing.row_bytes += is_of_rows(plan, held) ? held.bytes : 0;
   const cost::Network network(plan.mesh, target);
-  const plan::Arena arena = plan::device_arena(plan);
+  const plan::Arena arena = plan::device_arena(on_device(plan, forecast.host.offloaded));
   for (const Router router : kRouters) {
     const RoutedRows rows(plan, router);
     RoutedStep& step = routing.steps[at(router)];
     if (!rows.counted().empty()) step.load = rows.counted().front().load;
-    step.seconds = schedule_of(plan, arena, timings_of(plan, network, rows)).seconds;
-    step.memory = filled(plan, memory, rows);
+    step.seconds = schedule_of(plan, arena, timings_of(plan, network, rows)).seconds + forecast.host.waits;
+    step.memory = filled(plan, forecast.memory, rows);
   }
   return routing;
 }

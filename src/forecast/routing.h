@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "forecast/expert_draw.h"
-#include "forecast/memory.h"
+#include "forecast/forecast.h"
 #include "forecast/routed_rows.h"
 #include "mesh/topology.h"
 #include "plan/plan.h"
@@ -41,8 +41,8 @@ struct Routing {
   const RoutedStep& step(Router router) const { return steps[static_cast<std::size_t>(router)]; }
 };
 
-// Nothing where the plan draws no experts. `memory`: what is forecast of it. A step is scheduled for each kind of router.
-std::optional<Routing> routing_of(const plan::Plan& plan, const mesh::Topology& target, const Memory& memory);
+// Nothing where the plan draws no experts. A step is scheduled for each kind of router.
+std::optional<Routing> routing_of(const plan::Plan& plan, const mesh::Topology& target, const Forecast& forecast);
 
 // In sentences, a line each; and with a table of what steps take.
 std::string routing_words(const Routing& routing);
