@@ -359,8 +359,8 @@ std::string fit_words(const session::Session& session, const forecast::Forecast&
   if (left < 0)
     return fmt::format("It does not fit: a{}; {} are there, {} are missing. `moesh lint` tells what makes it fit.\n", takes.substr(1),
                        bytes_words(forecast.usable_memory), bytes_words(-left));
-  return fmt::format("{}: it fits, {} of {} are left; {} a step, as predicted.\n", takes, bytes_words(left),
-                     bytes_words(forecast.usable_memory), forecast::seconds_words(forecast.seconds));
+  return fmt::format("{}: it fits{}, {} of {} are left; {} a step, as predicted.\n", takes, forecast.fits_narrowly() ? " narrowly" : "",
+                     bytes_words(left), bytes_words(forecast.usable_memory), forecast::seconds_words(forecast.seconds));
 }
 
 std::string fit_words(const session::Session& session) {

@@ -61,6 +61,10 @@ bool may_have_out_bias(S s) { return s.boolean("attention_bias") && !is_one_of(s
 bool may_share_experts(S s) { return is_one_of(s, {"deepseek", "qwen2_moe", "llama4"}); }
 bool has_shared_experts(S s) { return may_share_experts(s) && s.integer("shared_experts") > 0; }
 
+// Whether the backward pass reads what an MLP gives: the sum with what it was given is the next layer's input, and saved as that.
+bool reads_mlp_results(S s) { return has_experts(s) || has_cycles(s) || is_one_of(s, {"gemma2", "gemma3"}); }
+bool has_named_remat(S s) { return s.text("remat_policy") == "custom"; }
+
 // Where every layer has experts the two widths have to be equal, so that giving both is no slip.
 bool has_dense_width(S s) {
   const bool may_differ = may_mix_mlps(s) || is_block(s, "qwen3_custom_moe");
@@ -134,9 +138,11 @@ constexpr std::string_view kOfBoundedRings[] = {"use_ragged_sort"};
 constexpr std::string_view kOfDenseExperts[] = {"capacity_factor"};
 constexpr std::string_view kOfSlots[] = {"moe_dispatch_no_expert_sharding"};
 constexpr std::string_view kOfDropless[] = {"float32_weight_sum"};
-constexpr std::string_view kOfPlainProducts[] = {"activations_in_float32"};
+constexpr std::string_view kOfPlainProducts[] = {"activations_in_float32", "mlpwi_1"};
 constexpr std::string_view kOfDenseWidth[] = {"base_mlp_dim"};
-constexpr std::string_view kOfDenseMlp[] = {"mlpwi", "mlpwi_0", "mlpwi_1", "mlpwo"};
+constexpr std::string_view kOfDenseMlp[] = {"mlpwi"};
+constexpr std::string_view kOfReadResults[] = {"mlpwo"};
+constexpr std::string_view kOfNamedRemat[] = {"decoder_layer_input"};
 
 constexpr std::string_view kOfKnownAttention[] = {"attention_type"};
 constexpr std::string_view kOfLatent[] = {"q_lora_rank",      "kv_lora_rank", "qk_nope_head_dim",
@@ -227,6 +233,7 @@ constexpr Need kNeeds[] = {
      [](S s) { return has_dense_mlp(s) || has_shared_experts(s) || !is_sparse(s); }, kOfPlainProducts},
     {"a dense MLP, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},
     {"a dense MLP or shared experts", [](S s) { return has_dense_mlp(s) || has_shared_experts(s); }, kOfDenseMlp},
+    {"experts, a norm behind the MLP, or layers of several kinds", reads_mlp_results, kOfReadResults},
 
     {"global, or mla of decoder_block=deepseek",
      [](S s) { return s.text("attention_type") == "global" || is_latent(s); }, kOfKnownAttention},
@@ -242,7 +249,8 @@ constexpr Need kNeeds[] = {
     {"another rope_type than yarn", [](S s) { return !turns_as_yarn(s); }, kOfOtherThanYarn},
     {"logits_via_embedding=true", [](S s) { return s.boolean("logits_via_embedding"); }, kOfTied},
 
-    {"remat_policy=custom", [](S s) { return s.text("remat_policy") == "custom"; }, kSavedValues},
+    {"remat_policy=custom", has_named_remat, kSavedValues},
+    {"remat_policy=custom", has_named_remat, kOfNamedRemat},
 
     {"lr_schedule_type=wsd", [](S s) { return s.text("lr_schedule_type") == "wsd"; }, kOfWsd},
     {"opt_type=muon", [](S s) { return is_optimizer(s, "muon"); }, kOfMuon},

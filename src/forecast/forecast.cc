@@ -107,6 +107,7 @@ Forecast forecast(const Plan& plan, const sharding::Layout& layout, const mesh::
   made.memory = memory_of(resident ? *resident : plan, arena, layout);
   if (!rows.counted().empty()) made.busiest_rows = rows.counted().front().load.busiest;
   made.usable_memory = target.chip.usable_memory_bytes;
+  made.is_of_chips = !target.chip.has_memory_of_host();
   return made;
 }
 

@@ -87,7 +87,7 @@ void write_memory(const Forecast& f, const plan::Plan& plan, JsonWriter& json) {
 }  // namespace
 
 void write(const Forecast& f, const std::optional<Routing>& routing, const plan::Plan& plan, JsonWriter& json) {
-  json.begin_object().key("fits").value(f.fits()).key("seconds_per_step").value(f.seconds);
+  json.begin_object().key("fits").value(f.fits()).key("fits_narrowly").value(f.fits_narrowly()).key("seconds_per_step").value(f.seconds);
   json.key("tokens_per_second_per_device").value(f.tokens_per_second_per_device).key("mfu").value(f.mfu);
   json.key("kernel_seconds").value(f.kernels).key("exposed_seconds").value(f.exposed);
   mesh::write_sizes(plan.mesh, json.line().key("mesh"));

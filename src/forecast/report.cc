@@ -140,10 +140,13 @@ std::string host_words(const HostMemory& host) {
 std::string fit_words(const Forecast& f) {
   const std::string peak = bytes_words(f.memory.peak), usable = bytes_words(f.usable_memory);
   const std::int64_t left = f.usable_memory - f.memory.peak;
-  const std::string fit =
-      f.fits() ? fmt::format("It fits: {} of {} at the peak, {} are left.\n", peak, usable, bytes_words(left))
-               : fmt::format("It does not fit: {} at the peak, {} are there, {} are missing.\n", peak, usable, bytes_words(-left));
-  return fit + host_words(f.host);
+  if (!f.fits()) {
+    const std::string missing = fmt::format("{} are there, {} are missing", usable, bytes_words(-left));
+    return fmt::format("It does not fit: {} at the peak, {}.\n", peak, missing) + host_words(f.host);
+  }
+  const std::string fit = f.fits_narrowly() ? "It fits narrowly" : "It fits";
+  const std::string why = f.fits_narrowly() ? fmt::format("; XLA's steps take {} times what is planned, on the median", kTakenByXla) : "";
+  return fmt::format("{}: {} of {} at the peak, {} are left{}.\n", fit, peak, usable, bytes_words(left), why) + host_words(f.host);
 }
 
 std::string place_words(const plan::Plan& plan, plan::InstructionId at) {

@@ -1,6 +1,7 @@
 // The hardware catalogue: what one device of each kind can do, and the slices that the kind comes in.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -81,6 +82,10 @@ struct Chip {
   std::vector<std::string> source;  // public documents
 
   bool is_shared_machine() const { return !measured.empty(); }
+  // Devices that a machine plays have no memory of their own.
+  bool has_memory_of_host() const {
+    return std::any_of(links.begin(), links.end(), [](const Link& link) { return link.kind == "memory"; });
+  }
 };
 
 std::string_view name_of(Domain domain);

@@ -1,6 +1,5 @@
 #include "train/offload.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -71,16 +70,11 @@ std::vector<forecast::Offloaded> moments_of(const plan::Plan& plan, const shardi
   return found;
 }
 
-// Devices that a machine plays have no memory but its own.
-bool is_host(const mesh::Chip& chip) {
-  return std::any_of(chip.links.begin(), chip.links.end(), [](const mesh::Link& link) { return link.kind == "memory"; });
-}
-
 }  // namespace
 
 std::vector<forecast::Offloaded> offloaded_of(const graph::Graph& model, const StepProgram& program, const Where& where,
                                               const config::Settings& settings) {
-  if (is_host(where.target.chip)) return {};
+  if (where.target.chip.has_memory_of_host()) return {};
   std::vector<forecast::Offloaded> offloaded = stacks_of(model, program, offloaded_names(settings));
   if (!settings.boolean("optimizer_memory_host_offload")) return offloaded;
   for (const forecast::Offloaded& moment : moments_of(program.plan, where.layout)) offloaded.push_back(moment);

@@ -307,7 +307,7 @@ TEST(AdviseSlow, IsSilentOnSoundLayouts) {
            "per_device_batch_size=8",
            "model_name=llama3.1-70b compile_topology=tpu7x-512 ici_fsdp_parallelism=64 ici_context_parallelism=8 "
            "max_target_length=131072 per_device_batch_size=0.125",
-           "model_name=deepseek3-671b compile_topology=h100-512 ici_expert_parallelism=64 ici_fsdp_parallelism=8 "
+           "model_name=deepseek3-671b compile_topology=h200-512 ici_expert_parallelism=64 ici_fsdp_parallelism=8 "
            "max_target_length=4096 per_device_batch_size=1"}) {
     EXPECT_TRUE(advice_on(request).findings.empty()) << request << "\n" << told(advice_on(request));
   }

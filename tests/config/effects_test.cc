@@ -153,7 +153,7 @@ const std::vector<Effect> kEffects{
     {"context=device", kCustom},
     {"mlpwi_0=device", kCustom},
     {"mlpwi_1=device", kCustom},
-    {"mlpwo=device", kCustom},
+    {"mlpwo=device", kGemma3 + "remat_policy=custom "},
     {"moe_mlpwi_0=device", kCustomExperts},
     {"moe_mlpwi_1=device", kCustomExperts},
     {"moe_mlpwo=device", kCustomExperts},

@@ -139,6 +139,9 @@ const std::map<std::string, std::string> kQuiet{
     {"routing_group_score=best_two", "there are no groups"},
     {"remat_policy=custom", "keeps what is named, and nothing is"},
     {"remat_policy=full", "the same"},
+    {"decoder_layer_input=remat", "a layer's input is never made again"},
+    {"decoder_layer_input=offload", "these machines' memory is the host's"},
+    {"remat_policy=save_out_proj", "the default block's backward pass does not read it, as attention and MLP stand side by side"},
     {"max_position_embeddings=327680", "above the original length, only that it is"},
 };
 
@@ -194,6 +197,13 @@ const std::vector<std::pair<std::string, std::string>> kFamilies{
     {"default", test::kDefault},
     {"envy", test::kEnvy + kSpread},
     {"qwen3_custom_moe", test::kQwenCustom + kSpread},
+    {"llama2, named", test::kLlama + "remat_policy=custom "},
+    {"mixtral, named", test::kSparse + "remat_policy=custom " + kSpread},
+    {"mixtral dense, named", test::kDense + "remat_policy=custom "},
+    {"gemma2, named", test::kGemma2 + "remat_policy=custom "},
+    {"gpt3, named", test::kGpt3 + "remat_policy=custom "},
+    {"olmo3, named", test::kOlmo3 + "remat_policy=custom "},
+    {"default, named", test::kDefault + "remat_policy=custom "},
 };
 
 // All that is said to have no effect is tried at once.

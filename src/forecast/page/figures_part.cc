@@ -39,9 +39,8 @@ std::string tile(const Shown& shown, const std::string& title, const Tell& tell)
 Figure memory_figure(const Forecast& f) {
   const auto peak = static_cast<double>(f.memory.peak), usable = static_cast<double>(f.usable_memory);
   const std::string left = f.fits() ? human_bytes(usable - peak) + " left" : human_bytes(peak - usable) + " missing";
-  return {left,
-          fmt::format("{}: {} of {}", f.fits() ? "fits" : "does not fit", human_bytes(peak), human_bytes(usable)),
-          0, !f.fits()};
+  const char* fit = f.fits_narrowly() ? "fits narrowly" : f.fits() ? "fits" : "does not fit";
+  return {left, fmt::format("{}: {} of {}", fit, human_bytes(peak), human_bytes(usable)), 0, !f.fits()};
 }
 
 std::string heads(const Shown& shown) {
