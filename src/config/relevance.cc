@@ -63,6 +63,10 @@ bool has_shared_experts(S s) { return may_share_experts(s) && s.integer("shared_
 
 // Whether the backward pass reads what an MLP gives: the sum with what it was given is the next layer's input, and saved as that.
 bool reads_mlp_results(S s) { return has_experts(s) || has_cycles(s) || is_one_of(s, {"gemma2", "gemma3"}); }
+
+// Likewise for what attention gives, where the MLP does not stand beside it.
+bool reads_out_proj(S s) { return !is_block(s, "default"); }
+
 bool has_named_remat(S s) { return s.text("remat_policy") == "custom"; }
 
 // Where every layer has experts the two widths have to be equal, so that giving both is no slip.
@@ -142,6 +146,7 @@ constexpr std::string_view kOfPlainProducts[] = {"activations_in_float32", "mlpw
 constexpr std::string_view kOfDenseWidth[] = {"base_mlp_dim"};
 constexpr std::string_view kOfDenseMlp[] = {"mlpwi"};
 constexpr std::string_view kOfReadResults[] = {"mlpwo"};
+constexpr std::string_view kOfReadAttention[] = {"out_proj"};
 constexpr std::string_view kOfNamedRemat[] = {"decoder_layer_input"};
 
 constexpr std::string_view kOfKnownAttention[] = {"attention_type"};
@@ -234,6 +239,7 @@ constexpr Need kNeeds[] = {
     {"a dense MLP, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},
     {"a dense MLP or shared experts", [](S s) { return has_dense_mlp(s) || has_shared_experts(s); }, kOfDenseMlp},
     {"experts, a norm behind the MLP, or layers of several kinds", reads_mlp_results, kOfReadResults},
+    {"an MLP behind attention, which decoder_block=default has beside it", reads_out_proj, kOfReadAttention},
 
     {"global, or mla of decoder_block=deepseek",
      [](S s) { return s.text("attention_type") == "global" || is_latent(s); }, kOfKnownAttention},
