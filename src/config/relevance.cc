@@ -59,6 +59,7 @@ bool has_still_layers(S s) {
 }
 bool may_have_out_bias(S s) { return s.boolean("attention_bias") && !is_one_of(s, {"gpt3", "qwen2"}); }
 bool may_share_experts(S s) { return is_one_of(s, {"deepseek", "qwen2_moe", "llama4"}); }
+bool has_one_projection(S s) { return s.boolean("fused_mlp") || s.texts("mlp_activations").size() == 1; }
 bool has_shared_experts(S s) { return may_share_experts(s) && s.integer("shared_experts") > 0; }
 
 // Whether the backward pass reads what an MLP gives: the sum with what it was given is the next layer's input, and saved as that.
@@ -144,7 +145,7 @@ constexpr std::string_view kOfSlots[] = {"moe_dispatch_no_expert_sharding"};
 constexpr std::string_view kOfDropless[] = {"float32_weight_sum"};
 constexpr std::string_view kOfPlainProducts[] = {"activations_in_float32", "mlpwi_1"};
 constexpr std::string_view kOfDenseWidth[] = {"base_mlp_dim"};
-constexpr std::string_view kOfDenseMlp[] = {"mlpwi"};
+constexpr std::string_view kOfDenseMlp[] = {"fused_mlp", "mlpwi"};
 constexpr std::string_view kOfReadResults[] = {"mlpwo"};
 constexpr std::string_view kOfReadAttention[] = {"out_proj"};
 constexpr std::string_view kOfNamedRemat[] = {"decoder_layer_input"};
@@ -218,8 +219,8 @@ constexpr Need kNeeds[] = {
     {"a decoder_block that has such norms by choice",
      [](S s) { return !is_one_of(s, {"default", "gpt3", "gemma", "gemma2", "gemma3"}); }, kOfChosenNorms},
     {"fused_qkv=true", [](S s) { return s.boolean("fused_qkv"); }, kOfFusedHeads},
-    {"mlp_activations of one function", [](S s) { return s.texts("mlp_activations").size() == 1; }, kOfOneProjection},
-    {"mlp_activations of several functions", [](S s) { return s.texts("mlp_activations").size() > 1; }, kOfGatedMlp},
+    {"fused_mlp=true, or mlp_activations of one function", has_one_projection, kOfOneProjection},
+    {"mlp_activations of several functions without fused_mlp", [](S s) { return !has_one_projection(s); }, kOfGatedMlp},
     {"models named deepseek3..., or routing_group_score", [](S s) { return has_experts(s) && routes_by_groups(s); }, kOfDeepseek3},
     {"n_routing_groups", [](S s) { return s.integer("n_routing_groups") > 0; }, kOfGroups},
     {"decoder_block=gpt_oss", [](S s) { return is_block(s, "gpt_oss"); }, kOfGptOss},
@@ -234,8 +235,8 @@ constexpr Need kNeeds[] = {
     {"sparse_matmul=false", [](S s) { return !is_sparse(s); }, kOfDenseExperts},
     {"sparse_matmul=false and capacity_factor", has_slots, kOfSlots},
     {"sparse_matmul=false without capacity_factor", [](S s) { return strategy_of(s) == MoeStrategy::dense; }, kOfDropless},
-    {"a dense MLP, shared experts or sparse_matmul=false",
-     [](S s) { return has_dense_mlp(s) || has_shared_experts(s) || !is_sparse(s); }, kOfPlainProducts},
+    {"a dense MLP or shared experts without fused_mlp, or sparse_matmul=false",
+     [](S s) { return (!s.boolean("fused_mlp") && (has_dense_mlp(s) || has_shared_experts(s))) || !is_sparse(s); }, kOfPlainProducts},
     {"a dense MLP, or without base_moe_mlp_dim", has_dense_width, kOfDenseWidth},
     {"a dense MLP or shared experts", [](S s) { return has_dense_mlp(s) || has_shared_experts(s); }, kOfDenseMlp},
     {"experts, a norm behind the MLP, or layers of several kinds", reads_mlp_results, kOfReadResults},

@@ -43,7 +43,7 @@ constexpr Key kModel[] = {
     {"final_logits_soft_cap", real, "0.0", "0..1000000000", used,
      "squeezes logits into a range by tanh; 0 for none"},
     {"fused_qkv", boolean, "false", "", used, "one projection for query, key and value together"},
-    {"fused_mlp", boolean, "false", "", refused, "one projection for the MLP's inputs together"},
+    {"fused_mlp", boolean, "false", "", used, "one projection for all that an MLP activates together"},
     {"use_post_attn_norm", boolean, "false", "", used, "gemma2, gemma3: a norm after attention too"},
     {"use_post_ffw_norm", boolean, "false", "", used, "gemma2, gemma3, envy: a norm after the MLP too"},
     {"norm_scales_above_one", boolean, "false", "", used, "moesh's own: norms multiply by 1 more than their scales"},

@@ -1,4 +1,4 @@
-// Shape suffixes: B rows, S length, M embedding, F width.
+// Shape suffixes: B rows, S length, M embedding, F width, A activations.
 #include "nn/mlp.h"
 
 #include <array>
@@ -54,6 +54,42 @@ Tensor gate(const Context& context, Tensor a, Tensor b) {
 
 namespace {
 
+// What each function is taken of, by a product of its own; wide where that is asked for.
+template <typename FanIn>
+std::vector<Tensor> project_apart(Builder& builder, const Context& context, Tensor x_BSM, std::int64_t width, bool has_bias, Role role,
+                                  FanIn initial) {
+  const std::size_t count = context.model.mlp_activations.size();
+  std::vector<Tensor> made;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string of = count == 1 ? "wi" : fmt::format("wi_{}", i);
+    const graph::ParameterOf kernel{{labels::embed, labels::mlp}, initial(x_BSM.shape().back()), role};
+    made.push_back(wide_activation(context, project(builder, context, of, x_BSM, width, has_bias, kernel)));
+  }
+  return made;
+}
+
+// And by one product for all. As in MaxText activations_in_float32 does not reach these.
+template <typename FanIn>
+std::vector<Tensor> project_together(Builder& builder, const Context& context, Tensor x_BSM, std::int64_t width, bool has_bias, Role role,
+                                     FanIn initial) {
+  const graph::Scope scope(builder, "wi");
+  const auto count = static_cast<std::int64_t>(context.model.mlp_activations.size());
+  const std::int64_t emb = x_BSM.shape().back();
+  const Tensor weight_MAF = parameter(builder, context, "kernel", {emb, count, width},
+                                      {{labels::embed, labels::num_activations, labels::mlp}, initial(emb), role});
+  Tensor all_BSAF = einsum("", "bsm,maf->bsaf", x_BSM, weight_MAF);
+  if (has_bias) {
+    all_BSAF = add_bias(all_BSAF, parameter(builder, context, "bias", {count, width},
+                                            {{labels::num_activations, labels::mlp}, zeros(), Role::mlp_bias}));
+  }
+  const std::string none;
+  all_BSAF = tag(constrain("x", all_BSAF, {labels::activation_batch, labels::activation_length, none, labels::activation_mlp}), "mlpwi");
+  std::vector<Tensor> made;
+  for (std::int64_t i = 0; i < count; ++i)
+    made.push_back(reshape(slice(all_BSAF, 2, i, 1), {x_BSM.size(0), x_BSM.size(1), width}));
+  return made;
+}
+
 // The product of the projections, each activated.
 template <typename FanIn>
 Tensor made_of(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, std::int64_t width,
@@ -66,11 +102,12 @@ Tensor made_of(Builder& builder, const Context& context, const std::string& name
            "mlp_activations=[silu, linear]");
   }
   if (options.norms) x_BSM = layer_norm(builder, context, "mlp_layer_norm", x_BSM);
+  const bool together = context.settings.boolean("fused_mlp");
+  const std::vector<Tensor> all_BSF = together ? project_together(builder, context, x_BSM, width, options.bias, role, initial)
+                                               : project_apart(builder, context, x_BSM, width, options.bias, role, initial);
   Tensor product_BSF;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const std::string of = names.size() == 1 ? "wi" : fmt::format("wi_{}", i);
-    const Tensor a_BSF = project(builder, context, of, x_BSM, width, options.bias, {{labels::embed, labels::mlp}, initial(emb), role});
-    const Tensor activated_BSF = unary(activation(context.settings, names[i]), wide_activation(context, a_BSF));
+    const Tensor activated_BSF = unary(activation(context.settings, names[i]), all_BSF[i]);
     product_BSF = product_BSF ? multiply(product_BSF, activated_BSF) : activated_BSF;
   }
   const Tensor hidden_BSF = constrain("hidden", cast(product_BSF, context.model.compute_dtype),

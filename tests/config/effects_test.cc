@@ -187,6 +187,7 @@ const std::vector<Effect> kEffects{
     {"dense_init_scale=2", kSparse},
     {"logits_via_embedding=true", kLlama},
     {"fused_qkv=true", kLlama},
+    {"fused_mlp=true", kLlama},
     {"use_post_attn_norm=true", kGemma3},
     {"use_post_ffw_norm=true", kGemma3},
     {"norm_scales_above_one=true", kLlama},

@@ -75,7 +75,6 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "weight_sparsity_n=2",
       "weight_sparsity_m=4",
       "mtp_num_layers=1",
-      "fused_mlp=true",
       "prefuse_moe_weights=true",
       "fuse_expert_scales=true",
       "share_kv_projections=true",

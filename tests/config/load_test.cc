@@ -113,10 +113,10 @@ TEST(Load, SaysInWhichLineOfAFileAKeyIsUnknown) {
 }
 
 TEST(Load, RefusesKeysThatAskForWhatIsNotDone) {
-  EXPECT_EQ(refusal("fused_mlp=true"),
-            "the command line: fused_mlp=true asks for what moesh does not do (one projection for the MLP's inputs "
-            "together)\n  fix: leave fused_mlp at false");
-  EXPECT_EQ(refusal("fused_mlp=false"), "no error");
+  EXPECT_EQ(refusal("share_kv_projections=true"),
+            "the command line: share_kv_projections=true asks for what moesh does not do (one projection for keys and values)\n"
+            "  fix: leave share_kv_projections at false");
+  EXPECT_EQ(refusal("share_kv_projections=false"), "no error");
   EXPECT_EQ(refusal("enable_rampup_batch_size=false"), "no error");
 }
 

@@ -36,7 +36,7 @@ const std::vector<Known> kKnown{
     {Role::attention_sinks, ".*/GptOssAttention/sinks"},
     {Role::mlp_kernel, ".*/(mlp(_local|_global)?/(wi|wi_0|wi_1|wo)|layer_up_projection)/kernel"},
     {Role::mlp_bias, ".*/mlp/(wi|wo)/bias"},
-    {Role::shared_expert_kernel, ".*/shared_experts/(wi_0|wi_1|wo)/kernel"},
+    {Role::shared_expert_kernel, ".*/shared_experts/(wi|wi_0|wi_1|wo)/kernel"},
     {Role::router_kernel, ".*/(MoeBlock_0|moe_block|GptOssMlp)/gate/kernel"},
     {Role::router_bias, ".*/(MoeBlock_0|moe_block|GptOssMlp)/gate/bias"},
     {Role::expert_kernel, ".*/(MoeBlock_0|moe_block|GptOssMlp)/(wi_0|wi_1|wo)"},
