@@ -217,7 +217,7 @@ inline void fuzz_safetensors(std::string_view input) {
   accept_errors([&] {
     const auto tensors = store::parse_safetensors(data, input.size(), "fuzz");
     for (const auto& [name, tensor] : tensors) {
-      require(tensor.bytes >= 0 && elements(tensor.shape) * size_of(tensor.dtype) == tensor.bytes);
+      require(tensor.bytes >= 0 && elements(tensor.shape) * size_of(tensor.type) == tensor.bytes);
       require(tensor.data >= data && tensor.bytes <= data + input.size() - tensor.data);
       require(tensor.values().size() == static_cast<std::size_t>(elements(tensor.shape)));
     }

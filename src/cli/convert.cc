@@ -15,7 +15,7 @@ namespace {
 
 constexpr Option kOptions[] = {
     {"--to", "KIND", "what is written: checkpoint or hugging-face; the other kind than FROM where it is left out"},
-    {"--dtype", "TYPE", "in which numbers: float32 or bfloat16; as they are where it is left out"},
+    {"--dtype", "TYPE", "in which numbers: float32 or bfloat16; as they were where it is left out"},
     kThreads,
 };
 
@@ -80,6 +80,8 @@ int run(const Arguments& arguments) {
                                                      : train::to_hugging_face(conversion, workers);
   fmt::print("{}: {}, {} in {:.2f} s\n", conversion.to, counted(made.tensors, "tensor"),
              human_bytes(static_cast<double>(made.bytes)), seconds_since(begin));
+  if (made.left_out.tensors > 0) fmt::print("left out: {}\n", words_of(made.left_out));
+  if (!made.architecture.empty()) fmt::print("written as a model of text alone: {}\n", made.architecture);
   return 0;
 }
 
@@ -94,7 +96,8 @@ const Command kConvert{
     "MXFP4. A checkpoint gets the parameters that load_parameters_path begins with, for the model of the folder or the one\n"
     "that key=value names, whose layers may be stacked or not. Of a checkpoint, config.json is written from its settings, and\n"
     "refused where Hugging Face has no such model; tokenizers are no part of a checkpoint. Tensors go one by one, so memory\n"
-    "is taken for the largest; TO takes its name when all of it is written, and nothing is written over.",
+    "is taken for the largest; TO takes its name when all of it is written, and nothing is written over. Of a model that sees\n"
+    "images too the text is converted, and what is written for Hugging Face is a model of text alone.",
     kOptions,
     kExamples,
     run};

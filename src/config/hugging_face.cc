@@ -15,23 +15,33 @@ namespace {
 
 constexpr std::int64_t kMostConfig = 16 << 20;
 constexpr const char* kFix = "name a folder with a Hugging Face config.json";
+constexpr const char *kText = "text_config", *kTied = "tie_word_embeddings";
 
-const HuggingFaceFamily& family_of(const Json& config, const std::string& where) {
+// What a file describes: a model of a family, or one that has it as a part.
+struct Described {
+  const HuggingFaceFamily* family = nullptr;
+  bool is_part = false;
+};
+
+Described described_by(const Json& config, const std::string& where) {
   const auto type = member<std::string>(config, "model_type", where);
-  std::vector<std::string> names;
+  std::vector<std::string> names, wholes;
   for (const HuggingFaceFamily& family : hugging_face_families()) {
-    if (family.model_type == type) return family;
+    if (family.model_type == type) return {&family, false};
     names.emplace_back(family.model_type);
+    if (family.whole.model_type.empty()) continue;
+    if (family.whole.model_type == type) return {&family, true};
+    wholes.emplace_back(family.whole.model_type);
   }
   refuse(fmt::format("model_type '{}' is an architecture that moesh does not know", shorten(type, 60)), where,
-         "it knows " + join(names, ", "));
+         fmt::format("it knows {}, and the text of {}", join(names, ", "), join(wholes, ", ")));
 }
 
 // Classifiers and encoders of the same family have other heads.
-void check_architecture(const HuggingFaceFamily& family, HuggingFaceReader& reader) {
+void check_architecture(std::string_view architecture, HuggingFaceReader& reader) {
   const std::vector<std::string> all = reader.texts("architectures");
-  const bool is_known = all.empty() || (all.size() == 1 && all.front() == family.architecture);
-  if (!is_known) reader.refuse_key("architectures", std::string(family.architecture));
+  const bool is_known = all.empty() || (all.size() == 1 && all.front() == architecture);
+  if (!is_known) reader.refuse_key("architectures", std::string(architecture));
 }
 
 // Their weights are read into numbers as they are; how a model is quantised further is none of its shape.
@@ -79,6 +89,47 @@ void ignore_what_is_said_besides(HuggingFaceReader& reader, const Json& config) 
   }
 }
 
+void read_model(const Described& described, const Json& config, const std::string& where, std::vector<HuggingFaceKey>& keys) {
+  Json whole = config;
+  for (const auto& [name, size] : described.family->usual) {
+    if (!whole.contains(name) || whole[name].is_null()) whole[name] = size;
+  }
+  HuggingFaceReader reader(whole, where, "", keys);
+  check_architecture(described.family->architecture, reader);
+  check_quantization(reader);
+  ignore_what_is_said_besides(reader, whole);
+  described.family->read(reader);
+  reader.expect_off("attention_dropout");
+  reader.finish();
+}
+
+// Of a model that sees images too, what is not its text.
+void read_around(const HuggingFaceWhole& whole, const Json& config, const std::string& where) {
+  std::vector<HuggingFaceKey> none;
+  HuggingFaceReader reader(config, where, "", none);
+  check_architecture(whole.architecture, reader);
+  check_quantization(reader);
+  ignore_what_is_said_besides(reader, config);
+  reader.ignore({kText, kTied, "vision_config", "boi_token_index", "eoi_token_index", "image_token_index", "boi_token_id", "eoi_token_id",
+                 "image_token_id", "mm_tokens_per_image", "projector_hidden_act", "multimodal_projector_bias", "spatial_merge_size",
+                 "vision_feature_layer"});
+  reader.finish();
+}
+
+// Whether embeddings are tied may be said outside of it.
+Json text_of(const Json& config, const std::string& where) {
+  Json text = child(config, kText, where);
+  if (!text.is_object()) refuse("an object of keys and values was expected", fmt::format("{}: {}", where, kText));
+  const Json outside = config.value(kTied, Json()), inside = text.value(kTied, Json());
+  if (outside.is_null()) return text;
+  if (!inside.is_null() && inside != outside) {
+    refuse(fmt::format("{} is {} here and {} in {}", kTied, shorten(outside.dump(), 40), shorten(inside.dump(), 40), kText), where,
+           "set both to whether the weights have no lm_head");
+  }
+  text[kTied] = outside;
+  return text;
+}
+
 }  // namespace
 
 std::string hugging_face_config(const std::string& path) {
@@ -105,17 +156,26 @@ std::vector<HuggingFaceKey> hugging_face_keys(const std::string& path) {
   return hugging_face_keys_in(read_file(file, "the description of a model", kMostConfig, kFix), file);
 }
 
+std::optional<HuggingFacePart> hugging_face_part(const std::string& path) {
+  const std::string file = hugging_face_config(path);
+  const Described described = described_by(parse_json(read_file(file, "the description of a model", kMostConfig, kFix), file), file);
+  if (!described.is_part) return std::nullopt;
+  return HuggingFacePart{std::string(described.family->architecture), std::string(described.family->model_type)};
+}
+
 std::vector<HuggingFaceKey> hugging_face_keys_in(const std::string& text, const std::string& where) {
   const Json config = parse_json(text, where);
-  const HuggingFaceFamily& family = family_of(config, where);
+  const Described described = described_by(config, where);
   std::vector<HuggingFaceKey> keys;
-  HuggingFaceReader reader(config, where, "", keys);
-  check_architecture(family, reader);
-  check_quantization(reader);
-  ignore_what_is_said_besides(reader, config);
-  family.read(reader);
-  reader.expect_off("attention_dropout");
-  reader.finish();
+  if (!described.is_part) {
+    read_model(described, config, where, keys);
+    return keys;
+  }
+  read_around(described.family->whole, config, where);
+  const Json part = text_of(config, where);
+  const std::string inside = fmt::format("{}: {}", where, kText);
+  HuggingFaceReader(part, inside, "", keys).expect_text("model_type", described.family->model_type);
+  read_model(described, part, inside, keys);
   return keys;
 }
 

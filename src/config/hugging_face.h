@@ -1,6 +1,7 @@
 // Reads the config.json of a Hugging Face folder: the model's shape as settings, as a preset would give them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,12 @@ bool is_hugging_face(const std::string& path);
 // The config.json that `path` names, and the folder that it stands in.
 std::string hugging_face_config(const std::string& path);
 std::string hugging_face_folder(const std::string& path);
+
+// A model that sees images too has one of text as a part, and that part is what is read of it: how it would be described alone.
+struct HuggingFacePart {
+  std::string architecture, model_type;  // "Gemma3ForCausalLM", "gemma3_text"
+};
+std::optional<HuggingFacePart> hugging_face_part(const std::string& path);  // none of a model of text
 
 // Refuses architectures and options that moesh does not have, by their names.
 std::vector<HuggingFaceKey> hugging_face_keys(const std::string& path);

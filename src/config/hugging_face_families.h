@@ -4,15 +4,23 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "config/hugging_face_reader.h"
 
 namespace moesh::config {
 
+// A model that sees images too, and has the family's as a part: what its file calls it.
+struct HuggingFaceWhole {
+  std::string_view model_type, architecture;  // none where the family has no such model
+};
+
 struct HuggingFaceFamily {
   std::string_view model_type;    // "llama"
   std::string_view architecture;  // "LlamaForCausalLM"
   void (*read)(HuggingFaceReader& reader);
+  HuggingFaceWhole whole = {};
+  std::span<const std::pair<std::string_view, std::int64_t>> usual = {};  // sizes that its files may leave out
 };
 
 std::span<const HuggingFaceFamily> hugging_face_families();

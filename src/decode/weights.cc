@@ -23,7 +23,7 @@ std::string read_checkpoint(const std::vector<train::Target>& targets, const std
 std::string read_hugging_face(const std::vector<train::Target>& targets, const models::ModelRequest& request, const std::string& folder,
                               backend::Workers& workers) {
   const store::HuggingFaceModel model = train::hugging_face_model(request.settings, request.shape);
-  return fmt::format("the weights of {}, {}", folder, counted(train::restore(targets, model, folder, workers), "tensor"));
+  return fmt::format("the weights of {}, {}", folder, words_of(train::restore(targets, model, folder, workers)));
 }
 
 }  // namespace

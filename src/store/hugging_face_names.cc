@@ -332,4 +332,24 @@ bool may_be_left_out(const HuggingFaceModel& model, const std::string& name) {
   return layer && *layer >= model.layers && (model.family == "deepseek" || model.family == kGlm);
 }
 
+std::optional<std::string> name_in_text(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kBeginnings[] = {{"language_model.model.", "model."},
+                                                                           {"model.language_model.", "model."},
+                                                                           {"language_model.lm_head.", "lm_head."},
+                                                                           {"lm_head.", "lm_head."}};
+  for (const auto& [theirs, alone] : kBeginnings) {
+    if (name.starts_with(theirs)) return std::string(alone) + std::string(name.substr(theirs.size()));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> part_of_images(std::string_view name) {
+  constexpr std::string_view kAround = "model.";
+  if (name.starts_with(kAround)) name.remove_prefix(kAround.size());
+  for (const std::string_view part : {"vision_tower", "vision_model", "multi_modal_projector"}) {
+    if (name.starts_with(part) && name.substr(part.size()).starts_with('.')) return std::string(part);
+  }
+  return std::nullopt;
+}
+
 }  // namespace moesh::store

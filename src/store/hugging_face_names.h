@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,5 +62,10 @@ std::vector<Part> parts_of_ours(const HuggingFaceModel& model, const HuggingFace
 // Tensors that files may have besides: tables that follow from the settings, layers that only guess tokens ahead, the
 // head of a tied model.
 bool may_be_left_out(const HuggingFaceModel& model, const std::string& name);
+
+// In a folder whose model sees images too: what a tensor of its text is called where that is alone; none of other tensors.
+std::optional<std::string> name_in_text(std::string_view name);
+// And the part that one belongs to which makes something of images, "vision_tower".
+std::optional<std::string> part_of_images(std::string_view name);
 
 }  // namespace moesh::store

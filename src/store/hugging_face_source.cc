@@ -5,7 +5,6 @@
 
 #include <fmt/core.h>
 
-#include "base/bfloat16.h"
 #include "base/error.h"
 
 namespace moesh::store {
@@ -28,18 +27,21 @@ Numbers scaled(const Numbers& from, const Shape& shape, double factor) {
   return {DType::float32, target.data, target.strides, room};
 }
 
+// One that holds what both do.
+StoredType wider(StoredType a, StoredType b) {
+  if (a == b) return a;
+  const bool is_double = a.dtype == DType::float64 || b.dtype == DType::float64;
+  return {is_double ? DType::float64 : DType::float32};
+}
+
 }  // namespace
 
 void multiply(std::byte* data, std::int64_t count, DType dtype, double factor) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (dtype == DType::bfloat16) {
-      auto& number = reinterpret_cast<bfloat16*>(data)[i];
-      number = bfloat16(static_cast<float>(static_cast<double>(static_cast<float>(number)) * factor));
-    } else {
-      auto& number = reinterpret_cast<float*>(data)[i];
-      number = static_cast<float>(static_cast<double>(number) * factor);
-    }
-  }
+  const auto times = [&]<typename T>(T* numbers) {
+    for (std::int64_t i = 0; i < count; ++i) numbers[i] = static_cast<T>(static_cast<double>(numbers[i]) * factor);
+  };
+  if (dtype == DType::float64) return times(reinterpret_cast<double*>(data));
+  times(reinterpret_cast<float*>(data));
 }
 
 std::vector<float> as_theirs(const HuggingFaceModel& model, const HuggingFaceTensor& tensor,
@@ -56,9 +58,8 @@ std::vector<float> as_theirs(const HuggingFaceModel& model, const HuggingFaceTen
   return numbers;
 }
 
-HuggingFaceSource::HuggingFaceSource(const HuggingFaceModel& model, const std::string& folder,
-                                     const std::vector<ModelTensor>& ours)
-    : model_(model), weights_(folder), layers_(layer_names(ours)) {
+HuggingFaceSource::HuggingFaceSource(const HuggingFaceModel& model, HuggingFaceWeights weights, const std::vector<ModelTensor>& ours)
+    : model_(model), weights_(std::move(weights)), layers_(layer_names(ours)) {
   const std::map<std::string, HuggingFaceTensor> wanted = hugging_face_tensors(model_, shapes_alone(ours));
   check(wanted);
   for (const auto& [theirs, tensor] : wanted) {
@@ -87,14 +88,21 @@ void HuggingFaceSource::check(const std::map<std::string, HuggingFaceTensor>& wa
 }
 
 DType HuggingFaceSource::dtype_of(const std::string& ours) const {
-  bool are_small = true;
+  StoredType widest{DType::bfloat16};
+  for (const StoredType type : types_of(ours)) widest = wider(widest, type);
+  const bool is_scaled = model_.query_factor != 1 && pieces_.at(layers_.alone(ours).front()).front().place.row->is_query;
+  return is_scaled ? wider(widest, {DType::float32}).dtype : widest.dtype;
+}
+
+std::vector<StoredType> HuggingFaceSource::types_of(const std::string& ours) const {
+  std::vector<StoredType> types;
   for (const std::string& alone : layers_.alone(ours)) {
-    for (const Piece& piece : pieces_.at(alone)) {
-      const bool is_scaled = piece.place.row->is_query && model_.query_factor != 1;
-      are_small = are_small && !is_scaled && weights_.dtype(piece.theirs) == DType::bfloat16;
-    }
+    const std::vector<Piece>& pieces = pieces_.at(alone);
+    StoredType widest = weights_.type(pieces.front().theirs);
+    for (const Piece& piece : pieces) widest = wider(widest, weights_.type(piece.theirs));
+    types.push_back(widest);
   }
-  return are_small ? DType::bfloat16 : DType::float32;
+  return types;
 }
 
 void HuggingFaceSource::fill_layer(const Piece& piece, const std::vector<Part>& parts) const {

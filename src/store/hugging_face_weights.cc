@@ -15,6 +15,8 @@
 #include "base/json_reader.h"
 #include "base/text.h"
 #include "base/whole_file.h"
+#include "store/hugging_face_names.h"
+#include "store/model_tensors.h"
 #include "store/parts.h"
 #include "store/small_floats.h"
 
@@ -51,9 +53,9 @@ bool none_has(const StoredTensor& tensor, Bits exponent) {
 }
 
 bool are_finite(const StoredTensor& tensor) {
-  const bool is_plain = tensor.encoding == Encoding::plain;
-  if (is_plain && tensor.dtype == DType::float32) return none_has<std::uint32_t>(tensor, 0x7F800000u);
-  if (is_plain && tensor.dtype == DType::bfloat16) return none_has<std::uint16_t>(tensor, 0x7F80);
+  if (tensor.type == StoredType{DType::float32}) return none_has<std::uint32_t>(tensor, 0x7F800000u);
+  if (tensor.type == StoredType{DType::bfloat16}) return none_has<std::uint16_t>(tensor, 0x7F80);
+  if (tensor.type == kFloat16) return none_has<std::uint16_t>(tensor, 0x7C00);
   const std::int64_t count = elements(tensor.shape);
   for (std::int64_t i = 0; i < count; ++i) {
     if (!std::isfinite(tensor.value(static_cast<std::size_t>(i)))) return false;
@@ -65,7 +67,13 @@ std::int64_t blocks_in(std::int64_t size) { return (size + kScaledBlock - 1) / k
 
 }  // namespace
 
-HuggingFaceWeights::HuggingFaceWeights(std::string folder) : folder_(std::move(folder)) {
+std::string words_of(const LeftOut& left_out) {
+  const std::vector<std::string> parts(left_out.parts.begin(), left_out.parts.end());
+  return fmt::format("{} of {}, {}", counted(left_out.tensors, "tensor"), join(parts, " and "),
+                     human_bytes(static_cast<double>(left_out.bytes)));
+}
+
+HuggingFaceWeights::HuggingFaceWeights(std::string folder, HuggingFaceKind kind) : folder_(std::move(folder)) {
   const std::string index = folder_ + "/model.safetensors.index.json", single = folder_ + "/model.safetensors";
   if (is_there(index)) {
     open_sharded(index);
@@ -75,7 +83,30 @@ HuggingFaceWeights::HuggingFaceWeights(std::string folder) : folder_(std::move(f
     refuse("no weights are there", folder_,
            "model.safetensors or model.safetensors.index.json was expected, beside config.json");
   }
+  if (kind == HuggingFaceKind::text_and_images) keep_text();
   join_quantized();
+}
+
+void HuggingFaceWeights::keep_text() {
+  std::map<std::string, const StoredTensor*> kept;
+  std::vector<std::string> unknown;
+  for (const auto& [name, tensor] : stored_) {
+    if (const std::optional<std::string> part = part_of_images(name)) {
+      left_out_.parts.insert(*part);
+      left_out_.tensors += 1;
+      left_out_.bytes += tensor->bytes;
+    } else if (const std::optional<std::string> alone = name_in_text(name)) {
+      if (!kept.emplace(*alone, tensor).second)
+        refuse(fmt::format("'{}' and another tensor are both {}", shorten(name, 80), shorten(*alone, 80)), folder_, "take one of them away");
+    } else {
+      unknown.push_back(name);
+    }
+  }
+  if (!unknown.empty()) {
+    refuse("the weights have tensors that are neither of text nor of images: " + some_of(unknown), folder_,
+           "take the config.json that belongs to the weights");
+  }
+  stored_ = std::move(kept);
 }
 
 void HuggingFaceWeights::open_single(const std::string& path) {
@@ -119,8 +150,8 @@ void HuggingFaceWeights::join_quantized() {
     const std::string whole = name.substr(0, name.size() - kBlocks.size());
     const Shape& shape = tensor->shape;
     const StoredTensor* scales = find(whole + std::string(kScales));
-    const bool fits = shape.size() == 4 && shape[3] == kBlockBytes && tensor->encoding == Encoding::uint8 &&
-                      scales != nullptr && scales->encoding == Encoding::uint8 &&
+    const bool fits = shape.size() == 4 && shape[3] == kBlockBytes && tensor->type.encoding == Encoding::uint8 &&
+                      scales != nullptr && scales->type.encoding == Encoding::uint8 &&
                       scales->shape == Shape{shape[0], shape[1], shape[2]};
     if (!fits)
       refuse(fmt::format("blocks {} without their scales, a byte for each 16", to_string(shape)), name,
@@ -134,9 +165,10 @@ const StoredTensor* HuggingFaceWeights::find(const std::string& name) const {
   return found == stored_.end() ? nullptr : found->second;
 }
 
-DType HuggingFaceWeights::dtype(const std::string& name) const {
+StoredType HuggingFaceWeights::type(const std::string& name) const {
   const StoredTensor* tensor = find(name);
-  return tensor == nullptr ? DType::bfloat16 : tensor->dtype;
+  if (tensor == nullptr) return {DType::bfloat16};
+  return tensor->type == kFloat16 ? kFloat16 : StoredType{tensor->type.dtype};
 }
 
 Numbers HuggingFaceWeights::read_encoded(const StoredTensor& tensor) const {
@@ -150,7 +182,7 @@ Numbers HuggingFaceWeights::read_encoded(const StoredTensor& tensor) const {
 // Each 128 rows and columns have a scale.
 Numbers HuggingFaceWeights::read_scaled(const std::string& name, const StoredTensor& tensor) const {
   const StoredTensor* scales = find(name + std::string(kScale));
-  const bool fits = scales != nullptr && tensor.shape.size() == 2 && is_floating(scales->dtype) &&
+  const bool fits = scales != nullptr && tensor.shape.size() == 2 && is_floating(scales->type.dtype) &&
                     scales->shape == Shape{blocks_in(tensor.shape[0]), blocks_in(tensor.shape[1])};
   if (!fits) {
     refuse(fmt::format("8-bit numbers {} without a scale for each 128 x 128 of them{}", to_string(tensor.shape),
@@ -195,13 +227,13 @@ Numbers HuggingFaceWeights::read(const std::string& name) const {
   if (tensor == nullptr) return read_blocks(name);
   if (!are_finite(*tensor))
     refuse("it holds what is no number", fmt::format("{}: {}", folder_, name), "the file is damaged: take it again");
-  if (tensor->encoding == Encoding::float8_e4m3) return read_scaled(name, *tensor);
-  if (!is_floating(tensor->dtype)) {
-    refuse(fmt::format("it is {}, weights were expected", name_of(tensor->dtype)), fmt::format("{}: {}", folder_, name),
+  if (tensor->type.encoding == Encoding::float8_e4m3) return read_scaled(name, *tensor);
+  if (!is_floating(tensor->type.dtype)) {
+    refuse(fmt::format("it is {}, weights were expected", name_of(tensor->type.dtype)), fmt::format("{}: {}", folder_, name),
            "take weights in float32, bfloat16 or float16");
   }
-  if (tensor->encoding != Encoding::plain) return read_encoded(*tensor);
-  const Part whole = dense_part(whole_block(tensor->shape), tensor->dtype, const_cast<std::byte*>(tensor->data));
+  if (tensor->type.encoding != Encoding::plain) return read_encoded(*tensor);
+  const Part whole = dense_part(whole_block(tensor->shape), tensor->type.dtype, const_cast<std::byte*>(tensor->data));
   return {whole.dtype, whole.data, whole.strides, nullptr};
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kAlignment = 8;  // of where the data begin
 
-std::int64_t bytes_of(const WrittenTensor& tensor) { return elements(tensor.shape) * size_of(tensor.dtype); }
+std::int64_t bytes_of(const WrittenTensor& tensor) { return elements(tensor.shape) * size_of(tensor.type); }
 
 // Where one file ends and the next begins.
 std::vector<std::size_t> ends_of_shards(const std::vector<WrittenTensor>& tensors, std::int64_t most) {
@@ -34,7 +34,7 @@ std::vector<std::size_t> ends_of_shards(const std::vector<WrittenTensor>& tensor
 std::string header_of(const std::vector<WrittenTensor>& tensors, std::size_t begin, std::size_t end) {
   SafetensorsHeader header;
   header.add_format("pt");
-  for (std::size_t i = begin; i < end; ++i) header.add(tensors[i].name, tensors[i].dtype, tensors[i].shape);
+  for (std::size_t i = begin; i < end; ++i) header.add(tensors[i].name, tensors[i].type, tensors[i].shape);
   return header.text(kAlignment);
 }
 

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "base/dtype.h"
 #include "base/shape.h"
+#include "store/stored_type.h"
 
 namespace moesh::store {
 
 struct WrittenTensor {
   std::string name;
-  DType dtype = DType::float32;
+  StoredType type;
   Shape shape;
 };
 

@@ -31,6 +31,17 @@ void write(JsonWriter& json, const Piece& piece) {
   json.key("hashes").value(hashes).end_object();
 }
 
+std::int64_t layers_of(const Tensor& tensor) {
+  return tensor.layers_dim < 0 ? 1 : tensor.shape[static_cast<std::size_t>(tensor.layers_dim)];
+}
+
+void write_from(JsonWriter& json, const std::vector<StoredType>& from) {
+  if (from.empty()) return;
+  json.key("from").begin_array();
+  for (const StoredType type : from) json.value(name_of(type));
+  json.end_array();
+}
+
 // Reads what a hash says that we wrote. A rule that does not hold is still refused: the hash is no secret.
 class Reader {
  public:
@@ -109,6 +120,7 @@ class Reader {
     if (!dtype) no(name + ": an unknown type, " + shorten(get<std::string>(json, "dtype"), 40));
     Tensor made{*dtype, sizes(json, "shape"), get<int>(json, "layers_dim"), get<std::string>(json, "spec"), {}};
     if (made.layers_dim >= static_cast<int>(made.shape.size())) no(name + ": layers in a dim that it has not");
+    if (json.contains("from")) made.from = types(json, name, layers_of(made));
     std::int64_t held = 0;
     for (const Json& entry : list(json, "pieces")) {
       made.pieces.push_back(piece(entry, made, name, files));
@@ -123,6 +135,18 @@ class Reader {
     }
     if (extent_ == Extent::whole && held != elements(made.shape))
       no(fmt::format("{}: {} of its {} elements are there", name, held, elements(made.shape)));
+    return made;
+  }
+
+  std::vector<StoredType> types(const Json& json, const std::string& name, std::int64_t layers) const {
+    std::vector<StoredType> made;
+    for (const std::string& word : get<std::vector<std::string>>(json, "from")) {
+      const auto type = parse_stored_type(word);
+      if (!type || !is_floating(type->dtype)) no(name + ": from an unknown type, " + shorten(word, 40));
+      made.push_back(*type);
+    }
+    const auto count = static_cast<std::int64_t>(made.size());
+    if (count != 1 && count != layers) no(fmt::format("{}: from {} types, for {}", name, count, counted(layers, "layer")));
     return made;
   }
 
@@ -179,6 +203,11 @@ std::vector<ChangedSetting> changed_settings(const Settings& before, const Setti
   return changed;
 }
 
+StoredType Tensor::type_of(std::int64_t layer) const {
+  if (from.empty()) return {dtype};
+  return from.size() == 1 ? from.front() : from[static_cast<std::size_t>(layer)];
+}
+
 std::int64_t Index::bytes() const {
   std::int64_t sum = 0;
   for (const File& file : files) sum += file.bytes;
@@ -197,7 +226,9 @@ std::string to_json(const Index& index) {
   json.end_array().line().key("tensors").begin_object();
   for (const auto& [name, tensor] : index.tensors) {
     json.line().key(name).begin_object().key("dtype").value(name_of(tensor.dtype)).key("shape").values(tensor.shape);
-    json.key("layers_dim").value(tensor.layers_dim).key("spec").value(tensor.spec).key("pieces").begin_array();
+    json.key("layers_dim").value(tensor.layers_dim).key("spec").value(tensor.spec);
+    write_from(json, tensor.from);
+    json.key("pieces").begin_array();
     for (const Piece& piece : tensor.pieces) write(json, piece);
     json.end_array().end_object();
   }

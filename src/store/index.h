@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "store/parts.h"
+#include "store/stored_type.h"
 
 namespace moesh::store {
 
@@ -30,6 +31,10 @@ struct Tensor {
   int layers_dim = -1;  // where the layers of a stack stand; none where it is of one layer
   std::string spec;     // how it lay when it was saved, in words
   std::vector<Piece> pieces;
+  // That its numbers were written in where they were brought from, one for each layer or for all; none where they are as they were.
+  std::vector<StoredType> from = {};
+
+  StoredType type_of(std::int64_t layer) const;  // that its numbers need, as far as that is known
 };
 
 // A safetensors file: a header, then pieces one after the other.

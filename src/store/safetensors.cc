@@ -28,26 +28,24 @@ constexpr std::uint64_t kMostHeader = 32u << 20;  // a tensor takes about a hund
 constexpr int kMostDepth = 4;  // a level costs many times its two bytes
 constexpr std::size_t kMostDims = 32;
 
-struct Type {
+struct Word {
   std::string_view word;
-  DType dtype;
-  Encoding encoding = Encoding::plain;
-  std::int64_t bytes = 0;  // of a number, where it is not plain
+  StoredType type;
 };
 
-constexpr std::array<Type, 9> kTypes{{{"F32", DType::float32},
-                                      {"BF16", DType::bfloat16},
-                                      {"F64", DType::float64},
-                                      {"I32", DType::int32},
-                                      {"BOOL", DType::boolean},
-                                      {"F16", DType::float32, Encoding::float16, 2},
-                                      {"F8_E4M3", DType::float32, Encoding::float8_e4m3, 1},
-                                      {"U8", DType::int32, Encoding::uint8, 1},
-                                      {"I64", DType::int32, Encoding::int64, 8}}};
+constexpr std::array<Word, 9> kWords{{{"F32", {DType::float32}},
+                                      {"BF16", {DType::bfloat16}},
+                                      {"F64", {DType::float64}},
+                                      {"I32", {DType::int32}},
+                                      {"BOOL", {DType::boolean}},
+                                      {"F16", kFloat16},
+                                      {"F8_E4M3", {DType::float32, Encoding::float8_e4m3}},
+                                      {"U8", {DType::int32, Encoding::uint8}},
+                                      {"I64", {DType::int32, Encoding::int64}}}};
 
-const Type* type_of(const std::string& name) {
-  const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const Type& type) { return type.word == name; });
-  return found == kTypes.end() ? nullptr : &*found;
+const StoredType* type_of(const std::string& name) {
+  const auto found = std::find_if(kWords.begin(), kWords.end(), [&](const Word& word) { return word.word == name; });
+  return found == kWords.end() ? nullptr : &found->type;
 }
 
 Json parse_header(const std::byte* data, std::size_t size, const std::string& name) {
@@ -75,8 +73,8 @@ Json parse_header(const std::byte* data, std::size_t size, const std::string& na
   return header;
 }
 
-std::int64_t checked_bytes(const Shape& shape, const Type& type, const std::string& where) {
-  std::int64_t bytes = type.encoding == Encoding::plain ? size_of(type.dtype) : type.bytes;
+std::int64_t checked_bytes(const Shape& shape, StoredType type, const std::string& where) {
+  std::int64_t bytes = size_of(type);
   for (const std::int64_t size : shape) {
     if (size < 0 || (size > 0 && bytes > std::numeric_limits<std::int64_t>::max() / size)) {
       refuse("a shape that no file can hold: " + to_string(shape), where);
@@ -91,7 +89,7 @@ StoredTensor read_entry(const Json& entry, const std::byte* data, std::uint64_t 
                         entry.contains("shape") && entry["shape"].is_array() && entry.contains("data_offsets") &&
                         entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2;
   if (!complete) refuse("an entry without dtype, shape and two data_offsets", where);
-  const Type* type = type_of(entry["dtype"].get<std::string>());
+  const StoredType* type = type_of(entry["dtype"].get<std::string>());
   if (type == nullptr) {
     refuse(fmt::format("dtype {}, one of F32, BF16, F64, I32, BOOL, F16, F8_E4M3, U8, I64 was expected",
                        shorten(entry["dtype"].dump(), 60)),
@@ -101,8 +99,7 @@ StoredTensor read_entry(const Json& entry, const std::byte* data, std::uint64_t 
     refuse(fmt::format("{} dims, at most {} were expected", entry["shape"].size(), kMostDims), where);
   }
   StoredTensor tensor;
-  tensor.dtype = type->dtype;
-  tensor.encoding = type->encoding;
+  tensor.type = *type;
   for (const Json& size : entry["shape"]) {
     if (!size.is_number_unsigned() || size.get<std::uint64_t>() > (1ull << 48)) {
       refuse("a size that is no size: " + shorten(size.dump(), 60), where);
@@ -134,20 +131,19 @@ T element(const std::byte* data, std::size_t i) {
 
 }  // namespace
 
-std::string_view safetensors_name(DType dtype) {
-  const auto is_it = [&](const Type& type) { return type.dtype == dtype && type.encoding == Encoding::plain; };
-  return std::find_if(kTypes.begin(), kTypes.end(), is_it)->word;
+std::string_view safetensors_name(StoredType type) {
+  return std::find_if(kWords.begin(), kWords.end(), [&](const Word& word) { return word.type == type; })->word;
 }
 
 double StoredTensor::value(std::size_t i) const {
-  switch (encoding) {
+  switch (type.encoding) {
     case Encoding::float16: return static_cast<double>(from_float16(element<std::uint16_t>(data, i)));
     case Encoding::float8_e4m3: return static_cast<double>(from_float8_e4m3(element<std::uint8_t>(data, i)));
     case Encoding::uint8: return element<std::uint8_t>(data, i);
     case Encoding::int64: return static_cast<double>(element<std::int64_t>(data, i));
     case Encoding::plain: break;
   }
-  switch (dtype) {
+  switch (type.dtype) {
     case DType::float32: return static_cast<double>(element<float>(data, i));
     case DType::bfloat16: return static_cast<double>(static_cast<float>(element<bfloat16>(data, i)));
     case DType::float64: return element<double>(data, i);
@@ -191,10 +187,10 @@ void SafetensorsHeader::add_format(std::string_view format) {
   json_.key("__metadata__").begin_object().key("format").value(format).end_object();
 }
 
-void SafetensorsHeader::add(const std::string& name, DType dtype, const Shape& shape) {
+void SafetensorsHeader::add(const std::string& name, StoredType type, const Shape& shape) {
   const std::int64_t begin = end_;
-  end_ += elements(shape) * size_of(dtype);
-  json_.key(name).begin_object().key("dtype").value(safetensors_name(dtype)).key("shape").values(shape);
+  end_ += elements(shape) * size_of(type);
+  json_.key(name).begin_object().key("dtype").value(safetensors_name(type)).key("shape").values(shape);
   json_.key("data_offsets").begin_array().value(begin).value(end_).end_array().end_object();
 }
 

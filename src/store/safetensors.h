@@ -8,18 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/dtype.h"
 #include "base/json.h"
 #include "base/shape.h"
+#include "store/stored_type.h"
 
 namespace moesh::store {
 
-// How numbers are written: as `dtype` has them in memory, or in a form that has to be read into it.
-enum class Encoding : std::uint8_t { plain, float16, float8_e4m3, uint8, int64 };
-
 struct StoredTensor {
-  DType dtype = DType::float32;  // what its numbers are read into
-  Encoding encoding = Encoding::plain;
+  StoredType type;
   Shape shape;
   const std::byte* data = nullptr;
   std::int64_t bytes = 0;
@@ -40,15 +36,14 @@ struct TensorFile {
   std::string path;
 };
 
-// "F32" for float32, of plain numbers.
-std::string_view safetensors_name(DType dtype);
+std::string_view safetensors_name(StoredType type);  // "F32" for float32
 
 // The header of a file that is written: tensors lie one after the other in the order they are added.
 class SafetensorsHeader {
  public:
   SafetensorsHeader() { json_.begin_object(); }
   void add_format(std::string_view format);  // what other libraries ask for; before any tensor
-  void add(const std::string& name, DType dtype, const Shape& shape);
+  void add(const std::string& name, StoredType type, const Shape& shape);
   std::int64_t bytes() const { return end_; }  // of all tensors
   // With its own length before it, and spaces until a multiple of `alignment`, where the first tensor begins.
   std::string text(std::int64_t alignment);

@@ -102,7 +102,7 @@ void Saving::run() {
 std::string Saving::lay_out() {
   SafetensorsHeader header;
   for (const Held& held : tensors_) {
-    for (const Block& block : held.pieces) header.add(piece_name(held, block), held.tensor.dtype, sharding::shape_of(block));
+    for (const Block& block : held.pieces) header.add(piece_name(held, block), {held.tensor.dtype}, sharding::shape_of(block));
   }
   std::string text = header.text(kHeaderAlignment);
   File& file = index_.files.emplace_back();

@@ -1,6 +1,7 @@
 #include "store/small_floats.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -13,6 +14,21 @@ float from_float16(std::uint16_t bits) {
     return fraction == 0 ? sign * std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
   if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
   return sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+}
+
+std::uint16_t to_float16(float value) {
+  const auto word = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>((word >> 16) & 0x8000u);
+  const float size = std::fabs(value);
+  constexpr float kOverflows = 65520;  // half way from the largest to the next
+  constexpr float kSmallest = 0x1p-14f;  // of those with an exponent of their own
+  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7E00u);
+  if (size >= kOverflows) return static_cast<std::uint16_t>(sign | 0x7C00u);
+  if (size < kSmallest) return static_cast<std::uint16_t>(sign | static_cast<std::uint16_t>(std::nearbyint(std::ldexp(size, 24))));
+  constexpr unsigned kDropped = 13, kOtherBias = (127 - 15) << 10;
+  const std::uint32_t magnitude = word & 0x7FFFFFFFu;
+  const std::uint32_t rounded = magnitude + ((1u << (kDropped - 1)) - 1) + ((magnitude >> kDropped) & 1u);
+  return static_cast<std::uint16_t>(sign | ((rounded >> kDropped) - kOtherBias));
 }
 
 float from_float8_e4m3(std::uint8_t bits) {

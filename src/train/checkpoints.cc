@@ -197,10 +197,10 @@ void Checkpoints::say_what_changed(const store::About& then) const {
 Start Checkpoints::start_with(const std::string& folder, Trainer& trainer, backend::Workers& workers) const {
   const auto begin = Clock::now();
   const store::HuggingFaceModel model = hugging_face_model(settings_, config::model_shape(settings_));
-  const std::int64_t tensors = restore(targets_in(trainer, Restored::parameters), model, folder, workers);
+  const TensorsRead read = restore(targets_in(trainer, Restored::parameters), model, folder, workers);
   trainer.go_on_after(-1);
   return {0, true,
-          fmt::format("Starts with the weights of {}: {} read in {:.2f} s\n", folder, counted(tensors, "tensor"), seconds_since(begin))};
+          fmt::format("Starts with the weights of {}: {} read in {:.2f} s\n", folder, words_of(read), seconds_since(begin))};
 }
 
 Start Checkpoints::start(Trainer& trainer, Batches& batches, backend::Workers& workers) {

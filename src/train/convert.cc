@@ -27,6 +27,7 @@ namespace moesh::train {
 namespace {
 
 namespace fs = std::filesystem;
+using Ordered = nlohmann::ordered_json;
 using store::Block;
 using store::Part;
 
@@ -110,6 +111,9 @@ std::vector<store::ModelTensor> parameters_of(const store::Index& index) {
   return all;
 }
 
+// Numbers that something is done to are rounded only then.
+DType wide(DType dtype) { return dtype == DType::bfloat16 ? DType::float32 : dtype; }
+
 // The tensors of a checkpoint as Hugging Face's files have them.
 class Outgoing {
  public:
@@ -121,7 +125,7 @@ class Outgoing {
         layers_(store::layer_names(parameters_of(checkpoint.index()))) {
     for (auto& [name, tensor] :
          store::hugging_face_tensors(model_, store::shapes_alone(parameters_of(checkpoint.index())))) {
-      written_.push_back({name, dtype.value_or(dtype_of(tensor)), tensor.shape});
+      written_.push_back({name, dtype ? store::StoredType{*dtype} : type_of(tensor), tensor.shape});
       tensors_.push_back(std::move(tensor));
     }
   }
@@ -130,20 +134,23 @@ class Outgoing {
 
   const std::byte* numbers(std::size_t index) {
     const store::WrittenTensor& of = written_[index];
-    const Part whole = room_for(room_, store::whole_block(of.shape), of.dtype);
+    const bool is_scaled = model_.query_factor != 1 && tensors_[index].places.front().row->is_query;
+    const Part whole = room_for(room_, store::whole_block(of.shape), is_scaled ? wide(of.type.dtype) : of.type.dtype);
     for (const store::HuggingFacePlace& place : tensors_[index].places) {
       const store::Layer& layer = *layers_.find(place.ours);
       const std::vector<Part> parts = store::parts_of_ours(model_, place, whole.data, whole.dtype, whole.strides);
       checkpoint_.read(layer.tensor, layer.dim < 0 ? parts : store::as_index(parts, layer.dim, layer.index), workers_);
-      if (place.row->is_query && model_.query_factor != 1)
-        store::multiply(whole.data, store::elements_of(whole.block), of.dtype, 1 / model_.query_factor);
     }
+    const std::int64_t count = store::elements_of(whole.block);
+    if (is_scaled) store::multiply(whole.data, count, whole.dtype, 1 / model_.query_factor);
+    if (whole.dtype == DType::float32) store::narrow(whole.data, count, of.type);
     return whole.data;
   }
 
  private:
-  DType dtype_of(const store::HuggingFaceTensor& tensor) const {
-    return checkpoint_.index().tensors.at(layers_.find(tensor.places.front().ours)->tensor).dtype;
+  store::StoredType type_of(const store::HuggingFaceTensor& tensor) const {
+    const store::Layer& layer = *layers_.find(tensor.places.front().ours);
+    return checkpoint_.index().tensors.at(layer.tensor).type_of(layer.index);
   }
 
   store::Checkpoint& checkpoint_;
@@ -157,7 +164,7 @@ class Outgoing {
 
 Converted sum_of(const std::vector<store::WrittenTensor>& written) {
   Converted made{static_cast<std::int64_t>(written.size()), 0};
-  for (const store::WrittenTensor& tensor : written) made.bytes += elements(tensor.shape) * size_of(tensor.dtype);
+  for (const store::WrittenTensor& tensor : written) made.bytes += elements(tensor.shape) * size_of(tensor.type);
   return made;
 }
 
@@ -171,13 +178,32 @@ void write_with_progress(const NewFolder& folder, const std::vector<store::Writt
   store::write_weights(folder.part(), written, told, conversion.most_of_shard);
 }
 
+// The text of a model that sees images too.
+Ordered described_alone(const Ordered& whole, const config::HuggingFacePart& part) {
+  Ordered alone = whole.at("text_config");
+  for (const char* name : {"tie_word_embeddings", "torch_dtype", "dtype", "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version"}) {
+    if (whole.contains(name) && alone.value(name, Ordered()).is_null()) alone[name] = whole[name];
+  }
+  alone["architectures"] = {part.architecture};
+  alone["model_type"] = part.model_type;
+  return alone;
+}
+
 // The same model in other numbers: none of them quantised.
-std::string config_with_dtype(const std::string& path, DType dtype) {
-  nlohmann::ordered_json config =
-      nlohmann::ordered_json::parse(read_file(path, "the description of a model", 16 << 20, ""));
+std::string config_with_type(const std::string& path, store::StoredType type) {
+  Ordered config = Ordered::parse(read_file(path, "the description of a model", 16 << 20, ""));
+  if (const auto part = config::hugging_face_part(path)) config = described_alone(config, *part);
   config.erase("quantization_config");
-  config[config.contains("dtype") ? "dtype" : "torch_dtype"] = name_of(dtype);
+  config[config.contains("dtype") ? "dtype" : "torch_dtype"] = name_of(type);
   return config.dump(2) + "\n";
+}
+
+// What a checkpoint has to say of types: nothing where they are the one that it keeps, one where all layers have the same.
+std::vector<store::StoredType> told_types(std::vector<store::StoredType> types, DType kept) {
+  const bool are_alike = std::equal(types.begin() + 1, types.end(), types.begin());
+  if (are_alike) types.resize(1);
+  if (are_alike && types.front() == store::StoredType{kept}) types.clear();
+  return types;
 }
 
 // Tokenizers and the like.
@@ -198,13 +224,15 @@ Converted to_checkpoint(const Conversion& conversion, const config::Settings& se
   check_free(conversion.to);
   const std::vector<Trained> parameters = trained_parameters(model, settings);
   store::HuggingFaceSource source(hugging_face_model(settings, config::model_shape(settings)),
-                                  config::hugging_face_folder(conversion.from), model_tensors(parameters));
+                                  hugging_face_weights(conversion.from), model_tensors(parameters));
   store::About about{MOESH_VERSION, local_time("%Y-%m-%dT%H:%M:%S%z"), 0, 0, "none", 0, {}, given_settings(settings)};
   const auto room = std::make_shared<std::vector<std::byte>>();
   Progress progress("converting, tensor", static_cast<std::int64_t>(parameters.size()));
   std::vector<store::Held> held;
   for (const Trained& trained : parameters) {
     const DType dtype = conversion.dtype.value_or(source.dtype_of(trained.path));
+    store::Tensor tensor{dtype, trained.shape, trained.layers_dim, "", {}};
+    if (!conversion.dtype) tensor.from = told_types(source.types_of(trained.path), dtype);
     about.parameters += elements(trained.shape);
     const auto bring = [&, dtype, number = static_cast<std::int64_t>(held.size())](const Block& block) {
       progress.advance(number, trained.path);
@@ -212,13 +240,12 @@ Converted to_checkpoint(const Conversion& conversion, const config::Settings& se
       source.fill(trained.path, {part}, workers);
       return part;
     };
-    held.push_back(
-        {trained.path, {dtype, trained.shape, trained.layers_dim, "", {}}, {}, pieces_of(trained, dtype), bring});
+    held.push_back({trained.path, std::move(tensor), {}, pieces_of(trained, dtype), bring});
   }
   store::Saving saving(conversion.to, std::move(about), std::move(held));
   saving.wait();
   if (!saving.error().empty()) fail(saving.error());
-  return {static_cast<std::int64_t>(parameters.size()), saving.bytes()};
+  return {static_cast<std::int64_t>(parameters.size()), saving.bytes(), source.left_out()};
 }
 
 Converted to_hugging_face(const Conversion& conversion, backend::Workers& workers) {
@@ -226,8 +253,8 @@ Converted to_hugging_face(const Conversion& conversion, backend::Workers& worker
   store::Checkpoint checkpoint(store::checkpoints_at(conversion.from).front());
   const config::Settings settings = config::load(request_of(checkpoint.index().about.settings)).settings;
   Outgoing outgoing(checkpoint, settings, conversion.dtype, workers);
-  const DType dtype = outgoing.written().front().dtype;
-  replace_file(folder.part() + "/config.json", config::hugging_face_config_of(settings, std::string(name_of(dtype))),
+  const store::StoredType type = outgoing.written().front().type;
+  replace_file(folder.part() + "/config.json", config::hugging_face_config_of(settings, std::string(name_of(type))),
                "choose another folder");
   write_with_progress(folder, outgoing.written(), conversion,
                       [&](std::size_t index) { return outgoing.numbers(index); });
@@ -239,26 +266,30 @@ Converted rewrite_hugging_face(const Conversion& conversion) {
   NewFolder folder(conversion.to);
   const std::string from = config::hugging_face_folder(conversion.from);
   config::hugging_face_keys(conversion.from);  // of a model that is known
-  const store::HuggingFaceWeights weights(from);
+  const store::HuggingFaceWeights weights = hugging_face_weights(conversion.from);
   std::vector<store::WrittenTensor> written;
   for (const auto& [name, shape] : weights.shapes())
-    written.push_back({name, conversion.dtype.value_or(weights.dtype(name)), shape});
+    written.push_back({name, conversion.dtype ? store::StoredType{*conversion.dtype} : weights.type(name), shape});
   const Room room = std::make_shared<std::vector<std::byte>>();
   write_with_progress(folder, written, conversion, [&](std::size_t index) {
     const store::WrittenTensor& of = written[index];
     const store::Numbers numbers = weights.read(of.name);
     const Block whole = store::whole_block(of.shape);
-    const Part to = room_for(room, whole, of.dtype);
+    const Part to = room_for(room, whole, of.type.dtype);
     store::copy_shared({whole, numbers.dtype, numbers.data, numbers.strides}, to);
+    if (of.type == store::kFloat16) store::narrow(to.data, store::elements_of(whole), of.type);
     weights.forget(of.name);
     return static_cast<const std::byte*>(to.data);
   });
   replace_file(folder.part() + "/config.json",
-               config_with_dtype(config::hugging_face_config(conversion.from), written.front().dtype),
+               config_with_type(config::hugging_face_config(conversion.from), written.front().type),
                "choose another folder");
   copy_what_is_no_weight(from, folder.part());
   folder.keep();
-  return sum_of(written);
+  Converted made = sum_of(written);
+  made.left_out = weights.left_out();
+  if (const auto part = config::hugging_face_part(conversion.from)) made.architecture = part->architecture;
+  return made;
 }
 
 }  // namespace moesh::train

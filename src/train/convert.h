@@ -8,17 +8,20 @@
 #include "backend/workers.h"
 #include "config/settings.h"
 #include "graph/graph.h"
+#include "store/hugging_face_weights.h"
 
 namespace moesh::train {
 
 struct Conversion {
   std::string from, to;
-  std::optional<DType> dtype;  // of what is written; as it is where none is asked for
+  std::optional<DType> dtype;  // of what is written; as it is where none is asked for, a checkpoint of float16 numbers in float32
   std::int64_t most_of_shard = std::int64_t{5} << 30;
 };
 
 struct Converted {
   std::int64_t tensors = 0, bytes = 0;
+  store::LeftOut left_out = {};
+  std::string architecture = {};  // that is written in place of one that sees images too
 };
 
 // Each writes beside `to` and gives it its name at the end; memory is taken for the largest tensor only. Refuses to

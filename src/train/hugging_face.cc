@@ -2,7 +2,10 @@
 
 #include <cmath>
 
+#include <fmt/core.h>
+
 #include "base/progress.h"
+#include "base/text.h"
 #include "config/hugging_face.h"
 
 namespace moesh::train {
@@ -29,16 +32,27 @@ std::vector<store::ModelTensor> model_tensors(const std::vector<Trained>& parame
   return all;
 }
 
-std::int64_t restore(const std::vector<Target>& parameters, const store::HuggingFaceModel& model, const std::string& folder,
+store::HuggingFaceWeights hugging_face_weights(const std::string& folder) {
+  const bool is_part = config::hugging_face_part(folder).has_value();
+  return store::HuggingFaceWeights(config::hugging_face_folder(folder),
+                                   is_part ? store::HuggingFaceKind::text_and_images : store::HuggingFaceKind::text);
+}
+
+std::string words_of(const TensorsRead& read) {
+  const std::string tensors = counted(read.tensors, "tensor");
+  return read.left_out.tensors == 0 ? tensors : fmt::format("{} ({} left out)", tensors, words_of(read.left_out));
+}
+
+TensorsRead restore(const std::vector<Target>& parameters, const store::HuggingFaceModel& model, const std::string& folder,
                      backend::Workers& workers) {
-  store::HuggingFaceSource source(model, config::hugging_face_folder(folder), tensors_of(parameters));
+  store::HuggingFaceSource source(model, hugging_face_weights(folder), tensors_of(parameters));
   Progress progress("reading weights, tensor", static_cast<std::int64_t>(parameters.size()));
   std::int64_t done = 0;
   for (const Target& of : parameters) {
     progress.advance(done++, of.tensor.name);
     source.fill(of.tensor.name, of.parts, workers);
   }
-  return source.tensors();
+  return {source.tensors(), source.left_out()};
 }
 
 }  // namespace moesh::train

@@ -16,9 +16,16 @@ store::HuggingFaceModel hugging_face_model(const config::Settings& settings, con
 
 std::vector<store::ModelTensor> model_tensors(const std::vector<Trained>& parameters);
 
-// Fills parameters where they lie, and returns how many tensors it read. When it fails on the way, they are neither as they were nor as
-// they should be.
-std::int64_t restore(const std::vector<Target>& parameters, const store::HuggingFaceModel& model, const std::string& folder,
+store::HuggingFaceWeights hugging_face_weights(const std::string& folder);
+
+struct TensorsRead {
+  std::int64_t tensors = 0;
+  store::LeftOut left_out;
+};
+std::string words_of(const TensorsRead& read);  // "12 tensors", with what was left out
+
+// Fills parameters where they lie. When it fails on the way, they are neither as they were nor as they should be.
+TensorsRead restore(const std::vector<Target>& parameters, const store::HuggingFaceModel& model, const std::string& folder,
                      backend::Workers& workers);
 
 }  // namespace moesh::train

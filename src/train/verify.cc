@@ -35,19 +35,19 @@ Tolerances tolerances_of(const config::Settings& settings) {
 }
 
 Array array_of(const store::StoredTensor& stored, run::Pool& pool) {
-  Array array = pool.allocate(stored.shape, stored.dtype);
-  for (std::int64_t i = 0; stored.encoding != store::Encoding::plain && i < array.view.count(); ++i) {
+  Array array = pool.allocate(stored.shape, stored.type.dtype);
+  for (std::int64_t i = 0; stored.type.encoding != store::Encoding::plain && i < array.view.count(); ++i) {
     const double value = stored.value(static_cast<std::size_t>(i));
-    if (stored.dtype == DType::int32) array.as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
+    if (stored.type.dtype == DType::int32) array.as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
     else array.as<float>()[i] = static_cast<float>(value);
   }
-  if (stored.encoding == store::Encoding::plain) copy_bytes(array.view.data, stored.data, stored.bytes);
+  if (stored.type.encoding == store::Encoding::plain) copy_bytes(array.view.data, stored.data, stored.bytes);
   return array;
 }
 
 // A run may have started from the parameters of its float32 twin.
 Array array_of(const store::StoredTensor& stored, DType dtype, run::Pool& pool) {
-  if (stored.dtype == dtype || dtype != DType::bfloat16) return array_of(stored, pool);
+  if (stored.type.dtype == dtype || dtype != DType::bfloat16) return array_of(stored, pool);
   const std::vector<double> values = stored.values();
   Array array = pool.allocate(stored.shape, dtype);
   for (std::size_t i = 0; i < values.size(); ++i) array.as<bfloat16>()[i] = bfloat16(static_cast<float>(values[i]));

@@ -149,10 +149,11 @@ Findings verify_model(const RecordedModel& recorded, const Subject& subject, bac
   Trainer trainer(step_program(subject.model, subject.settings, subject.where, {true, true}), subject.settings,
                   workers);
   const store::HuggingFaceModel model = hugging_face_model(subject.settings, config::model_shape(subject.settings));
-  restore(targets_in(trainer, Restored::parameters), model, recorded.path, workers);
+  const TensorsRead read = restore(targets_in(trainer, Restored::parameters), model, recorded.path, workers);
   trainer.go_on_after(-1);
   const StepResults made = trainer.run_step(batch_of(recorded, rows, subject.settings.integer("vocab_size"), trainer.pool()));
   Findings findings;
+  if (read.left_out.tensors > 0) findings.unheld.push_back({words_of(read.left_out), "only text is read"});
   std::vector<Verdict>& verdicts = findings.verdicts;
   verdicts.push_back(
       {"loss", relative(made.metrics.lm_loss, recorded.expect.at("loss").values().front()), kLoss, "the batch"});

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "store/hugging_face_weights.h"
+#include "store/hugging_face_writer.h"
+#include "store/parts.h"
 #include "tests/cli/outcome.h"
 #include "tests/paths.h"
 #include "tests/python.h"
@@ -34,7 +36,7 @@ std::map<std::string, std::string> tensors_of(const std::string& folder) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("model") || !name.ends_with(".safetensors")) continue;
     for (const auto& [tensor, stored] : store::read_safetensors(entry.path().string()).tensors)
-      all[tensor] = std::string(store::safetensors_name(stored.dtype)) +
+      all[tensor] = std::string(store::safetensors_name(stored.type)) +
                     std::string(reinterpret_cast<const char*>(stored.data), static_cast<std::size_t>(stored.bytes));
   }
   return all;
@@ -101,6 +103,96 @@ std::vector<std::string> recorded_models() {
     }
   }
   return models;
+}
+
+// A recorded model as the text of one that sees images.
+class Seeing {
+ public:
+  Seeing(const std::string& text, const std::string& type, const std::string& architecture, const std::string& beginning) {
+    for (const char* name : {"expect.json", "expect.safetensors"}) fs::copy(text + "/" + name, path());
+    for (const char* name : {"config.json", "config.hub.json"}) {
+      folder_.write(name, "{\"model_type\": \"" + type + "\", \"architectures\": [\"" + architecture +
+                              "\"], \"vision_config\": {\"hidden_size\": 4}, \"text_config\": " + test::read_text(text + "/" + name) + "}");
+    }
+    const store::HuggingFaceWeights weights(text);
+    std::vector<store::WrittenTensor> written;
+    for (const auto& [name, shape] : weights.shapes()) {
+      const bool is_newer = beginning == "model.language_model.", is_head = name.starts_with("lm_head.");
+      const std::string rest = is_head ? name : name.substr(std::string("model.").size());
+      written.push_back({is_head ? (is_newer ? "" : "language_model.") + rest : beginning + rest, weights.type(name), shape});
+    }
+    const std::size_t of_text = written.size();
+    written.push_back({"vision_tower.patch.weight", {DType::float32}, {4, 4}});
+    written.push_back({"multi_modal_projector.linear.weight", {DType::bfloat16}, {4, 2}});
+    const std::vector<std::byte> nothing(64);
+    auto next = weights.shapes().begin();
+    store::write_weights(path(), written, [&](std::size_t index) {
+      return index < of_text ? static_cast<const std::byte*>(weights.read((next++)->first).data) : nothing.data();
+    });
+  }
+  std::string path() const { return folder_.path(); }
+  const test::TemporaryFolder& folder() const { return folder_; }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+const std::string kLeftOut = "2 tensors of multi_modal_projector and vision_tower, 80 B";
+
+TEST(HuggingFaceVerify, RecordedTextIsFoundInModelsThatSeeImages) {
+  for (const char* beginning : {"language_model.model.", "model.language_model."}) {
+    const Seeing gemma(kGemma, "gemma3", "Gemma3ForConditionalGeneration", beginning);
+    const Seeing llama(kLlama4, "llama4", "Llama4ForConditionalGeneration", beginning);
+    for (const Seeing* model : {&gemma, &llama}) {
+      EXPECT_EQ(verified(model->path()), "");
+      EXPECT_EQ(verified(model->path() + "/config.hub.json"), "");
+      EXPECT_EQ(verified(model->path() + " ici_fsdp_parallelism=2"), "");
+      EXPECT_THAT(outcome("verify " + model->path()).out, HasSubstr("not compared: " + kLeftOut + " (only text is read)"));
+    }
+  }
+}
+
+TEST(HuggingFaceConvert, OfAModelThatSeesImagesTheTextIsWritten) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  const Seeing gemma(kGemma, "gemma3", "Gemma3ForConditionalGeneration", "language_model.model.");
+  const Outcome there = outcome("convert " + gemma.path() + " there");
+  EXPECT_EQ(there.err, "");
+  EXPECT_THAT(there.out, HasSubstr("left out: " + kLeftOut + "\n"));
+  EXPECT_THAT(there.out, Not(HasSubstr("written as")));
+  EXPECT_EQ(outcome("convert there back").err, "");
+  EXPECT_EQ(tensors_of("back"), tensors_of(kGemma));
+  EXPECT_THAT(test::read_text("back/config.json"), HasSubstr("Gemma3ForCausalLM"));
+  const Outcome again = outcome("convert " + gemma.path() + " again --to hugging-face");
+  EXPECT_THAT(again.out, HasSubstr("left out: " + kLeftOut + "\nwritten as a model of text alone: Gemma3ForCausalLM\n"));
+  EXPECT_EQ(tensors_of("again"), tensors_of(kGemma));
+  for (const char* name : {"expect.json", "expect.safetensors"}) fs::copy(kGemma + "/" + name, "again", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(verified("again"), "");
+}
+
+TEST(HuggingFaceTrain, SaysWhichTensorsAreOfImages) {
+  const test::TemporaryFolder folder;
+  const test::WorkingFolder here(folder.path());
+  const Seeing llama(kLlama4, "llama4", "Llama4ForConditionalGeneration", "language_model.model.");
+  const Outcome done = outcome("train model_name=" + llama.path() + " load_parameters_path=" + llama.path() +
+                               " steps=1 per_device_batch_size=1 max_target_length=16 compile_topology=cpu-1 dataset_type=synthetic");
+  EXPECT_THAT(done.out, HasSubstr(" tensors (" + kLeftOut + " left out) read in "));
+}
+
+// Folders as transformers writes them, and what it computes.
+TEST(HuggingFaceVerifySlow, ModelsThatSeeImagesAreFoundAsTheirLibraryHasThem) {
+  const std::optional<std::string> python = test::python_with("torch, transformers");
+  if (!python) GTEST_SKIP() << "no Python with torch, transformers: MOESH_PYTHON names one";
+  for (const char* kind : {"llama4", "gemma3"}) {
+    for (const char* dtype : {"float32", "bfloat16", "float16"}) {
+      const test::TemporaryFolder folder;
+      const test::WorkingFolder here(folder.path());
+      const std::string script = test::source_folder() / "tests/cli/seeing_model.py";
+      ASSERT_EQ(std::system((*python + " " + script + " " + kind + " . " + dtype + " >said 2>errors").c_str()), 0) << test::read_text("errors");
+      EXPECT_EQ(verified("."), "") << kind << " " << dtype;
+      EXPECT_THAT(outcome("verify .").out, HasSubstr("(only text is read)"));
+    }
+  }
 }
 
 TEST(HuggingFaceVerifySlow, AllRecordedModelsAreFound) {
@@ -261,10 +353,77 @@ TEST(HuggingFaceConvert, NumbersBecomeThoseThatAreAskedFor) {
   const test::WorkingFolder here(folder.path());
   EXPECT_EQ(outcome("convert " + kGptOss + " wide --to hugging-face --dtype float32").err, "");
   EXPECT_THAT(test::read_text("wide/config.json"), HasSubstr("\"dtype\": \"float32\""));
-  EXPECT_EQ(store::HuggingFaceWeights("wide").dtype("model.norm.weight"), DType::float32);
+  EXPECT_EQ(store::HuggingFaceWeights("wide").type("model.norm.weight"), store::StoredType{DType::float32});
   EXPECT_EQ(outcome("convert wide there").err, "");
   EXPECT_EQ(outcome("convert there back --dtype bfloat16").err, "");
   EXPECT_EQ(tensors_of("back"), tensors_of(kGptOss));
+}
+
+using TypeOf = std::function<store::StoredType(const std::string& tensor)>;
+
+// The same model with its tensors in other types.
+void write_in_types(const std::string& from, const std::string& to, const TypeOf& type_of) {
+  fs::create_directory(to);
+  fs::copy(from + "/config.json", to);
+  const store::HuggingFaceWeights weights(from);
+  std::vector<store::WrittenTensor> written;
+  for (const auto& [name, shape] : weights.shapes()) written.push_back({name, type_of(name), shape});
+  std::vector<std::byte> room;
+  store::write_weights(to, written, [&](std::size_t index) {
+    const store::WrittenTensor& of = written[index];
+    const store::Block whole = store::whole_block(of.shape);
+    room.resize(static_cast<std::size_t>(elements(of.shape) * size_of(of.type.dtype)));
+    const store::Numbers numbers = weights.read(of.name);
+    store::copy_shared({whole, numbers.dtype, numbers.data, numbers.strides}, store::dense_part(whole, of.type.dtype, room.data()));
+    if (of.type == store::kFloat16) store::narrow(room.data(), elements(of.shape), of.type);
+    return static_cast<const std::byte*>(room.data());
+  });
+}
+
+const std::vector<store::StoredType> kTypes{{DType::float32}, {DType::bfloat16}, {DType::float64}, store::kFloat16};
+
+TEST(HuggingFaceConvert, EveryTypeIsTheSameThereAndBackInEveryByte) {
+  for (const store::StoredType type : kTypes) {
+    const test::TemporaryFolder folder;
+    const test::WorkingFolder here(folder.path());
+    write_in_types(kLlama, "model", [&](const std::string&) { return type; });
+    EXPECT_EQ(outcome("convert model there").err, "");
+    EXPECT_EQ(outcome("convert there back").err, "");
+    EXPECT_EQ(outcome("convert model again --to hugging-face").err, "");
+    EXPECT_EQ(tensors_of("back"), tensors_of("model")) << name_of(type);
+    EXPECT_EQ(tensors_of("again"), tensors_of("model")) << name_of(type);
+    const std::string said = "dtype\": \"" + std::string(name_of(type)) + "\"";
+    EXPECT_THAT(test::read_text("back/config.json"), HasSubstr(said));
+    EXPECT_THAT(test::read_text("again/config.json"), HasSubstr(said));
+  }
+}
+
+TEST(HuggingFaceConvert, LayersOfAStackKeepTypesOfTheirOwn) {
+  for (const std::string& model : {kLlama, kGptOss, kGemma, kLlama4}) {
+    const test::TemporaryFolder folder;
+    const test::WorkingFolder here(folder.path());
+    std::size_t next = 0;
+    write_in_types(model, "model", [&](const std::string&) { return kTypes[next++ % kTypes.size()]; });
+    for (const char* stacks : {"true", "false"}) {
+      EXPECT_EQ(outcome("convert model there scan_layers=" + std::string(stacks)).err, "");
+      EXPECT_EQ(outcome("convert there back").err, "");
+      EXPECT_EQ(tensors_of("back"), tensors_of("model")) << model;
+      fs::remove_all("there");
+      fs::remove_all("back");
+    }
+  }
+}
+
+// Where the kernel of queries has to be scaled for the model, it is kept wide.
+TEST(HuggingFaceConvert, ScaledNumbersAreTheSameThereAndBackWhereTheyAreNarrow) {
+  for (const store::StoredType type : {store::StoredType{DType::bfloat16}, store::kFloat16}) {
+    const test::TemporaryFolder folder;
+    const test::WorkingFolder here(folder.path());
+    write_in_types(kLlama, "model", [&](const std::string&) { return type; });
+    EXPECT_EQ(outcome("convert model there attention_score_scale=-1 override_model_config=true").err, "");
+    EXPECT_EQ(outcome("convert there back").err, "");
+    EXPECT_EQ(tensors_of("back"), tensors_of("model")) << name_of(type);
+  }
 }
 
 TEST(HuggingFaceConvert, LeavesNothingHalfWritten) {

@@ -186,6 +186,59 @@ TEST(HuggingFace, LayersOfLlama4SeeChunksWhereTheyHavePositions) {
   EXPECT_EQ(keys["llama3_low_freq_factor"], "1000000000") << "all frequencies are low";
 }
 
+std::string seeing(const std::string& type, const std::string& architecture, const std::string& text, const std::string& more = "") {
+  return "{\"model_type\": \"" + type + "\", \"architectures\": [\"" + architecture + "\"], \"text_config\": " + text +
+         R"(, "vision_config": {"hidden_size": 16}, "image_token_index": 7, "torch_dtype": "bfloat16")" + more + "}";
+}
+
+std::string seeing_llama4(const std::string& text, const std::string& more = "") {
+  return seeing("llama4", "Llama4ForConditionalGeneration", text, more);
+}
+
+TEST(HuggingFace, OfAModelThatSeesImagesTheTextIsRead) {
+  const std::string mistral = body("mistral", "MistralForCausalLM", R"(, "sliding_window": 9)");
+  const std::string gemma3 = body("gemma3_text", "Gemma3ForCausalLM", R"(, "head_dim": 24)");
+  EXPECT_EQ(keys_of(seeing_llama4(llama4(""))), keys_of(llama4("")));
+  EXPECT_EQ(keys_of(seeing("gemma3", "Gemma3ForConditionalGeneration", gemma3, R"(, "mm_tokens_per_image": 4)")), keys_of(gemma3));
+  EXPECT_EQ(keys_of(seeing("mistral3", "Mistral3ForConditionalGeneration", mistral, R"(, "spatial_merge_size": 2)")), keys_of(mistral));
+}
+
+// As the folders of its makers have it.
+TEST(HuggingFace, OfGemma3sTextMostSizesAreUsual) {
+  auto keys = keys_of(seeing("gemma3", "Gemma3ForConditionalGeneration", R"({"hidden_size": 2560, "intermediate_size": 10240,
+                              "model_type": "gemma3_text", "num_hidden_layers": 34, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+                              "sliding_window": 1024})"));
+  EXPECT_EQ(keys["base_emb_dim"], "2560");
+  EXPECT_EQ(keys["base_num_query_heads"], "8");
+  EXPECT_EQ(keys["base_num_kv_heads"], "4");
+  EXPECT_EQ(keys["head_dim"], "256");
+  EXPECT_EQ(keys["vocab_size"], "262208");
+  EXPECT_EQ(keys["sliding_window_size"], "1024");
+  EXPECT_EQ(keys["max_position_embeddings"], "131072");
+  EXPECT_EQ(keys["logits_via_embedding"], "true");
+}
+
+TEST(HuggingFace, WhetherTheTextIsTiedMayBeSaidBesideIt) {
+  EXPECT_EQ(keys_of(seeing_llama4(llama4(""), R"(, "tie_word_embeddings": true)"))["logits_via_embedding"], "true");
+  EXPECT_EQ(keys_of(seeing_llama4(llama4(R"(, "tie_word_embeddings": true)")))["logits_via_embedding"], "true");
+  EXPECT_THAT(refused(seeing_llama4(llama4(R"(, "tie_word_embeddings": false)"), R"(, "tie_word_embeddings": true)")),
+              HasSubstr("config.json: tie_word_embeddings is true here and false in text_config"));
+}
+
+TEST(HuggingFace, OfAModelThatSeesImagesWhatIsNotKnownIsRefused) {
+  EXPECT_THAT(refused(seeing_llama4(llama4(R"(, "mlp_bias": 3)"))), HasSubstr("config.json: text_config: mlp_bias: a key that moesh does not know"));
+  EXPECT_THAT(refused(seeing_llama4(llama4(""), R"(, "audio_config": {"hidden_size": 8})")), HasSubstr("config.json: audio_config: a key"));
+  EXPECT_THAT(refused(seeing_llama4(llama(""))), HasSubstr("config.json: text_config: model_type: \"llama\" asks for what moesh does not do"));
+  EXPECT_THAT(refused(seeing_llama4("7")), HasSubstr("config.json: text_config: an object of keys and values was expected"));
+  EXPECT_THAT(refused(seeing("llama4", "Llama4ForCausalLM", llama4(""))), HasSubstr("Llama4ForConditionalGeneration was expected"));
+  EXPECT_THAT(refused(seeing_llama4(llama4(""), R"(, "quantization_config": {"quant_method": "compressed-tensors"})")),
+              HasSubstr("quantised as 'compressed-tensors', fp8 or mxfp4 was expected"));
+  EXPECT_THAT(refused(seeing("gemma4", "Gemma4ForConditionalGeneration", "{}")),
+              HasSubstr("model_type 'gemma4' is an architecture that moesh does not know"));
+  EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr(", and the text of llama4, mistral3, gemma3"));
+  EXPECT_THAT(refused(R"({"model_type": ""})"), HasSubstr("model_type '' is an architecture"));
+}
+
 TEST(HuggingFace, OlmosLayersWithAWindowAreNotStretched) {
   auto keys = keys_of(body("olmo3", "Olmo3ForCausalLM", R"(, "rope_theta": 50000.0, "rope_scaling": {"rope_type": "yarn", "factor": 8.0,
                                                             "original_max_position_embeddings": 64})"));

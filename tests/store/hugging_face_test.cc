@@ -66,7 +66,7 @@ std::vector<float> filled(const HuggingFaceModel& model, const std::vector<Entry
   const test::TemporaryFolder folder;
   folder.write("model.safetensors", file_of(theirs));
   backend::Workers workers(2);
-  HuggingFaceSource source(model, folder.path(), {ours});
+  HuggingFaceSource source(model, HuggingFaceWeights(folder.path()), {ours});
   std::vector<float> all(static_cast<std::size_t>(elements(ours.shape)));
   source.fill(ours.name,
               {dense_part(whole_block(ours.shape), DType::float32, reinterpret_cast<std::byte*>(all.data()))}, workers);
@@ -84,6 +84,22 @@ TEST(SmallFloats, AreTheNumbersTheyStandFor) {
   EXPECT_TRUE(std::isnan(from_float8_e4m3(0xFF)));
   EXPECT_EQ(from_float4_e2m1(0xF), -6.0f);
   EXPECT_EQ(power_of_two(126), 0.5f);
+}
+
+TEST(SmallFloats, ANumberOf16BitsIsTheNearestOne) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const float value = from_float16(static_cast<std::uint16_t>(bits));
+    if (std::isnan(value)) continue;
+    EXPECT_EQ(to_float16(value), bits);
+    if (std::isinf(value) || (bits & 0x7FFF) == 0x7BFF) continue;
+    const float next = from_float16(static_cast<std::uint16_t>(bits + 1)), between = value / 2 + next / 2;
+    EXPECT_EQ(to_float16(between), bits + (bits & 1)) << "the even one";
+    EXPECT_EQ(to_float16(std::nextafter(between, value)), bits);
+    EXPECT_EQ(to_float16(std::nextafter(between, next)), bits + 1);
+  }
+  EXPECT_EQ(to_float16(65519.0f), 0x7BFF);
+  EXPECT_EQ(to_float16(-65520.0f), 0xFC00) << "none is as large";
+  EXPECT_TRUE(std::isnan(from_float16(to_float16(NAN))));
 }
 
 TEST(HuggingFaceNames, AMatrixIsTurnedOver) {
@@ -209,6 +225,32 @@ TEST(HuggingFaceWeights, FilesBehindAnIndexAreWhatItSays) {
   EXPECT_THAT(test::message_of([&] { HuggingFaceWeights{empty.path()}; }), HasSubstr("no weights are there"));
 }
 
+TEST(HuggingFaceWeights, OfTextAndImagesTheTextIsCalledAsWhereItIsAlone) {
+  const auto shapes_of = [](const std::vector<Entry>& entries) {
+    const test::TemporaryFolder folder;
+    folder.write("model.safetensors", file_of(entries));
+    const HuggingFaceWeights weights(folder.path(), HuggingFaceKind::text_and_images);
+    std::vector<std::string> all;
+    for (const auto& [name, shape] : weights.shapes()) all.push_back(name);
+    if (weights.left_out().tensors > 0) all.push_back(words_of(weights.left_out()));
+    return all;
+  };
+  const std::vector<Entry> older{counted_up("language_model.model.norm.weight", {3}), counted_up("language_model.lm_head.weight", {2}),
+                                 counted_up("vision_tower.a", {4}), counted_up("vision_model.a", {4}),
+                                 counted_up("multi_modal_projector.b", {2})};
+  const std::vector<Entry> newer{counted_up("model.language_model.norm.weight", {3}), counted_up("lm_head.weight", {2}),
+                                 counted_up("model.vision_tower.a", {4})};
+  EXPECT_THAT(shapes_of(older), ElementsAre("lm_head.weight", "model.norm.weight",
+                                            "3 tensors of multi_modal_projector and vision_model and vision_tower, 40 B"));
+  EXPECT_THAT(shapes_of(newer), ElementsAre("lm_head.weight", "model.norm.weight", "1 tensor of vision_tower, 16 B"));
+  const auto refused = [&](const std::vector<Entry>& entries) { return test::message_of([&] { shapes_of(entries); }); };
+  EXPECT_THAT(refused({counted_up("audio_tower.a", {3}), counted_up("vision_towers.a", {3})}),
+              HasSubstr("the weights have tensors that are neither of text nor of images: audio_tower.a, vision_towers.a"));
+  EXPECT_THAT(refused({counted_up("model.norm.weight", {3})}), HasSubstr("neither of text nor of images: model.norm.weight"));
+  EXPECT_THAT(refused({older.front(), newer.front()}),
+              HasSubstr("'model.language_model.norm.weight' and another tensor are both model.norm.weight"));
+}
+
 TEST(HuggingFaceSource, RefusesWeightsOfAnotherModelNamingThem) {
   const auto refused = [](const std::vector<Entry>& theirs) {
     return test::message_of([&] { filled(llama(), theirs, {"decoder/decoder_norm/scale", {3}, -1}); });
@@ -226,14 +268,14 @@ TEST(HuggingFaceSource, RefusesWeightsOfAnotherModelNamingThem) {
 TEST(HuggingFaceWriter, LargeModelsAreWrittenInSeveralFilesThatAreReadAsOne) {
   const test::TemporaryFolder folder;
   const std::vector<WrittenTensor> written{
-      {"a", DType::float32, {3}}, {"b", DType::bfloat16, {2, 2}}, {"c", DType::float32, {4}}};
+      {"a", {DType::float32}, {3}}, {"b", {DType::bfloat16}, {2, 2}}, {"c", {DType::float32}, {4}}};
   const std::vector<float> numbers{1, 2, 3, 4};
   write_weights(
       folder.path(), written, [&](std::size_t) { return reinterpret_cast<const std::byte*>(numbers.data()); }, 20);
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/model-00002-of-00002.safetensors"));
   EXPECT_THAT(read(folder.path(), "a"), ElementsAre(1, 2, 3));
   EXPECT_THAT(read(folder.path(), "c"), ElementsAre(1, 2, 3, 4));
-  EXPECT_EQ(HuggingFaceWeights(folder.path()).dtype("b"), DType::bfloat16);
+  EXPECT_EQ(HuggingFaceWeights(folder.path()).type("b"), StoredType{DType::bfloat16});
 }
 
 TEST(Safetensors, RefusesTwoEntriesOfOneName) {
