@@ -96,8 +96,10 @@ void HuggingFaceWeights::keep_text() {
       left_out_.tensors += 1;
       left_out_.bytes += tensor->bytes;
     } else if (const std::optional<std::string> alone = name_in_text(name)) {
-      if (!kept.emplace(*alone, tensor).second)
-        refuse(fmt::format("'{}' and another tensor are both {}", shorten(name, 80), shorten(*alone, 80)), folder_, "take one of them away");
+      if (!kept.emplace(*alone, tensor).second) {
+        refuse(fmt::format("'{}' and another tensor are both {}", shorten(name, 80), shorten(*alone, 80)), folder_,
+               "take one of them away");
+      }
     } else {
       unknown.push_back(name);
     }

@@ -181,7 +181,8 @@ void write_with_progress(const NewFolder& folder, const std::vector<store::Writt
 // The text of a model that sees images too.
 Ordered described_alone(const Ordered& whole, const config::HuggingFacePart& part) {
   Ordered alone = whole.at("text_config");
-  for (const char* name : {"tie_word_embeddings", "torch_dtype", "dtype", "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version"}) {
+  for (const char* name : {"tie_word_embeddings", "torch_dtype", "dtype", "bos_token_id", "eos_token_id", "pad_token_id",
+                           "transformers_version"}) {
     if (whole.contains(name) && alone.value(name, Ordered()).is_null()) alone[name] = whole[name];
   }
   alone["architectures"] = {part.architecture};
