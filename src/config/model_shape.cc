@@ -31,6 +31,7 @@ constexpr std::pair<std::string_view, Block> kBlocks[] = {{"default", Block::pla
                                                           {"gemma", Block::gemma},
                                                           {"gemma2", Block::gemma2},
                                                           {"gemma3", Block::gemma3},
+                                                          {"gemma4", Block::gemma4},
                                                           {"olmo3", Block::olmo3},
                                                           {"envy", Block::envy}};
 
@@ -60,12 +61,14 @@ Scales scales_of(const Settings& settings) {
   return {std::int64_t{1} << (third + (rest > 1 ? 1 : 0)), heads, heads, std::int64_t{1} << third};
 }
 
+std::int64_t share_of(std::int64_t dim, double share) { return static_cast<std::int64_t>(static_cast<double>(dim) * share); }
+
 AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   AttentionShape shape;
   shape.query_heads = settings.integer("base_num_query_heads") * scales.heads;
   shape.kv_heads = settings.integer("base_num_kv_heads") * scales.heads;
   shape.head_dim = settings.integer("head_dim");
-  shape.turned_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_dim) * settings.real("partial_rotary_factor"));
+  shape.turned_dim = share_of(shape.head_dim, settings.real("partial_rotary_factor"));
   shape.fused = settings.boolean("fused_qkv");
   shape.tempers = settings.boolean("temperature_tuning");
   shape.bias = settings.boolean("attention_bias");
@@ -88,6 +91,32 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   return shape;
 }
 
+// Gemma 4's layers: what all of them have, and what those have that see all before them.
+void give_gemma4_heads(ModelShape& shape, const Settings& settings) {
+  AttentionShape& heads = shape.attention;
+  heads.norms_values = true;
+  heads.scales_value_norm = settings.boolean("v_norm_with_scale");
+  heads.turns_halves_beginnings = true;
+  heads.shrinks_query_kernel = !heads.scales_query && !settings.boolean("use_qk_norm");
+  const auto own = [&](const char* key, std::int64_t otherwise) {
+    const std::int64_t given = settings.integer(key);
+    return given > 0 ? given : otherwise;
+  };
+  GlobalHeads& global = shape.global_heads;
+  global.kv_heads = own("global_num_kv_heads", heads.kv_heads);
+  global.head_dim = own("global_head_dim", heads.head_dim);
+  global.shares_values = settings.boolean("share_kv_projections");
+  const bool turns_whole_heads = settings.text("rope_type") != "default" || turns_as_llama3(settings);
+  const auto turned = [&](std::int64_t dim, const char* share) { return turns_whole_heads ? dim : share_of(dim, settings.real(share)) / 2 * 2; };
+  heads.turned_dim = turned(heads.head_dim, "local_rope_proportion");
+  global.turned_dim = turned(global.head_dim, "global_rope_proportion");
+  if (heads.query_heads % global.kv_heads != 0) {
+    refuse(fmt::format("{} query heads over {} key/value heads of global layers, a whole number for each was expected", heads.query_heads,
+                       global.kv_heads),
+           settings.origin("global_num_kv_heads").where, "choose global_num_kv_heads so that it divides");
+  }
+}
+
 MoeShape moe_of(const Settings& settings, const Scales& scales) {
   MoeShape shape;
   shape.experts = settings.integer("num_experts");
@@ -96,7 +125,9 @@ MoeShape moe_of(const Settings& settings, const Scales& scales) {
   shape.mlp_dim = (own_dim > 0 ? own_dim : settings.integer("base_mlp_dim")) * scales.mlp;
   shape.shared_experts = settings.integer("shared_experts");
   const std::int64_t shared_dim = settings.integer("shared_expert_mlp_dim");
-  shape.shared_dim = shape.shared_experts * (shared_dim > 0 ? shared_dim * scales.mlp : shape.mlp_dim);
+  const bool is_gemma = settings.text("decoder_block") == "gemma4";
+  const std::int64_t own_shared_dim = is_gemma ? settings.integer("base_mlp_dim") * scales.mlp : shape.mlp_dim;
+  shape.shared_dim = shape.shared_experts * (shared_dim > 0 ? shared_dim * scales.mlp : own_shared_dim);
   shape.routed_bias = settings.boolean("routed_bias");
   shape.bias = settings.boolean("mlp_bias");
   shape.strategy = strategy_of(settings);
@@ -118,11 +149,11 @@ bool has_experts(Block block) {
 
 // Whose layers differ in a way of the family's own.
 bool has_own_cycle(Block block) {
-  return is_one_of(block, {Block::gpt_oss, Block::llama4, Block::olmo3, Block::gemma2, Block::gemma3, Block::envy});
+  return is_one_of(block, {Block::gpt_oss, Block::llama4, Block::olmo3, Block::gemma2, Block::gemma3, Block::gemma4, Block::envy});
 }
 
 HeadNorm head_norm_of(Block block, const Settings& settings) {
-  if (block == Block::gemma3) return HeadNorm::each;
+  if (block == Block::gemma3 || block == Block::gemma4) return HeadNorm::each;
   if (is_one_of(block, {Block::plain, Block::gpt3, Block::gemma, Block::gemma2}) || !settings.boolean("use_qk_norm")) return HeadNorm::none;
   return block == Block::llama4 ? HeadNorm::turned : block == Block::olmo3 ? HeadNorm::all : HeadNorm::each;
 }
@@ -165,7 +196,8 @@ struct OwnLayer {
       case Block::gpt_oss:
       case Block::gemma2: return 2;
       case Block::olmo3: return 4;
-      case Block::gemma3: return 6;
+      case Block::gemma3:
+      case Block::gemma4: return 6;
       default: return 1;
     }
   }
@@ -196,6 +228,7 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
     made[i].turns = positions.empty() ? own.turns() : positions[i % positions.size()] == 0;
     const Sight sees = sight.empty() ? own.sight(made[i].turns) : static_cast<Sight>(sight[i % sight.size()]);
     if (sees == Sight::sliding) made[i].window = settings.integer("sliding_window_size");
+    made[i].has_global_heads = shape.block == Block::gemma4 && sees == Sight::full;
     if (sees == Sight::chunked) made[i].chunk = settings.integer("chunk_attn_window_size");
     made[i].has_experts = shape.is_moe() && (mlp.empty() ? own.has_experts() : mlp[i % mlp.size()] == 1);
     if (sees == Sight::chunked && made[i].chunk == 0) {
@@ -220,7 +253,7 @@ void check_layers(const ModelShape& shape, const Settings& settings) {
     refuse(fmt::format("a cycle of {}, at most {} are written out", counted(shape.cycle, "layer"), kMostWrittenLayers),
            settings.origin("inhomogeneous_layer_cycle_interval").where);
   }
-  const bool may_leave_a_rest = shape.block == Block::gemma3 && settings.texts("layer_attention").empty();
+  const bool may_leave_a_rest = (shape.block == Block::gemma3 || shape.block == Block::gemma4) && settings.texts("layer_attention").empty();
   if (shape.scan && shape.layers % shape.cycle != 0 && !may_leave_a_rest) {
     refuse(fmt::format("cycles of {} (inhomogeneous_layer_cycle_interval) do not divide {}", shape.cycle,
                        counted(shape.layers, "layer")),
@@ -242,6 +275,9 @@ void check_attention(const ModelShape& shape, const Settings& settings) {
   not_latent(shape.attention.bias, "attention_bias");
   not_latent(shape.attention.norm != HeadNorm::none, "use_qk_norm");
   not_latent(shape.attention.fused, "fused_qkv");
+  if (shape.block == Block::gemma4 && shape.attention.fused && settings.boolean("share_kv_projections")) {
+    refuse("share_kv_projections=true leaves no values to be made by fused_qkv", settings.origin("fused_qkv").where, "fused_qkv=false");
+  }
   only(shape.moe.bias, shape.block == Block::gpt_oss, "mlp_bias", "gpt_oss");
 }
 
@@ -265,10 +301,15 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
                        settings.text("decoder_block")),
            settings.origin("num_experts").where, "set num_experts and num_experts_per_tok");
   }
-  if (!has_experts(shape.block) && moe.experts > 1) {
+  const bool may_have_experts = has_experts(shape.block) || shape.block == Block::gemma4;
+  if (!may_have_experts && moe.experts > 1) {
     refuse(fmt::format("num_experts is {}, but decoder_block={} has no experts", moe.experts,
                        settings.text("decoder_block")),
-           settings.origin("num_experts").where, "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4 or envy");
+           settings.origin("num_experts").where, "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4 or envy");
+  }
+  if (shape.block == Block::gemma4 && moe.experts > 1 && moe.shared_experts < 1) {
+    refuse("shared_experts is 0, decoder_block=gemma4 has an MLP beside its experts", settings.origin("shared_experts").where,
+           "shared_experts=1");
   }
   if (shape.is_moe() && moe.experts_per_token > moe.experts) {
     refuse(fmt::format("num_experts_per_tok is {}, of {}", moe.experts_per_token, counted(moe.experts, "expert")),
@@ -281,6 +322,16 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
 }
 
 }  // namespace
+
+AttentionShape ModelShape::attention_of(const LayerShape& layer) const {
+  AttentionShape shape = attention;
+  if (!layer.has_global_heads) return shape;
+  shape.kv_heads = global_heads.kv_heads;
+  shape.head_dim = global_heads.head_dim;
+  shape.turned_dim = global_heads.turned_dim;
+  shape.shares_values = global_heads.shares_values;
+  return shape;
+}
 
 std::int64_t ModelShape::moe_layers() const {
   if (!is_moe() || block == Block::deepseek) return layers - dense_layers;
@@ -338,7 +389,8 @@ ModelShape model_shape(const Settings& settings) {
   shape.has_pairs = shape.block == Block::gemma2 && has_own_sights;
   shape.cycle = settings.integer("inhomogeneous_layer_cycle_interval");
   if (shape.has_pairs) shape.cycle = 1;
-  if (shape.block == Block::gemma3 && has_own_sights) shape.cycle = 6;
+  if ((shape.block == Block::gemma3 || shape.block == Block::gemma4) && has_own_sights) shape.cycle = 6;
+  shape.nests_layers = shape.block == Block::gemma4 && has_own_sights;
   shape.attention = attention_of(settings, scales);
   shape.attention.norm = head_norm_of(shape.block, settings);
   shape.attention.out_dim = shape.emb_dim;
@@ -346,11 +398,14 @@ ModelShape model_shape(const Settings& settings) {
   if (shape.block == Block::qwen2) shape.attention.out_bias = false;
   const bool latent = shape.block == Block::deepseek && shape.attention.latent;
   shape.attention.scales_query = has_own_scale(shape.block) || latent || shape.attention.score_scale >= 0;
+  shape.attention.shrinks_query_kernel = !shape.attention.scales_query;
+  if (shape.block == Block::gemma4) give_gemma4_heads(shape, settings);
   if (known_name(settings) == "gemma3-27b" && shape.attention.score_scale < 0)
     shape.attention.score_scale = 1 / std::sqrt(static_cast<double>(shape.emb_dim / shape.attention.query_heads));
   shape.moe = moe_of(settings, scales);
   shape.moe.input_dim = shape.emb_dim;
   shape.moe.weighs_inputs = shape.block == Block::llama4;
+  shape.moe.weighs_by_all = shape.block == Block::gemma4;
   if (shape.block == Block::qwen3_custom_moe) {
     if (const std::int64_t dim = settings.integer("attention_output_dim"); dim > 0) shape.attention.out_dim = dim;
     if (const std::int64_t dim = settings.integer("moe_expert_input_dim"); dim > 0) shape.moe.input_dim = dim;
@@ -368,7 +423,7 @@ ModelShape model_shape(const Settings& settings) {
   shape.gathered_keys = settings.text("attention") != "dot_product";
   shape.norms_above_one = shape.block == Block::gpt3 || settings.boolean("norm_scales_above_one");
   shape.scales_embedding = settings.boolean("scale_embeddings");
-  const bool may_norm = shape.block == Block::gemma2 || shape.block == Block::gemma3, is_olmo = shape.block == Block::olmo3;
+  const bool may_norm = is_one_of(shape.block, {Block::gemma2, Block::gemma3, Block::gemma4}), is_olmo = shape.block == Block::olmo3;
   shape.norms_attention = is_olmo || (may_norm && settings.boolean("use_post_attn_norm"));
   shape.norms_mlp = is_olmo || ((may_norm || shape.block == Block::envy) && settings.boolean("use_post_ffw_norm"));
   shape.of_cycle = layers_of_cycle(shape, settings);

@@ -28,6 +28,7 @@ enum class Block {
   gemma,
   gemma2,
   gemma3,
+  gemma4,
   olmo3,
   envy
 };
@@ -47,7 +48,12 @@ struct AttentionShape {
   bool out_bias = false;
   bool sinks = false;
   bool fused = false;               // one kernel makes queries, keys and values
-  bool scales_query = false;        // otherwise the query kernel is smaller by the root of head_dim
+  bool scales_query = false;        // scores are scaled
+  bool shrinks_query_kernel = false;  // and where they are not: smaller by the root of head_dim
+  bool norms_values = false;        // each head's, before they are kept
+  bool scales_value_norm = false;   // by a learned scale
+  bool shares_values = false;       // a key before its norm is the value too
+  bool turns_halves_beginnings = false;  // what turns are the beginnings of a head's two halves, by the whole head's frequencies
   bool tempers = false;             // queries that do not turn grow with what they see
   double score_scale = -1;          // -1: the family's own
   // Multi-head latent attention.
@@ -61,6 +67,14 @@ struct AttentionShape {
 
   std::int64_t qk_head_dim() const { return latent ? qk_nope_head_dim + qk_rope_head_dim : head_dim; }
   std::int64_t value_head_dim() const { return latent ? v_head_dim : head_dim; }
+};
+
+// What Gemma 4's layers that see all before them have otherwise.
+struct GlobalHeads {
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t turned_dim = 0;
+  bool shares_values = false;
 };
 
 enum class MoeStrategy { dense, capacity, sparse };
@@ -82,6 +96,7 @@ struct MoeShape {
   double capacity_factor = -1;     // capacity
   bool peel_dispatch = false;      // capacity: moe_dispatch_no_expert_sharding
   bool weighs_inputs = false;      // what enters an expert is weighted, by a sigmoid, rather than what it gives
+  bool weighs_by_all = false;      // weights are shares of a softmax over all experts, times a learned scale of each
 };
 
 // What tells the layers of a cycle apart.
@@ -90,6 +105,7 @@ struct LayerShape {
   std::int64_t chunk = 0;    // a query sees those of its own chunk of so many places; 0: there are none
   bool turns = true;         // queries and keys have rotary positions
   bool has_experts = false;  // rather than a dense MLP
+  bool has_global_heads = false;
 };
 
 struct ModelShape {
@@ -103,6 +119,7 @@ struct ModelShape {
   bool has_pairs = false;            // a layer is the whole cycle: one after another what two layers are
   bool scan = true;
   AttentionShape attention;
+  GlobalHeads global_heads;
   std::int64_t mlp_dim = 0;
   std::vector<std::string> mlp_activations;
   MoeShape moe;
@@ -122,6 +139,9 @@ struct ModelShape {
 
   bool is_moe() const { return moe.experts > 1; }
   std::int64_t moe_layers() const;
+  AttentionShape attention_of(const LayerShape& layer) const;
+  // The layers of a cycle that stand in a stack of their own, the first ones; the last one follows alone. 0: all stand one by one.
+  bool nests_layers = false;
   std::int64_t unlike_layers() const { return static_cast<std::int64_t>(of_cycle.size()); }
   std::int64_t layers_of_model() const { return has_pairs ? 2 * layers : layers; }
   const LayerShape& layer(std::int64_t position) const { return of_cycle[static_cast<std::size_t>(position)]; }

@@ -47,8 +47,15 @@ bool has_cycles(S s) {
 }
 bool has_windows(S s) {
   if (!s.texts("layer_attention").empty()) return lists(s, "layer_attention", "sliding");
-  return is_one_of(s, {"gpt_oss", "olmo3", "gemma2", "gemma3"});
+  return is_one_of(s, {"gpt_oss", "olmo3", "gemma2", "gemma3", "gemma4"});
 }
+// Of Gemma 4, whose layers are told apart by it.
+bool has_full_layers(S s) { return is_block(s, "gemma4") && (s.texts("layer_attention").empty() || lists(s, "layer_attention", "full")); }
+bool has_local_layers(S s) {
+  const std::vector<std::string>& words = s.texts("layer_attention");
+  return is_block(s, "gemma4") && (words.empty() || std::any_of(words.begin(), words.end(), [](const std::string& word) { return word != "full"; }));
+}
+bool turns_parts(S s) { return !turns_as_yarn(s) && !turns_as_llama3(s); }
 bool has_chunks(S s) { return s.texts("layer_attention").empty() ? is_block(s, "llama4") : lists(s, "layer_attention", "chunked"); }
 bool has_own_positions(S s) { return is_block(s, "llama4") && s.texts("layer_positions").empty(); }
 bool has_still_layers(S s) {
@@ -58,12 +65,12 @@ bool has_still_layers(S s) {
   return interval > 0 && interval <= s.integer(layers);
 }
 bool may_have_out_bias(S s) { return s.boolean("attention_bias") && !is_one_of(s, {"gpt3", "qwen2"}); }
-bool may_share_experts(S s) { return is_one_of(s, {"deepseek", "qwen2_moe", "llama4"}); }
+bool may_share_experts(S s) { return is_one_of(s, {"deepseek", "qwen2_moe", "llama4", "gemma4"}); }
 bool has_one_projection(S s) { return s.boolean("fused_mlp") || s.texts("mlp_activations").size() == 1; }
 bool has_shared_experts(S s) { return may_share_experts(s) && s.integer("shared_experts") > 0; }
 
 // Whether the backward pass reads what an MLP gives: the sum with what it was given is the next layer's input, and saved as that.
-bool reads_mlp_results(S s) { return has_experts(s) || has_cycles(s) || is_one_of(s, {"gemma2", "gemma3"}); }
+bool reads_mlp_results(S s) { return has_experts(s) || has_cycles(s) || is_one_of(s, {"gemma2", "gemma3", "gemma4"}); }
 
 // Likewise for what attention gives, where the MLP does not stand beside it.
 bool reads_out_proj(S s) { return !is_block(s, "default"); }
@@ -73,6 +80,7 @@ bool has_named_remat(S s) { return s.text("remat_policy") == "custom"; }
 // Where every layer has experts the two widths have to be equal, so that giving both is no slip.
 bool has_dense_width(S s) {
   const bool may_differ = may_mix_mlps(s) || is_block(s, "qwen3_custom_moe");
+  if (is_block(s, "gemma4") && s.integer("shared_expert_mlp_dim") <= 0) return true;
   const bool must_be_equal = s.integer("inhomogeneous_layer_cycle_interval") == 1 && !may_differ;
   return has_dense_mlp(s) || s.integer("base_moe_mlp_dim") <= 0 || must_be_equal;
 }
@@ -82,6 +90,12 @@ constexpr std::string_view kOfDeepseek[] = {"first_num_dense_layers", "routed_sc
 constexpr std::string_view kOfSharing[] = {"shared_experts"};
 constexpr std::string_view kOfShared[] = {"shared_expert_mlp_dim"};
 constexpr std::string_view kOfWindowedLayers[] = {"local_rope_max_timescale"};
+constexpr std::string_view kOfGemma4[] = {"v_norm_with_scale"};
+constexpr std::string_view kOfFullLayers[] = {"global_head_dim", "global_num_kv_heads", "global_rope_max_timescale",
+                                              "share_kv_projections", "global_rope_proportion"};
+constexpr std::string_view kOfLocalLayers[] = {"local_rope_proportion"};
+constexpr std::string_view kOfPartsThatTurn[] = {"global_rope_proportion", "local_rope_proportion"};
+constexpr std::string_view kOfOneProportion[] = {"partial_rotary_factor"};
 constexpr std::string_view kOfOtherBlocks[] = {"layer_attention", "layer_positions"};
 constexpr std::string_view kOfMixedMlps[] = {"layer_mlp"};
 constexpr std::string_view kOfWindows[] = {"sliding_window_size"};
@@ -199,11 +213,16 @@ constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkp
 constexpr Need kNeeds[] = {
     {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
     {"another decoder_block than deepseek or gpt3", [](S s) { return !is_one_of(s, {"deepseek", "gpt3"}); }, kOfOtherBlocks},
-    {"decoder_block=deepseek, qwen2_moe or llama4", may_share_experts, kOfSharing},
+    {"decoder_block=deepseek, qwen2_moe, llama4 or gemma4", may_share_experts, kOfSharing},
     {"shared_experts", has_shared_experts, kOfShared},
-    {"layers with a window", [](S s) { return has_windows(s) && s.integer("sliding_window_size") > 0; }, kOfWindowedLayers},
+    {"layers with a window", [](S s) { return (has_windows(s) && s.integer("sliding_window_size") > 0) || has_local_layers(s); }, kOfWindowedLayers},
+    {"decoder_block=gemma4", [](S s) { return is_block(s, "gemma4"); }, kOfGemma4},
+    {"layers of decoder_block=gemma4 that see all before them", has_full_layers, kOfFullLayers},
+    {"layers of decoder_block=gemma4 that have a window", has_local_layers, kOfLocalLayers},
+    {"rope_type=default", turns_parts, kOfPartsThatTurn},
+    {"another decoder_block than gemma4", [](S s) { return !is_block(s, "gemma4"); }, kOfOneProportion},
     {"decoder_block=qwen2_moe, qwen3_moe, llama4 or envy", may_mix_mlps, kOfMixedMlps},
-    {"decoder_block=gpt_oss, olmo3, gemma2 or gemma3, or layer_attention", has_windows, kOfWindows},
+    {"decoder_block=gpt_oss, olmo3, gemma2, gemma3 or gemma4, or layer_attention", has_windows, kOfWindows},
     {"decoder_block=gpt_oss, olmo3, llama4 or envy, or a list of layers", has_cycles, kOfCycles},
     {"attention_bias=true of another decoder_block than gpt3 or qwen2", may_have_out_bias, kOfBiases},
     {"another decoder_block than gpt3", [](S s) { return !is_block(s, "gpt3"); }, kOfChosenBiases},
@@ -213,8 +232,8 @@ constexpr Need kNeeds[] = {
     {"layers without rotary positions", has_still_layers, kOfStillLayers},
     {"temperature_tuning=true", [](S s) { return s.boolean("temperature_tuning"); }, kOfTempers},
     {"decoder_block=llama4 or envy without layer_mlp", interleaves, kOfInterleaving},
-    {"decoder_block=gemma2 or gemma3", [](S s) { return is_one_of(s, {"gemma2", "gemma3"}); }, kOfNormsBehindAttention},
-    {"decoder_block=gemma2, gemma3 or envy", [](S s) { return is_one_of(s, {"gemma2", "gemma3", "envy"}); }, kOfNormsBehindMlps},
+    {"decoder_block=gemma2, gemma3 or gemma4", [](S s) { return is_one_of(s, {"gemma2", "gemma3", "gemma4"}); }, kOfNormsBehindAttention},
+    {"decoder_block=gemma2, gemma3, gemma4 or envy", [](S s) { return is_one_of(s, {"gemma2", "gemma3", "gemma4", "envy"}); }, kOfNormsBehindMlps},
     {"decoder_block=qwen3_custom_moe", [](S s) { return is_block(s, "qwen3_custom_moe"); }, kOfCustomQwen},
     {"a decoder_block that has such norms by choice",
      [](S s) { return !is_one_of(s, {"default", "gpt3", "gemma", "gemma2", "gemma3"}); }, kOfChosenNorms},

@@ -8,7 +8,6 @@ using enum Kind;
 using enum Status;
 
 constexpr std::string_view kHelpBlockDiffusion = "setting of block diffusion, which moesh does not do";
-constexpr std::string_view kHelpPartialRotation = "share of a head that global layers of a family unknown here rotate";
 
 constexpr Key kAttention[] = {
     {"attention", choice, "autoselected",
@@ -33,13 +32,17 @@ constexpr Key kAttention[] = {
      "normalises queries and keys of each head before their rotation; llama4 after it, olmo3 all heads together"},
     {"qk_norm_with_scale", boolean, "true", "", refused,
      "learned scale in the norm of queries and keys; always present here"},
-    {"v_norm_with_scale", boolean, "true", "", refused,
-     "learned scale in a norm of values, of which there is none here"},
+    {"v_norm_with_scale", boolean, "true", "", used, "gemma4: a learned scale in the norm of values"},
+    {"global_head_dim", integer, "0", kSizeOrZero, used,
+     "gemma4: width of a head in layers that see all before them; 0 for head_dim"},
+    {"global_num_kv_heads", integer, "0", kCountOrZero, used,
+     "gemma4: key and value heads of layers that see all before them; 0 for those of the others"},
     {"attn_logits_soft_cap", real, "0.0", "0..1000000000", used,
      "squeezes attention scores into a range by tanh; 0 for none"},
     {"attention_output_dim", integer, "-1", "-1..1000000000", used,
      "qwen3_custom_moe: width of attention's result; -1 for that of the residual stream"},
-    {"share_kv_projections", boolean, "false", "", refused, "one projection for keys and values"},
+    {"share_kv_projections", boolean, "false", "", used,
+     "gemma4: one projection for keys and values of layers that see all before them"},
     {"chunk_attn_window_size", integer, "0", "0..1000000000", used,
      "length of the chunks of the sequence that layers with chunked attention stay within"},
     {"causal_block_size", integer, "32", "", accepted, kHelpBlockDiffusion},
@@ -107,11 +110,11 @@ constexpr Key kRope[] = {
     {"rope_pairwise", boolean, "false", "", accepted, "memory layout of rotated pairs; results are equal"},
     {"local_rope_max_timescale", integer, "-1", "-1..1000000000000", used,
      "another longest wavelength for windowed layers, which are not stretched then; -1 for the same"},
-    {"global_rope_max_timescale", integer, "-1", "-1..1000000000000", refused,
-     "another longest wavelength for global layers; -1 for the same"},
-    {"global_rope_proportion", real, "0.25", "", accepted, kHelpPartialRotation},
-    {"local_rope_proportion", real, "1.0", kFraction, refused,
-     "share of a head that windowed layers rotate; only 1 here"},
+    {"global_rope_max_timescale", integer, "-1", "-1..1000000000000", used,
+     "gemma4: another longest wavelength for layers that see all before them; -1 for the same"},
+    {"global_rope_proportion", real, "0.25", kFraction, used,
+     "gemma4: share of a head that layers rotate which see all before them, by the whole head's frequencies"},
+    {"local_rope_proportion", real, "1.0", kFraction, used, "gemma4: share of a head that windowed layers rotate"},
     {"partial_rotary_factor", real, "1.0", kFraction, used, "share of a head that is rotated, its first dims"},
     {"nope_layer_interval", integer, "-1", kCountOrAuto, used,
      "llama4: every so many layers, one without rotary positions, which sees all before it; -1 for none"},

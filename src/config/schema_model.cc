@@ -10,7 +10,7 @@ using enum Status;
 constexpr Key kModel[] = {
     {"decoder_block", choice, "llama2",
      "default|llama2|llama4|mistral|mixtral|deepseek|qwen2|qwen2_moe|qwen3|qwen3_moe|qwen3_custom_moe|gpt3|gpt_oss|"
-     "gemma|gemma2|gemma3|olmo3|envy|!gemma4|!gemma4_small|!qwen3_next|!qwen3_5|!simple|!simple_mlp|!deepseek4",
+     "gemma|gemma2|gemma3|gemma4|olmo3|envy|!gemma4_small|!qwen3_next|!qwen3_5|!simple|!simple_mlp|!deepseek4",
      used, "family of the decoder's layers"},
     {"global_parameter_scale", integer, "1", "1..1048576", used,
      "power of two that scales widths, heads and layers together"},
@@ -44,8 +44,8 @@ constexpr Key kModel[] = {
      "squeezes logits into a range by tanh; 0 for none"},
     {"fused_qkv", boolean, "false", "", used, "one projection for query, key and value together"},
     {"fused_mlp", boolean, "false", "", used, "one projection for all that an MLP activates together"},
-    {"use_post_attn_norm", boolean, "false", "", used, "gemma2, gemma3: a norm after attention too"},
-    {"use_post_ffw_norm", boolean, "false", "", used, "gemma2, gemma3, envy: a norm after the MLP too"},
+    {"use_post_attn_norm", boolean, "false", "", used, "gemma2, gemma3, gemma4: a norm after attention too"},
+    {"use_post_ffw_norm", boolean, "false", "", used, "gemma2, gemma3, gemma4, envy: a norm after the MLP too"},
     {"norm_scales_above_one", boolean, "false", "", used, "moesh's own: norms multiply by 1 more than their scales"},
     {"scale_embeddings", boolean, "false", "", used, "moesh's own: multiplies embeddings by the root of the width"},
     {"use_iota_embed", boolean, "false", "", accepted, "looks embeddings up by a one-hot product; moesh gathers"},

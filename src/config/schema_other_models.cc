@@ -74,9 +74,6 @@ constexpr Key kResidual[] = {
      "layers at the end that reuse an earlier layer's keys and values; only 0 here"},
     {"use_double_wide_mlp", boolean, "false", "", refused,
      "twice the MLP's width in layers that reuse keys and values"},
-    {"global_head_dim", integer, "0", kSizeOrZero, refused, "another head width for global layers; 0 for the same"},
-    {"global_num_kv_heads", integer, "0", kCountOrZero, refused,
-     "another number of key and value heads for global layers; 0 for the same"},
 };
 
 constexpr Key kDiffusion[] = {

@@ -5,6 +5,7 @@
 #include "nn/mlp.h"
 #include "nn/moe/moe.h"
 #include "nn/norm.h"
+#include "sharding/labels.h"
 
 namespace moesh::models {
 namespace {
@@ -32,6 +33,7 @@ constexpr Family kFamilies[] = {{Block::plain, plain_layers},
                                 {Block::gemma, gemma_layers},
                                 {Block::gemma2, gemma_layers},
                                 {Block::gemma3, gemma_layers},
+                                {Block::gemma4, gemma4_layers},
                                 {Block::olmo3, olmo3_layers},
                                 {Block::envy, envy_layers}};
 
@@ -46,7 +48,7 @@ std::vector<LayerGroup> layers_of(const Context& context) {
 }
 
 std::vector<LayerGroup> one_group(const Context& context, Layer layer) {
-  return {{"layers", context.model.layers, context.model.has_pairs ? 1 : context.model.unlike_layers(), true, std::move(layer)}};
+  return {{"layers", context.model.layers, context.model.has_pairs ? 1 : context.model.unlike_layers(), true, std::move(layer), {}}};
 }
 
 LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, const Residual& parts) {
@@ -60,7 +62,11 @@ LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, c
   const Tensor attended = laid("attention_lnx", parts.attention(normed(norms.before_attention, "lnx", x)));
   x = add(x, normed(norms.after_attention, "attention_normed", attended));
   const LayerResult made = parts.block(normed(norms.before_mlp, "hidden_states", x));
-  const Tensor out = add(normed(norms.after_mlp, "mlp_normed", laid("mlp_lnx", made.x)), x);
+  Tensor out = add(normed(norms.after_mlp, "mlp_normed", laid("mlp_lnx", made.x)), x);
+  if (parts.has_scalar) {
+    const Tensor scalar = nn::parameter(builder, context, "layer_scalar", {1}, {{labels::none}, nn::ones(), graph::Role::norm_scale});
+    out = multiply(out, broadcast(reshape(scalar, {}), out.shape(), {}));
+  }
   return {laid("layer_output", out), made.balance_loss, made.load};
 }
 
@@ -78,7 +84,7 @@ LayerResult mixed_layer(Builder& builder, const Context& context, Tensor x, cons
 
 LayerResult routed_experts(Builder& builder, const Context& context, const std::string& name, Tensor x, const Tokens& tokens,
                            const char* label) {
-  const nn::MoeResult made = nn::moe(builder, context, name, x, label, tokens);
+  const nn::MoeResult made = nn::moe(builder, context, name, x, {label}, tokens);
   return {made.out, made.balance_loss, made.load};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,12 +24,18 @@ struct LayerResult {
 // `position`: of the layer within its cycle.
 using Layer = std::function<LayerResult(Builder&, const Context&, Tensor x, const Tokens&, std::int64_t position)>;
 
+// Where a cycle's layers but the last are a stack within that of the cycles: what both are called, and the last layer.
+struct NestedNames {
+  std::string cycles, stack, last;
+};
+
 struct LayerGroup {
   std::string name;     // of the stack, and the label of the dim that stacking adds
   std::int64_t count = 0;
   std::int64_t cycle = 1;
   bool may_pipeline = true;
   Layer layer;
+  std::optional<NestedNames> nested = {};
 };
 
 // The names of a layer's norms, in front of attention and of the MLP or the experts, and behind them; null where there is none.
@@ -45,6 +52,7 @@ struct Residual {
   std::function<LayerResult(Tensor)> block;
   NormNames norms = {};
   std::string suffix = {};  // of what activations are called, where a layer has two of these
+  bool has_scalar = false;  // the layer's result is multiplied with a learned number
 };
 LayerResult residual_layer(Builder& builder, const Context& context, Tensor x, const Residual& parts);
 
@@ -72,6 +80,7 @@ std::vector<LayerGroup> qwen2_moe_layers(const Context& context);
 std::vector<LayerGroup> qwen3_layers(const Context& context);
 std::vector<LayerGroup> gpt_oss_layers(const Context& context);
 std::vector<LayerGroup> gemma_layers(const Context& context);
+std::vector<LayerGroup> gemma4_layers(const Context& context);
 std::vector<LayerGroup> gpt3_layers(const Context& context);
 std::vector<LayerGroup> olmo3_layers(const Context& context);
 std::vector<LayerGroup> envy_layers(const Context& context);

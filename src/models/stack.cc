@@ -98,18 +98,34 @@ StackResult repeat_layers(Builder& builder, const graph::Stack& stack, Tensor x,
   return result;
 }
 
-StackResult scanned(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
-                    const std::string& label) {
-  const graph::Stack stack{group.name, {group.count / group.cycle}, {label}, stack_position(context)};
-  return repeat_layers(builder, stack, x, tokens, [&](Builder& b, Tensor h, const Tokens& t) {
-    return run_cycle(b, context, group, h, t, group.cycle > 1 ? "layers_" : "", group.cycle);
-  });
-}
-
 void append(StackResult& result, const StackResult& more) {
   result.x = more.x;
   result.loads.insert(result.loads.end(), more.loads.begin(), more.loads.end());
   result.balance_losses.insert(result.balance_losses.end(), more.balance_losses.begin(), more.balance_losses.end());
+}
+
+// A cycle's layers but the last as a stack, then that one.
+StackResult run_nested(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens) {
+  const std::int64_t alike = group.cycle - 1;
+  const graph::Stack stack{group.nested->stack, {alike}, {labels::local_layers}, stack_position(context)};
+  StackResult result = repeat_layers(builder, stack, x, for_layers(tokens, 0, alike), [&](Builder& b, Tensor h, const Tokens& t) {
+    return run_cycle(b, context, group, h, t, "", 1);
+  });
+  LayerGroup last = group;
+  last.layer = [&](Builder& b, const Context& c, Tensor h, const Tokens& t, std::int64_t) { return group.layer(b, c, h, t, alike); };
+  const graph::Scope scope(builder, group.nested->last);
+  append(result, run_cycle(builder, context, last, result.x, for_layers(tokens, alike, 1), "", 1));
+  return result;
+}
+
+StackResult scanned(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
+                    const std::string& label) {
+  const std::string& name = group.nested ? group.nested->cycles : group.name;
+  const graph::Stack stack{name, {group.count / group.cycle}, {label}, stack_position(context)};
+  return repeat_layers(builder, stack, x, tokens, [&](Builder& b, Tensor h, const Tokens& t) {
+    if (group.nested) return run_nested(b, context, group, h, t);
+    return run_cycle(b, context, group, h, t, group.cycle > 1 ? "layers_" : "", group.cycle);
+  });
 }
 
 // Whole cycles, then the layers that are left of one.
@@ -164,6 +180,7 @@ StackResult stage_layers(Builder& builder, const Context& context, const LayerGr
     LayerGroup stage = group;
     stage.name = "scanned_layers";
     stage.count = pipeline.layers_per_stage * group.cycle;
+    stage.nested.reset();
     return scanned(builder, context, stage, x, tokens, labels::layers_per_stage);
   }
   const std::int64_t layers = pipeline.layers_per_stage * group.cycle;

@@ -53,9 +53,8 @@ struct Projection {
   std::string tag() const { return name + "_proj"; }
 };
 
-Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const Projection& p) {
+Tensor project(Builder& builder, const Context& context, Tensor x_BSM, const config::AttentionShape& shape, const Projection& p) {
   const graph::Scope scope(builder, p.is_fused() ? p.tag() : p.name);
-  const config::AttentionShape& shape = context.model.attention;
   const Role role = p.is_fused() ? Role::attention_fused_kernel : Role::attention_kernel;
   const Tensor weight_MHD = parameter(builder, context, "kernel", {context.model.emb_dim, p.heads, shape.head_dim},
                                       {attention_labels(context, {labels::embed, p.heads_label, p.dim_label}),
@@ -70,20 +69,19 @@ struct Heads {
   Tensor query, key, value;
 };
 
-Heads project_apart(Builder& builder, const Context& context, Tensor query_in, Tensor kv_in) {
-  const config::AttentionShape& shape = context.model.attention;
-  const double divisor = shape.scales_query ? 1 : std::sqrt(static_cast<double>(shape.head_dim));
-  const Tensor query = project(builder, context, query_in, {"query", shape.query_heads, labels::q_heads, labels::kv, divisor});
-  const Tensor key = project(builder, context, kv_in, {"key", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
-  const Tensor value = project(builder, context, kv_in, {"value", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
-  return {query, key, value};
+Heads project_apart(Builder& builder, const Context& context, const config::AttentionShape& shape, Tensor query_in, Tensor kv_in) {
+  const double divisor = shape.shrinks_query_kernel ? std::sqrt(static_cast<double>(shape.head_dim)) : 1;
+  const auto made = [&](Tensor in, const Projection& p) { return project(builder, context, in, shape, p); };
+  const Tensor query = made(query_in, {"query", shape.query_heads, labels::q_heads, labels::kv, divisor});
+  const Tensor key = made(kv_in, {"key", shape.kv_heads, labels::kv_heads, labels::kv_head_dim});
+  if (shape.shares_values) return {query, key, key};
+  return {query, key, made(kv_in, {"value", shape.kv_heads, labels::kv_heads, labels::kv_head_dim})};
 }
 
 // All heads in one kernel, those of queries first. As in MaxText it does not scale the queries.
-Heads project_fused(Builder& builder, const Context& context, Tensor x_BSM) {
-  const config::AttentionShape& shape = context.model.attention;
+Heads project_fused(Builder& builder, const Context& context, const config::AttentionShape& shape, Tensor x_BSM) {
   const std::int64_t heads = shape.query_heads, kv_heads = shape.kv_heads;
-  const Tensor all_BSHD = project(builder, context, x_BSM, {"qkv", heads + 2 * kv_heads, labels::heads, labels::kv});
+  const Tensor all_BSHD = project(builder, context, x_BSM, shape, {"qkv", heads + 2 * kv_heads, labels::heads, labels::kv});
   return {tag(slice(all_BSHD, 2, 0, heads), "query_proj"), tag(slice(all_BSHD, 2, heads, kv_heads), "key_proj"),
           tag(slice(all_BSHD, 2, heads + kv_heads, kv_heads), "value_proj")};
 }
@@ -96,6 +94,13 @@ Tensor norm_heads(Builder& builder, const Context& context, const std::string& n
   const Shape shape = x_BSHD.shape();
   const Tensor whole = reshape(x_BSHD, {shape[0], shape[1], shape[2] * shape[3]});
   return reshape(rms_norm(builder, context, name, whole, {Role::attention_norm_scale}), shape);
+}
+
+Tensor norm_values(Builder& builder, const Context& context, Tensor x_BSHD) {
+  const config::AttentionShape& shape = context.model.attention;
+  if (!shape.norms_values) return x_BSHD;
+  return shape.scales_value_norm ? rms_norm(builder, context, "value_norm", x_BSHD, {Role::attention_norm_scale})
+                                 : rms_norm_without_scale(builder, context, x_BSHD);
 }
 
 Tensor norm_turned(Builder& builder, const Context& context, Tensor x_BSHD) {
@@ -111,10 +116,25 @@ Tensor temper(Builder& builder, const Context& context, Tensor query_BSHD, const
   return cast(wide, query_BSHD.dtype());
 }
 
+// Of a head's two halves the beginnings turn, as a head would that has no more.
+Tensor turn_beginnings(Builder& builder, const Context& context, Tensor x_BSHD, const Tokens& tokens, bool is_global, std::int64_t turned) {
+  const std::int64_t dim = x_BSHD.size(3), half = dim / 2, begins = turned / 2;
+  const auto turn_all = [&](Tensor x) { return rope_of_kind(builder, context, x, tokens.positions, is_global, dim); };
+  if (turned == dim) return turn_all(x_BSHD);
+  const auto part = [&](Tensor x, std::int64_t from, std::int64_t size) { return slice(x, 3, from, size); };
+  const Tensor turns = turn_all(graph::concat({part(x_BSHD, 0, begins), part(x_BSHD, half, begins)}, 3));
+  return graph::concat({part(turns, 0, begins), part(x_BSHD, begins, half - begins), part(turns, begins, begins),
+                        part(x_BSHD, half + begins, half - begins)},
+                       3);
+}
+
 // The first dims of a head turn, all of them mostly.
-Tensor turn(Builder& builder, const Context& context, Tensor x_BSHD, const Tokens& tokens, bool windowed) {
-  const std::int64_t turned = context.model.attention.turned_dim, dim = x_BSHD.size(3);
+Tensor turn(Builder& builder, const Context& context, Tensor x_BSHD, const Tokens& tokens, const config::LayerShape& layer) {
+  const config::AttentionShape shape = context.model.attention_of(layer);
+  const std::int64_t turned = shape.turned_dim, dim = x_BSHD.size(3);
+  const bool windowed = layer.window > 0;
   if (turned == 0) return x_BSHD;
+  if (shape.turns_halves_beginnings) return turn_beginnings(builder, context, x_BSHD, tokens, layer.has_global_heads, turned);
   if (turned == dim) return rope(builder, context, x_BSHD, tokens.positions, windowed);
   const Tensor first = rope(builder, context, slice(x_BSHD, 3, 0, turned), tokens.positions, windowed);
   return graph::concat({first, slice(x_BSHD, 3, turned, dim - turned)}, 3);
@@ -171,19 +191,21 @@ Tensor project_out(Builder& builder, const Context& context, Tensor heads_BSHD) 
 Tensor attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM, const Tokens& tokens,
                  const config::LayerShape& layer) {
   const graph::Scope scope(builder, name);
-  const config::AttentionShape& shape = context.model.attention;
+  const config::AttentionShape shape = context.model.attention_of(layer);
   const AttentionLabels as = labels_of(context.mode());
   const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
   const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
-  auto [query, key, value] = shape.fused ? project_fused(builder, context, query_in) : project_apart(builder, context, query_in, kv_in);
+  auto [query, key, value] = shape.fused ? project_fused(builder, context, shape, query_in)
+                                         : project_apart(builder, context, shape, query_in, kv_in);
   query = norm_heads(builder, context, "query_norm", query);
   key = norm_heads(builder, context, "key_norm", key);
+  value = norm_values(builder, context, value);
   if (layer.turns) {
-    query = norm_turned(builder, context, turn(builder, context, query, tokens, layer.window > 0));
-    key = norm_turned(builder, context, turn(builder, context, key, tokens, layer.window > 0));
+    query = norm_turned(builder, context, turn(builder, context, query, tokens, layer));
+    key = norm_turned(builder, context, turn(builder, context, key, tokens, layer));
   }
   const double own_scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
-  if (shape.scales_query) query = scale(query, shape.score_scale >= 0 ? shape.score_scale : own_scale);
+  if (shape.scales_query && shape.score_scale != 1) query = scale(query, shape.score_scale >= 0 ? shape.score_scale : own_scale);
   if (!layer.turns) query = temper(builder, context, query, tokens);
   query = constrain("query", query, as.query);
   key = constrain("key", key, as.key);

@@ -1,5 +1,7 @@
 #include "nn/rope.h"
 
+#include <cmath>
+
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -50,14 +52,34 @@ graph::RopeOf rope_of(const config::Settings& settings, bool windowed) {
   return of;
 }
 
-}  // namespace
+// MaxText stretches neither by a linear factor where only a part of a head turns.
+graph::RopeOf rope_of_kind(const config::Settings& settings, bool is_global, std::int64_t dims, std::int64_t of_dims) {
+  const std::int64_t own = settings.integer(is_global ? "global_rope_max_timescale" : "local_rope_max_timescale");
+  graph::RopeOf of = rope_of(settings);
+  if (own > 0) of.max_timescale = static_cast<double>(own);
+  if (dims == of_dims) return of;
+  const double share = static_cast<double>(dims) / static_cast<double>(of_dims);
+  of.max_timescale = of.min_timescale * std::pow(of.max_timescale / of.min_timescale, share);
+  of.linear_scaling = 1;
+  return of;
+}
 
-Tensor rope(Builder& builder, const Context& context, Tensor x, Tensor positions, bool windowed) {
+Tensor turned(Builder& builder, Tensor x, Tensor positions, const graph::RopeOf& of) {
   if (x.shape().back() % 2 != 0) {
     refuse(fmt::format("rotary embedding turns pairs, but the last dim is {}", x.shape().back()), builder.path("rope"),
            "choose an even head_dim");
   }
-  return builder.add_one(graph::Op::rope, "rope", {x, positions}, rope_of(context.settings, windowed), x.shape(), x.dtype());
+  return builder.add_one(graph::Op::rope, "rope", {x, positions}, of, x.shape(), x.dtype());
+}
+
+}  // namespace
+
+Tensor rope(Builder& builder, const Context& context, Tensor x, Tensor positions, bool windowed) {
+  return turned(builder, x, positions, rope_of(context.settings, windowed));
+}
+
+Tensor rope_of_kind(Builder& builder, const Context& context, Tensor x, Tensor positions, bool is_global, std::int64_t of_dims) {
+  return turned(builder, x, positions, rope_of_kind(context.settings, is_global, x.shape().back(), of_dims));
 }
 
 }  // namespace moesh::nn

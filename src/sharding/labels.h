@@ -38,6 +38,7 @@ inline constexpr const char* kv_lora_up_proj = "kv_lora_up_proj";
 inline constexpr const char* layers = "layers";
 inline constexpr const char* dense_layers = "dense_layers";
 inline constexpr const char* moe_layers = "moe_layers";
+inline constexpr const char* local_layers = "local_layers";  // those of a cycle that are alike
 inline constexpr const char* layers_per_stage = "layers_per_stage";
 inline constexpr const char* layers_outside_pipeline = "layers_outside_pipeline";
 inline constexpr const char* circular_repeats = "circular_repeats";

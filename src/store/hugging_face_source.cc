@@ -125,7 +125,7 @@ void HuggingFaceSource::fill(const std::string& ours, const std::vector<Part>& p
   std::vector<Todo> all;
   for (const std::string& alone : layers_.alone(ours)) {
     const Layer& layer = *layers_.find(alone);
-    const std::vector<Part> of_layer = layer.dim < 0 ? parts : at_index(parts, layer.dim, layer.index);
+    const std::vector<Part> of_layer = store::of_layer(parts, layer);
     for (const Piece& piece : pieces_.at(alone)) all.push_back({&piece, of_layer});
   }
   workers.parallel(static_cast<std::int64_t>(all.size()), 1, [&](std::int64_t begin, std::int64_t end) {

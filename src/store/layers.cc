@@ -12,10 +12,23 @@ namespace {
 
 // "mu/decoder/layers/layers_1/x": group "mu/decoder/layers", turn 1, rest "/x". Without turns -1.
 struct Path {
+  enum class Turn { numbered, within, last };
   std::string group;
   std::int64_t turn = -1;
   std::string rest;
+  Turn kind = Turn::numbered;
 };
+
+constexpr std::string_view kCycles = "/scanned_blocks", kWithin = "/local_layers/", kLast = "/global_layer/";
+
+// Of cycles whose layers but the last are a stack within.
+Path nested_path(Path path) {
+  path.group.replace(path.group.size() - kCycles.size(), kCycles.size(), "/layers");
+  const bool is_last = path.rest.starts_with(kLast);
+  path.kind = is_last ? Path::Turn::last : Path::Turn::within;
+  path.rest.erase(0, (is_last ? kLast : kWithin).size() - 1);
+  return path;
+}
 
 Path path_of(const std::string& name) {
   constexpr std::string_view kAbove = "decoder/", kTurn = "/layers_";
@@ -23,6 +36,7 @@ Path path_of(const std::string& name) {
   const std::size_t end = decoder == std::string::npos ? std::string::npos : name.find('/', decoder + kAbove.size());
   if (end == std::string::npos) return {name, -1, ""};
   Path path{name.substr(0, end), -1, name.substr(end)};
+  if (path.group.ends_with(kCycles) && (path.rest.starts_with(kWithin) || path.rest.starts_with(kLast))) return nested_path(std::move(path));
   if (path.rest.starts_with(kTurn)) {
     const std::size_t next = path.rest.find('/', 1);
     const auto turn = parse_integer(path.rest.substr(kTurn.size(), next - kTurn.size()));
@@ -41,12 +55,15 @@ LayerNames::LayerNames(std::map<std::string, Stack> tensors) : tensors_(std::mov
     const Path path = path_of(name);
     std::int64_t& cycle = cycles_.emplace(path.group, 1).first->second;
     if (stack.dim < 0) continue;
-    cycle = std::max(cycle, path.turn + 1);
+    cycle = std::max(cycle, std::max(path.turn, stack.within) + 1);
     cycles_in_[path.group] = stack.layers;
   }
   for (const auto& [name, stack] : tensors_) {
     const std::vector<std::string> names = alone(name);
-    for (std::size_t i = 0; i < names.size(); ++i) layers_.emplace(names[i], Layer{name, stack.dim, static_cast<std::int64_t>(i)});
+    for (std::size_t n = 0; n < names.size(); ++n) {
+      const auto i = static_cast<std::int64_t>(n);
+      layers_.emplace(names[n], stack.within > 0 ? Layer{name, stack.dim, i / stack.within, i % stack.within} : Layer{name, stack.dim, i});
+    }
   }
 }
 
@@ -66,8 +83,10 @@ std::vector<std::string> LayerNames::alone(const std::string& tensor) const {
   const Path path = path_of(tensor);
   if (found->second.dim < 0) return {name_of_rest(path.group, path.turn, path.rest).value_or(tensor)};
   std::vector<std::string> names;
+  const std::int64_t cycle = cycles_.at(path.group), turns = std::max<std::int64_t>(found->second.within, 1);
+  const std::int64_t first = path.kind == Path::Turn::last ? cycle - 1 : std::max<std::int64_t>(path.turn, 0);
   for (std::int64_t i = 0; i < found->second.layers; ++i) {
-    names.push_back(fmt::format("{}_{}{}", path.group, i * cycles_.at(path.group) + std::max<std::int64_t>(path.turn, 0), path.rest));
+    for (std::int64_t turn = first; turn < first + turns; ++turn) names.push_back(fmt::format("{}_{}{}", path.group, i * cycle + turn, path.rest));
   }
   return names;
 }
@@ -97,6 +116,19 @@ std::vector<Part> as_index(const std::vector<Part>& parts, int dim, std::int64_t
     part.strides.insert(part.strides.begin() + dim, 0);
   }
   return made;
+}
+
+bool has_stack_within(const std::string& tensor) { return path_of(tensor).kind == Path::Turn::within; }
+
+std::vector<Part> of_layer(const std::vector<Part>& parts, const Layer& layer) {
+  if (layer.dim < 0) return parts;
+  const std::vector<Part> made = at_index(parts, layer.dim, layer.index);
+  return layer.within < 0 ? made : at_index(made, layer.dim, layer.within);
+}
+
+std::vector<Part> as_layer(const std::vector<Part>& parts, const Layer& layer) {
+  if (layer.dim < 0) return parts;
+  return as_index(layer.within < 0 ? parts : as_index(parts, layer.dim, layer.within), layer.dim, layer.index);
 }
 
 }  // namespace moesh::store

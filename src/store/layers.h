@@ -1,5 +1,6 @@
 // Layers that are stacked in one tensor, and the same layers one by one: "decoder/layers/mlp/wi_0/kernel" with its layers in dim 1 holds
-// "decoder/layers_0/mlp/wi_0/kernel", "decoder/layers_1/mlp/wi_0/kernel" and so on.
+// "decoder/layers_0/mlp/wi_0/kernel", "decoder/layers_1/mlp/wi_0/kernel" and so on. Of Gemma 4's cycles "decoder/scanned_blocks" holds
+// the layers but the last in a stack within, "local_layers", whose dim stands behind that of the cycles, and the last as "global_layer".
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@ struct Layer {
   std::string tensor;
   int dim = -1;             // of the stack; none where the layer stands alone
   std::int64_t index = 0;
+  std::int64_t within = -1;  // of a stack within that one; none where there is none
 };
 
 class LayerNames {
@@ -24,6 +26,7 @@ class LayerNames {
   struct Stack {
     int dim = -1;  // none: no stack
     std::int64_t layers = 1;
+    std::int64_t within = 0;  // layers of a stack within; 0: there is none
   };
   explicit LayerNames(std::map<std::string, Stack> tensors);
 
@@ -40,6 +43,13 @@ class LayerNames {
   std::map<std::string, std::int64_t> cycles_in_;  // and how often
   std::map<std::string, Layer> layers_;
 };
+
+// Whether a tensor's name says that each layer of its stack is a stack.
+bool has_stack_within(const std::string& tensor);
+
+// A layer of the parts of a tensor that may be a stack, and the same parts as that layer of it.
+std::vector<Part> of_layer(const std::vector<Part>& parts, const Layer& layer);
+std::vector<Part> as_layer(const std::vector<Part>& parts, const Layer& layer);
 
 // One index of a dim of parts, without that dim; parts that do not have it are left out.
 std::vector<Part> at_index(const std::vector<Part>& parts, int dim, std::int64_t index);

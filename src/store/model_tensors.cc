@@ -12,7 +12,8 @@ LayerNames layer_names(const std::vector<ModelTensor>& tensors) {
   std::map<std::string, LayerNames::Stack> all;
   for (const ModelTensor& tensor : tensors) {
     const std::int64_t layers = tensor.layers_dim < 0 ? 1 : tensor.shape[static_cast<std::size_t>(tensor.layers_dim)];
-    all.emplace(tensor.name, LayerNames::Stack{tensor.layers_dim, layers});
+    const bool is_nested = tensor.layers_dim >= 0 && has_stack_within(tensor.name);
+    all.emplace(tensor.name, LayerNames::Stack{tensor.layers_dim, layers, is_nested ? tensor.shape[static_cast<std::size_t>(tensor.layers_dim) + 1] : 0});
   }
   return LayerNames(std::move(all));
 }
@@ -28,7 +29,8 @@ std::map<std::string, Shape> shapes_alone(const std::vector<ModelTensor>& tensor
 
 Shape layer_shape(const ModelTensor& tensor) {
   Shape shape = tensor.shape;
-  if (tensor.layers_dim >= 0) shape.erase(shape.begin() + tensor.layers_dim);
+  const int dims = tensor.layers_dim < 0 ? 0 : has_stack_within(tensor.name) ? 2 : 1;
+  if (dims > 0) shape.erase(shape.begin() + tensor.layers_dim, shape.begin() + tensor.layers_dim + dims);
   return shape;
 }
 

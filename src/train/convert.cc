@@ -139,7 +139,7 @@ class Outgoing {
     for (const store::HuggingFacePlace& place : tensors_[index].places) {
       const store::Layer& layer = *layers_.find(place.ours);
       const std::vector<Part> parts = store::parts_of_ours(model_, place, whole.data, whole.dtype, whole.strides);
-      checkpoint_.read(layer.tensor, layer.dim < 0 ? parts : store::as_index(parts, layer.dim, layer.index), workers_);
+      checkpoint_.read(layer.tensor, store::as_layer(parts, layer), workers_);
     }
     const std::int64_t count = store::elements_of(whole.block);
     if (is_scaled) store::multiply(whole.data, count, whole.dtype, 1 / model_.query_factor);

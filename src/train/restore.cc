@@ -33,6 +33,7 @@ class Names {
   }
   const LayerNames& theirs() const { return theirs_; }
   std::vector<std::string> ours(const Target& of) const { return ours_.alone(of.tensor.name); }
+  const Layer& layer_of_ours(const std::string& alone) const { return *ours_.find(alone); }
   bool is_same(const Target& of) const {
     const auto found = index_.tensors.find(of.tensor.name);
     return found != index_.tensors.end() && found->second.shape == of.tensor.shape && found->second.layers_dim == of.tensor.layers_dim;
@@ -45,7 +46,7 @@ class Names {
 
 // Parts of one of our layers as parts of the tensor that holds it.
 void read_layer(store::Checkpoint& checkpoint, const Layer& layer, const std::vector<Part>& parts, backend::Workers& workers) {
-  checkpoint.read(layer.tensor, layer.dim < 0 ? parts : store::as_index(parts, layer.dim, layer.index), workers);
+  checkpoint.read(layer.tensor, store::as_layer(parts, layer), workers);
 }
 
 // What does not fit, before anything is read.
@@ -126,11 +127,8 @@ void restore(const std::vector<Target>& targets, store::Checkpoint& checkpoint, 
       checkpoint.read(of.tensor.name, of.parts, workers);
       continue;
     }
-    const std::vector<const Layer*> layers = names.layers(of);
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      const int dim = of.tensor.layers_dim;
-      read_layer(checkpoint, *layers[i], dim < 0 ? of.parts : store::at_index(of.parts, dim, static_cast<std::int64_t>(i)), workers);
-    }
+    for (const std::string& alone : names.ours(of))
+      read_layer(checkpoint, *names.theirs().find(alone), store::of_layer(of.parts, names.layer_of_ours(alone)), workers);
   }
 }
 

@@ -62,7 +62,7 @@ class Gradients {
       const Array& whole = ours_.at(layer.tensor);
       const std::vector<store::Part> parts{
           store::dense_part(store::whole_block(whole.view.shape), DType::float32, whole.raw())};
-      return layer.dim < 0 ? parts : store::at_index(parts, layer.dim, layer.index);
+      return store::of_layer(parts, layer);
     };
     const store::HuggingFaceTensor& tensor = tensors_.at(name);
     const std::vector<float> numbers = store::as_theirs(model_, tensor, parts_of);

@@ -318,7 +318,7 @@ std::map<std::string, std::vector<float>> layers_in(const std::string& path) {
     numbers.resize(static_cast<std::size_t>(elements(shape)));
     const std::vector<store::Part> part{
         store::dense_part(store::whole_block(shape), DType::float32, reinterpret_cast<std::byte*>(numbers.data()))};
-    checkpoint.read(layer.tensor, layer.dim < 0 ? part : store::as_index(part, layer.dim, layer.index), workers);
+    checkpoint.read(layer.tensor, store::as_layer(part, layer), workers);
   }
   return all;
 }
@@ -346,7 +346,7 @@ std::map<std::string, std::vector<float>> layers_of(Trainer& trainer) {
     const std::vector<store::Part> parts = trainer.state_parts(layer.tensor);
     Shape shape = trainer.state(layer.tensor).seen_shape();
     if (layer.dim >= 0) shape.erase(shape.begin() + layer.dim);
-    all[alone] = dense(layer.dim < 0 ? parts : store::at_index(parts, layer.dim, layer.index), shape);
+    all[alone] = dense(store::of_layer(parts, layer), shape);
   }
   return all;
 }

@@ -2,9 +2,10 @@
 
 namespace moesh::nn {
 
-MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const char* label, const Tokens& tokens) {
+MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const RouterInput& router, const Tokens& tokens) {
   const graph::Scope scope(builder, name);
-  const Scores scores = router_scores(builder, context, x, label, tokens);
+  Scores scores = router_scores(builder, context, router.x ? router.x : x, router.label, tokens);
+  if (context.model.moe.weighs_by_all) scores.expert_scale = expert_scale(builder, context);
   const Experts weights = experts(builder, context);
   switch (context.model.moe.strategy) {
     case config::MoeStrategy::dense: return dense_moe(builder, context, x, scores, weights);

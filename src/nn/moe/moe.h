@@ -13,8 +13,12 @@ struct MoeResult {
   Tensor load;          // [E + 1], tokens of each expert, and last how many of their choices were dropped; only in training
 };
 
-// `label`: of the router kernel's input dim.
-MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const char* label, const Tokens& tokens);
+// What the router reads, where that is not what the experts do, and the label of its kernel's input dim.
+struct RouterInput {
+  const char* label;
+  Tensor x = {};
+};
+MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const RouterInput& router, const Tokens& tokens);
 
 // The strategies. Each is given what the others are: the tokens, the router's scores and the experts' weights.
 MoeResult dense_moe(Builder& builder, const Context& context, Tensor x, Scores scores, const Experts& experts);

@@ -17,6 +17,14 @@ Tensor score_function(const Context& context, Tensor logits) {
   return logits;
 }
 
+// Of each choice, as rows of a table.
+Tensor scale_of_chosen(Builder& builder, Tensor scale_E, Tensor ids_BSK) {
+  const Tensor table_E1 = reshape(scale_E, {scale_E.size(0), 1});
+  Shape rows = ids_BSK.shape();
+  rows.push_back(1);
+  return reshape(builder.add_one(graph::Op::embed, "expert_scale", {table_E1, ids_BSK}, {}, rows, scale_E.dtype()), ids_BSK.shape());
+}
+
 Tensor random_scores(Builder& builder, const Context& context, const Scores& scores) {
   const graph::DrawOf of{context.model.moe.experts, std::max(0.0, context.settings.real("router_skew"))};
   return builder.add_one(graph::Op::random_scores, "draw", {scores.draw_key, scores.numbers}, of,
@@ -34,10 +42,17 @@ Scores router_scores(Builder& builder, const Context& context, Tensor x_BSM, con
                                   {{label, labels::none}, moe_fan_in(context, width), Role::router_kernel}, dtype);
   const Tensor logits = einsum("", "bsm,me->bse", cast(x_BSM, dtype), weight);
   const Tensor scored = score_function(context, logits);
-  if (!model.moe.routed_bias) return {scored, scored, tokens.numbers, tokens.draw_keys};
+  const auto weighing = [&](Tensor scores) {
+    return model.moe.weighs_by_all ? cast(softmax(cast(scores, DType::float32)), model.compute_dtype) : scores;
+  };
+  if (!model.moe.routed_bias) return {scored, weighing(scored), tokens.numbers, tokens.draw_keys};
   const Tensor bias = parameter(builder, context, "bias", {model.moe.experts}, {{labels::none}, zeros(), Role::router_bias}, dtype);
   const Tensor biased = add_bias(scored, bias);
-  return {biased, config::routes_by_groups(context.settings) ? scored : biased, tokens.numbers, tokens.draw_keys};
+  return {biased, config::routes_by_groups(context.settings) ? scored : weighing(biased), tokens.numbers, tokens.draw_keys};
+}
+
+Tensor expert_scale(Builder& builder, const Context& context) {
+  return parameter(builder, context, "per_expert_scale", {context.model.moe.experts}, {{labels::exp}, ones(), Role::norm_scale});
 }
 
 graph::TopKOf routing_of(const Context& context) {
@@ -47,7 +62,7 @@ graph::TopKOf routing_of(const Context& context) {
   graph::TopKOf of;
   of.k = context.model.moe.experts_per_token;
   const std::string& asked = settings.text("routed_weights");
-  const bool has_scores = deepseek || context.model.moe.weighs_inputs;
+  const bool has_scores = deepseek || context.model.moe.weighs_inputs || context.model.moe.weighs_by_all;
   const bool by_scores = asked.empty() ? has_scores : asked != "softmax";
   of.weights = by_scores ? Weights::chosen : Weights::softmax_of_chosen;
   of.normalize = deepseek ? settings.text("routed_score_func") == "sigmoid" : settings.boolean("norm_topk_prob");
@@ -72,6 +87,7 @@ Routed route(Builder& builder, const Context& context, const Scores& scores) {
   }
   const std::vector<Tensor> routed =
       builder.add(graph::Op::top_k, "route", operands, of, {{shape, scores.weighing.dtype()}, {shape, DType::int32}});
+  if (scores.expert_scale) return {multiply(routed[0], scale_of_chosen(builder, scores.expert_scale, routed[1])), routed[1]};
   if (!context.model.moe.weighs_inputs) return {routed[0], routed[1]};
   const bool is_narrow = routed[0].dtype() == DType::bfloat16;
   const Tensor wide = unary(graph::Unary::sigmoid, is_narrow ? cast(routed[0], DType::float32) : routed[0]);

@@ -11,6 +11,7 @@ struct Scores {
   // Where experts are drawn at random, whatever the scores: the tokens' numbers [B, S], and the layer's key [2].
   Tensor numbers = {};
   Tensor draw_key = {};
+  Tensor expert_scale = {};  // [E]: what the weights for each are multiplied with; absent where they are not
 };
 
 struct Routed {
@@ -20,6 +21,9 @@ struct Routed {
 
 // `label`: of the router kernel's input dim.
 Scores router_scores(Builder& builder, const Context& context, Tensor x, const char* label, const Tokens& tokens);
+
+// What a learned scale of each expert multiplies the weights for it with.
+Tensor expert_scale(Builder& builder, const Context& context);
 
 graph::TopKOf routing_of(const Context& context);
 Routed route(Builder& builder, const Context& context, const Scores& scores);

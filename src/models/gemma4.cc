@@ -1,0 +1,65 @@
+// Gemma 4: layers with windows and layers that see all before them, which have heads of another width; norms before and behind
+// attention and MLP; where there are experts, their router reads what the MLP beside them does before its norm.
+#include <cmath>
+
+#include "models/family.h"
+#include "nn/attention.h"
+#include "nn/mlp.h"
+#include "nn/moe/moe.h"
+#include "nn/norm.h"
+#include "sharding/labels.h"
+
+namespace moesh::models {
+namespace {
+
+// By the root of the mean square, and by learned numbers over the root of the width, in the type that the router works in.
+Tensor router_input(Builder& builder, const Context& context, Tensor x) {
+  const config::ModelShape& model = context.model;
+  const DType dtype = model.float32_gate_logits ? DType::float32 : model.compute_dtype;
+  const Tensor scale_M =
+      nn::parameter(builder, context, "pre_forward_scale_2", {model.emb_dim}, {{labels::embed}, nn::ones(), graph::Role::norm_scale}, dtype);
+  const Tensor normed = graph::scale(nn::rms_norm_without_scale(builder, context, cast(x, dtype)),
+                                     1 / std::sqrt(static_cast<double>(model.emb_dim)));
+  return multiply(normed, broadcast(scale_M, normed.shape(), {normed.rank() - 1}));
+}
+
+// `x`: before the norm that the MLP has in front.
+LayerResult experts_beside_mlp(Builder& builder, const Context& context, Tensor x, const Tokens& tokens) {
+  const auto normed = [&](const char* name, Tensor of) { return nn::rms_norm(builder, context, name, of); };
+  const Tensor h = nn::constrain_residual("hidden_states", normed("pre_ffw_norm", x));
+  const graph::Scope scope(builder, "mlp");
+  const auto in_block = [&](const auto& make) {
+    const graph::Scope block(builder, "moe_block");
+    return make();
+  };
+  const Tensor shared = in_block([&] { return nn::shared_experts(builder, context, h, context.model.moe.shared_dim); });
+  const Tensor beside = normed("post_feedforward_layernorm_1", shared);
+  const Tensor routed_in = normed("pre_feedforward_layernorm_2", x);
+  const nn::RouterInput router{labels::embed_moe, router_input(builder, context, x)};
+  const nn::MoeResult made = in_block([&] { return nn::moe(builder, context, "MoeBlock_0", routed_in, router, tokens); });
+  return {add(normed("post_feedforward_layernorm_2", made.out), beside), made.balance_loss, made.load};
+}
+
+LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+  const config::ModelShape& model = context.model;
+  const bool has_experts = model.is_moe();
+  const auto block = [&](Tensor h) {
+    return has_experts ? experts_beside_mlp(builder, context, h, tokens) : LayerResult{nn::mlp(builder, context, "mlp", h, model.mlp_dim), {}, {}};
+  };
+  return residual_layer(builder, context, x,
+                        {.attention = [&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, model.layer(position)); },
+                         .block = block,
+                         .norms = {"pre_self_attention_norm", model.norms_attention ? "post_self_attention_norm" : nullptr,
+                                   has_experts ? nullptr : "pre_ffw_norm", model.norms_mlp ? "post_ffw_norm" : nullptr},
+                         .has_scalar = true});
+}
+
+}  // namespace
+
+std::vector<LayerGroup> gemma4_layers(const Context& context) {
+  std::vector<LayerGroup> groups = one_group(context, layer);
+  if (context.model.nests_layers) groups.front().nested = NestedNames{"scanned_blocks", "local_layers", "global_layer"};
+  return groups;
+}
+
+}  // namespace moesh::models
