@@ -43,7 +43,7 @@ void check_widths(const Settings& settings) {
                                   settings.integer("first_num_dense_layers") == 0 &&
                                   settings.integer("inhomogeneous_layer_cycle_interval") == 1;
   const std::string& block = settings.text("decoder_block");
-  const bool may_interleave = block.ends_with("_moe") || block == "llama4" || block == "envy";
+  const bool may_interleave = block.ends_with("_moe") || block == "llama4" || block == "gemma4" || block == "envy";
   if (!every_layer_is_moe || moe <= 0 || moe == dense || may_interleave) return;
   refuse(fmt::format("base_mlp_dim={} and base_moe_mlp_dim={} differ, but every layer has experts", dense, moe),
          settings.origin("base_moe_mlp_dim").where, fmt::format("base_mlp_dim={}", moe));

@@ -110,8 +110,9 @@ class Groups {
     const auto carried = at(repeat.carried), shared_end = carried + at(repeat.shared);
     const bool is_one_dim = repeat.sizes.size() == 1;
     const auto slice = [&](std::size_t stack, std::size_t part, int dim) {
+      const bool is_stack_too = groups_[root(part)].is_asked && groups_[root(part)].dim > 0;
       fix(part);
-      is_one_dim ? ask(stack, dim) : fix(stack);
+      is_one_dim && !is_stack_too ? ask(stack, dim) : fix(stack);
     };
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::size_t operand = first + at(node.operands[i]), input = inside + at(inputs[i]);

@@ -283,16 +283,17 @@ class Lowering {
     return place;
   }
 
-  // An iteration's part of a stacked value.
+  // An iteration's part of a stacked value. Of a part that is not dense it is one behind the same dims.
   ViewId slice_of(ViewId stacked, const graph::Value& slice, int position, std::int64_t count, InstructionId loop) {
     View made = view(stacked);
     made.shape = slice.shape;
     made.spec = slice.spec;
-    assert((position == 0 || made.advances.empty()) && "a slice of a slice that is not dense");
+    const bool is_within = made.split > 0;
+    assert((is_within ? made.split == position : position == 0 || made.advances.empty()) && "a slice of a slice behind other dims");
     for (Advance& outer : made.advances) outer.by *= count;
     made.advances.push_back({loop, 1});
     made.split = position;
-    made.stacked = count;
+    made.stacked = (is_within ? made.stacked : 1) * count;
     return add_view(std::move(made));
   }
 
