@@ -15,6 +15,8 @@ namespace {
 
 using Reader = HuggingFaceReader;
 
+}  // namespace
+
 void read_activation(Reader& reader, std::string_view key) {
   const std::string name = reader.text(key, "silu");
   const bool is_gelu = name == "gelu_pytorch_tanh" || name == "gelu_new";
@@ -22,13 +24,6 @@ void read_activation(Reader& reader, std::string_view key) {
   reader.give("mlp_activations", is_gelu ? "[gelu,linear]" : "[silu,linear]");
 }
 
-std::int64_t head_dim_of(Reader& reader) {
-  const std::int64_t heads = reader.integer("num_attention_heads");
-  if (heads < 1) reader.refuse_key("num_attention_heads", "at least 1");
-  return reader.integer("head_dim", reader.integer("hidden_size") / heads);
-}
-
-// What every model has.
 void read_sizes(Reader& reader) {
   const auto size = [&](std::string_view name, std::string_view key) { reader.give(key, reader.integer(name)); };
   size("hidden_size", "base_emb_dim");
@@ -43,6 +38,44 @@ void read_sizes(Reader& reader) {
   reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings", false));
   reader.give("normalize_embedding_logits", false);
   reader.give("round_tied_embedding", false);
+}
+
+std::vector<std::string> all_layers(Reader& reader, const std::string& word) {
+  const std::int64_t layers = reader.integer("num_hidden_layers");
+  if (layers < 1 || layers > 1'000'000) reader.refuse_key("num_hidden_layers", "1 to 1,000,000 layers");
+  return std::vector<std::string>(static_cast<std::size_t>(layers), word);
+}
+
+void set_every(std::vector<std::string>& words, std::int64_t n, const char* word) {
+  const auto step = static_cast<std::size_t>(n);
+  for (std::size_t i = step - 1; i < words.size(); i += step) words[i] = word;
+}
+
+std::vector<std::string> attention_of_layers(Reader& reader, std::vector<std::string> otherwise, bool has_chunks) {
+  std::vector<std::string> types = reader.texts("layer_types");
+  if (types.empty()) return otherwise;
+  if (types.size() != otherwise.size())
+    reader.refuse_key("layer_types", counted(static_cast<std::int64_t>(otherwise.size()), "word"));
+  for (std::string& type : types) {
+    if (type == "sliding_attention")
+      type = "sliding";
+    else if (type == "full_attention")
+      type = "full";
+    else if (type == "chunked_attention" && has_chunks)
+      type = "chunked";
+    else
+      reader.refuse_key("layer_types", fmt::format("{} and full_attention", has_chunks ? "chunked_attention" : "sliding_attention"));
+    if (type == "sliding" && has_chunks) reader.refuse_key("layer_types", "chunked_attention and full_attention");
+  }
+  return types;
+}
+
+namespace {
+
+std::int64_t head_dim_of(Reader& reader) {
+  const std::int64_t heads = reader.integer("num_attention_heads");
+  if (heads < 1) reader.refuse_key("num_attention_heads", "at least 1");
+  return reader.integer("head_dim", reader.integer("hidden_size") / heads);
 }
 
 void read_heads(Reader& reader) {
@@ -62,38 +95,6 @@ void read_experts(Reader& reader, std::string_view count) {
   reader.give("num_experts", reader.integer(count));
   reader.give("num_experts_per_tok", reader.integer("num_experts_per_tok"));
   reader.expect_off("router_jitter_noise");
-}
-
-std::vector<std::string> all_layers(Reader& reader, const std::string& word) {
-  const std::int64_t layers = reader.integer("num_hidden_layers");
-  if (layers < 1 || layers > 1'000'000) reader.refuse_key("num_hidden_layers", "1 to 1,000,000 layers");
-  return std::vector<std::string>(static_cast<std::size_t>(layers), word);
-}
-
-// The n-th layer, the 2n-th and so on.
-void set_every(std::vector<std::string>& words, std::int64_t n, const char* word) {
-  const auto step = static_cast<std::size_t>(n);
-  for (std::size_t i = step - 1; i < words.size(); i += step) words[i] = word;
-}
-
-// Of layer_types, where it is there; otherwise what the family has.
-std::vector<std::string> attention_of_layers(Reader& reader, std::vector<std::string> otherwise, bool has_chunks = false) {
-  std::vector<std::string> types = reader.texts("layer_types");
-  if (types.empty()) return otherwise;
-  if (types.size() != otherwise.size())
-    reader.refuse_key("layer_types", counted(static_cast<std::int64_t>(otherwise.size()), "word"));
-  for (std::string& type : types) {
-    if (type == "sliding_attention")
-      type = "sliding";
-    else if (type == "full_attention")
-      type = "full";
-    else if (type == "chunked_attention" && has_chunks)
-      type = "chunked";
-    else
-      reader.refuse_key("layer_types", fmt::format("{} and full_attention", has_chunks ? "chunked_attention" : "sliding_attention"));
-    if (type == "sliding" && has_chunks) reader.refuse_key("layer_types", "chunked_attention and full_attention");
-  }
-  return types;
 }
 
 // Mistral and Mixtral: every layer slides where there is a window.
@@ -426,6 +427,10 @@ constexpr std::pair<std::string_view, std::int64_t> kUsualGemma3[] = {
     {"vocab_size", 262208},     {"hidden_size", 2304},      {"intermediate_size", 9216},          {"num_hidden_layers", 26},
     {"num_attention_heads", 8}, {"num_key_value_heads", 4}, {"max_position_embeddings", 131072}};
 
+constexpr std::pair<std::string_view, std::int64_t> kUsualGemma4[] = {
+    {"vocab_size", 262144},     {"hidden_size", 2304},      {"intermediate_size", 9216},          {"num_hidden_layers", 30},
+    {"num_attention_heads", 8}, {"num_key_value_heads", 4}, {"max_position_embeddings", 131072}};
+
 constexpr HuggingFaceFamily kFamilies[] = {{"llama", "LlamaForCausalLM", read_llama},
                                            {"llama4_text", "Llama4ForCausalLM", read_llama4, {"llama4", "Llama4ForConditionalGeneration"}},
                                            {"mistral", "MistralForCausalLM", read_mistral, {"mistral3", "Mistral3ForConditionalGeneration"}},
@@ -441,6 +446,7 @@ constexpr HuggingFaceFamily kFamilies[] = {{"llama", "LlamaForCausalLM", read_ll
                                            {"gemma", "GemmaForCausalLM", read_gemma1},
                                            {"gemma2", "Gemma2ForCausalLM", read_gemma2},
                                            {"gemma3_text", "Gemma3ForCausalLM", read_gemma3, {"gemma3", "Gemma3ForConditionalGeneration"}, kUsualGemma3},
+                                           {"gemma4_text", "Gemma4ForCausalLM", read_gemma4, {"gemma4", "Gemma4ForConditionalGeneration"}, kUsualGemma4},
                                            {"olmo3", "Olmo3ForCausalLM", read_olmo3}};
 
 bool are_all(const std::vector<std::string>& words, std::string_view word) {

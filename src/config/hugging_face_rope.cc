@@ -105,6 +105,28 @@ void read_rope_in_pairs(HuggingFaceReader& reader, double theta) {
   for (const char* key : {"llama3_low_freq_factor", "llama3_high_freq_factor"}) all.push_back({key, "1000000000", where});
 }
 
+void read_rope_of_gemma4(HuggingFaceReader& reader) {
+  const Json none = Json::object();
+  const Json* found = reader.find("rope_parameters");
+  HuggingFaceReader kinds(found == nullptr ? none : *found, reader.where(), "rope_parameters.", reader.settings());
+  const Json *full = kinds.find("full_attention"), *sliding = kinds.find("sliding_attention");
+  HuggingFaceReader of_full(full == nullptr ? none : *full, reader.where(), "rope_parameters.full_attention.", reader.settings());
+  const std::string type = of_full.text("rope_type", full == nullptr ? "proportional" : "default");
+  if (type != "proportional" && type != "default") of_full.refuse_key("rope_type", "proportional, or default");
+  of_full.give("rope_max_timescale", of_full.real("rope_theta", 1e6));
+  const bool is_usual = full == nullptr, is_whole = type == "default";
+  const double share = of_full.real("partial_rotary_factor", is_usual ? 0.25 : 1);
+  of_full.give("global_rope_proportion", is_whole ? 1.0 : share);
+  if (of_full.real("factor", 1) != 1) of_full.refuse_key("factor", "1");
+  of_full.finish();
+  HuggingFaceReader of_sliding(sliding == nullptr ? none : *sliding, reader.where(), "rope_parameters.sliding_attention.",
+                               reader.settings());
+  of_sliding.expect_text("rope_type", "default");
+  of_sliding.give("local_rope_max_timescale", of_sliding.real("rope_theta", 10000));
+  of_sliding.finish();
+  kinds.finish();
+}
+
 void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta) {
   const Json* newer = reader.find("rope_parameters");
   if (newer == nullptr || !newer->contains("full_attention")) {

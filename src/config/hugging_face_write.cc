@@ -22,7 +22,7 @@ constexpr std::pair<Block, std::string_view> kTypes[] = {
     {Block::qwen2, "qwen2"},         {Block::qwen2_moe, "qwen2_moe"},  {Block::qwen3, "qwen3"},
     {Block::qwen3_moe, "qwen3_moe"}, {Block::deepseek, "deepseek_v3"}, {Block::gpt_oss, "gpt_oss"},
     {Block::gemma, "gemma"},         {Block::gemma2, "gemma2"},        {Block::gemma3, "gemma3_text"},
-    {Block::llama4, "llama4_text"},  {Block::olmo3, "olmo3"},
+    {Block::gemma4, "gemma4_text"},  {Block::llama4, "llama4_text"},  {Block::olmo3, "olmo3"},
 };
 
 bool is_glm(const ModelShape& shape) { return shape.block == Block::deepseek && !shape.attention.latent; }
@@ -146,6 +146,35 @@ void add_gemma(const Settings& s, Ordered& json) {
   if (is_third) json["rope_local_base_freq"] = number(s.real("local_rope_max_timescale"));
 }
 
+void add_gemma4(const Settings& s, const ModelShape& shape, Ordered& json) {
+  const GlobalHeads& global = shape.global_heads;
+  const std::int64_t own = s.integer("global_rope_max_timescale"), local = s.integer("local_rope_max_timescale");
+  const std::int64_t theta = own > 0 ? own : s.integer("rope_max_timescale");
+  const double cap = s.real("final_logits_soft_cap");
+  json["hidden_activation"] = json["hidden_act"];
+  for (const char* key : {"hidden_act", "rope_theta", "rope_scaling"}) json.erase(key);
+  json["global_head_dim"] = global.head_dim;
+  json["num_global_key_value_heads"] = global.shares_values ? Ordered(global.kv_heads) : Ordered(nullptr);
+  json["attention_k_eq_v"] = global.shares_values;
+  json["final_logit_softcapping"] = cap > 0 ? Ordered(cap) : Ordered(nullptr);
+  json["rope_parameters"] = {
+      {"full_attention",
+       {{"rope_type", "proportional"},
+        {"rope_theta", theta},
+        {"partial_rotary_factor", static_cast<double>(global.turned_dim) / static_cast<double>(global.head_dim)}}},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local > 0 ? local : s.integer("rope_max_timescale")}}}};
+  json["sliding_window"] = window_of(shape);
+  json["layer_types"] = layer_types(shape);
+  json["hidden_size_per_layer_input"] = 0;
+  json["vocab_size_per_layer_input"] = shape.vocab_size;
+  json["num_kv_shared_layers"] = 0;
+  json["enable_moe_block"] = shape.is_moe();
+  if (!shape.is_moe()) return;
+  json["num_experts"] = shape.moe.experts;
+  json["top_k_experts"] = shape.moe.experts_per_token;
+  json["moe_intermediate_size"] = shape.moe.mlp_dim;
+}
+
 // In newer files each kind of layer has its own.
 void use_kinds_of_rope(const Settings& s, const ModelShape& shape, Ordered& json) {
   Ordered full = rope_of(s, shape);
@@ -171,6 +200,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
   if (!a.latent) {
     json["head_dim"] = a.head_dim;
     if (shape.block == Block::llama4) return add_llama4(s, shape, json);
+    if (shape.block == Block::gemma4) return add_gemma4(s, shape, json);
     if (shape.block == Block::olmo3) use_kinds_of_rope(s, shape, json);
     if (is_glm(shape)) json["use_qk_norm"] = a.norm != HeadNorm::none;
     if (is_glm(shape)) json["partial_rotary_factor"] = s.real("partial_rotary_factor");
@@ -205,7 +235,7 @@ void add_deepseek(const Settings& s, const ModelShape& shape, Ordered& json) {
 
 void add_experts(const Settings& s, const ModelShape& shape, Ordered& json) {
   const MoeShape& moe = shape.moe;
-  if (!shape.is_moe()) return;
+  if (!shape.is_moe() || shape.block == Block::gemma4) return;
   json["num_experts_per_tok"] = moe.experts_per_token;
   if (shape.block == Block::deepseek) return add_deepseek(s, shape, json);
   json[is_qwen(shape) ? "num_experts" : "num_local_experts"] = moe.experts;

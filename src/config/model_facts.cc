@@ -40,13 +40,21 @@ void add_attention(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["attention_bias"] = yes_or_no(a.bias);
   facts["attention_out_bias"] = yes_or_no(a.out_bias);
   facts["attention_sink"] = yes_or_no(a.sinks);
+  if (shape.block != Block::gemma4) return;
+  facts["v_norm_with_scale"] = yes_or_no(a.scales_value_norm);
+  const GlobalHeads& global = shape.global_heads;
+  facts["global_num_kv_heads"] = std::to_string(global.kv_heads);
+  facts["global_head_dim"] = std::to_string(global.head_dim);
+  facts["global_rope_proportion"] = std::to_string(global.turned_dim);
+  facts["share_kv_projections"] = yes_or_no(global.shares_values);
 }
 
 void add_rope(const Settings& s, Facts& facts) {
   const bool llama3 = turns_as_llama3(s) && s.boolean("rope_use_scale"),
              yarn = !turns_as_llama3(s) && s.text("rope_type") == "yarn";
   facts["rope_type"] = llama3 ? "llama3.1" : yarn ? "yarn" : "default";
-  facts["rope_max_timescale"] = number(s.real("rope_max_timescale"));
+  const bool has_own = s.text("decoder_block") == "gemma4" && s.integer("global_rope_max_timescale") > 0;
+  facts["rope_max_timescale"] = number(s.real(has_own ? "global_rope_max_timescale" : "rope_max_timescale"));
   if (!yarn) facts["rope_min_timescale"] = number(s.real("rope_min_timescale"));
   if (!yarn && !turns_as_llama3(s)) facts["rope_linear_scaling_factor"] = number(s.real("rope_linear_scaling_factor"));
   if (llama3) {
@@ -70,6 +78,10 @@ std::string weights_of(const Settings& s) {
   }
   const std::string &asked = s.text("routed_weights"), &function = s.text("routed_score_func");
   const bool deepseek = s.text("decoder_block") == "deepseek";
+  if (s.text("decoder_block") == "gemma4") {
+    const std::string of_all = !asked.empty() ? asked : s.boolean("norm_topk_prob") ? "normalized" : "scores";
+    return fmt::format("{} of softmax{}{}, scaled by expert", of_all, function.empty() ? "" : " of ", function);
+  }
   const std::string own = !deepseek ? "softmax" : function == "sigmoid" ? "normalized" : "scores";
   const std::string way = asked.empty() ? own : asked;
   if (way == "softmax") return function.empty() ? "softmax" : "softmax over " + function;
@@ -85,7 +97,8 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
   facts["routed_bias"] = yes_or_no(moe.routed_bias);
   facts["mlp_bias"] = yes_or_no(moe.bias);
   facts["routed_weights"] = weights_of(s);
-  const bool may_share = shape.block == Block::deepseek || shape.block == Block::qwen2_moe || shape.block == Block::llama4;
+  const bool may_share = shape.block == Block::deepseek || shape.block == Block::qwen2_moe || shape.block == Block::llama4 ||
+                         shape.block == Block::gemma4;
   facts["shared_experts"] = std::to_string(may_share ? moe.shared_dim : 0);
   if (shape.block == Block::gpt_oss) facts["mlp_activations_limit"] = number(s.real("mlp_activations_limit"));
   if (shape.block != Block::deepseek) return;

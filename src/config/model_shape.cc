@@ -98,6 +98,8 @@ void give_gemma4_heads(ModelShape& shape, const Settings& settings) {
   heads.scales_value_norm = settings.boolean("v_norm_with_scale");
   heads.turns_halves_beginnings = true;
   heads.shrinks_query_kernel = !heads.scales_query && !settings.boolean("use_qk_norm");
+  heads.scales_query = true;
+  if (heads.score_scale < 0) heads.score_scale = 1;
   const auto own = [&](const char* key, std::int64_t otherwise) {
     const std::int64_t given = settings.integer(key);
     return given > 0 ? given : otherwise;

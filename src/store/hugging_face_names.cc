@@ -117,6 +117,22 @@ constexpr Row kNormsBefore[] = {
     {"pre_ffw_norm/scale", "m", "post_attention_layernorm.weight", "m"},
 };
 
+constexpr Row kGemma4[] = {
+    {"layer_scalar", "s", "layer_scalar", "s"},
+    {"mlp/pre_forward_scale_2", "m", "router.scale", "m"},
+    {"mlp/pre_feedforward_layernorm_2/scale", "m", "pre_feedforward_layernorm_2.weight", "m"},
+    {"mlp/post_feedforward_layernorm_1/scale", "m", "post_feedforward_layernorm_1.weight", "m"},
+    {"mlp/post_feedforward_layernorm_2/scale", "m", "post_feedforward_layernorm_2.weight", "m"},
+    {"mlp/moe_block/MoeBlock_0/gate/kernel", "me", "router.proj.weight", "e,m"},
+    {"mlp/moe_block/MoeBlock_0/per_expert_scale", "e", "router.per_expert_scale", "e"},
+    {"mlp/moe_block/MoeBlock_0/wi_0", "emf", "experts.gate_up_proj", "e,2f,m", 0},
+    {"mlp/moe_block/MoeBlock_0/wi_1", "emf", "experts.gate_up_proj", "e,2f,m", 1},
+    {"mlp/moe_block/MoeBlock_0/wo", "efm", "experts.down_proj", "e,m,f"},
+    {"mlp/moe_block/shared_experts/wi_0/kernel", "mf", "mlp.gate_proj.weight", "f,m"},
+    {"mlp/moe_block/shared_experts/wi_1/kernel", "mf", "mlp.up_proj.weight", "f,m"},
+    {"mlp/moe_block/shared_experts/wo/kernel", "fm", "mlp.down_proj.weight", "m,f"},
+};
+
 constexpr Row kOlmo3[] = {
     {"post_self_attention_layer_norm/scale", "m", "post_attention_layernorm.weight", "m"},
     {"post_mlp_layer_norm/scale", "m", "post_feedforward_layernorm.weight", "m"},
@@ -178,6 +194,7 @@ constexpr Family kFamilies[] = {
     {"gemma", Turned::halves, {kNormsBefore, kAttention, kMlp}},
     {"gemma2", Turned::halves, {kNormsAround, kAttention, kMlp}},
     {"gemma3", Turned::halves, {kNormsAround, kAttention, kMlp}},
+    {"gemma4", Turned::halves, {kNormsAround, kAttention, kMlp, kGemma4}},
     {"olmo3", Turned::halves, {kOlmo3, kMlp}},
 };
 
@@ -346,7 +363,7 @@ std::optional<std::string> name_in_text(std::string_view name) {
 std::optional<std::string> part_of_images(std::string_view name) {
   constexpr std::string_view kAround = "model.";
   if (name.starts_with(kAround)) name.remove_prefix(kAround.size());
-  for (const std::string_view part : {"vision_tower", "vision_model", "multi_modal_projector"}) {
+  for (const std::string_view part : {"vision_tower", "vision_model", "multi_modal_projector", "embed_vision", "audio_tower", "embed_audio"}) {
     if (name.starts_with(part) && name.substr(part.size()).starts_with('.')) return std::string(part);
   }
   return std::nullopt;

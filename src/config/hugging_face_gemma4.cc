@@ -1,0 +1,78 @@
+// Gemma 4: layers with a window and layers without one have heads and rotations of their own.
+#include <algorithm>
+
+#include "config/hugging_face_families.h"
+
+namespace moesh::config {
+namespace {
+
+using Reader = HuggingFaceReader;
+
+// The last layer sees all before it, whatever is said.
+std::vector<std::string> gemma4_sights(Reader& reader) {
+  std::vector<std::string> words = all_layers(reader, "sliding");
+  set_every(words, 6, "full");
+  words = attention_of_layers(reader, std::move(words));
+  words.back() = "full";
+  return words;
+}
+
+// What layers that see all before them have otherwise: in newer files by the layer's number, in older ones once.
+void read_global_heads(Reader& reader, const std::vector<std::string>& sights) {
+  const bool shares = reader.boolean("attention_k_eq_v", false);
+  reader.give("share_kv_projections", shares);
+  const Json* by_layer = reader.find("per_layer_config");
+  if (by_layer == nullptr) {
+    reader.give("global_head_dim", reader.integer("global_head_dim", 512));
+    const std::int64_t heads = reader.integer("num_global_key_value_heads", 0);
+    return reader.give("global_num_kv_heads", shares ? heads : 0);
+  }
+  reader.ignore({"global_head_dim", "num_global_key_value_heads"});
+  const std::string number = std::to_string(std::find(sights.begin(), sights.end(), "full") - sights.begin());
+  const auto count = static_cast<std::size_t>(std::count(sights.begin(), sights.end(), "full"));
+  const bool fits = by_layer->is_object() && by_layer->size() == count && by_layer->contains(number);
+  for (std::size_t layer = 0; fits && layer < sights.size(); ++layer) {
+    if (sights[layer] == "full" && by_layer->value(std::to_string(layer), Json()) != (*by_layer)[number])
+      reader.refuse_key("per_layer_config", "the same for all layers with full_attention");
+  }
+  if (!fits) reader.refuse_key("per_layer_config", "an object for each layer with full_attention");
+  HuggingFaceReader heads((*by_layer)[number], reader.where(), "per_layer_config." + number + ".", reader.settings());
+  heads.give("global_head_dim", heads.integer("head_dim", reader.integer("head_dim", 256)));
+  heads.give("global_num_kv_heads", heads.integer("num_key_value_heads", 0));
+  heads.finish();
+}
+
+}  // namespace
+
+void read_gemma4(Reader& reader) {
+  reader.give("decoder_block", "gemma4");
+  read_sizes(reader);
+  reader.give("scale_embeddings", true);
+  reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings", true));
+  reader.give("head_dim", reader.integer("head_dim", 256));
+  reader.give("attention_bias", reader.boolean("attention_bias", false));
+  reader.give("attention_score_scale", 1.0);
+  reader.give("v_norm_with_scale", false);
+  reader.give("use_post_attn_norm", true);
+  reader.give("use_post_ffw_norm", true);
+  read_activation(reader, "hidden_activation");
+  reader.give("final_logits_soft_cap", reader.real("final_logit_softcapping", 0));
+  const Json* sees_both_ways = reader.find("use_bidirectional_attention");
+  if (sees_both_ways != nullptr && *sees_both_ways != "vision") reader.refuse_key("use_bidirectional_attention", "null, or \"vision\"");
+  if (reader.integer("hidden_size_per_layer_input", 256) != 0) reader.refuse_key("hidden_size_per_layer_input", "0");
+  reader.expect_off("num_kv_shared_layers");
+  reader.ignore({"vocab_size_per_layer_input", "use_double_wide_mlp", "hidden_act", "cache_implementation"});
+  const std::vector<std::string> sights = gemma4_sights(reader);
+  read_global_heads(reader, sights);
+  read_rope_of_gemma4(reader);
+  reader.give("sliding_window_size", reader.integer("sliding_window", 512));
+  give_layers(reader, {sights, {}, {}, true});
+  if (!reader.boolean("enable_moe_block", false)) return reader.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
+  reader.give("num_experts", reader.integer("num_experts"));
+  reader.give("num_experts_per_tok", reader.integer("top_k_experts"));
+  reader.give("base_moe_mlp_dim", reader.integer("moe_intermediate_size"));
+  reader.give("shared_experts", std::int64_t{1});
+  reader.give("norm_topk_prob", true);
+}
+
+}  // namespace moesh::config
