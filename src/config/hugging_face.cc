@@ -112,8 +112,8 @@ void read_around(const HuggingFaceWhole& whole, const Json& config, const std::s
   ignore_what_is_said_besides(reader, config);
   reader.ignore({kText, kTied, "vision_config", "boi_token_index", "eoi_token_index", "image_token_index", "boi_token_id", "eoi_token_id",
                  "image_token_id", "mm_tokens_per_image", "projector_hidden_act", "multimodal_projector_bias", "spatial_merge_size",
-                 "vision_feature_layer", "vision_soft_tokens_per_image", "audio_config", "audio_token_id", "boa_token_id", "eoa_token_id",
-                 "eoa_token_index", "video_token_id"});
+                 "vision_feature_layer", "vision_soft_tokens_per_image", "video_token_id"});
+  if (whole.hears) reader.ignore({"audio_config", "audio_token_id", "boa_token_id", "eoa_token_id", "eoa_token_index"});
   reader.finish();
 }
 

@@ -446,7 +446,7 @@ constexpr HuggingFaceFamily kFamilies[] = {{"llama", "LlamaForCausalLM", read_ll
                                            {"gemma", "GemmaForCausalLM", read_gemma1},
                                            {"gemma2", "Gemma2ForCausalLM", read_gemma2},
                                            {"gemma3_text", "Gemma3ForCausalLM", read_gemma3, {"gemma3", "Gemma3ForConditionalGeneration"}, kUsualGemma3},
-                                           {"gemma4_text", "Gemma4ForCausalLM", read_gemma4, {"gemma4", "Gemma4ForConditionalGeneration"}, kUsualGemma4},
+                                           {"gemma4_text", "Gemma4ForCausalLM", read_gemma4, {"gemma4", "Gemma4ForConditionalGeneration", true}, kUsualGemma4},
                                            {"olmo3", "Olmo3ForCausalLM", read_olmo3}};
 
 bool are_all(const std::vector<std::string>& words, std::string_view word) {

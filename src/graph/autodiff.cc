@@ -30,8 +30,8 @@ std::vector<bool> nodes_to_save(const Graph& body, int carried, const Remat& rem
   return saves;
 }
 
-// The values of a body that its backward pass is given: the carried inputs, then what the policy saves. What a repeat hands over
-// to its own backward pass is not saved by the repeat that it stands in: it is made again.
+// The values of a body that its backward pass is given: the carried inputs, then what the policy saves. Of a repeat within it that is
+// all that it gives, so that its layers are not run once more to save again what they saved.
 std::vector<ValueId> saved_values(const Graph& body, int carried, const Remat& remat) {
   std::vector<ValueId> inputs = inputs_of(body);
   std::vector<ValueId> saved(inputs.begin(), inputs.begin() + carried);
@@ -39,8 +39,9 @@ std::vector<ValueId> saved_values(const Graph& body, int carried, const Remat& r
   for (std::size_t i = 0; i < body.nodes.size(); ++i) {
     const Node& node = body.nodes[i];
     const auto first_handed_over = node.results.end() - handed_over(node);
-    if (is_saved[i]) saved.insert(saved.end(), node.results.begin(), first_handed_over);
-    if (node.op == Op::region) saved.insert(saved.end(), first_handed_over, node.results.end());
+    const bool is_whole = node.op == Op::repeat;
+    if (is_saved[i] || is_whole) saved.insert(saved.end(), node.results.begin(), first_handed_over);
+    if (node.op == Op::region || is_whole) saved.insert(saved.end(), first_handed_over, node.results.end());
   }
   return saved;
 }

@@ -26,7 +26,10 @@ const std::string kGemma = test::source_folder() / "tests/golden/hf/gemma3";
 const std::string kGptOss = test::source_folder() / "tests/golden/hf/gpt-oss-bf16";
 const std::string kLlama4 = test::source_folder() / "tests/golden/hf/llama4";
 
+const std::string kGemma4 = test::source_folder() / "tests/golden/hf/gemma4-moe";
+
 const std::vector<std::string> kRecorded{kLlama, kGptOss, kGemma, kLlama4, test::source_folder() / "tests/golden/hf/gemma",
+                                         kGemma4, test::source_folder() / "tests/golden/hf/gemma4",
                                          test::source_folder() / "tests/golden/hf/olmo3"};
 
 // The bytes of every tensor.
@@ -143,7 +146,8 @@ TEST(HuggingFaceVerify, RecordedTextIsFoundInModelsThatSeeImages) {
   for (const char* beginning : {"language_model.model.", "model.language_model."}) {
     const Seeing gemma(kGemma, "gemma3", "Gemma3ForConditionalGeneration", beginning);
     const Seeing llama(kLlama4, "llama4", "Llama4ForConditionalGeneration", beginning);
-    for (const Seeing* model : {&gemma, &llama}) {
+    const Seeing gemma4(kGemma4, "gemma4", "Gemma4ForConditionalGeneration", beginning);
+    for (const Seeing* model : {&gemma, &llama, &gemma4}) {
       EXPECT_EQ(verified(model->path()), "");
       EXPECT_EQ(verified(model->path() + "/config.hub.json"), "");
       EXPECT_EQ(verified(model->path() + " ici_fsdp_parallelism=2"), "");
@@ -399,7 +403,7 @@ TEST(HuggingFaceConvert, EveryTypeIsTheSameThereAndBackInEveryByte) {
 }
 
 TEST(HuggingFaceConvert, LayersOfAStackKeepTypesOfTheirOwn) {
-  for (const std::string& model : {kLlama, kGptOss, kGemma, kLlama4}) {
+  for (const std::string& model : {kLlama, kGptOss, kGemma, kLlama4, kGemma4}) {
     const test::TemporaryFolder folder;
     const test::WorkingFolder here(folder.path());
     std::size_t next = 0;

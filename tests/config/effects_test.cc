@@ -20,6 +20,7 @@ namespace {
 using test::kDeepseek;
 using test::kDense;
 using test::kGemma3;
+using test::kGemma4;
 using test::kGptOss;
 using test::kLlama;
 using test::kLlama4;
@@ -83,6 +84,13 @@ const std::vector<Effect> kEffects{
     {"attention_score_scale=0.5", kLlama},
     {"layer_attention=[sliding]", kLlama + "sliding_window_size=2 "},
     {"use_qk_norm=true", kQwen},
+    {"v_norm_with_scale=false", kGemma4},
+    {"share_kv_projections=true", kGemma4},
+    {"global_head_dim=24", kGemma4},
+    {"global_num_kv_heads=2", kGemma4},
+    {"global_rope_max_timescale=50", kGemma4},
+    {"global_rope_proportion=0.5", kGemma4},
+    {"local_rope_proportion=0.5", kGemma4},
     {"layer_positions=[none]", kLlama},
     {"chunk_attn_window_size=3", kLlama4},
     {"temperature_tuning=false", kLlama4},

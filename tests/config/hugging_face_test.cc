@@ -233,10 +233,51 @@ TEST(HuggingFace, OfAModelThatSeesImagesWhatIsNotKnownIsRefused) {
   EXPECT_THAT(refused(seeing("llama4", "Llama4ForCausalLM", llama4(""))), HasSubstr("Llama4ForConditionalGeneration was expected"));
   EXPECT_THAT(refused(seeing_llama4(llama4(""), R"(, "quantization_config": {"quant_method": "compressed-tensors"})")),
               HasSubstr("quantised as 'compressed-tensors', fp8 or mxfp4 was expected"));
-  EXPECT_THAT(refused(seeing("gemma4", "Gemma4ForConditionalGeneration", "{}")),
-              HasSubstr("model_type 'gemma4' is an architecture that moesh does not know"));
-  EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr(", and the text of llama4, mistral3, gemma3"));
+  EXPECT_THAT(refused(seeing("gemma5", "Gemma5ForConditionalGeneration", "{}")),
+              HasSubstr("model_type 'gemma5' is an architecture that moesh does not know"));
+  EXPECT_THAT(refused(body("bert", "BertModel", "")), HasSubstr(", and the text of llama4, mistral3, gemma3, gemma4"));
   EXPECT_THAT(refused(R"({"model_type": ""})"), HasSubstr("model_type '' is an architecture"));
+}
+
+std::string gemma4(const std::string& more) {
+  return body("gemma4_text", "Gemma4ForCausalLM", R"(, "hidden_size_per_layer_input": 0, "head_dim": 16)" + more);
+}
+
+TEST(HuggingFace, OfGemma4WhatFilesLeaveOutIsUsual) {
+  auto keys = keys_of(gemma4(""));
+  EXPECT_EQ(keys["global_head_dim"], "512");
+  EXPECT_EQ(keys["global_num_kv_heads"], "0");
+  EXPECT_EQ(keys["global_rope_proportion"], "0.25");
+  EXPECT_EQ(keys["rope_max_timescale"], "1000000");
+  EXPECT_EQ(keys["local_rope_max_timescale"], "10000");
+  EXPECT_EQ(keys["share_kv_projections"], "false");
+  EXPECT_EQ(keys["logits_via_embedding"], "true");
+  EXPECT_EQ(keys["sliding_window_size"], "512");
+}
+
+// Newer files tell of each layer what it has otherwise.
+TEST(HuggingFace, OfGemma4HeadsAreReadFromOlderAndNewerFiles) {
+  const std::string types = R"(, "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], "attention_k_eq_v": true)";
+  auto older = keys_of(gemma4(types + R"(, "global_head_dim": 32, "num_global_key_value_heads": 1)"));
+  auto newer = keys_of(gemma4(types + R"(, "per_layer_config": {"1": {"head_dim": 32, "num_key_value_heads": 1}})"));
+  for (const char* key : {"global_head_dim", "global_num_kv_heads", "layer_attention", "share_kv_projections"}) EXPECT_EQ(older[key], newer[key]) << key;
+  EXPECT_EQ(newer["global_head_dim"], "32");
+  EXPECT_EQ(newer["global_num_kv_heads"], "1");
+  EXPECT_EQ(newer["layer_attention"], "[sliding,full]");
+}
+
+TEST(HuggingFace, OfGemma4WhatIsNotDoneIsRefused) {
+  EXPECT_THAT(refused(gemma4(R"(, "num_kv_shared_layers": 2)")), HasSubstr("num_kv_shared_layers"));
+  EXPECT_THAT(refused(gemma4(R"(, "use_bidirectional_attention": "all")")), HasSubstr("null, or \"vision\" was expected"));
+  EXPECT_THAT(refused(body("gemma4_text", "Gemma4ForCausalLM", "")), HasSubstr("hidden_size_per_layer_input"));
+  EXPECT_THAT(refused(gemma4(R"(, "per_layer_config": {"0": {"head_dim": 32}})")),
+              HasSubstr("an object for each layer with full_attention was expected"));
+  EXPECT_THAT(refused(gemma4(R"(, "num_hidden_layers": 12, "per_layer_config": {"5": {"head_dim": 32}, "11": {"head_dim": 64}})")),
+              HasSubstr("the same for all layers with full_attention was expected"));
+  EXPECT_THAT(refused(gemma4(R"(, "rope_parameters": {"full_attention": {"rope_type": "yarn"}})")),
+              HasSubstr("proportional, or default was expected"));
+  EXPECT_THAT(refused(gemma4(R"(, "rope_parameters": {"full_attention": {"rope_type": "proportional", "factor": 8.0}})")),
+              HasSubstr("rope_parameters.full_attention.factor"));
 }
 
 TEST(HuggingFace, OlmosLayersWithAWindowAreNotStretched) {
@@ -348,6 +389,8 @@ TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {
         glm4_moe(R"(, "use_qk_norm": true, "attention_bias": true)"), body("gemma3_text", "Gemma3ForCausalLM", gemma3),
         body("gemma2", "Gemma2ForCausalLM",
              R"(, "sliding_window": 8, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0)"),
+        gemma4(R"(, "sliding_window": 8, "attention_k_eq_v": true, "num_global_key_value_heads": 1, "final_logit_softcapping": 30.0)"),
+        gemma4(R"(, "enable_moe_block": true, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 16)"),
         body("gemma", "GemmaForCausalLM", R"(, "head_dim": 32, "attention_bias": true)"),
         body("olmo3", "Olmo3ForCausalLM", R"(, "attention_bias": true, "sliding_window": 7)"), llama4(""),
         llama4(R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.5})"),

@@ -113,10 +113,10 @@ TEST(Load, SaysInWhichLineOfAFileAKeyIsUnknown) {
 }
 
 TEST(Load, RefusesKeysThatAskForWhatIsNotDone) {
-  EXPECT_EQ(refusal("share_kv_projections=true"),
-            "the command line: share_kv_projections=true asks for what moesh does not do (one projection for keys and values)\n"
-            "  fix: leave share_kv_projections at false");
-  EXPECT_EQ(refusal("share_kv_projections=false"), "no error");
+  EXPECT_EQ(refusal("use_qk_clip=true"),
+            "the command line: use_qk_clip=true asks for what moesh does not do (rescales query and key weights when scores grow too large)\n"
+            "  fix: leave use_qk_clip at false");
+  EXPECT_EQ(refusal("use_qk_clip=false"), "no error");
   EXPECT_EQ(refusal("enable_rampup_batch_size=false"), "no error");
 }
 

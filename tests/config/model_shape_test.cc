@@ -105,6 +105,8 @@ TEST(ModelShape, KnowsTheLayersOfEachFamily) {
   EXPECT_EQ(layers_of("model_name=olmo3-7b"), "wwwa");
   EXPECT_EQ(layers_of("model_name=gemma2-2b"), "wa");
   EXPECT_EQ(layers_of("model_name=gemma3-4b"), "wwwwwa");
+  EXPECT_EQ(layers_of("model_name=gemma4-31b"), "wwwwwa");
+  EXPECT_EQ(layers_of("model_name=gemma4-26b"), "w+w+w+w+w+a+");
   EXPECT_EQ(layers_of("model_name=gemma-2b"), "a");
   EXPECT_EQ(layers_of("model_name=gpt-oss-20b"), "w+a+");
   EXPECT_EQ(layers_of("model_name=envy-test"), "aa+");
@@ -122,6 +124,42 @@ TEST(ModelShape, LayersOneByOneGoOnWhateverTheCycle) {
 TEST(ModelShape, ScoresOfTheLargestGemma3HaveAScaleOfTheirOwn) {
   EXPECT_DOUBLE_EQ(shape_of("model_name=gemma3-27b").attention.score_scale, 1 / std::sqrt(168.0));
   EXPECT_EQ(shape_of("model_name=gemma3-12b").attention.score_scale, -1);
+}
+
+TEST(ModelShape, LayersOfGemma4ThatSeeAllHaveHeadsOfTheirOwn) {
+  const ModelShape shape = shape_of("model_name=gemma4-26b");
+  const AttentionShape local = shape.attention_of(shape.layer(0)), global = shape.attention_of(shape.layer(5));
+  EXPECT_EQ(local.head_dim, 256);
+  EXPECT_EQ(local.kv_heads, 8);
+  EXPECT_EQ(local.turned_dim, 256);
+  EXPECT_FALSE(local.shares_values);
+  EXPECT_EQ(global.head_dim, 512);
+  EXPECT_EQ(global.kv_heads, 2);
+  EXPECT_EQ(global.turned_dim, 128);
+  EXPECT_TRUE(global.shares_values);
+  EXPECT_EQ(shape.moe.shared_dim, 2112);
+  const std::string own = "model_name=gemma4-26b override_model_config=true ";
+  const ModelShape plain = shape_of(own + "global_head_dim=0 global_num_kv_heads=0 rope_type=yarn");
+  EXPECT_EQ(plain.global_heads.head_dim, 256);
+  EXPECT_EQ(plain.global_heads.kv_heads, 8);
+  EXPECT_EQ(plain.global_heads.turned_dim, 256) << "yarn turns whole heads";
+}
+
+// As the reference has it, where the model norms its queries by choice.
+TEST(ModelShape, QueryKernelsOfGemma4AreSmallerUnlessNormsAreAskedFor) {
+  EXPECT_TRUE(shape_of("model_name=gemma4-26b").attention.shrinks_query_kernel);
+  EXPECT_FALSE(shape_of("model_name=gemma4-26b override_model_config=true use_qk_norm=true").attention.shrinks_query_kernel);
+  EXPECT_EQ(shape_of("model_name=gemma4-26b").attention.score_scale, 1);
+}
+
+TEST(ModelShape, OfGemma4WhatDoesNotGoTogetherIsRefused) {
+  const auto refused = [](const std::string& words) {
+    return test::message_of([&] { shape_of("model_name=gemma4-26b override_model_config=true " + words); });
+  };
+  EXPECT_THAT(refused("fused_qkv=true"), ::testing::HasSubstr("share_kv_projections=true leaves no values to be made by fused_qkv"));
+  EXPECT_THAT(refused("shared_experts=0"), ::testing::HasSubstr("shared_experts is 0, decoder_block=gemma4 has an MLP beside its experts"));
+  EXPECT_THAT(refused("global_num_kv_heads=3"),
+              ::testing::HasSubstr("16 query heads over 3 key/value heads of global layers, a whole number for each was expected"));
 }
 
 TEST(ModelShape, AFileIsKnownByItsName) {

@@ -23,6 +23,11 @@ inline const std::string kLlama4 =
     "interleave_moe_layer_step=2 nope_layer_interval=4 chunk_attn_window_size=2 temperature_tuning=true rope_type=llama3.1 ";
 inline const std::string kGemma2 = kLlama + "decoder_block=gemma2 sliding_window_size=2 use_post_attn_norm=true ";
 inline const std::string kGemma3 = kLlama + "decoder_block=gemma3 sliding_window_size=2 base_num_decoder_layers=7 ";
+inline const std::string kGemma4 = kLlama +
+                                   "decoder_block=gemma4 sliding_window_size=2 base_num_decoder_layers=7 base_num_query_heads=4 "
+                                   "base_num_kv_heads=2 global_num_kv_heads=1 global_head_dim=16 ";
+inline const std::string kGemma4Moe =
+    kGemma4 + "base_mlp_dim=24 base_moe_mlp_dim=16 num_experts=4 num_experts_per_tok=2 shared_experts=1 load_balance_loss_weight=0.01 ";
 inline const std::string kGpt3 = kLlama + "decoder_block=gpt3 base_num_kv_heads=2 mlp_activations=[gelu] trainable_position_size=64 fused_qkv=true ";
 inline const std::string kOlmo3 =
     kLlama + "decoder_block=olmo3 use_qk_norm=true sliding_window_size=2 base_num_decoder_layers=4 inhomogeneous_layer_cycle_interval=4 ";

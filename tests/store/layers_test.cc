@@ -39,6 +39,35 @@ TEST(LayerNames, CountOnInTheLayersThatAreLeftOfACycle) {
   EXPECT_THAT(few.alone("mu/decoder/layers_remainder/layers_1/x"), ElementsAre("mu/decoder/layers_1/x"));
 }
 
+// Two cycles of two layers in a stack and one behind it, and a layer that is left.
+TEST(LayerNames, CountInStacksWithinStacks) {
+  const LayerNames names({{"decoder/scanned_blocks/local_layers/x", {1, 2, 2}},
+                          {"decoder/scanned_blocks/global_layer/x", {1, 2}},
+                          {"decoder/layers_remainder/layers_0/x", {}}});
+  EXPECT_THAT(names.alone("decoder/scanned_blocks/local_layers/x"),
+              ElementsAre("decoder/layers_0/x", "decoder/layers_1/x", "decoder/layers_3/x", "decoder/layers_4/x"));
+  EXPECT_THAT(names.alone("decoder/scanned_blocks/global_layer/x"), ElementsAre("decoder/layers_2/x", "decoder/layers_5/x"));
+  EXPECT_THAT(names.alone("decoder/layers_remainder/layers_0/x"), ElementsAre("decoder/layers_6/x"));
+  const Layer& layer = *names.find("decoder/layers_3/x");
+  EXPECT_EQ(layer.index, 1);
+  EXPECT_EQ(layer.within, 0);
+}
+
+TEST(LayerParts, AreFoundInStacksWithinStacks) {
+  std::vector<float> stack{0, 1, 2, 3, 4, 5, 6, 7};  // two numbers a layer, [2, 2, 2] with the cycles in dim 1
+  const Part whole = dense_part({{0, 2}, {0, 2}, {0, 2}}, DType::float32, reinterpret_cast<std::byte*>(stack.data()));
+  const Layer layer{"decoder/scanned_blocks/local_layers/x", 1, 1, 0};
+  float made[2] = {};
+  copy_shared(of_layer({whole}, layer).front(), dense_part({{0, 2}}, DType::float32, reinterpret_cast<std::byte*>(made)));
+  EXPECT_EQ(made[0], 2);
+  EXPECT_EQ(made[1], 6);
+  made[0] = made[1] = 0;
+  const auto seen = as_layer({dense_part({{0, 2}}, DType::float32, reinterpret_cast<std::byte*>(made))}, layer);
+  copy_shared(whole, seen.front());
+  EXPECT_EQ(made[0], 2);
+  EXPECT_EQ(made[1], 6);
+}
+
 TEST(LayerNames, LeaveALayerThatStandsAloneItsName) {
   const LayerNames names(std::map<std::string, LayerNames::Stack>{{"decoder/layers_4/x", {}}});
   EXPECT_THAT(names.alone("decoder/layers_4/x"), ElementsAre("decoder/layers_4/x"));
