@@ -187,7 +187,7 @@ TEST(HuggingFaceTrain, SaysWhichTensorsAreOfImages) {
 TEST(HuggingFaceVerifySlow, ModelsThatSeeImagesAreFoundAsTheirLibraryHasThem) {
   const std::optional<std::string> python = test::python_with("torch, transformers");
   if (!python) GTEST_SKIP() << "no Python with torch, transformers: MOESH_PYTHON names one";
-  for (const char* kind : {"llama4", "gemma3"}) {
+  for (const char* kind : {"llama4", "gemma3", "gemma4"}) {
     for (const char* dtype : {"float32", "bfloat16", "float16"}) {
       const test::TemporaryFolder folder;
       const test::WorkingFolder here(folder.path());

@@ -15,10 +15,19 @@ if kind == "llama4":
     model_class = transformers.Llama4ForConditionalGeneration
     text |= dict(intermediate_size=24, intermediate_size_mlp=40, num_local_experts=4, interleave_moe_layer_step=2, attention_chunk_size=8)
     vision |= dict(vision_output_dim=24, projector_input_dim=24, projector_output_dim=24)
+elif kind == "gemma4":
+    model_class = transformers.Gemma4ForConditionalGeneration
+    text |= dict(intermediate_size=48, sliding_window=6, global_head_dim=16, num_global_key_value_heads=1, attention_k_eq_v=True,
+                 hidden_size_per_layer_input=0, vocab_size_per_layer_input=64, enable_moe_block=True, num_experts=4, top_k_experts=2,
+                 moe_intermediate_size=16, layer_types=["sliding_attention", "full_attention"] * 2)
+    vision |= dict(head_dim=8, global_head_dim=8, num_key_value_heads=2, pooling_kernel_size=1, position_embedding_size=16)
+    vision.pop("image_size")
+    text["pad_token_id"] = 0
 else:
     model_class = transformers.Gemma3ForConditionalGeneration
     text |= dict(intermediate_size=48, sliding_window=6, query_pre_attn_scalar=12, sliding_window_pattern=2)
-config = model_class.config_class(text_config=text, vision_config=vision, image_token_index=63)
+tokens = {"image_token_id": 63, "video_token_id": 62, "audio_token_id": 61} if kind == "gemma4" else {"image_token_index": 63}
+config = model_class.config_class(text_config=text, vision_config=vision, **tokens)
 config._attn_implementation = "eager"
 model = model_class(config).eval()
 with torch.no_grad():
