@@ -113,7 +113,9 @@ void read_around(const HuggingFaceWhole& whole, const Json& config, const std::s
   reader.ignore({kText, kTied, "vision_config", "boi_token_index", "eoi_token_index", "image_token_index", "boi_token_id", "eoi_token_id",
                  "image_token_id", "mm_tokens_per_image", "projector_hidden_act", "multimodal_projector_bias", "spatial_merge_size",
                  "vision_feature_layer", "vision_soft_tokens_per_image", "video_token_id"});
-  if (whole.hears) reader.ignore({"audio_config", "audio_token_id", "boa_token_id", "eoa_token_id", "eoa_token_index"});
+  if (!whole.may_hear) return reader.finish();
+  reader.expect_off("audio_config");
+  reader.ignore({"audio_token_id", "boa_token_id", "eoa_token_id", "eoa_token_index"});
   reader.finish();
 }
 

@@ -432,8 +432,10 @@ constexpr std::pair<std::string_view, std::int64_t> kUsualGemma4[] = {
     {"num_attention_heads", 8}, {"num_key_value_heads", 4}, {"max_position_embeddings", 131072}};
 
 constexpr HuggingFaceFamily kFamilies[] = {{"llama", "LlamaForCausalLM", read_llama},
-                                           {"llama4_text", "Llama4ForCausalLM", read_llama4, {"llama4", "Llama4ForConditionalGeneration"}},
-                                           {"mistral", "MistralForCausalLM", read_mistral, {"mistral3", "Mistral3ForConditionalGeneration"}},
+                                           {"llama4_text", "Llama4ForCausalLM", read_llama4,
+                                            {"llama4", "Llama4ForConditionalGeneration"}},
+                                           {"mistral", "MistralForCausalLM", read_mistral,
+                                            {"mistral3", "Mistral3ForConditionalGeneration"}},
                                            {"mixtral", "MixtralForCausalLM", read_mixtral},
                                            {"qwen3", "Qwen3ForCausalLM", read_qwen3},
                                            {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe},
@@ -445,8 +447,10 @@ constexpr HuggingFaceFamily kFamilies[] = {{"llama", "LlamaForCausalLM", read_ll
                                            {"glm4_moe", "Glm4MoeForCausalLM", read_glm4_moe},
                                            {"gemma", "GemmaForCausalLM", read_gemma1},
                                            {"gemma2", "Gemma2ForCausalLM", read_gemma2},
-                                           {"gemma3_text", "Gemma3ForCausalLM", read_gemma3, {"gemma3", "Gemma3ForConditionalGeneration"}, kUsualGemma3},
-                                           {"gemma4_text", "Gemma4ForCausalLM", read_gemma4, {"gemma4", "Gemma4ForConditionalGeneration", true}, kUsualGemma4},
+                                           {"gemma3_text", "Gemma3ForCausalLM", read_gemma3,
+                                            {"gemma3", "Gemma3ForConditionalGeneration"}, kUsualGemma3},
+                                           {"gemma4_text", "Gemma4ForCausalLM", read_gemma4,
+                                            {"gemma4", "Gemma4ForConditionalGeneration", true}, kUsualGemma4},
                                            {"olmo3", "Olmo3ForCausalLM", read_olmo3}};
 
 bool are_all(const std::vector<std::string>& words, std::string_view word) {

@@ -13,7 +13,7 @@ namespace moesh::config {
 // A model that sees images too, and has the family's as a part: what its file calls it.
 struct HuggingFaceWhole {
   std::string_view model_type, architecture;  // none where the family has no such model
-  bool hears = false;                         // and makes something of sounds
+  bool may_hear = false;                      // others of its kind make something of sounds
 };
 
 struct HuggingFaceFamily {

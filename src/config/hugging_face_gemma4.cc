@@ -1,6 +1,7 @@
 // Gemma 4: layers with a window and layers without one have heads and rotations of their own.
 #include <algorithm>
 
+#include "base/error.h"
 #include "config/hugging_face_families.h"
 
 namespace moesh::config {
@@ -59,7 +60,11 @@ void read_gemma4(Reader& reader) {
   reader.give("final_logits_soft_cap", reader.real("final_logit_softcapping", 0));
   const Json* sees_both_ways = reader.find("use_bidirectional_attention");
   if (sees_both_ways != nullptr && *sees_both_ways != "vision") reader.refuse_key("use_bidirectional_attention", "null, or \"vision\"");
-  if (reader.integer("hidden_size_per_layer_input", 256) != 0) reader.refuse_key("hidden_size_per_layer_input", "0");
+  if (reader.find("hidden_size_per_layer_input") == nullptr) {
+    refuse("hidden_size_per_layer_input is missing, which stands for embeddings of width 256 in each layer", reader.where(),
+           "set it to 0 where the model has none: moesh does no others");
+  }
+  reader.expect_off("hidden_size_per_layer_input");
   reader.expect_off("num_kv_shared_layers");
   reader.ignore({"vocab_size_per_layer_input", "use_double_wide_mlp", "hidden_act", "cache_implementation"});
   const std::vector<std::string> sights = gemma4_sights(reader);

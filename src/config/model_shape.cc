@@ -109,7 +109,9 @@ void give_gemma4_heads(ModelShape& shape, const Settings& settings) {
   global.head_dim = own("global_head_dim", heads.head_dim);
   global.shares_values = settings.boolean("share_kv_projections");
   const bool turns_whole_heads = settings.text("rope_type") != "default" || turns_as_llama3(settings);
-  const auto turned = [&](std::int64_t dim, const char* share) { return turns_whole_heads ? dim : share_of(dim, settings.real(share)) / 2 * 2; };
+  const auto turned = [&](std::int64_t dim, const char* share) {
+    return turns_whole_heads ? dim : share_of(dim, settings.real(share)) / 2 * 2;
+  };
   heads.turned_dim = turned(heads.head_dim, "local_rope_proportion");
   global.turned_dim = turned(global.head_dim, "global_rope_proportion");
   if (heads.query_heads % global.kv_heads != 0) {
@@ -307,7 +309,8 @@ void check_experts(const ModelShape& shape, const Settings& settings) {
   if (!may_have_experts && moe.experts > 1) {
     refuse(fmt::format("num_experts is {}, but decoder_block={} has no experts", moe.experts,
                        settings.text("decoder_block")),
-           settings.origin("num_experts").where, "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4 or envy");
+           settings.origin("num_experts").where,
+           "use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4 or envy");
   }
   if (shape.block == Block::gemma4 && moe.experts > 1 && moe.shared_experts < 1) {
     refuse("shared_experts is 0, decoder_block=gemma4 has an MLP beside its experts", settings.origin("shared_experts").where,

@@ -53,7 +53,8 @@ bool has_windows(S s) {
 bool has_full_layers(S s) { return is_block(s, "gemma4") && (s.texts("layer_attention").empty() || lists(s, "layer_attention", "full")); }
 bool has_local_layers(S s) {
   const std::vector<std::string>& words = s.texts("layer_attention");
-  return is_block(s, "gemma4") && (words.empty() || std::any_of(words.begin(), words.end(), [](const std::string& word) { return word != "full"; }));
+  const auto is_local = [](const std::string& word) { return word != "full"; };
+  return is_block(s, "gemma4") && (words.empty() || std::any_of(words.begin(), words.end(), is_local));
 }
 bool turns_parts(S s) { return !turns_as_yarn(s) && !turns_as_llama3(s); }
 bool has_chunks(S s) { return s.texts("layer_attention").empty() ? is_block(s, "llama4") : lists(s, "layer_attention", "chunked"); }
@@ -215,7 +216,8 @@ constexpr Need kNeeds[] = {
     {"another decoder_block than deepseek or gpt3", [](S s) { return !is_one_of(s, {"deepseek", "gpt3"}); }, kOfOtherBlocks},
     {"decoder_block=deepseek, qwen2_moe, llama4 or gemma4", may_share_experts, kOfSharing},
     {"shared_experts", has_shared_experts, kOfShared},
-    {"layers with a window", [](S s) { return (has_windows(s) && s.integer("sliding_window_size") > 0) || has_local_layers(s); }, kOfWindowedLayers},
+    {"layers with a window", [](S s) { return (has_windows(s) && s.integer("sliding_window_size") > 0) || has_local_layers(s); },
+     kOfWindowedLayers},
     {"decoder_block=gemma4", [](S s) { return is_block(s, "gemma4"); }, kOfGemma4},
     {"layers of decoder_block=gemma4 that see all before them", has_full_layers, kOfFullLayers},
     {"layers of decoder_block=gemma4 that have a window", has_local_layers, kOfLocalLayers},
@@ -233,7 +235,8 @@ constexpr Need kNeeds[] = {
     {"temperature_tuning=true", [](S s) { return s.boolean("temperature_tuning"); }, kOfTempers},
     {"decoder_block=llama4 or envy without layer_mlp", interleaves, kOfInterleaving},
     {"decoder_block=gemma2, gemma3 or gemma4", [](S s) { return is_one_of(s, {"gemma2", "gemma3", "gemma4"}); }, kOfNormsBehindAttention},
-    {"decoder_block=gemma2, gemma3, gemma4 or envy", [](S s) { return is_one_of(s, {"gemma2", "gemma3", "gemma4", "envy"}); }, kOfNormsBehindMlps},
+    {"decoder_block=gemma2, gemma3, gemma4 or envy", [](S s) { return is_one_of(s, {"gemma2", "gemma3", "gemma4", "envy"}); },
+     kOfNormsBehindMlps},
     {"decoder_block=qwen3_custom_moe", [](S s) { return is_block(s, "qwen3_custom_moe"); }, kOfCustomQwen},
     {"a decoder_block that has such norms by choice",
      [](S s) { return !is_one_of(s, {"default", "gpt3", "gemma", "gemma2", "gemma3"}); }, kOfChosenNorms},

@@ -16,8 +16,8 @@ namespace {
 Tensor router_input(Builder& builder, const Context& context, Tensor x) {
   const config::ModelShape& model = context.model;
   const DType dtype = model.float32_gate_logits ? DType::float32 : model.compute_dtype;
-  const Tensor scale_M =
-      nn::parameter(builder, context, "pre_forward_scale_2", {model.emb_dim}, {{labels::embed}, nn::ones(), graph::Role::norm_scale}, dtype);
+  const graph::ParameterOf of{{labels::embed}, nn::ones(), graph::Role::norm_scale};
+  const Tensor scale_M = nn::parameter(builder, context, "pre_forward_scale_2", {model.emb_dim}, of, dtype);
   const Tensor normed = graph::scale(nn::rms_norm_without_scale(builder, context, cast(x, dtype)),
                                      1 / std::sqrt(static_cast<double>(model.emb_dim)));
   return multiply(normed, broadcast(scale_M, normed.shape(), {normed.rank() - 1}));
@@ -43,11 +43,13 @@ LayerResult experts_beside_mlp(Builder& builder, const Context& context, Tensor 
 LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   const config::ModelShape& model = context.model;
   const bool has_experts = model.is_moe();
+  const auto attend = [&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, model.layer(position)); };
   const auto block = [&](Tensor h) {
-    return has_experts ? experts_beside_mlp(builder, context, h, tokens) : LayerResult{nn::mlp(builder, context, "mlp", h, model.mlp_dim), {}, {}};
+    if (has_experts) return experts_beside_mlp(builder, context, h, tokens);
+    return LayerResult{nn::mlp(builder, context, "mlp", h, model.mlp_dim), {}, {}};
   };
   return residual_layer(builder, context, x,
-                        {.attention = [&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, model.layer(position)); },
+                        {.attention = attend,
                          .block = block,
                          .norms = {"pre_self_attention_norm", model.norms_attention ? "post_self_attention_norm" : nullptr,
                                    has_experts ? nullptr : "pre_ffw_norm", model.norms_mlp ? "post_ffw_norm" : nullptr},

@@ -104,13 +104,18 @@ void append(StackResult& result, const StackResult& more) {
   result.balance_losses.insert(result.balance_losses.end(), more.balance_losses.begin(), more.balance_losses.end());
 }
 
+// The first layers of a cycle as a stack.
+StackResult run_first(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens,
+                      std::int64_t count) {
+  const graph::Stack stack{group.nested->stack, {count}, {labels::local_layers}, stack_position(context)};
+  return repeat_layers(builder, stack, x, for_layers(tokens, 0, count),
+                       [&](Builder& b, Tensor h, const Tokens& t) { return run_cycle(b, context, group, h, t, "", 1); });
+}
+
 // A cycle's layers but the last as a stack, then that one.
 StackResult run_nested(Builder& builder, const Context& context, const LayerGroup& group, Tensor x, const Tokens& tokens) {
   const std::int64_t alike = group.cycle - 1;
-  const graph::Stack stack{group.nested->stack, {alike}, {labels::local_layers}, stack_position(context)};
-  StackResult result = repeat_layers(builder, stack, x, for_layers(tokens, 0, alike), [&](Builder& b, Tensor h, const Tokens& t) {
-    return run_cycle(b, context, group, h, t, "", 1);
-  });
+  StackResult result = run_first(builder, context, group, x, tokens, alike);
   LayerGroup last = group;
   last.layer = [&](Builder& b, const Context& c, Tensor h, const Tokens& t, std::int64_t) { return group.layer(b, c, h, t, alike); };
   const graph::Scope scope(builder, group.nested->last);
@@ -135,7 +140,9 @@ StackResult scanned_with_rest(Builder& builder, const Context& context, const La
   if (whole > 0) append(result, scanned(builder, context, group, x, for_layers(tokens, 0, whole), group.name));
   if (rest == 0) return result;
   const graph::Scope scope(builder, group.name + "_remainder");
-  append(result, run_cycle(builder, context, group, result.x, for_layers(tokens, whole, rest), "layers_", rest));
+  const Tokens of_rest = for_layers(tokens, whole, rest);
+  append(result, group.nested ? run_first(builder, context, group, result.x, of_rest, rest)
+                              : run_cycle(builder, context, group, result.x, of_rest, "layers_", rest));
   return result;
 }
 

@@ -363,7 +363,7 @@ std::optional<std::string> name_in_text(std::string_view name) {
 std::optional<std::string> part_of_images(std::string_view name) {
   constexpr std::string_view kAround = "model.";
   if (name.starts_with(kAround)) name.remove_prefix(kAround.size());
-  for (const std::string_view part : {"vision_tower", "vision_model", "multi_modal_projector", "embed_vision", "audio_tower", "embed_audio"}) {
+  for (const std::string_view part : {"vision_tower", "vision_model", "multi_modal_projector", "embed_vision"}) {
     if (name.starts_with(part) && name.substr(part.size()).starts_with('.')) return std::string(part);
   }
   return std::nullopt;

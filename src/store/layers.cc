@@ -12,20 +12,21 @@ namespace {
 
 // "mu/decoder/layers/layers_1/x": group "mu/decoder/layers", turn 1, rest "/x". Without turns -1.
 struct Path {
-  enum class Turn { numbered, within, last };
+  enum class Turn { numbered, within, last, left };  // left: after the last whole cycle
   std::string group;
   std::int64_t turn = -1;
   std::string rest;
   Turn kind = Turn::numbered;
 };
 
-constexpr std::string_view kCycles = "/scanned_blocks", kWithin = "/local_layers/", kLast = "/global_layer/";
+constexpr std::string_view kCycles = "/scanned_blocks", kLeft = "/layers_remainder", kWithin = "/local_layers/", kLast = "/global_layer/";
 
 // Of cycles whose layers but the last are a stack within.
 Path nested_path(Path path) {
-  path.group.replace(path.group.size() - kCycles.size(), kCycles.size(), "/layers");
-  const bool is_last = path.rest.starts_with(kLast);
-  path.kind = is_last ? Path::Turn::last : Path::Turn::within;
+  const bool is_left = path.group.ends_with(kLeft), is_last = path.rest.starts_with(kLast);
+  path.kind = is_left ? Path::Turn::left : is_last ? Path::Turn::last : Path::Turn::within;
+  path.group.erase(path.group.rfind('/'));
+  path.group += "/layers";
   path.rest.erase(0, (is_last ? kLast : kWithin).size() - 1);
   return path;
 }
@@ -36,7 +37,8 @@ Path path_of(const std::string& name) {
   const std::size_t end = decoder == std::string::npos ? std::string::npos : name.find('/', decoder + kAbove.size());
   if (end == std::string::npos) return {name, -1, ""};
   Path path{name.substr(0, end), -1, name.substr(end)};
-  if (path.group.ends_with(kCycles) && (path.rest.starts_with(kWithin) || path.rest.starts_with(kLast))) return nested_path(std::move(path));
+  const bool may_nest = path.group.ends_with(kCycles) || path.group.ends_with(kLeft);
+  if (may_nest && (path.rest.starts_with(kWithin) || path.rest.starts_with(kLast))) return nested_path(std::move(path));
   if (path.rest.starts_with(kTurn)) {
     const std::size_t next = path.rest.find('/', 1);
     const auto turn = parse_integer(path.rest.substr(kTurn.size(), next - kTurn.size()));
@@ -54,7 +56,7 @@ LayerNames::LayerNames(std::map<std::string, Stack> tensors) : tensors_(std::mov
   for (const auto& [name, stack] : tensors_) {
     const Path path = path_of(name);
     std::int64_t& cycle = cycles_.emplace(path.group, 1).first->second;
-    if (stack.dim < 0) continue;
+    if (stack.dim < 0 || path.kind == Path::Turn::left) continue;
     cycle = std::max(cycle, std::max(path.turn, stack.within) + 1);
     cycles_in_[path.group] = stack.layers;
   }
@@ -67,14 +69,17 @@ LayerNames::LayerNames(std::map<std::string, Stack> tensors) : tensors_(std::mov
   }
 }
 
+std::int64_t LayerNames::layers_in_cycles(const std::string& group) const {
+  const auto cycles = cycles_in_.find(group);
+  return cycles == cycles_in_.end() ? 0 : cycles->second * cycles_.at(group);
+}
+
 // Of the layers that are left after the last whole cycle of "layers", which are in "layers_remainder".
 std::optional<std::string> LayerNames::name_of_rest(const std::string& group, std::int64_t turn, const std::string& rest) const {
   constexpr std::string_view kRest = "_remainder";
   if (turn < 0 || !group.ends_with(kRest)) return std::nullopt;
   const std::string whole = group.substr(0, group.size() - kRest.size());
-  const auto cycles = cycles_in_.find(whole);
-  const std::int64_t before = cycles == cycles_in_.end() ? 0 : cycles->second * cycles_.at(whole);
-  return fmt::format("{}_{}{}", whole, before + turn, rest);
+  return fmt::format("{}_{}{}", whole, layers_in_cycles(whole) + turn, rest);
 }
 
 std::vector<std::string> LayerNames::alone(const std::string& tensor) const {
@@ -83,10 +88,14 @@ std::vector<std::string> LayerNames::alone(const std::string& tensor) const {
   const Path path = path_of(tensor);
   if (found->second.dim < 0) return {name_of_rest(path.group, path.turn, path.rest).value_or(tensor)};
   std::vector<std::string> names;
+  for (std::int64_t i = 0; path.kind == Path::Turn::left && i < found->second.layers; ++i)
+    names.push_back(fmt::format("{}_{}{}", path.group, layers_in_cycles(path.group) + i, path.rest));
+  if (path.kind == Path::Turn::left) return names;
   const std::int64_t cycle = cycles_.at(path.group), turns = std::max<std::int64_t>(found->second.within, 1);
   const std::int64_t first = path.kind == Path::Turn::last ? cycle - 1 : std::max<std::int64_t>(path.turn, 0);
   for (std::int64_t i = 0; i < found->second.layers; ++i) {
-    for (std::int64_t turn = first; turn < first + turns; ++turn) names.push_back(fmt::format("{}_{}{}", path.group, i * cycle + turn, path.rest));
+    for (std::int64_t turn = first; turn < first + turns; ++turn)
+      names.push_back(fmt::format("{}_{}{}", path.group, i * cycle + turn, path.rest));
   }
   return names;
 }

@@ -1,6 +1,7 @@
 // Layers that are stacked in one tensor, and the same layers one by one: "decoder/layers/mlp/wi_0/kernel" with its layers in dim 1 holds
 // "decoder/layers_0/mlp/wi_0/kernel", "decoder/layers_1/mlp/wi_0/kernel" and so on. Of Gemma 4's cycles "decoder/scanned_blocks" holds
-// the layers but the last in a stack within, "local_layers", whose dim stands behind that of the cycles, and the last as "global_layer".
+// the layers but the last in a stack within, "local_layers", whose dim stands behind that of the cycles, and the last as "global_layer";
+// what is left of a cycle is a stack too.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,7 @@ class LayerNames {
   const std::map<std::string, Layer>& all() const { return layers_; }  // by what they are called alone
 
  private:
+  std::int64_t layers_in_cycles(const std::string& group) const;
   std::optional<std::string> name_of_rest(const std::string& group, std::int64_t turn, const std::string& rest) const;
 
   std::map<std::string, Stack> tensors_;

@@ -13,7 +13,8 @@ LayerNames layer_names(const std::vector<ModelTensor>& tensors) {
   for (const ModelTensor& tensor : tensors) {
     const std::int64_t layers = tensor.layers_dim < 0 ? 1 : tensor.shape[static_cast<std::size_t>(tensor.layers_dim)];
     const bool is_nested = tensor.layers_dim >= 0 && has_stack_within(tensor.name);
-    all.emplace(tensor.name, LayerNames::Stack{tensor.layers_dim, layers, is_nested ? tensor.shape[static_cast<std::size_t>(tensor.layers_dim) + 1] : 0});
+    const std::int64_t within = is_nested ? tensor.shape[static_cast<std::size_t>(tensor.layers_dim) + 1] : 0;
+    all.emplace(tensor.name, LayerNames::Stack{tensor.layers_dim, layers, within});
   }
   return LayerNames(std::move(all));
 }

@@ -269,7 +269,10 @@ TEST(HuggingFace, OfGemma4HeadsAreReadFromOlderAndNewerFiles) {
 TEST(HuggingFace, OfGemma4WhatIsNotDoneIsRefused) {
   EXPECT_THAT(refused(gemma4(R"(, "num_kv_shared_layers": 2)")), HasSubstr("num_kv_shared_layers"));
   EXPECT_THAT(refused(gemma4(R"(, "use_bidirectional_attention": "all")")), HasSubstr("null, or \"vision\" was expected"));
-  EXPECT_THAT(refused(body("gemma4_text", "Gemma4ForCausalLM", "")), HasSubstr("hidden_size_per_layer_input"));
+  EXPECT_THAT(refused(body("gemma4_text", "Gemma4ForCausalLM", "")),
+              HasSubstr("hidden_size_per_layer_input is missing, which stands for embeddings of width 256 in each layer"));
+  EXPECT_THAT(refused(body("gemma4_text", "Gemma4ForCausalLM", R"(, "hidden_size_per_layer_input": 8)")),
+              HasSubstr("hidden_size_per_layer_input"));
   EXPECT_THAT(refused(gemma4(R"(, "per_layer_config": {"0": {"head_dim": 32}})")),
               HasSubstr("an object for each layer with full_attention was expected"));
   EXPECT_THAT(refused(gemma4(R"(, "num_hidden_layers": 12, "per_layer_config": {"5": {"head_dim": 32}, "11": {"head_dim": 64}})")),

@@ -43,11 +43,11 @@ TEST(LayerNames, CountOnInTheLayersThatAreLeftOfACycle) {
 TEST(LayerNames, CountInStacksWithinStacks) {
   const LayerNames names({{"decoder/scanned_blocks/local_layers/x", {1, 2, 2}},
                           {"decoder/scanned_blocks/global_layer/x", {1, 2}},
-                          {"decoder/layers_remainder/layers_0/x", {}}});
+                          {"decoder/layers_remainder/local_layers/x", {1, 2}}});
   EXPECT_THAT(names.alone("decoder/scanned_blocks/local_layers/x"),
               ElementsAre("decoder/layers_0/x", "decoder/layers_1/x", "decoder/layers_3/x", "decoder/layers_4/x"));
   EXPECT_THAT(names.alone("decoder/scanned_blocks/global_layer/x"), ElementsAre("decoder/layers_2/x", "decoder/layers_5/x"));
-  EXPECT_THAT(names.alone("decoder/layers_remainder/layers_0/x"), ElementsAre("decoder/layers_6/x"));
+  EXPECT_THAT(names.alone("decoder/layers_remainder/local_layers/x"), ElementsAre("decoder/layers_6/x", "decoder/layers_7/x"));
   const Layer& layer = *names.find("decoder/layers_3/x");
   EXPECT_EQ(layer.index, 1);
   EXPECT_EQ(layer.within, 0);

@@ -2,7 +2,8 @@
 
 namespace moesh::nn {
 
-MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const RouterInput& router, const Tokens& tokens) {
+MoeResult moe(Builder& builder, const Context& context, const std::string& name, Tensor x, const RouterInput& router,
+              const Tokens& tokens) {
   const graph::Scope scope(builder, name);
   Scores scores = router_scores(builder, context, router.x ? router.x : x, router.label, tokens);
   if (context.model.moe.weighs_by_all) scores.expert_scale = expert_scale(builder, context);
