@@ -66,7 +66,9 @@ bool has_still_layers(S s) {
   return interval > 0 && interval <= s.integer(layers);
 }
 bool may_have_out_bias(S s) { return s.boolean("attention_bias") && !is_one_of(s, {"gpt3", "qwen2"}); }
-bool may_share_experts(S s) { return is_one_of(s, {"deepseek", "qwen2_moe", "llama4", "gemma4"}); }
+bool may_share_experts(S s) {
+  return is_one_of(s, {"deepseek", "qwen2_moe", "llama4"}) || (is_block(s, "gemma4") && has_experts(s));
+}
 bool has_one_projection(S s) { return s.boolean("fused_mlp") || s.texts("mlp_activations").size() == 1; }
 bool has_shared_experts(S s) { return may_share_experts(s) && s.integer("shared_experts") > 0; }
 
@@ -214,7 +216,7 @@ constexpr std::string_view kOfCheckpoints[] = {"checkpoint_period", "save_checkp
 constexpr Need kNeeds[] = {
     {"decoder_block=deepseek", [](S s) { return is_block(s, "deepseek"); }, kOfDeepseek},
     {"another decoder_block than deepseek or gpt3", [](S s) { return !is_one_of(s, {"deepseek", "gpt3"}); }, kOfOtherBlocks},
-    {"decoder_block=deepseek, qwen2_moe, llama4 or gemma4", may_share_experts, kOfSharing},
+    {"decoder_block=deepseek, qwen2_moe or llama4, or gemma4 with experts", may_share_experts, kOfSharing},
     {"shared_experts", has_shared_experts, kOfShared},
     {"layers with a window", [](S s) { return (has_windows(s) && s.integer("sliding_window_size") > 0) || has_local_layers(s); },
      kOfWindowedLayers},

@@ -35,7 +35,7 @@ TEST(Relevance, IsSaidInOneNoticeOfAllKeysThatTheModelLacks) {
               "first_num_dense_layers=1 q_lora_rank=4 routed_bias_update_rate=0.1 capacity_factor=1.5"),
       ElementsAre(
           "without effect on this model or run: first_num_dense_layers, routed_bias_update_rate "
-          "(only with decoder_block=deepseek); shared_experts (only with decoder_block=deepseek, qwen2_moe, llama4 or gemma4); sliding_window_size (only with decoder_block=gpt_oss, olmo3, gemma2, gemma3 or gemma4, or layer_attention); "
+          "(only with decoder_block=deepseek); shared_experts (only with decoder_block=deepseek, qwen2_moe or llama4, or gemma4 with experts); sliding_window_size (only with decoder_block=gpt_oss, olmo3, gemma2, gemma3 or gemma4, or layer_attention); "
           "capacity_factor (only with sparse_matmul=false); attention_type (only with global, or mla of "
           "decoder_block=deepseek); q_lora_rank (only with attention_type=mla of decoder_block=deepseek)"));
 }
