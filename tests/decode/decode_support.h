@@ -41,7 +41,7 @@ inline const std::vector<SmallModel>& small_models() {
       {"gemma2", "model_name=gemma2-2b base_num_decoder_layers=2 sliding_window_size=8 "},
       {"gemma3", "model_name=gemma3-4b base_num_decoder_layers=7 sliding_window_size=8 "},
       {"gemma4",
-       "model_name=gemma4-26b base_num_decoder_layers=8 sliding_window_size=8 global_head_dim=32 global_num_kv_heads=2 num_experts=8 "
+       "model_name=gemma4-26b base_num_decoder_layers=8 sliding_window_size=8 global_head_dim=32 global_num_kv_heads=8 num_experts=8 "
        "num_experts_per_tok=2 "},
       {"olmo3", "model_name=olmo3-7b base_num_decoder_layers=4 sliding_window_size=8 "},
       {"default", "model_name=default decoder_block=default fused_qkv=true mlp_activations=[gelu] base_num_decoder_layers=2 "},
