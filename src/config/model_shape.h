@@ -118,6 +118,7 @@ struct ModelShape {
   std::vector<LayerShape> of_cycle;  // each of them; one alone where the family's layers are alike
   bool has_pairs = false;            // a layer is the whole cycle: one after another what two layers are
   bool scan = true;
+  bool nests_layers = false;         // a cycle's layers but the last are a stack of their own
   AttentionShape attention;
   GlobalHeads global_heads;
   std::int64_t mlp_dim = 0;
@@ -140,8 +141,6 @@ struct ModelShape {
   bool is_moe() const { return moe.experts > 1; }
   std::int64_t moe_layers() const;
   AttentionShape attention_of(const LayerShape& layer) const;
-  // The layers of a cycle that stand in a stack of their own, the first ones; the last one follows alone. 0: all stand one by one.
-  bool nests_layers = false;
   std::int64_t unlike_layers() const { return static_cast<std::int64_t>(of_cycle.size()); }
   std::int64_t layers_of_model() const { return has_pairs ? 2 * layers : layers; }
   const LayerShape& layer(std::int64_t position) const { return of_cycle[static_cast<std::size_t>(position)]; }
