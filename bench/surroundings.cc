@@ -148,7 +148,7 @@ void measure_data(const Options& options, const std::string& folder, Model& mode
                fmt::format("{:.0f}", rate), fmt::format("{:.2f}", rate / fixed)});
   }
   fmt::print("{}\nfiles of {} MB each; the process holds {} more than before\n\n", table.text(0), options.megabytes,
-             human_bytes(static_cast<double>(std::max<std::int64_t>(0, resident_memory() - before))));
+             human_bytes(std::max<std::int64_t>(0, resident_memory() - before)));
 }
 
 // Metrics, curves and lines of steps, every second step without them.

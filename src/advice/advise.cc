@@ -52,8 +52,8 @@ Finding does_not_fit(const session::Session& session, const PlannedStep& step) {
   const std::int64_t missing = forecast.memory.peak - forecast.usable_memory;
   return {Severity::error, "does-not-fit", "the step",
           fmt::format("a training step takes {} a device, {} has {} for it: {} are missing",
-                      human_bytes(static_cast<double>(forecast.memory.peak)), session.target.chip.title,
-                      human_bytes(static_cast<double>(forecast.usable_memory)), human_bytes(static_cast<double>(missing))),
+                      human_bytes(forecast.memory.peak), session.target.chip.title,
+                      human_bytes(forecast.usable_memory), human_bytes(missing)),
           "at the peak, " + forecast::place_words(step.program.plan, forecast.memory.at), memory_words(forecast.memory)};
 }
 

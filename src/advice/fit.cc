@@ -10,6 +10,7 @@
 
 #include "advice/factorings.h"
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "forecast/report.h"
@@ -18,8 +19,6 @@ namespace moesh::advice {
 namespace {
 
 using forecast::Component;
-
-std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 // What a change is of; of each kind one is offered.
 enum class Kind : std::uint8_t { scan, remat, chunks, rules, axes, moments, host, together, passes, batch, machine };
@@ -346,21 +345,21 @@ std::string memory_words(const forecast::Memory& memory) {
   }};
   std::vector<std::string> words;
   for (const auto& [name, bytes] : parts) {
-    if (bytes * 100 >= memory.peak) words.push_back(fmt::format("{} {}", name, bytes_words(bytes)));
+    if (bytes * 100 >= memory.peak) words.push_back(fmt::format("{} {}", name, human_bytes(bytes)));
   }
   return join(words, ", ");
 }
 
 std::string fit_words(const session::Session& session, const forecast::Forecast& forecast) {
   const std::string takes =
-      fmt::format("A training step takes {} a device at the peak ({})", bytes_words(forecast.memory.peak), memory_words(forecast.memory));
+      fmt::format("A training step takes {} a device at the peak ({})", human_bytes(forecast.memory.peak), memory_words(forecast.memory));
   if (!has_target(session)) return takes + "; compile_topology= tells whether a machine has it.\n";
   const std::int64_t left = forecast.usable_memory - forecast.memory.peak;
   if (left < 0)
     return fmt::format("It does not fit: a{}; {} are there, {} are missing. `moesh lint` tells what makes it fit.\n", takes.substr(1),
-                       bytes_words(forecast.usable_memory), bytes_words(-left));
+                       human_bytes(forecast.usable_memory), human_bytes(-left));
   return fmt::format("{}: it fits{}, {} of {} are left; {} a step, as predicted.\n", takes, forecast.fits_narrowly() ? " narrowly" : "",
-                     bytes_words(left), bytes_words(forecast.usable_memory), forecast::seconds_words(forecast.seconds));
+                     human_bytes(left), human_bytes(forecast.usable_memory), forecast::seconds_words(forecast.seconds));
 }
 
 std::string fit_words(const session::Session& session) {
@@ -395,7 +394,7 @@ std::string nearest_words(const Remedies& remedies) {
   if (!remedies.nearest) return fmt::format("None of {} changes makes it fit on as many devices, or smaller", remedies.tried);
   const Offer& offer = *remedies.nearest;
   return fmt::format("None of {} changes makes it fit on as many devices; the nearest comes {}, by {} too large: {}", remedies.tried,
-                     bytes_words(offer.peak), bytes_words(offer.peak - offer.usable), join(offer.keys, " "));
+                     human_bytes(offer.peak), human_bytes(offer.peak - offer.usable), shell_line(offer.keys));
 }
 
 std::string to_text(const Remedies& remedies, int width) {
@@ -403,7 +402,7 @@ std::string to_text(const Remedies& remedies, int width) {
   if (!remedies.offers.empty()) {
     Table table({{"what makes it fit", false, Room::wrap}, {"a device", true}, {"a step", true}, {"tokens/s a device", true}});
     for (const Offer& offer : remedies.offers)
-      table.add({join(offer.keys, " "), bytes_words(offer.peak), forecast::seconds_words(offer.seconds), speed_words(offer)});
+      table.add({shell_line(offer.keys), human_bytes(offer.peak), forecast::seconds_words(offer.seconds), speed_words(offer)});
     text += table.text(width);
   }
   if (!remedies.fits_here) text += wrapped(nearest_words(remedies) + "\n", width, 2);

@@ -97,7 +97,6 @@ std::string labels_on(const sharding::Layout& layout, AxisIndex axis) {
 }
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
-std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 void find_repeated_work(const StepView& view, const Repeated& repeated, const std::vector<std::string>& sets,
                         std::vector<Finding>& findings) {
@@ -111,7 +110,7 @@ void find_repeated_work(const StepView& view, const Repeated& repeated, const st
     ops.push_back(fmt::format("{} ({})", repeated.ops[i].first, percent(repeated.ops[i].second)));
   std::vector<std::string> what;
   if (repeated.flops >= kFlopsWorthSaying) what.push_back(percent(repeated.flops) + " of the FLOPs");
-  if (much_memory) what.push_back(bytes_words(repeated.activations) + " of saved activations");
+  if (much_memory) what.push_back(human_bytes(repeated.activations) + " of saved activations");
   const std::string labels = labels_on(layout, repeated.axis);
   Finding f{Severity::warning, "repeated-work", axis.name,
             fmt::format("the {} devices along {} repeat {}: {}", axis.size(), axis.name, join(what, " and "),
@@ -139,10 +138,10 @@ void find_repeated_state(const StepView& view, const Repeated& repeated, std::ve
   if (is_told || static_cast<double>(repeated.state) < kStateWorthSaying * usable) return;
   Finding f{Severity::info, "repeated-state", axis.name,
             fmt::format("the {} devices along {} have the same {} of parameters and moments each", axis.size(), axis.name,
-                        bytes_words(repeated.state)),
+                        human_bytes(repeated.state)),
             fmt::format("mesh axis {}={}", axis.name, axis.size()),
             fmt::format("{} of a device's memory; spread over them {}", percent(static_cast<double>(repeated.state) / usable),
-                        bytes_words(repeated.state / axis.size()))};
+                        human_bytes(repeated.state / axis.size()))};
   if (axis.name == "data") f.tries.push_back({"shard_optimizer_over_data=true"});
   sharding::add_tries(sharding::given_away(view.session.layout, repeated.axis, 1), f.tries);
   f.gain = sharding::Gain::memory;

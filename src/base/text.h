@@ -1,6 +1,7 @@
 // Small helpers for words, numbers and units in messages and tables.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@ std::optional<double> parse_real(std::string_view text);
 
 // "1.50 GiB", "640 B"; "46.7 B" for counts of parameters ("1,234" below a million).
 std::string human_bytes(double bytes);
+std::string human_bytes(std::integral auto bytes) { return human_bytes(static_cast<double>(bytes)); }
 std::string human_count(double count);
 // "0.42 ms", "3.1 s", "12:05 min", "3:20:00 h".
 std::string human_seconds(double seconds);

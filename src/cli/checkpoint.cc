@@ -37,8 +37,6 @@ constexpr std::string_view kExamples[] = {
 
 constexpr const char* kActs = "ls, show, check, diff or rm was expected";
 
-std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 std::string mesh_words(const store::About& about) {
   std::vector<std::string> axes;
   for (const auto& [axis, size] : about.mesh) axes.push_back(fmt::format("{}={}", axis, size));
@@ -80,7 +78,7 @@ int list(const Arguments& arguments) {
     try {
       const store::Checkpoint checkpoint(path);
       const store::About& about = checkpoint.index().about;
-      table.add({path, about.date, bytes_words(checkpoint.index().bytes()), with_commas(about.parameters), about.optimizer,
+      table.add({path, about.date, human_bytes(checkpoint.index().bytes()), with_commas(about.parameters), about.optimizer,
                  mesh_words(about), ""});
       json.key("step").value(about.step).key("date").value(about.date).key("bytes").value(checkpoint.index().bytes());
       json.key("parameters").value(about.parameters).key("optimizer").value(about.optimizer).key("error").null();
@@ -121,13 +119,13 @@ int show(const Arguments& arguments) {
   const store::About& about = index.about;
   fmt::print("{}: after step {}, {} by moesh {}\n", path, about.step, about.date, about.moesh);
   fmt::print("{} parameters, optimizer {}, {} in {}; saved from {}; the next row of the data is {}\n", with_commas(about.parameters),
-             about.optimizer, bytes_words(index.bytes()), counted(static_cast<std::int64_t>(index.files.size()), "file"), mesh_words(about),
+             about.optimizer, human_bytes(index.bytes()), counted(static_cast<std::int64_t>(index.files.size()), "file"), mesh_words(about),
              with_commas(about.rows));
   for (const auto& [key, value] : about.settings) fmt::print("  {}: {}\n", key, value);
   Table table({{"tensor", false, Room::cut_start}, {"type"}, {"shape"}, {"lay as"}, {"bytes", true}, {"hash"}});
   for (const auto& [name, tensor] : index.tensors) {
     if (name.find(filter) != std::string::npos) {
-      table.add({name, std::string(name_of(tensor.dtype)), to_string(tensor.shape), tensor.spec, bytes_words(bytes_of(tensor)),
+      table.add({name, std::string(name_of(tensor.dtype)), to_string(tensor.shape), tensor.spec, human_bytes(bytes_of(tensor)),
                  hash_words(tensor)});
     }
   }
@@ -148,7 +146,7 @@ int check(const Arguments& arguments) {
         damage = checkpoint.damage(workers);
         whole = fmt::format("{}: whole, {} and {} held to their hashes in {:.2f} s", path,
                             counted(static_cast<std::int64_t>(checkpoint.index().tensors.size()), "tensor"),
-                            bytes_words(checkpoint.bytes_read()),
+                            human_bytes(checkpoint.bytes_read()),
                             seconds_since(begin));
       } catch (const Error& error) {
         damage.emplace_back(error.what());

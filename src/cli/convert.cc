@@ -79,7 +79,7 @@ int run(const Arguments& arguments) {
                                 : from_hugging_face  ? train::rewrite_hugging_face(conversion)
                                                      : train::to_hugging_face(conversion, workers);
   fmt::print("{}: {}, {} in {:.2f} s\n", conversion.to, counted(made.tensors, "tensor"),
-             human_bytes(static_cast<double>(made.bytes)), seconds_since(begin));
+             human_bytes(made.bytes), seconds_since(begin));
   if (made.left_out.tensors > 0) fmt::print("left out: {}\n", words_of(made.left_out));
   if (!made.architecture.empty()) fmt::print("written as a model of text alone: {}\n", made.architecture);
   return 0;

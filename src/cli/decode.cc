@@ -213,8 +213,8 @@ int run(const Arguments& arguments) {
   decode::Generator generator(model, session.target, slots, workers);
   const run::Taken memory = generator.planned_memory();
   log_notice(fmt::format("{} of {} at most: {} of weights, keys and values, and {} to work in", counted(model.rows, "row"),
-                         counted(slots, "token"), human_bytes(static_cast<double>(memory.state)),
-                         human_bytes(static_cast<double>(memory.scratch))));
+                         counted(slots, "token"), human_bytes(memory.state),
+                         human_bytes(memory.scratch)));
   for (decode::Prompt& prompt : prompts) generator.add(std::move(prompt));
   log_notice(decode::read_weights(generator.decoder(), generator.graph(), model, words.model, workers));
   Output output(arguments.has("--json"), texts.size());

@@ -88,7 +88,7 @@ Check check_memory() {
   constexpr std::int64_t kLittle = std::int64_t{2} << 30;
   const FreeMemory free = free_memory();
   if (free.where.empty()) return {"memory", "unknown", "/proc/meminfo cannot be read"};
-  return {"memory", fmt::format("{} may be taken, by {}", human_bytes(static_cast<double>(free.bytes)), free.where),
+  return {"memory", fmt::format("{} may be taken, by {}", human_bytes(free.bytes), free.where),
           free.bytes < kLittle ? "runs of any size need more" : ""};
 }
 
@@ -104,7 +104,7 @@ Check check_disk() {
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);
   const std::filesystem::space_info space = std::filesystem::space(here, error);
-  const std::string room = error ? "unknown" : human_bytes(static_cast<double>(space.available)) + " free";
+  const std::string room = error ? "unknown" : human_bytes(space.available) + " free";
   const std::string found = fmt::format("{} in {}", room, here.string());
   if (::access(here.c_str(), W_OK) != 0) return {"disk", found, "nothing can be written there: set base_output_directory"};
   return {"disk", found, !error && space.available < kLittle ? "checkpoints need more" : ""};

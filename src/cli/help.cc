@@ -133,7 +133,7 @@ int show_hardware() {
     std::vector<std::string> links;
     for (const mesh::Link& link : chip.links) links.push_back(fmt::format("{} {:.4g}", link.kind, link.bytes_per_second / 1e9));
     const auto* nodes = std::get_if<mesh::NodeSizes>(&chip.sizes);
-    table.add({"  " + name, human_bytes(static_cast<double>(chip.memory_bytes)), fmt::format("{:.5g}", chip.memory_bytes_per_second / 1e9),
+    table.add({"  " + name, human_bytes(chip.memory_bytes), fmt::format("{:.5g}", chip.memory_bytes_per_second / 1e9),
                flops_words(chip.bf16_flops_per_second), join(links, ", "), with_commas(most_devices(chip)),
                nodes != nullptr ? std::to_string(nodes->node) : "-", chip.title});
   }

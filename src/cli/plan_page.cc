@@ -29,7 +29,7 @@ std::string write_page(const std::string& path, const forecast::Front& front, co
   }
   const std::string page = forecast::page_of(front, shown);
   replace_file(path, page, "--html FILE names one that can be written");
-  return fmt::format("The page is in {}: {}.", path, human_bytes(static_cast<double>(page.size())));
+  return fmt::format("The page is in {}: {}.", path, human_bytes(page.size()));
 }
 
 }  // namespace moesh::cli

@@ -32,7 +32,7 @@ int run(const Arguments& arguments) {
   const std::string to = arguments.value("--to").value_or(beside.string());
   const std::string page = train::report_of(runs);
   replace_file(to, page, "--to FILE names one that can be written");
-  fmt::print("{}: {}\n", to, human_bytes(static_cast<double>(page.size())));
+  fmt::print("{}: {}\n", to, human_bytes(page.size()));
   return 0;
 }
 

@@ -112,7 +112,7 @@ class TreeBuilder {
     spent_.bytes += weight.bytes;
     if (spent_.nodes > limits_.nodes || spent_.bytes > limits_.bytes) {
       const std::string most = spent_.nodes > limits_.nodes ? fmt::format("{} values", limits_.nodes)
-                                                            : human_bytes(static_cast<double>(limits_.bytes));
+                                                            : human_bytes(limits_.bytes);
       refuse(fmt::format("more than {}, aliases counted as often as they are used", most), where,
              "a configuration file is smaller than that; check which file this is");
     }
@@ -220,8 +220,8 @@ class Parser {
 YamlNode parse(std::string_view text, const Places& places, const YamlLimits& limits) {
   const std::string& name = places.name;
   if (text.size() > limits.bytes) {
-    refuse(fmt::format("{} of YAML, at most {} are read", human_bytes(static_cast<double>(text.size())),
-                       human_bytes(static_cast<double>(limits.bytes))),
+    refuse(fmt::format("{} of YAML, at most {} are read", human_bytes(text.size()),
+                       human_bytes(limits.bytes)),
            name, "check which file this is");
   }
   if (!is_valid_utf8(text)) refuse("not valid UTF-8", name, "save the file as UTF-8 text");
@@ -252,8 +252,8 @@ YamlNode read_yaml(const std::string& path, const YamlLimits& limits) {
   if (::stat(path.c_str(), &status) != 0) refuse("no such file", path, "check the path");
   if (!S_ISREG(status.st_mode)) refuse("not a regular file", path, "name a YAML file");
   if (static_cast<std::size_t>(status.st_size) > limits.bytes) {
-    refuse(fmt::format("a file of {}, at most {} are read", human_bytes(static_cast<double>(status.st_size)),
-                       human_bytes(static_cast<double>(limits.bytes))),
+    refuse(fmt::format("a file of {}, at most {} are read", human_bytes(status.st_size),
+                       human_bytes(limits.bytes)),
            path, "check which file this is");
   }
   std::ifstream file(path, std::ios::binary);

@@ -90,7 +90,7 @@ class DocumentRows : public TokenSource {
 
   std::string describe() const override {
     const DocumentReader& reader = groups_.reader();
-    if (!in_all_) return fmt::format("{}, {}", reader.describe(), human_bytes(static_cast<double>(reader.bytes())));
+    if (!in_all_) return fmt::format("{}, {}", reader.describe(), human_bytes(reader.bytes()));
     return fmt::format("{}, {}", reader.describe(), counted(*in_all_, packs() ? "token" : "row"));
   }
 

@@ -83,7 +83,7 @@ class JsonLines : public FileReader {
       const std::int64_t at = lines.begin + (line.data() - lines.text.data());
       rest.remove_prefix(std::min(end + 1, rest.size()));
       if (lines.is_too_long && rest.empty()) {
-        leave_out(*of.file, at, "longer than " + human_bytes(static_cast<double>(kLongest)));
+        leave_out(*of.file, at, "longer than " + human_bytes(kLongest));
       } else if (!trim(line).empty()) {
         add(line, *of.file, at, documents);
       }

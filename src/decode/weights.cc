@@ -17,7 +17,7 @@ std::string read_checkpoint(const std::vector<train::Target>& targets, const std
   check_fit(targets, checkpoint);
   restore(targets, checkpoint, workers);
   return fmt::format("the parameters of step {} from {}, {}", checkpoint.index().about.step, checkpoint.folder(),
-                     human_bytes(static_cast<double>(checkpoint.bytes_read())));
+                     human_bytes(checkpoint.bytes_read()));
 }
 
 std::string read_hugging_face(const std::vector<train::Target>& targets, const models::ModelRequest& request, const std::string& folder,

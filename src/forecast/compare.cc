@@ -23,7 +23,7 @@ std::string main_table(const Forecast& before, const Forecast& after, int width)
     table.add({what, seconds_words(a), seconds_words(b), times(a, b)});
   };
   const auto bytes = [&](const std::string& what, std::int64_t a, std::int64_t b) {
-    table.add({what, human_bytes(static_cast<double>(a)), human_bytes(static_cast<double>(b)),
+    table.add({what, human_bytes(a), human_bytes(b),
                times(static_cast<double>(a), static_cast<double>(b))});
   };
   seconds("a step", before.seconds, after.seconds);

@@ -182,9 +182,9 @@ std::string to_text(const Explanation& e, const mesh::Mesh& mesh, int width) {
                                  counted(sent.what.group, "device"), counted(sent.what.runs, "run"));
   text += fmt::format(
       "A device hands in {} a run{} and sends {}; {} a run, {} a step, of which kernels wait for {}.\n\n",
-      human_bytes(static_cast<double>(sent.what.operand_bytes)),
+      human_bytes(sent.what.operand_bytes),
       sent.what.bound_bytes
-          ? fmt::format(" (with an even router; {} at most)", human_bytes(static_cast<double>(*sent.what.bound_bytes)))
+          ? fmt::format(" (with an even router; {} at most)", human_bytes(*sent.what.bound_bytes))
           : "",
       human_bytes(sent.what.wire_bytes), human_seconds(sent.seconds / runs), human_seconds(sent.seconds),
       human_seconds(sent.exposed));

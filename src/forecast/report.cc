@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::size_t kMostListed = 12;
 
-std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 std::string summary(const Forecast& f) {
@@ -57,10 +55,10 @@ std::string component_table(const Memory& memory, int width) {
   for (int c = 0; c < kComponents; ++c) {
     const std::int64_t bytes = memory.components[static_cast<std::size_t>(c)];
     if (bytes == 0) continue;
-    table.add({std::string(name_of(static_cast<Component>(c))), bytes_words(bytes),
+    table.add({std::string(name_of(static_cast<Component>(c))), human_bytes(bytes),
                percent(static_cast<double>(bytes) / static_cast<double>(memory.peak))});
   }
-  table.add_group({"all", bytes_words(memory.peak), ""});
+  table.add_group({"all", human_bytes(memory.peak), ""});
   return table.text(width);
 }
 
@@ -79,10 +77,10 @@ std::string held_table(const Forecast& f, const plan::Plan& plan, const ReportOp
       left += held.bytes;
       continue;
     }
-    table.add({held.name, bytes_words(held.bytes), held.view < 0 ? "" : words_of(plan.view(held.view), plan.mesh),
+    table.add({held.name, human_bytes(held.bytes), held.view < 0 ? "" : words_of(plan.view(held.view), plan.mesh),
                std::string(name_of(held.component)), std::to_string(held.first), std::to_string(held.last)});
   }
-  if (left > 0) table.add({fmt::format("{} more", f.memory.held.size() - shown), bytes_words(left), "", "", "", ""});
+  if (left > 0) table.add({fmt::format("{} more", f.memory.held.size() - shown), human_bytes(left), "", "", "", ""});
   return table.text(options.width);
 }
 
@@ -110,7 +108,7 @@ std::string sent_table(const Forecast& f, const ReportOptions& options) {
       rest.add(sent);
       continue;
     }
-    table.add({sent.name, sent.kind, sent.axes, with_commas(sent.what.runs), bytes_words(sent.what.operand_bytes),
+    table.add({sent.name, sent.kind, sent.axes, with_commas(sent.what.runs), human_bytes(sent.what.operand_bytes),
                seconds_words(sent.seconds), seconds_words(sent.exposed), sent.cause});
   }
   if (shown < order.size())
@@ -132,21 +130,21 @@ std::string seconds_words(double seconds) {
 
 std::string host_words(const HostMemory& host) {
   if (host.bytes == 0) return "";
-  const std::string kept = fmt::format("Besides, {} wait in the host's memory", bytes_words(host.bytes));
+  const std::string kept = fmt::format("Besides, {} wait in the host's memory", human_bytes(host.bytes));
   if (host.seconds == 0) return kept + "; how fast it is reached is not known, so the way there costs nothing here.\n";
   return kept + fmt::format(": {} there and as long back, {} of it waited for.\n", seconds_words(host.seconds), seconds_words(host.waits));
 }
 
 std::string fit_words(const Forecast& f) {
-  const std::string peak = bytes_words(f.memory.peak), usable = bytes_words(f.usable_memory);
+  const std::string peak = human_bytes(f.memory.peak), usable = human_bytes(f.usable_memory);
   const std::int64_t left = f.usable_memory - f.memory.peak;
   if (!f.fits()) {
-    const std::string missing = fmt::format("{} are there, {} are missing", usable, bytes_words(-left));
+    const std::string missing = fmt::format("{} are there, {} are missing", usable, human_bytes(-left));
     return fmt::format("It does not fit: {} at the peak, {}.\n", peak, missing) + host_words(f.host);
   }
   const std::string fit = f.fits_narrowly() ? "It fits narrowly" : "It fits";
   const std::string why = f.fits_narrowly() ? fmt::format("; XLA's steps take {} times what is planned, on the median", kTakenByXla) : "";
-  return fmt::format("{}: {} of {} at the peak, {} are left{}.\n", fit, peak, usable, bytes_words(left), why) + host_words(f.host);
+  return fmt::format("{}: {} of {} at the peak, {} are left{}.\n", fit, peak, usable, human_bytes(left), why) + host_words(f.host);
 }
 
 std::string place_words(const plan::Plan& plan, plan::InstructionId at) {

@@ -130,7 +130,7 @@ std::string table_of(const Routing& r, int width) {
   row("  by the mean", [](const RoutedStep& s) { return fmt::format("{:.2f}", s.load.busiest); });
   row("choices dropped", [](const RoutedStep& s) { return percent(s.load.dropped); });
   row("a step", [](const RoutedStep& s) { return seconds_words(s.seconds); });
-  const auto memory = [](const RoutedStep& s) { return human_bytes(static_cast<double>(s.memory)); };
+  const auto memory = [](const RoutedStep& s) { return human_bytes(s.memory); };
   if (r.row_bytes > 0) row("its memory at the peak, filled", memory);
   return table.text(width);
 }

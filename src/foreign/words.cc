@@ -111,7 +111,7 @@ class Splitter {
 
 std::vector<ShellWord> shell_words(std::string_view text, const std::string& where) {
   if (static_cast<std::int64_t>(text.size()) > kMostBytes) {
-    refuse(fmt::format("a command of more than {}", human_bytes(static_cast<double>(kMostBytes))), where, "give the command alone");
+    refuse(fmt::format("a command of more than {}", human_bytes(kMostBytes)), where, "give the command alone");
   }
   if (text.find('\0') != std::string_view::npos || !is_valid_utf8(text))
     refuse("bytes that are no text (UTF-8)", where, "give the command as it is typed");

@@ -15,7 +15,7 @@ namespace moesh::run {
 Memory::Memory(std::int64_t bytes) : bytes_(bytes) {
   begin_ = take_pages(bytes);
   if (begin_ == nullptr) {
-    fail(fmt::format("out of memory: {} could not be had: {}", human_bytes(static_cast<double>(bytes)), system_reason()), "",
+    fail(fmt::format("out of memory: {} could not be had: {}", human_bytes(bytes), system_reason()), "",
          "a smaller model, a smaller per_device_batch_size or a shorter max_target_length");
   }
 }

@@ -19,8 +19,6 @@ constexpr std::size_t kMostRows = 12;
 constexpr std::size_t kMostDifferences = 5;
 constexpr double kLeastShare = 0.05;  // of a step, to be told
 
-std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 std::string limit_words(const Found& found) {
   std::vector<std::string> words;
   for (const auto& [what, share] : found.limits) {
@@ -72,14 +70,14 @@ std::string table_of(const Told& told, const std::vector<Found>& rows, int width
   const auto is_alike = [&](const Found& found) { return found.offer.tokens == rows.front().offer.tokens; };
   const bool has_steps_alike = std::all_of(rows.begin(), rows.end(), is_alike);
   Table table({{"", true}, {has_steps_alike ? "a step" : "a step of", true}, {"tokens/s a device", true}, {"MFU", true},
-               {"of " + bytes_words(told.machines.back().outcome.usable_memory), true}, {"layout", false, Room::wrap},
+               {"of " + human_bytes(told.machines.back().outcome.usable_memory), true}, {"layout", false, Room::wrap},
                {"time goes to", false, Room::wrap, 1}});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Found& found = rows[i];
     const std::string step = forecast::seconds_words(found.offer.seconds);
     table.add({std::to_string(i + 1),
                has_steps_alike ? step : step + " for " + human_count(static_cast<double>(found.offer.tokens)) + " tokens",
-               speed_words(found.offer), found.mfu > 0 ? fmt::format("{:.1f}%", 100 * found.mfu) : "-", bytes_words(found.offer.peak),
+               speed_words(found.offer), found.mfu > 0 ? fmt::format("{:.1f}%", 100 * found.mfu) : "-", human_bytes(found.offer.peak),
                layout_words(found), limit_words(found)});
   }
   return table.text(width);
@@ -94,11 +92,11 @@ std::string commands_of(const OnMachine& on, const std::vector<Found>& rows) {
 std::string nearest_words(const Outcome& outcome) {
   if (!outcome.nearest && outcome.counts.layouts == outcome.counts.too_large)
     return fmt::format("nothing fits: parameters and moments alone take {} a device or more, {} are there",
-                       bytes_words(outcome.least_state), bytes_words(outcome.usable_memory));
+                       human_bytes(outcome.least_state), human_bytes(outcome.usable_memory));
   if (!outcome.nearest) return "nothing could be planned";
   const advice::Offer& offer = outcome.nearest->offer;
-  return fmt::format("nothing fits; the nearest takes {} a device, {} too much: {}", bytes_words(offer.peak),
-                     bytes_words(offer.peak - offer.usable), layout_words(*outcome.nearest));
+  return fmt::format("nothing fits; the nearest takes {} a device, {} too much: {}", human_bytes(offer.peak),
+                     human_bytes(offer.peak - offer.usable), layout_words(*outcome.nearest));
 }
 
 std::string devices_words(const OnMachine& on) { return fmt::format("{}, {}", on.machine, counted(on.devices, "device")); }
@@ -124,7 +122,7 @@ std::string against_words(const Told& told, const Found& best, int width) {
   const Found& yours = *told.against;
   const double speed = yours.seconds_per_token() / best.seconds_per_token();
   std::string text = fmt::format("Yours is {}: {}, {} tokens/s a device, {}{}. ", layout_words(yours),
-                                 forecast::seconds_words(yours.offer.seconds), speed_words(yours.offer), bytes_words(yours.offer.peak),
+                                 forecast::seconds_words(yours.offer.seconds), speed_words(yours.offer), human_bytes(yours.offer.peak),
                                  yours.offer.fits() ? "" : ", which does not fit");
   if (speed <= 1.001) return wrapped(text + "Nothing faster was found.\n", width, 2);
   text += fmt::format("The fastest that was found is {:.2f} times as fast. On the longest chain of what waits for one another:\n", speed);
@@ -154,13 +152,13 @@ forecast::Front front_of(const Told& told, const std::string& title) {
   front.sentences.push_back("Of what was found none is better in both time and memory than what stands here. Not tried: " +
                             join(never_tried(), "; ") + ".");
   front.table->headings = {{"a step", true}, {"tokens/s a device", true}, {"MFU", true},
-                           {"of " + bytes_words(on.outcome.usable_memory), true}, {"layout"}, {"time goes to"}, {"command"}};
+                           {"of " + human_bytes(on.outcome.usable_memory), true}, {"layout"}, {"time goes to"}, {"command"}};
   for (const Found& found : shown(told)) {
     const advice::Offer& offer = found.offer;
     front.table->rows.push_back({page::number_cell(forecast::seconds_words(offer.seconds), offer.seconds),
                                  page::number_cell(speed_words(found.offer), offer.tokens_per_second_per_device),
                                  page::number_cell(fmt::format("{:.1f}%", 100 * found.mfu), found.mfu),
-                                 page::number_cell(bytes_words(offer.peak), static_cast<double>(offer.peak)), {layout_words(found)},
+                                 page::number_cell(human_bytes(offer.peak), static_cast<double>(offer.peak)), {layout_words(found)},
                                  {limit_words(found)}, {command_of(on, found)}});
   }
   return front;

@@ -193,7 +193,7 @@ std::int64_t state_bytes(const Layout& layout) {
 }
 
 std::string signed_bytes(std::int64_t bytes) {
-  return (bytes > 0 ? "+" : bytes < 0 ? "-" : "") + human_bytes(static_cast<double>(bytes < 0 ? -bytes : bytes));
+  return (bytes > 0 ? "+" : bytes < 0 ? "-" : "") + human_bytes(bytes < 0 ? -bytes : bytes);
 }
 
 std::string lies(const std::optional<Side>& side) { return side ? side->spec : "(absent)"; }
@@ -226,7 +226,7 @@ std::string moved_words(std::size_t tensors) {
 
 std::string state_words(const LayoutDiff& diff, std::size_t moved) {
   return fmt::format("{}. Parameters and optimizer state on a device: {} -> {} ({}).\n{}", moved_words(moved),
-                     human_bytes(static_cast<double>(diff.state_bytes_before)), human_bytes(static_cast<double>(diff.state_bytes_after)),
+                     human_bytes(diff.state_bytes_before), human_bytes(diff.state_bytes_after),
                      signed_bytes(diff.state_bytes_after - diff.state_bytes_before),
                      diff.travel.bytes > 0 ? fmt::format("To go from one to the other {} travel, {} of them to one device.\n",
                                                          human_bytes(diff.travel.bytes), human_bytes(diff.travel.most))
@@ -236,8 +236,8 @@ std::string state_words(const LayoutDiff& diff, std::size_t moved) {
 std::string activation_words(const LayoutDiff& diff, std::size_t moved, bool listed) {
   return fmt::format("{}: {} -> {} on a device, each once ({}).{}\n",
                      moved == 1 ? "1 activation moves" : fmt::format("{} activations move", moved),
-                     human_bytes(static_cast<double>(diff.activation_bytes_before)),
-                     human_bytes(static_cast<double>(diff.activation_bytes_after)),
+                     human_bytes(diff.activation_bytes_before),
+                     human_bytes(diff.activation_bytes_after),
                      signed_bytes(diff.activation_bytes_after - diff.activation_bytes_before), listed ? "" : " --activations lists them.");
 }
 

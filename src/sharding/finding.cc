@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/json.h"
+#include "base/shell.h"
 #include "base/terminal.h"
 #include "base/text.h"
 
@@ -23,16 +24,16 @@ Colour colour_of(Severity severity) {
 
 std::string leads_to(const Fix& fix) {
   if (fix.peak == 0) return "";
-  std::string words = fmt::format("{} a device, {} a step", human_bytes(static_cast<double>(fix.peak)), human_seconds(fix.seconds));
+  std::string words = fmt::format("{} a device, {} a step", human_bytes(fix.peak), human_seconds(fix.seconds));
   if (fix.faster > 0) words += fmt::format(", {:.2f} x the speed", fix.faster);
-  if (fix.usable > 0 && fix.peak > fix.usable) words += fmt::format("; does not fit {}", human_bytes(static_cast<double>(fix.usable)));
+  if (fix.usable > 0 && fix.peak > fix.usable) words += fmt::format("; does not fit {}", human_bytes(fix.usable));
   return "   (" + words + ")";
 }
 
 std::string fix_lines(const Finding& f, int width) {
   std::string text;
   for (const Fix& fix : f.fixes)
-    text += wrapped(fmt::format("  {} {}{}\n", text.empty() ? "fix:  " : "or:   ", join(fix.keys, " "), leads_to(fix)), width, 7);
+    text += wrapped(fmt::format("  {} {}{}\n", text.empty() ? "fix:  " : "or:   ", shell_line(fix.keys), leads_to(fix)), width, 7);
   if (text.empty() && !f.fix.empty()) text = wrapped("  fix:   " + f.fix + "\n", width, 7);
   return text;
 }
@@ -97,7 +98,7 @@ std::string list_json(const std::vector<Finding>& findings) {
   for (const Finding& f : findings) {
     json.line().begin_object().key("severity").value(name_of(f.severity)).key("check").value(f.check).key("about").value(f.about);
     json.key("what").value(f.what).key("where").value(f.where).key("cost").value(f.cost);
-    json.key("fix").value(f.fixes.empty() ? f.fix : join(f.fixes.front().keys, " "));
+    json.key("fix").value(f.fixes.empty() ? f.fix : shell_line(f.fixes.front().keys));
     write_fixes(f, json);
     json.end_object();
   }

@@ -275,7 +275,7 @@ void find_blocked_by_one(const Layout& layout, Findings& findings) {
                 fmt::format("the rule for {} was passed over for axis {}, which has size 1", rule.label, axis),
                 fmt::format("{} (rule at {})", tensor.path, rule.where),
                 fmt::format("dim {} stays whole: {} a device", step.dim,
-                            human_bytes(static_cast<double>(bytes_per_device(tensor, layout.mesh)))),
+                            human_bytes(bytes_per_device(tensor, layout.mesh))),
                 fmt::format("add a second rule for {} without {}", rule.label, axis)};
       RulesOfLabel rules = rules_of(layout, rule.label);
       rules.push_back(rule.axes);

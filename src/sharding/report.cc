@@ -41,8 +41,6 @@ std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> by_component
   return ordered;
 }
 
-std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 // On a narrow terminal labels go first, then the number of copies, then the shape; where a tensor lies is always told.
 Table tensor_table(std::string_view title) {
   return Table({{std::string(title)}, {"shape", false, Room::none, 1}, {"labels", false, Room::cut, 3}, {"spec"}, {"a device", true},
@@ -59,7 +57,7 @@ void add_tensors(Table& table, const std::vector<const LaidTensor*>& tensors, co
     }
     const LaidTensor& tensor = *tensors[*line.path];
     table.add({line.text, moesh::to_string(tensor.shape), words_of(tensor.labels()), spec_words(tensor.spec, mesh),
-               bytes_words(bytes_per_device(tensor, mesh)), with_commas(replicas(tensor, mesh))});
+               human_bytes(bytes_per_device(tensor, mesh)), with_commas(replicas(tensor, mesh))});
   }
 }
 
@@ -68,7 +66,7 @@ std::string parameter_table(const Layout& layout, int width) {
   for (const auto& [component, tensors] : by_component(layout.parameters)) {
     Totals totals;
     for (const LaidTensor* tensor : tensors) totals.add(*tensor, layout.mesh);
-    table.add_group({component, human_count(static_cast<double>(totals.elements)), "", "", bytes_words(totals.bytes), ""});
+    table.add_group({component, human_count(static_cast<double>(totals.elements)), "", "", human_bytes(totals.bytes), ""});
     add_tensors(table, tensors, layout.mesh, width);
   }
   return table.text(width);
@@ -90,8 +88,8 @@ std::string totals(const Layout& layout) {
   return fmt::format(
       "{} parameters. On each device: {} of parameters + {} of optimizer state = {}.\n"
       "Input {} of tokens lies as {}.\n",
-      human_count(static_cast<double>(parameters.elements)), bytes_words(parameters.bytes), bytes_words(moments.bytes),
-      bytes_words(parameters.bytes + moments.bytes), moesh::to_string(layout.input.shape),
+      human_count(static_cast<double>(parameters.elements)), human_bytes(parameters.bytes), human_bytes(moments.bytes),
+      human_bytes(parameters.bytes + moments.bytes), moesh::to_string(layout.input.shape),
       spec_words(layout.input.spec, layout.mesh));
 }
 

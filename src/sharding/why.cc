@@ -195,9 +195,9 @@ std::string costs(const Layout& layout, const LaidTensor& tensor) {
   const std::int64_t whole = elements(tensor.shape) * size_of(tensor.dtype);
   const std::int64_t copies = replicas(tensor, layout.mesh);
   return fmt::format("It costs {} on {} ({} whole); each shard stands on {}.\n",
-                     human_bytes(static_cast<double>(local)),
+                     human_bytes(local),
                      layout.mesh.devices() == 1 ? "the one device" : "each of " + counted(layout.mesh.devices(), "device"),
-                     human_bytes(static_cast<double>(whole)), counted(copies, "device"));
+                     human_bytes(whole), counted(copies, "device"));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace {
   if ((error == ENOSPC || error == EDQUOT) && ::statvfs(parent.c_str(), &room) == 0) {
     fix = fmt::format(
         "{} are free there: make room, keep fewer checkpoints (max_num_checkpoints_to_keep), or choose base_output_directory elsewhere",
-        human_bytes(static_cast<double>(room.f_bavail * room.f_frsize)));
+        human_bytes(room.f_bavail * room.f_frsize));
   }
   fail(fmt::format("{}: {}", what, system_reason(error)), path, fix);
 }
@@ -53,7 +53,7 @@ void begin_writing_out(int file, std::int64_t bytes, std::int64_t offset) { ::sy
 void ask_for_room(int file, std::int64_t bytes, const std::string& path) {
   if (bytes == 0 || ::fallocate(file, 0, 0, bytes) == 0) return;
   if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
-    not_written(fmt::format("there is no room for {}", human_bytes(static_cast<double>(bytes))), path, errno);
+    not_written(fmt::format("there is no room for {}", human_bytes(bytes)), path, errno);
   }
 }
 

@@ -70,7 +70,7 @@ std::int64_t blocks_in(std::int64_t size) { return (size + kScaledBlock - 1) / k
 std::string words_of(const LeftOut& left_out) {
   const std::vector<std::string> parts(left_out.parts.begin(), left_out.parts.end());
   return fmt::format("{} of {}, {}", counted(left_out.tensors, "tensor"), join(parts, " and "),
-                     human_bytes(static_cast<double>(left_out.bytes)));
+                     human_bytes(left_out.bytes));
 }
 
 HuggingFaceWeights::HuggingFaceWeights(std::string folder, HuggingFaceKind kind) : folder_(std::move(folder)) {

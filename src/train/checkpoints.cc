@@ -83,7 +83,7 @@ class Candidate {
     check_fit(targets, *checkpoint_);
     if (!all_do(company, has_next, [&] { restore(targets, *checkpoint_, workers); })) return false;
     seconds_ = seconds_since(begin);
-    read_ = company.all_say(human_bytes(static_cast<double>(checkpoint_->bytes_read())), "at a checkpoint that was read");
+    read_ = company.all_say(human_bytes(checkpoint_->bytes_read()), "at a checkpoint that was read");
     return true;
   }
 
@@ -271,7 +271,7 @@ std::string Checkpoints::collect() {
   newest_ = done->step();
   remove_older();
   return fmt::format("saved checkpoint: {}, {} in {:.2f} s; the run has waited {:.2f} s for its checkpoints\n", done->folder(),
-                     human_bytes(static_cast<double>(done->bytes())), done->seconds(), waited_);
+                     human_bytes(done->bytes()), done->seconds(), waited_);
 }
 
 // The folder that all processes write into.

@@ -15,8 +15,8 @@ MemoryPlan memory_plan(const StepProgram& program, const Footprint& footprint, s
 void check_memory(const MemoryPlan& plan, const FreeMemory& free) {
   const std::int64_t needed = plan.values + plan.workspace;
   if (free.where.empty() || needed < free.bytes) return;
-  refuse(fmt::format("{} of memory are needed at the peak, {} are free", human_bytes(static_cast<double>(needed)),
-                     human_bytes(static_cast<double>(free.bytes))),
+  refuse(fmt::format("{} of memory are needed at the peak, {} are free", human_bytes(needed),
+                     human_bytes(free.bytes)),
          free.where, "a smaller model, a smaller per_device_batch_size or a shorter max_target_length");
 }
 

@@ -105,7 +105,7 @@ std::string figures_of(const std::vector<RunRecord>& runs) {
            [](const RunRecord& run) { return with_commas(std::llround(run.tokens_per_second())); });
   const auto memory = [](std::int64_t RunEnd::*of) {
     return [of](const RunRecord& run) {
-      return run.end ? human_bytes(static_cast<double>(*run.end.*of)) : std::string("-");
+      return run.end ? human_bytes(*run.end.*of) : std::string("-");
     };
   };
   rows.add("memory of values, as planned", memory(&RunEnd::planned_memory));
@@ -179,8 +179,8 @@ std::string collectives_of(const std::vector<RunRecord>& runs) {
           "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
           "class=\"n\">{}{}</td></tr>\n",
           escaped(one.kind), escaped(one.where), with_commas(one.runs), with_commas(one.planned_runs),
-          human_bytes(static_cast<double>(one.bytes)), one.is_bound ? "at most " : "",
-          human_bytes(static_cast<double>(one.planned_bytes)));
+          human_bytes(one.bytes), one.is_bound ? "at most " : "",
+          human_bytes(one.planned_bytes));
     }
     made += "</table></div>\n";
   }

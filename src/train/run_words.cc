@@ -16,8 +16,6 @@ namespace {
 
 constexpr double kWorthTelling = 0.01;  // share of a run that it waited
 
-std::string bytes_words(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 std::int64_t state_of_device(const sharding::Layout& layout) {
   std::int64_t bytes = 0;
   for (const auto* tensors : {&layout.parameters, &layout.moments}) {
@@ -60,12 +58,12 @@ std::string header_words(const TrainRequest& request, const ModelSize& size, con
                      request.headline, human_count(static_cast<double>(size.parameters)), human_count(static_cast<double>(size.active)),
                      config::batch_words(request.batch, request.settings.integer("max_target_length"), request.devices), data,
                      counted(workers.threads(), "thread"), kernels_of(request.settings), workers.threads() == 1 ? "s" : "",
-                     devices_words(request), bytes_words(state_of_device(request.where.layout)));
+                     devices_words(request), human_bytes(state_of_device(request.where.layout)));
 }
 
 std::string peak_words(const Footprint& footprint, std::int64_t of_process) {
-  return fmt::format("at the peak a device holds {}; this process, equal shards once: {}, {} in all\n", bytes_words(footprint.device),
-                     bytes_words(footprint.process), bytes_words(of_process));
+  return fmt::format("at the peak a device holds {}; this process, equal shards once: {}, {} in all\n", human_bytes(footprint.device),
+                     human_bytes(footprint.process), human_bytes(of_process));
 }
 
 std::string step_line(const StepMetrics& m, const StepSpeed& speed, bool is_moe) {
@@ -115,7 +113,7 @@ std::string summary_words(const RunSummary& run) {
   if (run.steps == 0) return ended + "no step was made" + (run.interrupted ? ".\n" : ", as steps=0 asks.\n");
   std::string words = fmt::format("{}{} in {}, {:.0f} tokens/s; loss {:.3f} -> {:.3f}; peak {} of values.\n", ended,
                                   counted(run.steps, "step"), human_seconds(run.seconds), run.tokens / run.seconds, run.first_loss,
-                                  run.last_loss, bytes_words(run.peak_bytes));
+                                  run.last_loss, human_bytes(run.peak_bytes));
   if (run.waited_for_data > kWorthTelling * run.seconds) {
     words += fmt::format("Steps waited {} for data, {:.1f}% of the time.\n", human_seconds(run.waited_for_data),
                          100 * run.waited_for_data / run.seconds);

@@ -362,6 +362,14 @@ TEST(Lint, PrintsWhatFixesLeadTo) {
   EXPECT_EQ(json["fixes"][1]["fits"], false);
 }
 
+// Into a shell, which takes brackets and blanks for its own.
+TEST(Lint, PrintsFixesToBePasted) {
+  Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
+  f.fixes = {{{"mlp_activations=[silu, linear]", "a=1"}}};
+  EXPECT_THAT(to_text({f}), HasSubstr("  fix:   'mlp_activations=[silu, linear]' a=1\n"));
+  EXPECT_EQ(nlohmann::json::parse(to_json({f}))["findings"][0]["fix"], "'mlp_activations=[silu, linear]' a=1");
+}
+
 // What is pasted keeps the rules that the command line has already.
 TEST(Lint, AddsRulesToThoseOfTheCommandLine) {
   const session::Session session = test::session("model_name=llama2-7b logical_axis_rules=[[mlp,[tensor]],[embed_vocab,[]]]");

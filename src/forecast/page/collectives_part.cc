@@ -76,7 +76,7 @@ std::string table_of(const Shown& shown) {
         row.push_back(sent == nullptr ? page::number_cell("\u2013", 0)
                                       : page::number_cell(words(value(*sent)), value(*sent)));
     };
-    add([](const Sent& sent) { return sent.what.total_wire_bytes(); }, human_bytes);
+    add([](const Sent& sent) { return sent.what.total_wire_bytes(); }, [](double bytes) { return human_bytes(bytes); });
     add([](const Sent& sent) { return sent.seconds; }, seconds_words);
     add([](const Sent& sent) { return sent.exposed; }, seconds_words);
     table.rows.push_back(std::move(row));

@@ -67,7 +67,7 @@ std::string bar(const Shown& shown, std::size_t plan, const page::Scale& scale, 
     made += rect({usable, top - 4, end - usable, kHeight + 8}, "over",
                  fmt::format("{} are missing", human_bytes(begin - static_cast<double>(f.usable_memory))));
   made += line(usable, top - 8, usable, top + kHeight + 8, "limit");
-  const std::string words = fmt::format("{} usable", human_bytes(static_cast<double>(f.usable_memory)));
+  const std::string words = fmt::format("{} usable", human_bytes(f.usable_memory));
   return made + label(usable, top - 11, words, "strong", usable > kDrawn - 110 ? "end" : "middle");
 }
 
@@ -120,7 +120,7 @@ Legend legend_of(const Shown& shown) {
       return part_of(course.shown.forecast, c) > course.shown.forecast.memory.peak / 1000;
     });
     const std::string bytes =
-        shown.is_one() ? " " + human_bytes(static_cast<double>(part_of(shown.courses[0].shown.forecast, c))) : "";
+        shown.is_one() ? " " + human_bytes(part_of(shown.courses[0].shown.forecast, c)) : "";
     if (is_large) legend.emplace_back(component_class(c), std::string(name_of(static_cast<Component>(c))) + bytes);
   }
   return legend;
@@ -161,7 +161,7 @@ std::string over_time(const Shown& shown, std::size_t plan) {
   made += fmt::format("<circle class=\"peak\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>", peak_x, peak_y);
   const bool is_right = peak_x > kDrawn * 0.6;
   made += label(peak_x + (is_right ? -9 : 9), std::max(12.0, peak_y - 7),
-                "peak " + human_bytes(static_cast<double>(f.memory.peak)), "strong", is_right ? "end" : "");
+                "peak " + human_bytes(f.memory.peak), "strong", is_right ? "end" : "");
   return svg(kBottom + 24, "memory of a device over the step by component", made);
 }
 
@@ -173,7 +173,7 @@ std::string held_table(const Course& course) {
     table.rows.push_back({{one.name},
                           {std::string(name_of(one.component))},
                           {one.view < 0 ? "" : words_of(course.shown.plan.view(one.view), course.shown.plan.mesh)},
-                          {human_bytes(static_cast<double>(one.bytes))}});
+                          {human_bytes(one.bytes)}});
   }
   return to_html(table);
 }

@@ -219,7 +219,7 @@ std::string lanes(const Shown& shown, const Course& course, const page::Scale& x
       if (sent == nullptr || !keeps_busy(course.timing(run.instruction), link)) continue;
       made += named(clipped(run, x, top), axes_class(shown, sent->axes) + " edge",
                     fmt::format("{}, {} a run of {}", sent_words(*sent), seconds_words(run.finish - run.start),
-                                human_bytes(static_cast<double>(sent->what.operand_bytes))),
+                                human_bytes(sent->what.operand_bytes)),
                     {fmt::format("{} {}", sent->name, short_name(sent->cause)), sent->name});
     }
   }

@@ -31,7 +31,7 @@ std::string place_of(const Shown& shown, std::size_t plan, const LaidTensor& ten
   return fmt::format(
       "<span>{}<small>({})</small></span><span>{}</span><span class=\"n\">{}</span><span class=\"n\">{}</span>",
       escaped(to_string(tensor.shape)), escaped(sharding::words_of(tensor.labels())), escaped(sharding::spec_words(tensor.spec, mesh)),
-      human_bytes(static_cast<double>(bytes_per_device(tensor, mesh))), with_commas(replicas(tensor, mesh)));
+      human_bytes(bytes_per_device(tensor, mesh)), with_commas(replicas(tensor, mesh)));
 }
 
 bool differs(const Shown& shown, const SameTensor& same) {
