@@ -130,7 +130,7 @@ class Trial {
     nn::Tokens tokens;
     tokens.numbers = builder.input("numbers", {axis_, tokens_}, DType::int32, Labels(2));
     tokens.draw_keys = builder.input("draw_key", {2}, DType::int32, Labels(1));
-    const graph::Tensor out = nn::moe(builder, context, "moe", x, labels::embed, tokens).out;
+    const graph::Tensor out = nn::moe(builder, context, "moe", x, {labels::embed}, tokens).out;
     std::vector<graph::Tensor> of{x};
     for (const graph::Node& node : builder.graph().nodes) {
       if (node.op == Op::parameter) of.push_back(builder.tensor(node.results[0]));

@@ -61,8 +61,11 @@ MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
   }
 }
 
-// Steps [0, count) of a strip for some of its rows. `Reader` gives two vectors of b for a step.
-template <typename Words, typename Reader, int rows, int count, typename B>
+constexpr std::int64_t kBytesAhead = 16 * 1024;
+
+// Steps [0, count) of a strip for some of its rows. `Reader` gives two vectors of b for a step. `fetches`: b is asked for ahead, in the
+// order in which it lies.
+template <typename Words, typename Reader, int rows, int count, bool fetches, typename B>
 MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip, std::int64_t first_row, std::int64_t first_step) {
   using Vector = typename Words::Vector;
   constexpr int kTogether = MicroKernels<typename Words::Element>::kTogether;
@@ -72,8 +75,14 @@ MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip,
 #pragma GCC unroll 4
     for (int i = 0; i < rows; ++i) of_a[step][i] = Words::spread(strip.a + ((first_step + step) * kRowRoom + first_row + i) * kTogether);
   }
+  constexpr std::int64_t kBytes = 2 * Words::kWidth * count * kTogether * sizeof(B), kLine = 64;
   const B* b = strip.b + first_step * kTogether * strip.b_pitch;
-  for (std::int64_t j = 0; j < strip.columns; j += 2 * Words::kWidth, b += 2 * Words::kWidth) {
+  const char* ahead = reinterpret_cast<const char*>(b) + kBytesAhead;
+  for (std::int64_t j = 0; j < strip.columns; j += 2 * Words::kWidth, b += 2 * Words::kWidth, ahead += kBytes) {
+    if constexpr (fetches) {
+#pragma GCC unroll 8
+      for (std::int64_t byte = 0; byte < kBytes; byte += kLine) __builtin_prefetch(ahead + byte);
+    }
     typename Words::Sum* const c = strip.c + first_row * strip.c_pitch + j;
     Vector sum[rows][2];
 #pragma GCC unroll 4
@@ -103,10 +112,10 @@ template <typename Words, typename Reader, int count, typename B>
 MOESH_TARGET void multiply_all_rows(const Strip<typename Words::Element, B>& strip, std::int64_t step) {
   for (std::int64_t row = 0; row < strip.rows; row += 4) {
     switch (std::min<std::int64_t>(4, strip.rows - row)) {
-      case 1: multiply_steps<Words, Reader, 1, count>(strip, row, step); break;
-      case 2: multiply_steps<Words, Reader, 2, count>(strip, row, step); break;
-      case 3: multiply_steps<Words, Reader, 3, count>(strip, row, step); break;
-      default: multiply_steps<Words, Reader, 4, count>(strip, row, step); break;
+      case 1: multiply_steps<Words, Reader, 1, count, false>(strip, row, step); break;
+      case 2: multiply_steps<Words, Reader, 2, count, false>(strip, row, step); break;
+      case 3: multiply_steps<Words, Reader, 3, count, false>(strip, row, step); break;
+      default: multiply_steps<Words, Reader, 4, count, false>(strip, row, step); break;
     }
   }
 }
@@ -114,9 +123,14 @@ MOESH_TARGET void multiply_all_rows(const Strip<typename Words::Element, B>& str
 template <typename Words, typename Reader, typename B>
 MOESH_TARGET void multiply_strip(const Strip<typename Words::Element, B>& strip) {
   constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether;
-  constexpr std::int64_t kSteps = 8 / kTogether;  // so many lines of b are read side by side, for which the machine fetches ahead
+  // So many lines of b are read side by side, for which the machine fetches ahead where they are long. Where they lie one behind another
+  // it does not, and one row is slower than memory: fewer lines are, and moesh fetches.
+  constexpr std::int64_t kSteps = 8 / kTogether, kFewSteps = 4 / kTogether;
   const std::int64_t steps = (strip.depth + kTogether - 1) / kTogether;
   std::int64_t step = 0;
+  if (strip.rows == 1 && strip.b_pitch == strip.columns) {
+    for (; step + kFewSteps <= steps; step += kFewSteps) multiply_steps<Words, Reader, 1, kFewSteps, true>(strip, 0, step);
+  }
   for (; step + kSteps <= steps; step += kSteps) multiply_all_rows<Words, Reader, kSteps>(strip, step);
   for (; step < steps; ++step) multiply_all_rows<Words, Reader, 1>(strip, step);
 }
