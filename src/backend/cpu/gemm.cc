@@ -26,7 +26,9 @@ constexpr std::int64_t kMostTaskRows = 896;
 constexpr std::int64_t kFewestColumns = 128;  // that are worth packing the rows for
 constexpr std::int64_t kFewRows = 84;         // for which packing b is not worth it
 constexpr std::int64_t kStripSums = 16 * 1024;   // of all rows of a strip: they stay in the second cache
-constexpr std::int64_t kFewestInStrip = 1024;    // columns, so that memory is read in long runs
+constexpr std::int64_t kFewestInStrip = 128;     // columns
+constexpr std::int64_t kMostInStrip = 1024;      // of several rows, so that sums stay in the first cache
+constexpr std::int64_t kFewestOfOneRow = 1024;   // so that memory is read in long runs
 constexpr std::int64_t kTasksPerThread = 4;   // so that threads end together
 constexpr std::int64_t kGrainWork = 200000;   // multiplications worth handing to a thread
 
@@ -134,11 +136,12 @@ class Product {
   bool takes_strips(std::int64_t i, Range rows) const {
     return strips_ != nullptr && rows.size() <= std::min(kernels_.rows, Strip<P, B>::kMostRows) && depth_of(i).size() > 0;
   }
-  // Whether threads share the depth of the only product: where they would read short pieces of b, were they to share its columns.
+  // Whether threads share the depth of the only row: where they would read short pieces of b, were they to share its columns.
   bool takes_chunks() const {
-    if (workers_ == nullptr || workers_->threads() == 1 || batch_ != 1 || !takes_strips(0, rows_of(0))) return false;
+    if (workers_ == nullptr || workers_->threads() == 1 || batch_ != 1) return false;
+    if (rows_of(0).size() != 1 || !takes_strips(0, rows_of(0))) return false;
     const std::int64_t depth = depth_of(0).size(), chunks = divide_up(depth, kernels_.chunk), sums = rows_of(0).size() * columns_;
-    const bool is_narrow = columns_ >= kernels_.columns && columns_ < kFewestInStrip * workers_->threads();
+    const bool is_narrow = columns_ >= kernels_.columns && columns_ < kFewestOfOneRow * workers_->threads();
     return is_narrow && chunks > 1 && chunks * sums <= kSumElements && sums * depth > kGrainWork;
   }
   // Whether kernels write the result itself.
@@ -155,11 +158,10 @@ class Product {
     const std::int64_t parts = threads == 1 ? 1 : divide_up(kTasksPerThread * threads, bands);
     const std::int64_t width = std::min(is_deep_ ? round_down(kSumElements / most_rows, kernels_.columns) : columns_,
                                         std::max(kFewestColumns, round_up(divide_up(columns_, parts), kernels_.columns)));
-    const std::int64_t strip_width = std::max(kFewestInStrip, round_up(divide_up(columns_, divide_up(threads, bands)), kernels_.columns));
     for (std::int64_t i = 0; i < batch_; ++i) {
       const Range rows = rows_of(i);
       const std::int64_t height = round_up(divide_up(rows.size(), bands_of(rows)), kernels_.rows);
-      const std::int64_t step = takes_strips(i, rows) ? strip_width : width;
+      const std::int64_t step = takes_strips(i, rows) ? strip_width(rows.size()) : width;
       for (std::int64_t row = rows.begin; row < rows.end; row += height) {
         for (std::int64_t column = 0; column < columns_; column += step) {
           tasks.push_back({i, {row, std::min(row + height, rows.end)}, {column, std::min(column + step, columns_)}});
@@ -167,6 +169,13 @@ class Product {
       }
     }
     return tasks;
+  }
+
+  // Several rows read b as they fetch it, in pieces of any width, and one row as the machine fetches it, in long runs.
+  std::int64_t strip_width(std::int64_t rows) const {
+    const std::int64_t threads = workers_ == nullptr ? 1 : workers_->threads();
+    if (rows == 1) return std::max(kFewestOfOneRow, round_up(divide_up(columns_, threads), kernels_.columns));
+    return std::clamp(round_up(divide_up(columns_, kTasksPerThread * threads), kernels_.columns), kFewestInStrip, kMostInStrip);
   }
 
   Lines<A> rows_of_a(const Task& task) const { return {a_.data + a_.batch[at(task.i)], a_.rows, a_.columns, a_rows_run_, a_depth_runs_}; }
@@ -200,8 +209,21 @@ class Product {
 
   void run_strip_chunk(const Task& task, Range chunk, Wide<P>* sums) const {
     Packer<P, A>(isa_, kernels_, depth_room_).rows(rows_of_a(task), task.rows, chunk, room<P>().rows);
-    const B* const b = b_.data + b_.batch[at(task.i)] + b_.rows[at(chunk.begin)] + b_.columns[at(task.columns.begin)];
-    strips_({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *b_pitch_, sums, task.columns.size()});
+    const B* const b = lines_of_b(task.i, chunk.begin, task.columns.begin);
+    strips_({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *b_pitch_, likely_next(task, chunk), sums,
+             task.columns.size()});
+  }
+
+  const B* lines_of_b(std::int64_t i, std::int64_t depth, std::int64_t column) const {
+    return b_.data + b_.batch[at(i)] + b_.rows[at(depth)] + b_.columns[at(column)];
+  }
+
+  // What this thread reads after a chunk, if threads take strips in turns.
+  const B* likely_next(const Task& task, Range chunk) const {
+    const Range depth = depth_of(task.i);
+    if (chunk.end < depth.end) return lines_of_b(task.i, chunk.end, task.columns.begin);
+    const std::int64_t column = task.columns.begin + strip_width(task.rows.size()) * (workers_ == nullptr ? 1 : workers_->threads());
+    return lines_of_b(task.i, depth.begin, column < columns_ ? column : task.columns.begin);
   }
 
   void add_to(Wide<P>* sums, const Wide<P>* more, std::int64_t count) const {

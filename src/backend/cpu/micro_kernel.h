@@ -66,6 +66,7 @@ struct Strip {
   const P* a = nullptr;
   const B* b = nullptr;
   std::int64_t b_pitch = 0;  // from one of the depth to the next
+  const B* next = nullptr;   // lines that are likely read after those of b, with its pitch
   Wide<P>* c = nullptr;
   std::int64_t c_pitch = 0;
 

@@ -63,44 +63,91 @@ MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
 
 constexpr std::int64_t kBytesAhead = 16 * 1024;
 
-// Steps [0, count) of a strip for some of its rows. `Reader` gives two vectors of b for a step. `fetches`: b is asked for ahead, in the
+// Steps [first, first + count) of a strip of one row. `Reader` gives two vectors of b for a step. `fetches`: b is asked for ahead, in the
 // order in which it lies.
-template <typename Words, typename Reader, int rows, int count, bool fetches, typename B>
-MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip, std::int64_t first_row, std::int64_t first_step) {
+template <typename Words, typename Reader, int count, bool fetches, typename B>
+MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip, std::int64_t first) {
   using Vector = typename Words::Vector;
   constexpr int kTogether = MicroKernels<typename Words::Element>::kTogether;
-  Vector of_a[count][rows];
+  Vector of_a[count];
 #pragma GCC unroll 8
-  for (int step = 0; step < count; ++step) {
-#pragma GCC unroll 4
-    for (int i = 0; i < rows; ++i) of_a[step][i] = Words::spread(strip.a + ((first_step + step) * kRowRoom + first_row + i) * kTogether);
-  }
+  for (int step = 0; step < count; ++step) of_a[step] = Words::spread(strip.a + (first + step) * kRowRoom * kTogether);
   constexpr std::int64_t kBytes = 2 * Words::kWidth * count * kTogether * sizeof(B), kLine = 64;
-  const B* b = strip.b + first_step * kTogether * strip.b_pitch;
+  const B* b = strip.b + first * kTogether * strip.b_pitch;
   const char* ahead = reinterpret_cast<const char*>(b) + kBytesAhead;
   for (std::int64_t j = 0; j < strip.columns; j += 2 * Words::kWidth, b += 2 * Words::kWidth, ahead += kBytes) {
     if constexpr (fetches) {
 #pragma GCC unroll 8
       for (std::int64_t byte = 0; byte < kBytes; byte += kLine) __builtin_prefetch(ahead + byte);
     }
-    typename Words::Sum* const c = strip.c + first_row * strip.c_pitch + j;
-    Vector sum[rows][2];
-#pragma GCC unroll 4
-    for (int i = 0; i < rows; ++i) {
-      sum[i][0] = first_step == 0 ? Words::zero() : Words::read_sum(c + i * strip.c_pitch);
-      sum[i][1] = first_step == 0 ? Words::zero() : Words::read_sum(c + i * strip.c_pitch + Words::kWidth);
-    }
+    typename Words::Sum* const c = strip.c + j;
+    Vector sum[2] = {first == 0 ? Words::zero() : Words::read_sum(c), first == 0 ? Words::zero() : Words::read_sum(c + Words::kWidth)};
 #pragma GCC unroll 8
     for (int step = 0; step < count; ++step) {
       Vector of_b[2];
-      Reader::read(b + step * kTogether * strip.b_pitch, strip.b_pitch, strip.depth - (first_step + step) * kTogether, of_b);
-#pragma GCC unroll 4
+      Reader::read(b + step * kTogether * strip.b_pitch, strip.b_pitch, strip.depth - (first + step) * kTogether, of_b);
+      sum[0] = Words::multiply_add(of_a[step], of_b[0], sum[0]);
+      sum[1] = Words::multiply_add(of_a[step], of_b[1], sum[1]);
+    }
+    Words::write(c, sum[0], false);
+    Words::write(c + Words::kWidth, sum[1], false);
+  }
+}
+
+template <typename Words, typename Reader, typename B>
+MOESH_TARGET void multiply_row(const Strip<typename Words::Element, B>& strip) {
+  constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether;
+  // So many lines of b are read side by side, for which the machine fetches ahead where they are long. Where they lie one behind another
+  // it does not, and one row is slower than memory: fewer lines are, and moesh fetches.
+  constexpr std::int64_t kSteps = 8 / kTogether, kFewSteps = 4 / kTogether;
+  const std::int64_t steps = (strip.depth + kTogether - 1) / kTogether;
+  std::int64_t step = 0;
+  if (strip.b_pitch == strip.columns) {
+    for (; step + kFewSteps <= steps; step += kFewSteps) multiply_steps<Words, Reader, kFewSteps, true>(strip, step);
+  }
+  for (; step + kSteps <= steps; step += kSteps) multiply_steps<Words, Reader, kSteps, false>(strip, step);
+  for (; step < steps; ++step) multiply_steps<Words, Reader, 1, false>(strip, step);
+}
+
+// Lines of b that several rows take at a time: while their columns go down these in the second cache, the next ones are fetched, in the
+// order in which they lie. So memory is read at its rate whatever the strip's width.
+constexpr std::int64_t kStripLines = 64;
+constexpr int kStripRows = std::min(kRows, 8);
+
+// Terms [begin, end) of the chunk.
+template <typename Words, typename Reader, int rows, typename B>
+MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip, std::int64_t begin, std::int64_t end, const B* next) {
+  using Vector = typename Words::Vector;
+  constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether, kColumns = 2 * Words::kWidth;
+  constexpr std::int64_t kFetch = kColumns * kTogether, kCacheLine = 64 / sizeof(B);
+  std::int64_t fetched = 0;
+  for (std::int64_t j = 0; j < strip.columns; j += kColumns) {
+    typename Words::Sum* const c = strip.c + j;
+    Vector sum[rows][2];
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      sum[i][0] = begin == 0 ? Words::zero() : Words::read_sum(c + i * strip.c_pitch);
+      sum[i][1] = begin == 0 ? Words::zero() : Words::read_sum(c + i * strip.c_pitch + Words::kWidth);
+    }
+    const typename Words::Element* a = strip.a + begin * kRowRoom;
+    const B* b = strip.b + begin * strip.b_pitch + j;
+    for (std::int64_t p = begin; p < end; p += kTogether, a += kRowRoom * kTogether, b += kTogether * strip.b_pitch) {
+      Vector of_b[2];
+      Reader::read(b, strip.b_pitch, end - p, of_b);
+#pragma GCC unroll 2
+      for (std::int64_t k = 0; k < kFetch; k += kCacheLine) __builtin_prefetch(next + fetched + k, 0, 2);
+      if ((fetched += kFetch) >= strip.columns) {
+        fetched = 0;
+        next += strip.b_pitch;
+      }
+#pragma GCC unroll 8
       for (int i = 0; i < rows; ++i) {
-        sum[i][0] = Words::multiply_add(of_a[step][i], of_b[0], sum[i][0]);
-        sum[i][1] = Words::multiply_add(of_a[step][i], of_b[1], sum[i][1]);
+        const Vector of_a = Words::spread(a + i * kTogether);
+        sum[i][0] = Words::multiply_add(of_a, of_b[0], sum[i][0]);
+        sum[i][1] = Words::multiply_add(of_a, of_b[1], sum[i][1]);
       }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
       Words::write(c + i * strip.c_pitch, sum[i][0], false);
       Words::write(c + i * strip.c_pitch + Words::kWidth, sum[i][1], false);
@@ -108,31 +155,20 @@ MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip,
   }
 }
 
-template <typename Words, typename Reader, int count, typename B>
-MOESH_TARGET void multiply_all_rows(const Strip<typename Words::Element, B>& strip, std::int64_t step) {
-  for (std::int64_t row = 0; row < strip.rows; row += 4) {
-    switch (std::min<std::int64_t>(4, strip.rows - row)) {
-      case 1: multiply_steps<Words, Reader, 1, count, false>(strip, row, step); break;
-      case 2: multiply_steps<Words, Reader, 2, count, false>(strip, row, step); break;
-      case 3: multiply_steps<Words, Reader, 3, count, false>(strip, row, step); break;
-      default: multiply_steps<Words, Reader, 4, count, false>(strip, row, step); break;
-    }
+template <typename Words, typename Reader, typename B, int... row>
+void multiply_rows(const Strip<typename Words::Element, B>& strip, std::integer_sequence<int, row...>) {
+  static constexpr decltype(&multiply_lines<Words, Reader, 2, B>) kOfRows[] = {multiply_lines<Words, Reader, row + 2, B>...};
+  for (std::int64_t begin = 0; begin < strip.depth; begin += kStripLines) {
+    const std::int64_t end = std::min(begin + kStripLines, strip.depth);
+    const B* const next = end < strip.depth ? strip.b + end * strip.b_pitch : strip.next;
+    kOfRows[strip.rows - 2](strip, begin, end, next);
   }
 }
 
 template <typename Words, typename Reader, typename B>
-MOESH_TARGET void multiply_strip(const Strip<typename Words::Element, B>& strip) {
-  constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether;
-  // So many lines of b are read side by side, for which the machine fetches ahead where they are long. Where they lie one behind another
-  // it does not, and one row is slower than memory: fewer lines are, and moesh fetches.
-  constexpr std::int64_t kSteps = 8 / kTogether, kFewSteps = 4 / kTogether;
-  const std::int64_t steps = (strip.depth + kTogether - 1) / kTogether;
-  std::int64_t step = 0;
-  if (strip.rows == 1 && strip.b_pitch == strip.columns) {
-    for (; step + kFewSteps <= steps; step += kFewSteps) multiply_steps<Words, Reader, 1, kFewSteps, true>(strip, 0, step);
-  }
-  for (; step + kSteps <= steps; step += kSteps) multiply_all_rows<Words, Reader, kSteps>(strip, step);
-  for (; step < steps; ++step) multiply_all_rows<Words, Reader, 1>(strip, step);
+void multiply_strip(const Strip<typename Words::Element, B>& strip) {
+  if (strip.rows == 1) return multiply_row<Words, Reader>(strip);
+  multiply_rows<Words, Reader>(strip, std::make_integer_sequence<int, kStripRows - 1>());
 }
 
 template <typename Words, int... row>
