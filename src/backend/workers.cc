@@ -124,6 +124,7 @@ class Workers::State {
       open_.push_back(&job);
       ++posted_;
       sleepers = parked_;
+      if (sleepers > 0) posting_core_ = current_core();
     }
     for (std::int64_t i = 0; i < std::min(sleepers, job.blocks() - 1); ++i) wake_.notify_one();
   }
@@ -168,6 +169,12 @@ class Workers::State {
       ++parked_;
       wake_.wait(lock, has_more);
       --parked_;
+      // Some machines wake a thread on the core of whoever woke it, where both would share it for milliseconds.
+      if (const int core = posting_core_; !stop_ && core == current_core()) {
+        lock.unlock();
+        leave_core(core);
+        lock.lock();
+      }
     }
   }
 
@@ -177,6 +184,7 @@ class Workers::State {
   std::vector<Job*> open_;                // oldest first
   std::atomic<std::uint64_t> posted_{0};  // grows with every job
   std::int64_t parked_ = 0;
+  int posting_core_ = -1;  // of who woke parked threads last
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

@@ -48,4 +48,15 @@ int usable_cores(const std::string& root) {
   return static_cast<int>(cores);
 }
 
+int current_core() { return sched_getcpu(); }
+
+void leave_core(int core) {
+  cpu_set_t all, others;
+  if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof all, &all) != 0) return;
+  others = all;
+  CPU_CLR(static_cast<std::size_t>(core), &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+  sched_setaffinity(0, sizeof all, &all);
+}
+
 }  // namespace moesh

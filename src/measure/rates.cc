@@ -39,8 +39,8 @@ void on_each_thread(Workers& workers, const Work& work) {
   });
 }
 
-// A block of rows and columns over and over, as the instructions have it. Steps of tiles are long: fewer of them leave the operands in
-// the first cache.
+// A block of rows and columns over and over, as the instructions have it. Steps of tiles are long: fewer of them leave
+// the operands in the first cache.
 template <typename P>
 double register_rate(Workers& workers, const MicroKernels<P>& kernels) {
   constexpr std::int64_t kSteps = 128, kTimes = 20000;
@@ -49,8 +49,13 @@ double register_rate(Workers& workers, const MicroKernels<P>& kernels) {
     on_each_thread(workers, [&] {
       const std::vector<P> a(static_cast<std::size_t>(kernels.block_lines() * depth)), b(static_cast<std::size_t>(kernels.columns * depth));
       std::vector<backend::Wide<P>> c(static_cast<std::size_t>(kernels.rows * kernels.columns));
-      const Block<P> block{depth / kernels.depth_step, a.data(), depth, b.data(), kernels.columns * MicroKernels<P>::kTogether, c.data(),
-                           kernels.columns};
+      const Block<P> block{.steps = depth / kernels.depth_step,
+                           .a = a.data(),
+                           .a_room = depth,
+                           .b = b.data(),
+                           .b_pitch = kernels.columns * MicroKernels<P>::kTogether,
+                           .c = c.data(),
+                           .c_pitch = kernels.columns};
       if (kernels.begin != nullptr) kernels.begin();
       for (std::int64_t i = 0; i < kTimes; ++i) kernels.find(false, kernels.rows)(block);
       if (kernels.end != nullptr) kernels.end();
@@ -91,9 +96,9 @@ MachineRates measure_rates(Workers& workers) {
   const Isa isa = backend::cpu::chosen_isa();
   MachineRates rates;
   rates.float32 = {register_rate(workers, backend::cpu::micro_kernels<float>(isa)), large_rate<float>(workers, isa)};
-  rates.bfloat16 = {backend::cpu::packs_bfloat16(isa) ? register_rate(workers, backend::cpu::micro_kernels<bfloat16>(isa))
-                                                      : rates.float32.registers,
-                    large_rate<bfloat16>(workers, isa)};
+  rates.bfloat16 = {
+      backend::cpu::packs_bfloat16(isa) ? register_rate(workers, backend::cpu::micro_kernels<bfloat16>(isa)) : rates.float32.registers,
+      large_rate<bfloat16>(workers, isa)};
   rates.stream = stream_rate(workers);
   return rates;
 }

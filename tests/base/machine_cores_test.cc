@@ -1,7 +1,10 @@
 // How many cores there are to use, by the files in which a kernel tells it.
 #include "base/machine_cores.h"
 
+#include <thread>
+
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include "tests/base/machine_files.h"
 
@@ -44,6 +47,36 @@ TEST(UsableCores, AreUnderTheShareOfTheFirstVersion) {
   EXPECT_EQ(machine.cores(), usable_cores());
   machine.put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "90000\n");
   EXPECT_EQ(machine.cores(), 1);
+}
+
+cpu_set_t cores_of_this_thread() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  EXPECT_EQ(sched_getaffinity(0, sizeof cores, &cores), 0);
+  return cores;
+}
+
+TEST(LeaveCore, MovesAThreadAndLeavesItFreeToRunAnywhere) {
+  const cpu_set_t before = cores_of_this_thread();
+  for (const int core : {current_core(), -1, CPU_SETSIZE}) {
+    leave_core(core);
+    const cpu_set_t after = cores_of_this_thread();
+    EXPECT_TRUE(CPU_EQUAL(&before, &after)) << core;
+  }
+}
+
+TEST(LeaveCore, StaysWhereThereIsNoOther) {
+  std::thread([] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    const int core = current_core();
+    CPU_SET(static_cast<std::size_t>(core), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    leave_core(core);
+    EXPECT_EQ(current_core(), core);
+    const cpu_set_t after = cores_of_this_thread();
+    EXPECT_TRUE(CPU_EQUAL(&one, &after));
+  }).join();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// How a product is cut. A task makes a part of the result. For a chunk of the depth at a time it packs its rows of a, then goes
-// over its columns panel by panel, packs the panel of b and runs the micro kernel down the rows. Few rows read b where it lies. Tasks
-// share nothing: with a few hundred rows, that several of them pack the same b costs little.
+// How a product is cut. A task makes a part of the result. For a chunk of the depth at a time it packs its rows of a,
+// then goes over its columns panel by panel and runs the micro kernel down the rows; the first of them packs the panel
+// of b on its way, where its columns run. Few rows read b where it lies. Tasks share nothing: that several of them pack
+// the same operand is weighed where they are cut.
 #include "backend/cpu/gemm.h"
 
 #include <optional>
@@ -14,8 +15,8 @@
 namespace moesh::backend::cpu {
 namespace {
 
-// What a task holds at most, in elements: packed rows, sums that wait for the next chunk of the depth, and panels of b. Together they
-// stay in a core's second cache.
+// What a task holds at most, in elements: packed rows, sums that wait for the next chunk of the depth, and panels of b.
+// Together they stay in a core's second cache.
 template <typename P>
 constexpr std::int64_t kRowElements = 448 * 1024 / static_cast<std::int64_t>(sizeof(P));
 constexpr std::int64_t kSumElements = 448 * 512;
@@ -23,14 +24,13 @@ template <typename P>
 constexpr std::int64_t kPanelElements = std::is_same_v<P, bfloat16> ? 4 * 32 * 1024 : 4 * 32 * 256;
 
 constexpr std::int64_t kMostTaskRows = 896;
-constexpr std::int64_t kFewestColumns = 128;  // that are worth packing the rows for
-constexpr std::int64_t kFewRows = 84;         // for which packing b is not worth it
-constexpr std::int64_t kStripSums = 16 * 1024;   // of all rows of a strip: they stay in the second cache
-constexpr std::int64_t kFewestInStrip = 128;     // columns
-constexpr std::int64_t kMostInStrip = 1024;      // of several rows, so that sums stay in the first cache
-constexpr std::int64_t kFewestOfOneRow = 1024;   // so that memory is read in long runs
-constexpr std::int64_t kTasksPerThread = 4;   // so that threads end together
-constexpr std::int64_t kGrainWork = 200000;   // multiplications worth handing to a thread
+constexpr std::int64_t kPackingOnTheWay = 4;    // times as cheap as packing apart
+constexpr std::int64_t kStripSums = 16 * 1024;  // of all rows of a strip: they stay in the second cache
+constexpr std::int64_t kFewestInStrip = 128;    // columns
+constexpr std::int64_t kMostInStrip = 1024;     // of several rows, so that sums stay in the first cache
+constexpr std::int64_t kFewestOfOneRow = 1024;  // so that memory is read in long runs
+constexpr std::int64_t kTasksPerThread = 4;     // so that threads end together
+constexpr std::int64_t kGrainWork = 200000;     // multiplications worth handing to a thread
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -63,9 +63,14 @@ struct Task {
   Range columns;
 };
 
+// How many rows and columns tasks have.
+struct Cut {
+  std::int64_t rows;
+  std::int64_t columns;
+};
+
 template <typename P, typename W, typename C>
-void store_block(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, C* to,
-                 std::int64_t to_pitch) {
+void store_block(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, C* to, std::int64_t to_pitch) {
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<P, bfloat16> && std::is_same_v<C, bfloat16>) {
     return store_avx512_bf16(from, from_pitch, rows, columns, to, to_pitch);
@@ -103,11 +108,12 @@ class Product {
         b_depth_runs_(is_run(b.rows)),
         b_pitch_(pitch_of(b.rows)),
         c_pitch_(is_run(c.columns) ? pitch_of(c.rows) : std::nullopt),
-        strips_(b_columns_run_ && b_pitch_ ? strip_kernel<P, B>(isa) : nullptr) {
-    std::int64_t depth = 1;
-    for (std::int64_t i = 0; i < batch_; ++i) depth = std::max(depth, depth_of(i).size());
-    is_deep_ = depth > kernels_.chunk;
-    depth_room_ = round_up(std::min(depth, kernels_.chunk), kernels_.depth_step);
+        in_place_(b_columns_run_ && b_pitch_ ? in_place_kernels<P, B>(isa) : InPlaceKernels<P, B>()) {
+    for (std::int64_t i = 0; i < batch_; ++i) {
+      const std::int64_t depth = depth_of(i).size(), chunk = kernels_.chunk_of(depth);
+      is_deep_ = is_deep_ || depth > chunk;
+      depth_room_ = std::max(depth_room_, round_up(std::min(depth, chunk), kernels_.depth_step));
+    }
   }
 
   void run() {
@@ -134,13 +140,14 @@ class Product {
     return {options_.depth_begins[at(i)], options_.depth_begins[at(i + 1)]};
   }
   bool takes_strips(std::int64_t i, Range rows) const {
-    return strips_ != nullptr && rows.size() <= std::min(kernels_.rows, Strip<P, B>::kMostRows) && depth_of(i).size() > 0;
+    return in_place_.strip != nullptr && rows.size() <= std::min(kernels_.rows, Strip<P, B>::kMostRows) && depth_of(i).size() > 0;
   }
-  // Whether threads share the depth of the only row: where they would read short pieces of b, were they to share its columns.
+  // Whether threads share the depth of the only row: where they would read short pieces of b, were they to share its
+  // columns.
   bool takes_chunks() const {
     if (workers_ == nullptr || workers_->threads() == 1 || batch_ != 1) return false;
     if (rows_of(0).size() != 1 || !takes_strips(0, rows_of(0))) return false;
-    const std::int64_t depth = depth_of(0).size(), chunks = divide_up(depth, kernels_.chunk), sums = rows_of(0).size() * columns_;
+    const std::int64_t depth = depth_of(0).size(), chunks = divide_up(depth, kernels_.chunk_of(depth)), sums = rows_of(0).size() * columns_;
     const bool is_narrow = columns_ >= kernels_.columns && columns_ < kFewestOfOneRow * workers_->threads();
     return is_narrow && chunks > 1 && chunks * sums <= kSumElements && sums * depth > kGrainWork;
   }
@@ -148,27 +155,49 @@ class Product {
   bool is_in_place() const { return std::is_same_v<C, W> && c_pitch_.has_value(); }
 
   ScratchList<Task> all_tasks() const {
-    const std::int64_t most_rows = std::min(kMostTaskRows, kRowElements<P> / depth_room_);
-    const auto bands_of = [&](Range rows) { return std::max<std::int64_t>(1, divide_up(rows.size(), most_rows)); };
-    std::int64_t bands = 0;
-    for (std::int64_t i = 0; i < batch_; ++i) bands += bands_of(rows_of(i));
+    double work = 0;
+    for (std::int64_t i = 0; i < batch_; ++i) work += work_of(rows_of(i).size(), columns_, i);
+    const auto threads = static_cast<double>(workers_ == nullptr ? 1 : workers_->threads());
+    const double most = threads == 1 ? work : std::max<double>(kGrainWork, work / (kTasksPerThread * threads));
     ScratchList<Task> tasks;
-    if (bands == 0) return tasks;
-    const std::int64_t threads = workers_ == nullptr ? 1 : workers_->threads();
-    const std::int64_t parts = threads == 1 ? 1 : divide_up(kTasksPerThread * threads, bands);
-    const std::int64_t width = std::min(is_deep_ ? round_down(kSumElements / most_rows, kernels_.columns) : columns_,
-                                        std::max(kFewestColumns, round_up(divide_up(columns_, parts), kernels_.columns)));
     for (std::int64_t i = 0; i < batch_; ++i) {
       const Range rows = rows_of(i);
-      const std::int64_t height = round_up(divide_up(rows.size(), bands_of(rows)), kernels_.rows);
-      const std::int64_t step = takes_strips(i, rows) ? strip_width(rows.size()) : width;
-      for (std::int64_t row = rows.begin; row < rows.end; row += height) {
-        for (std::int64_t column = 0; column < columns_; column += step) {
-          tasks.push_back({i, {row, std::min(row + height, rows.end)}, {column, std::min(column + step, columns_)}});
+      if (rows.size() == 0) continue;
+      const Cut cut = takes_strips(i, rows) ? Cut{rows.size(), strip_width(rows.size())} : cut_of(i, most);
+      for (std::int64_t row = rows.begin; row < rows.end; row += cut.rows) {
+        for (std::int64_t column = 0; column < columns_; column += cut.columns) {
+          tasks.push_back({i, {row, std::min(row + cut.rows, rows.end)}, {column, std::min(column + cut.columns, columns_)}});
         }
       }
     }
     return tasks;
+  }
+
+  double work_of(std::int64_t rows, std::int64_t columns, std::int64_t i) const {
+    return static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(std::max<std::int64_t>(1, depth_of(i).size()));
+  }
+
+  // Into parts that fit a thread's memory and have this work at most, unless they were too small to be worth it. Half
+  // as many rows pack b twice as often, half as many columns a: what costs less is halved.
+  Cut cut_of(std::int64_t i, double most_work) const {
+    const std::int64_t rows = rows_of(i).size(), most_rows = std::min(kMostTaskRows, kRowElements<P> / depth_room_);
+    const auto even = [](std::int64_t all, std::int64_t parts, std::int64_t step) { return round_up(divide_up(all, parts), step); };
+    std::int64_t bands = divide_up(rows, most_rows), parts = 1;
+    Cut cut{even(rows, bands, kernels_.rows), columns_};
+    if (is_deep_ && !is_in_place()) {
+      parts = divide_up(columns_, std::max(kernels_.columns, round_down(kSumElements / cut.rows, kernels_.columns)));
+      cut.columns = even(columns_, parts, kernels_.columns);
+    }
+    const std::int64_t cheaper = in_place_.pack != nullptr ? kPackingOnTheWay : 1;
+    while (work_of(std::min(cut.rows, rows), std::min(cut.columns, columns_), i) > most_work) {
+      const bool has_rows = cut.rows >= 2 * kernels_.rows, has_columns = cut.columns >= 2 * kernels_.columns;
+      if (!has_rows && !has_columns) break;
+      if (has_rows && (!has_columns || cut.rows * cheaper >= cut.columns))
+        cut.rows = even(rows, bands *= 2, kernels_.rows);
+      else
+        cut.columns = even(columns_, parts *= 2, kernels_.columns);
+    }
+    return cut;
   }
 
   // Several rows read b as they fetch it, in pieces of any width, and one row as the machine fetches it, in long runs.
@@ -199,9 +228,10 @@ class Product {
     Wide<P>* const sums = room<P>().sums;
     Wide<P>* const chunk_sums = sums + kStripSums;
     if (options_.add) fetch(task, sums, columns);
-    for (std::int64_t begin = depth.begin; begin < depth.end; begin += kernels_.chunk) {
+    const std::int64_t chunk = kernels_.chunk_of(depth.size());
+    for (std::int64_t begin = depth.begin; begin < depth.end; begin += chunk) {
       const bool adds = options_.add || begin > depth.begin;
-      run_strip_chunk(task, {begin, std::min(begin + kernels_.chunk, depth.end)}, adds ? chunk_sums : sums);
+      run_strip_chunk(task, {begin, std::min(begin + chunk, depth.end)}, adds ? chunk_sums : sums);
       if (adds) add_to(sums, chunk_sums, count);
     }
     hand_over(task, sums, columns);
@@ -210,8 +240,8 @@ class Product {
   void run_strip_chunk(const Task& task, Range chunk, Wide<P>* sums) const {
     Packer<P, A>(isa_, kernels_, depth_room_).rows(rows_of_a(task), task.rows, chunk, room<P>().rows);
     const B* const b = lines_of_b(task.i, chunk.begin, task.columns.begin);
-    strips_({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *b_pitch_, likely_next(task, chunk), sums,
-             task.columns.size()});
+    in_place_.strip({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *b_pitch_, likely_next(task, chunk), sums,
+                     task.columns.size()});
   }
 
   const B* lines_of_b(std::int64_t i, std::int64_t depth, std::int64_t column) const {
@@ -237,12 +267,13 @@ class Product {
     const std::int64_t columns = round_down(columns_, kernels_.columns);
     const Task task{0, rows_of(0), {0, columns}};
     const Range depth = depth_of(0);
-    const std::int64_t count = task.rows.size() * columns, chunks = divide_up(depth.size(), kernels_.chunk);
+    const std::int64_t chunk = kernels_.chunk_of(depth.size());
+    const std::int64_t count = task.rows.size() * columns, chunks = divide_up(depth.size(), chunk);
     Wide<P>* const sums = room<P>().sums;  // of this thread, for all of them
     workers_->parallel(chunks, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t first = depth.begin + i * kernels_.chunk;
-        run_strip_chunk(task, {first, std::min(first + kernels_.chunk, depth.end)}, sums + i * count);
+        const std::int64_t first = depth.begin + i * chunk;
+        run_strip_chunk(task, {first, std::min(first + chunk, depth.end)}, sums + i * count);
       }
     });
     if (options_.add) {
@@ -261,8 +292,9 @@ class Product {
     const Lines<A> a = rows_of_a(task);
     const Lines<B> b{b_.data + b_.batch[at(task.i)], b_.columns, b_.rows, b_columns_run_, b_depth_runs_};
     const std::int64_t panels = std::clamp<std::int64_t>(kPanelElements<P> / (kernels_.columns * depth_room_), 1, kMostPanels);
-    for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += kernels_.chunk) {
-      const Range chunk{begin, std::min(begin + kernels_.chunk, depth.end)};
+    const std::int64_t step = kernels_.chunk_of(depth.size());
+    for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += step) {
+      const Range chunk{begin, std::min(begin + step, depth.end)};
       Packer<P, A>(isa_, kernels_, depth_room_).rows(a, task.rows, chunk, room<P>().rows);
       for (std::int64_t column = task.columns.begin; column < task.columns.end; column += panels * kernels_.columns) {
         run_panels(task, {column, std::min(column + panels * kernels_.columns, task.columns.end)}, chunk, b);
@@ -272,16 +304,24 @@ class Product {
   }
 
   void run_panels(const Task& task, Range columns, Range chunk, const Lines<B>& b) const {
-    P* const packed = room<P>().panels;
-    const P* const in_place = task.rows.size() <= kFewRows ? where_it_lies(b, columns, chunk) : nullptr;
-    if (in_place == nullptr) Packer<P, B>(isa_, kernels_, depth_room_).columns(b, columns, chunk, packed);
+    const P* const in_place = task.rows.size() <= 2 * kernels_.rows ? where_it_lies(b, columns, chunk) : nullptr;
+    const bool packs_on_the_way = in_place_.pack != nullptr && task.rows.size() > kernels_.rows && chunk.size() > 0;
+    const std::int64_t apart = in_place != nullptr ? 0 : packs_on_the_way ? columns.size() % kernels_.columns : columns.size();
+    Packer<P, B>(isa_, kernels_, depth_room_).columns(b, {columns.end - apart, columns.end}, chunk, packed_panel(columns.size() - apart));
     for (std::int64_t column = columns.begin; column < columns.end; column += kernels_.columns) {
       const Range panel{column, std::min(column + kernels_.columns, columns.end)};
       const std::int64_t done = column - columns.begin;
-      if (in_place != nullptr) run_panel(task, panel, chunk, in_place + done, *b_pitch_);
-      else run_panel(task, panel, chunk, packed + done * depth_room_, kernels_.columns * MicroKernels<P>::kTogether);
+      if (in_place != nullptr) {
+        run_panel(task, panel, chunk, {in_place + done, *b_pitch_});
+      } else {
+        P* const packed = packed_panel(done);
+        const bool is_unpacked = column < columns.end - apart;
+        run_panel(task, panel, chunk, {packed, kernels_.columns * MicroKernels<P>::kTogether, is_unpacked ? packed : nullptr});
+      }
     }
   }
+
+  P* packed_panel(std::int64_t column) const { return room<P>().panels + column * depth_room_; }
 
   // Kernels read b itself where its columns lie as they would packed.
   const P* where_it_lies(const Lines<B>& b, Range columns, Range chunk) const {
@@ -293,19 +333,60 @@ class Product {
     return nullptr;
   }
 
-  void run_panel(const Task& task, Range columns, Range chunk, const P* b, std::int64_t b_pitch) const {
+  struct Panel {
+    const P* b;
+    std::int64_t pitch;
+    P* to_pack = nullptr;  // where the first block packs it, before others read it
+  };
+
+  void run_panel(const Task& task, Range columns, Range chunk, const Panel& panel) const {
     const bool is_narrow = columns.size() <= kernels_.columns / 2;
-    const P* const rows = room<P>().rows;
-    Block<P> block{.steps = divide_up(chunk.size(), kernels_.depth_step), .a_room = depth_room_, .b = b, .b_pitch = b_pitch};
-    for (std::int64_t row = 0; row < task.rows.size(); row += kernels_.rows) {
+    const std::int64_t rows_of_block = kernels_.block_lines() * depth_room_;
+    Block<P> block{.steps = divide_up(chunk.size(), kernels_.depth_step),
+                   .a = room<P>().rows,
+                   .a_room = depth_room_,
+                   .b = panel.b,
+                   .b_pitch = panel.pitch,
+                   .add = options_.add || chunk.begin > depth_of(task.i).begin};
+    const auto kernel_of = [&](std::int64_t rows) { return kernels_.find(is_narrow, rows); };
+    const auto multiply = [&](std::int64_t row, MicroKernel<P> kernel) {
+      if (panel.to_pack == nullptr || row > 0) return kernel(block);
+      in_place_.pack(block, {lines_of_b(task.i, chunk.begin, columns.begin), *b_pitch_, chunk.size(), panel.to_pack});
+    };
+    std::int64_t row = 0;
+    if (set_result({task.i, task.rows, columns}, chunk, block)) {
+      const MicroKernel<P> kernel = kernel_of(kernels_.rows);
+      for (; row + kernels_.rows <= task.rows.size(); row += kernels_.rows, block.a += rows_of_block) {
+        multiply(row, kernel);
+        block.c += block.c == nullptr ? 0 : kernels_.rows * block.c_pitch;
+        block.rounded += block.rounded == nullptr ? 0 : kernels_.rows * block.c_pitch;
+      }
+      block.rounded = nullptr;
+    }
+    for (; row < task.rows.size(); row += kernels_.rows, block.a += rows_of_block) {
       const Task part{task.i, {task.rows.begin + row, std::min(task.rows.begin + row + kernels_.rows, task.rows.end)}, columns};
-      block.a = rows + row / kernels_.rows * kernels_.block_lines() * depth_room_;
-      run_block(task, part, chunk, kernels_.find(is_narrow, part.rows.size()), block);
+      run_block(task, part, chunk, block, [&] { multiply(row, kernel_of(part.rows.size())); });
     }
   }
 
+  // Whether kernels write whole blocks to where the result lies.
+  bool set_result(const Task& part, Range chunk, Block<P>& block) const {
+    if (!c_pitch_ || (part.columns.size() != kernels_.columns && part.columns.size() != kernels_.columns / 2)) return false;
+    block.c_pitch = *c_pitch_;
+    if constexpr (std::is_same_v<C, W>) {
+      block.c = first_of(part);
+      return true;
+    } else if constexpr (std::is_same_v<C, bfloat16>) {
+      const bool is_all = chunk.size() == depth_of(part.i).size();
+      if (kernels_.rounds && is_all && !options_.add) block.rounded = first_of(part);
+      return block.rounded != nullptr;
+    }
+    return false;
+  }
+
   // Sums go into the result itself, or into a block of their own, or wait for the next chunk.
-  void run_block(const Task& task, const Task& part, Range chunk, MicroKernel<P> kernel, Block<P>& block) const {
+  template <typename Multiply>
+  void run_block(const Task& task, const Task& part, Range chunk, Block<P>& block, const Multiply& multiply) const {
     W own[MicroKernels<P>::kMostRows * MicroKernels<P>::kMostColumns];
     const Range depth = depth_of(task.i);
     const bool is_first = chunk.begin == depth.begin, is_last = chunk.end == depth.end;
@@ -316,14 +397,14 @@ class Product {
       if (is_in_place() && is_whole) {
         block.c = first_of(part);
         block.c_pitch = *c_pitch_;
-        return kernel(block);
+        return multiply();
       }
     }
     const bool waits = !is_in_place() && !(is_first && is_last);
     block.c_pitch = waits ? round_up(task.columns.size(), kernels_.columns) : MicroKernels<P>::kMostColumns;
     block.c = waits ? room<P>().sums + (part.rows.begin - task.rows.begin) * block.c_pitch + part.columns.begin - task.columns.begin : own;
     if (block.add && (is_first || !waits)) fetch(part, block.c, block.c_pitch);
-    kernel(block);
+    multiply();
     if (is_last || !waits) hand_over(part, block.c, block.c_pitch);
   }
 
@@ -359,9 +440,9 @@ class Product {
   bool a_rows_run_, a_depth_runs_, b_columns_run_, b_depth_runs_;
   std::optional<std::int64_t> b_pitch_;  // from step to step
   std::optional<std::int64_t> c_pitch_;  // from row to row, where each of them runs
-  StripKernel<P, B> strips_;             // where they can be taken
-  bool is_deep_;                         // more than a chunk
-  std::int64_t depth_room_;              // of a chunk
+  InPlaceKernels<P, B> in_place_;        // where they can be taken
+  bool is_deep_ = false;                 // more than a chunk
+  std::int64_t depth_room_ = 1;          // of a chunk
 };
 
 }  // namespace
@@ -379,9 +460,8 @@ void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matri
   Product<Wide<A>, A, B, C>(workers, isa, a, b, c, options).run();
 }
 
-#define MOESH_MULTIPLY(A, B, C)                                                                                 \
-  template void multiply(Workers*, Isa, const Matrices<const A>&, const Matrices<const B>&, const Matrices<C>&, \
-                         const MultiplyOptions&)
+#define MOESH_MULTIPLY(A, B, C) \
+  template void multiply(Workers*, Isa, const Matrices<const A>&, const Matrices<const B>&, const Matrices<C>&, const MultiplyOptions&)
 MOESH_MULTIPLY(float, float, float);
 MOESH_MULTIPLY(double, double, double);
 MOESH_MULTIPLY(bfloat16, bfloat16, bfloat16);

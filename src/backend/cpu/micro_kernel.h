@@ -1,4 +1,5 @@
-// The innermost loop of a matrix product: a small block of the result, held in registers, for each kind of instructions.
+// The innermost loop of a matrix product: a small block of the result, held in registers, for each kind of
+// instructions.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,9 @@ namespace moesh::backend::cpu {
 inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kTileDepth = 32;
 
-// c[i][j] = the sum over a chunk of a[i][p] b[p][j], or that and c. The terms are added in order, whatever the block's size and
-// place: so an element's bits do not depend on the block it falls into. Both operands lie as the kernels ask for.
+// c[i][j] = the sum over a chunk of a[i][p] b[p][j], or that and c. The terms are added in order, whatever the block's
+// size and place: so an element's bits do not depend on the block it falls into. Both operands lie as the kernels ask
+// for.
 template <typename P>
 struct Block {
   std::int64_t steps = 0;
@@ -22,6 +24,7 @@ struct Block {
   const P* b = nullptr;
   std::int64_t b_pitch = 0;  // from step to step; a step has its columns side by side
   Wide<P>* c = nullptr;
+  bfloat16* rounded = nullptr;  // where sums go rounded, not to c; of kernels that round
   std::int64_t c_pitch = 0;
   bool add = false;
 };
@@ -36,17 +39,25 @@ struct MicroKernels {
   static constexpr std::int64_t kMostRows = 32;
   static constexpr std::int64_t kMostColumns = 32;
 
-  std::int64_t chunk = 256;  // of the depth, that is packed at a time: a multiple of depth_step
-  std::int64_t rows = 0;     // of a block at most
+  std::int64_t chunk = 0;  // of the depth, that is packed at a time, at most: a multiple of depth_step
+  std::int64_t rows = 0;   // of a block at most
   std::int64_t columns = 0;
   std::int64_t row_step = 1;            // a block has a multiple of so many rows
   std::int64_t depth_step = kTogether;  // of a step of a kernel; packed operands end with zeros
   std::int64_t row_room = 0;            // lines that the rows of a block take; 0: they lie in tiles, [row / 16][step][row][depth]
-  void (*begin)() = nullptr;            // before and after a thread calls kernels
+  bool rounds = false;
+  void (*begin)() = nullptr;  // before and after a thread calls kernels
   void (*end)() = nullptr;
   // For all columns and for half of them, by the number of row steps less one.
   MicroKernel<P> whole[kMostRows] = {};
   MicroKernel<P> narrow[kMostRows] = {};
+
+  // Of a depth: chunks share it evenly.
+  std::int64_t chunk_of(std::int64_t depth) const {
+    if (depth <= chunk) return chunk;
+    const std::int64_t chunks = (depth + chunk - 1) / chunk;
+    return ((depth + chunks - 1) / chunks + depth_step - 1) / depth_step * depth_step;
+  }
 
   // Lines that the rows of a block take, packed by step or in tiles.
   std::int64_t block_lines() const { return row_room > 0 ? row_room : rows; }
@@ -57,7 +68,21 @@ struct MicroKernels {
   }
 };
 
-// Few rows by many columns of b, which is read where it lies, its columns side by side: c = the sum over a chunk, in the order of blocks.
+// A panel of b that is not packed yet, its columns side by side.
+template <typename P, typename B>
+struct Unpacked {
+  const B* lines = nullptr;
+  std::int64_t pitch = 0;  // from one of the depth to the next
+  std::int64_t depth = 0;
+  P* packed = nullptr;  // where to
+};
+
+// Multiplies a block of as many rows as there may be with such a panel, whatever block.b says, and packs it on the way.
+template <typename P, typename B>
+using PackingKernel = void (*)(const Block<P>& block, const Unpacked<P, B>& b);
+
+// Few rows by many columns of b, which is read where it lies, its columns side by side: c = the sum over a chunk, in
+// the order of blocks.
 template <typename P, typename B>
 struct Strip {
   std::int64_t depth = 0;    // of the chunk, at least one
@@ -76,25 +101,36 @@ struct Strip {
 template <typename P, typename B>
 using StripKernel = void (*)(const Strip<P, B>& strip);
 
-void multiply_strip_avx2(const Strip<float, float>& strip);
-void multiply_strip_avx2(const Strip<float, bfloat16>& strip);
-void multiply_strip_avx512(const Strip<float, float>& strip);
-void multiply_strip_avx512(const Strip<float, bfloat16>& strip);
-void multiply_strip_avx512_bf16(const Strip<bfloat16, bfloat16>& strip);
+#define MOESH_READS_B(P, B, isa)                       \
+  void multiply_strip_##isa(const Strip<P, B>& strip); \
+  void multiply_and_pack_##isa(const Block<P>& block, const Unpacked<P, B>& b)
+MOESH_READS_B(float, float, avx2);
+MOESH_READS_B(float, bfloat16, avx2);
+MOESH_READS_B(float, float, avx512);
+MOESH_READS_B(float, bfloat16, avx512);
+MOESH_READS_B(bfloat16, bfloat16, avx512_bf16);
+#undef MOESH_READS_B
 
-// Null where there is none for these operands. None is written in tiles: a chunk of theirs adds up in another order.
+// Kernels that read b where it lies. Null where there are none for these operands. None is written in tiles: a chunk of
+// theirs adds up in another order.
 template <typename P, typename B>
-StripKernel<P, B> strip_kernel(Isa isa) {
+struct InPlaceKernels {
+  StripKernel<P, B> strip = nullptr;
+  PackingKernel<P, B> pack = nullptr;
+};
+
+template <typename P, typename B>
+InPlaceKernels<P, B> in_place_kernels(Isa isa) {
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<P, bfloat16> && std::is_same_v<B, bfloat16>) {
-    if (isa == Isa::avx512_bf16) return multiply_strip_avx512_bf16;
+    if (isa == Isa::avx512_bf16) return {multiply_strip_avx512_bf16, multiply_and_pack_avx512_bf16};
   } else if constexpr (std::is_same_v<P, float>) {
-    if (isa >= Isa::avx512) return multiply_strip_avx512;
-    if (isa == Isa::avx2) return multiply_strip_avx2;
+    if (isa >= Isa::avx512) return {multiply_strip_avx512, multiply_and_pack_avx512};
+    if (isa == Isa::avx2) return {multiply_strip_avx2, multiply_and_pack_avx2};
   }
 #endif
   (void)isa;
-  return nullptr;
+  return {};
 }
 
 template <typename P>
@@ -107,8 +143,8 @@ const MicroKernels<bfloat16>& avx512_bf16_kernels();
 const MicroKernels<bfloat16>& amx_kernels();
 
 // Rounds to nearest even, and numbers too small for a whole mantissa to zero.
-void store_avx512_bf16(const float* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns,
-                       bfloat16* to, std::int64_t to_pitch);
+void store_avx512_bf16(const float* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, bfloat16* to,
+                       std::int64_t to_pitch);
 
 // Whether products of bfloat16 take it as it is; else they widen it to float32.
 inline bool packs_bfloat16(Isa isa) { return isa >= Isa::avx512_bf16; }

@@ -50,8 +50,12 @@ const MicroKernels<P>& avx2_kernels() {
 template const MicroKernels<float>& avx2_kernels();
 template const MicroKernels<double>& avx2_kernels();
 
-void multiply_strip_avx2(const Strip<float, float>& strip) { multiply_strip<Floats, Plain>(strip); }
-void multiply_strip_avx2(const Strip<float, bfloat16>& strip) { multiply_strip<Floats, Widened>(strip); }
+#define MOESH_READS_B(B, READER)                                                                    \
+  void multiply_strip_avx2(const Strip<float, B>& strip) { multiply_strip<Floats, READER>(strip); } \
+  void multiply_and_pack_avx2(const Block<float>& block, const Unpacked<float, B>& b) { multiply_and_pack<Floats, READER>(block, b); }
+MOESH_READS_B(float, Plain)
+MOESH_READS_B(bfloat16, Widened)
+#undef MOESH_READS_B
 
 }  // namespace moesh::backend::cpu
 #endif

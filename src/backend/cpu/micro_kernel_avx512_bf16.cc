@@ -22,11 +22,19 @@ MOESH_VECTORS(Floats, float, __m512, 512, ps);
 
 struct Pairs : Floats {
   using Element = bfloat16;
+  static constexpr bool kRounds = true;
   MOESH_INLINE static Vector read(const bfloat16* p) { return _mm512_loadu_ps(p); }
+  MOESH_INLINE static void pack(bfloat16* p, Vector of_b) { _mm512_storeu_si512(p, _mm512_castps_si512(of_b)); }
   MOESH_INLINE static Vector spread(const bfloat16* p) {
     int pair;
     std::memcpy(&pair, p, sizeof pair);
     return _mm512_castsi512_ps(_mm512_set1_epi32(pair));
+  }
+  MOESH_INLINE static void round(bfloat16* p, const Vector (&sum)[2]) {
+    _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh(sum[1], sum[0]));
+  }
+  MOESH_INLINE static void round(bfloat16* p, const Vector (&sum)[1]) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(sum[0]));
   }
   MOESH_INLINE static Vector multiply_add(Vector a, Vector b, Vector sum) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
 };
@@ -52,9 +60,12 @@ const MicroKernels<bfloat16>& avx512_bf16_kernels() {
 }
 
 void multiply_strip_avx512_bf16(const Strip<bfloat16, bfloat16>& strip) { multiply_strip<Pairs, Turns>(strip); }
+void multiply_and_pack_avx512_bf16(const Block<bfloat16>& block, const Unpacked<bfloat16, bfloat16>& b) {
+  multiply_and_pack<Pairs, Turns>(block, b);
+}
 
 [[gnu::target("avx512f,avx512bw,avx512bf16")]] void store_avx512_bf16(const float* from, std::int64_t from_pitch, std::int64_t rows,
-                                                                       std::int64_t columns, bfloat16* to, std::int64_t to_pitch) {
+                                                                      std::int64_t columns, bfloat16* to, std::int64_t to_pitch) {
   for (std::int64_t i = 0; i < rows; ++i, from += from_pitch, to += to_pitch) {
     std::int64_t j = 0;
     for (; j + 2 * kWidth <= columns; j += 2 * kWidth) {

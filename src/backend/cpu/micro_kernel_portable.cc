@@ -26,6 +26,7 @@ void multiply_block(const Block<W>& of) {
 template <typename P>
 const MicroKernels<P>& portable_kernels() {
   static const MicroKernels<P> kernels{
+      .chunk = 256,
       .rows = kRows,
       .columns = kColumns,
       .row_room = kRows,

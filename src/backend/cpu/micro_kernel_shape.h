@@ -1,38 +1,85 @@
-// A block's loops over vectors of any kind. Included once for each kind of instructions, inside a namespace without a name, behind
-// MOESH_INSTRUCTIONS, their names for the compiler, and kRows, of a block at most.
+// A block's loops over vectors of any kind. Included once for each kind of instructions, inside a namespace without a
+// name, behind MOESH_INSTRUCTIONS, their names for the compiler, and kRows, of a block at most.
 #pragma once
 
 #define MOESH_TARGET [[gnu::target(MOESH_INSTRUCTIONS)]]
 #define MOESH_INLINE [[gnu::target(MOESH_INSTRUCTIONS), gnu::always_inline]] inline
 
 // What blocks do with vectors, here of BITS bits: _mm512_add_ps has the bits 512 and the suffix ps.
-#define MOESH_VECTORS(NAME, ELEMENT, VECTOR, BITS, SUFFIX)                                                                     \
-  struct NAME {                                                                                                                \
-    using Element = ELEMENT;                                                                                                   \
-    using Sum = ELEMENT;                                                                                                       \
-    using Vector = VECTOR;                                                                                                     \
-    static constexpr int kWidth = BITS / 8 / sizeof(Element);                                                                  \
-    MOESH_INLINE static Vector zero() { return _mm##BITS##_setzero_##SUFFIX(); }                                               \
-    MOESH_INLINE static Vector read(const Element* p) { return _mm##BITS##_loadu_##SUFFIX(p); }                                \
-    MOESH_INLINE static Vector read_sum(const Sum* p) { return _mm##BITS##_loadu_##SUFFIX(p); }                                \
-    MOESH_INLINE static Vector spread(const Element* p) { return _mm##BITS##_set1_##SUFFIX(*p); }                              \
-    MOESH_INLINE static Vector multiply_add(Vector a, Vector b, Vector sum) { return _mm##BITS##_fmadd_##SUFFIX(a, b, sum); }  \
-    MOESH_INLINE static void write(Sum* p, Vector sum, bool add) {                                                             \
-      _mm##BITS##_storeu_##SUFFIX(p, add ? _mm##BITS##_add_##SUFFIX(_mm##BITS##_loadu_##SUFFIX(p), sum) : sum);                \
-    }                                                                                                                          \
+#define MOESH_VECTORS(NAME, ELEMENT, VECTOR, BITS, SUFFIX)                                                                    \
+  struct NAME {                                                                                                               \
+    using Element = ELEMENT;                                                                                                  \
+    using Sum = ELEMENT;                                                                                                      \
+    using Vector = VECTOR;                                                                                                    \
+    static constexpr int kWidth = BITS / 8 / sizeof(Element);                                                                 \
+    static constexpr bool kRounds = false;                                                                                    \
+    MOESH_INLINE static Vector zero() { return _mm##BITS##_setzero_##SUFFIX(); }                                              \
+    MOESH_INLINE static Vector read(const Element* p) { return _mm##BITS##_loadu_##SUFFIX(p); }                               \
+    MOESH_INLINE static Vector read_sum(const Sum* p) { return _mm##BITS##_loadu_##SUFFIX(p); }                               \
+    MOESH_INLINE static Vector spread(const Element* p) { return _mm##BITS##_set1_##SUFFIX(*p); }                             \
+    MOESH_INLINE static Vector multiply_add(Vector a, Vector b, Vector sum) { return _mm##BITS##_fmadd_##SUFFIX(a, b, sum); } \
+    MOESH_INLINE static void pack(Element* p, Vector of_b) { _mm##BITS##_storeu_##SUFFIX(p, of_b); }                          \
+    MOESH_INLINE static void write(Sum* p, Vector sum, bool add) {                                                            \
+      _mm##BITS##_storeu_##SUFFIX(p, add ? _mm##BITS##_add_##SUFFIX(_mm##BITS##_loadu_##SUFFIX(p), sum) : sum);               \
+    }                                                                                                                         \
   }
+
+// Of the depth, at most: more of it makes blocks faster, as their sums are written once a chunk, and packed operands
+// larger.
+constexpr std::int64_t kChunkBytes = 2048;
 
 // Lines that the rows of a block take.
 constexpr int kRowRoom = (kRows + 7) / 8 * 8;
 
-template <typename Words, int rows, int vectors>
-MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
+// Where a block has its steps of b from: a panel that is packed.
+template <typename Words, int vectors>
+struct PackedPanel {
+  static constexpr int kVectors = vectors;
+  const typename Words::Element* b;
+  std::int64_t pitch;
+
+  MOESH_INLINE void take(typename Words::Vector (&of_b)[vectors]) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) of_b[j] = Words::read(b + j * Words::kWidth * MicroKernels<typename Words::Element>::kTogether);
+    b += pitch;
+  }
+};
+
+// Or lines that lie elsewhere, which are packed on the way; those that come next are fetched into the cache.
+template <typename Words, typename Reader, typename B>
+struct PanelToPack {
+  static constexpr int kVectors = 2;
+  static constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether, kLinesAhead = 16;
+  const B* b;
+  std::int64_t pitch;
+  std::int64_t left;  // of the depth
+  typename Words::Element* packed;
+
+  MOESH_INLINE void take(typename Words::Vector (&of_b)[2]) {
+    Reader::read(b, pitch, left, of_b);
+#pragma GCC unroll 2
+    for (std::int64_t line = 0; line < kTogether; ++line) {
+#pragma GCC unroll 2
+      for (std::int64_t byte = 0; byte < 2 * Words::kWidth * static_cast<std::int64_t>(sizeof(B)); byte += 64) {
+        __builtin_prefetch(reinterpret_cast<const char*>(b + (kLinesAhead + line) * pitch) + byte);
+        __builtin_prefetch(reinterpret_cast<const char*>(b + 2 * Words::kWidth + line * pitch) + byte, 0, 2);
+      }
+    }
+    Words::pack(packed, of_b[0]);
+    Words::pack(packed + Words::kWidth * kTogether, of_b[1]);
+    b += kTogether * pitch;
+    left -= kTogether;
+    packed += 2 * Words::kWidth * kTogether;
+  }
+};
+
+template <typename Words, int rows, typename Panel>
+MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Panel panel) {
   using Element = typename Words::Element;
-  constexpr int kTogether = MicroKernels<Element>::kTogether;
+  constexpr int kTogether = MicroKernels<Element>::kTogether, vectors = Panel::kVectors;
   const Element* __restrict a = block.a;
-  const Element* __restrict b = block.b;
   typename Words::Sum* __restrict c = block.c;
-  const std::int64_t b_pitch = block.b_pitch, c_pitch = block.c_pitch;
+  const std::int64_t c_pitch = block.c_pitch;
   const bool add = block.add;
   typename Words::Vector sum[rows][vectors];
 #pragma GCC unroll 16
@@ -40,18 +87,24 @@ MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
 #pragma GCC unroll 2
     for (int j = 0; j < vectors; ++j) {
       sum[i][j] = Words::zero();
-      __builtin_prefetch(c + i * c_pitch + j * Words::kWidth, 1);
+      if (add) __builtin_prefetch(c + i * c_pitch + j * Words::kWidth, 1);
     }
   }
-  for (std::int64_t step = 0; step < block.steps; ++step, a += kRowRoom * kTogether, b += b_pitch) {
+  for (std::int64_t step = 0; step < block.steps; ++step, a += kRowRoom * kTogether) {
     typename Words::Vector of_b[vectors];
-#pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j) of_b[j] = Words::read(b + j * Words::kWidth * kTogether);
+    panel.take(of_b);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
       const typename Words::Vector of_a = Words::spread(a + i * kTogether);
 #pragma GCC unroll 2
       for (int j = 0; j < vectors; ++j) sum[i][j] = Words::multiply_add(of_a, of_b[j], sum[i][j]);
+    }
+  }
+  if constexpr (Words::kRounds) {
+    if (block.rounded != nullptr) {
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; ++i) Words::round(block.rounded + i * c_pitch, sum[i]);
+      return;
     }
   }
 #pragma GCC unroll 16
@@ -61,10 +114,20 @@ MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
   }
 }
 
+template <typename Words, int rows, int vectors>
+MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
+  multiply_with<Words, rows>(block, PackedPanel<Words, vectors>{block.b, block.b_pitch});
+}
+
+template <typename Words, typename Reader, typename B>
+MOESH_TARGET void multiply_and_pack(const Block<typename Words::Element>& block, const Unpacked<typename Words::Element, B>& b) {
+  multiply_with<Words, kRows>(block, PanelToPack<Words, Reader, B>{b.lines, b.pitch, b.depth, b.packed});
+}
+
 constexpr std::int64_t kBytesAhead = 16 * 1024;
 
-// Steps [first, first + count) of a strip of one row. `Reader` gives two vectors of b for a step. `fetches`: b is asked for ahead, in the
-// order in which it lies.
+// Steps [first, first + count) of a strip of one row. `Reader` gives two vectors of b for a step. `fetches`: b is asked
+// for ahead, in the order in which it lies.
 template <typename Words, typename Reader, int count, bool fetches, typename B>
 MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip, std::int64_t first) {
   using Vector = typename Words::Vector;
@@ -97,8 +160,8 @@ MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip,
 template <typename Words, typename Reader, typename B>
 MOESH_TARGET void multiply_row(const Strip<typename Words::Element, B>& strip) {
   constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether;
-  // So many lines of b are read side by side, for which the machine fetches ahead where they are long. Where they lie one behind another
-  // it does not, and one row is slower than memory: fewer lines are, and moesh fetches.
+  // So many lines of b are read side by side, for which the machine fetches ahead where they are long. Where they lie
+  // one behind another it does not, and one row is slower than memory: fewer lines are, and moesh fetches.
   constexpr std::int64_t kSteps = 8 / kTogether, kFewSteps = 4 / kTogether;
   const std::int64_t steps = (strip.depth + kTogether - 1) / kTogether;
   std::int64_t step = 0;
@@ -109,8 +172,8 @@ MOESH_TARGET void multiply_row(const Strip<typename Words::Element, B>& strip) {
   for (; step < steps; ++step) multiply_steps<Words, Reader, 1, false>(strip, step);
 }
 
-// Lines of b that several rows take at a time: while their columns go down these in the second cache, the next ones are fetched, in the
-// order in which they lie. So memory is read at its rate whatever the strip's width.
+// Lines of b that several rows take at a time: while their columns go down these in the second cache, the next ones are
+// fetched, in the order in which they lie. So memory is read at its rate whatever the strip's width.
 constexpr std::int64_t kStripLines = 64;
 constexpr int kStripRows = std::min(kRows, 8);
 
@@ -173,9 +236,11 @@ void multiply_strip(const Strip<typename Words::Element, B>& strip) {
 
 template <typename Words, int... row>
 MicroKernels<typename Words::Element> all_blocks(std::integer_sequence<int, row...>) {
-  return {.rows = kRows,
+  return {.chunk = kChunkBytes / static_cast<std::int64_t>(sizeof(typename Words::Element)),
+          .rows = kRows,
           .columns = 2 * Words::kWidth,
           .row_room = kRowRoom,
+          .rounds = Words::kRounds,
           .whole = {multiply_block<Words, row + 1, 2>...},
           .narrow = {multiply_block<Words, row + 1, 1>...}};
 }

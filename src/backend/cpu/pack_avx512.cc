@@ -1,4 +1,5 @@
-// Packs sixteen lines by sixteen words of the depth at a time. A word is a float32, or two neighbours of the depth of bfloat16.
+// Packs sixteen lines by sixteen words of the depth at a time. A word is a float32, or two neighbours of the depth of
+// bfloat16.
 #include "backend/cpu/pack.h"
 
 #if defined(__x86_64__)
@@ -19,21 +20,19 @@ constexpr std::int64_t kWords = 16;  // of a register
 
 MOESH_INLINE __mmask16 first_of_16(std::int64_t count) { return static_cast<__mmask16>(count >= 16 ? 0xFFFF : (1u << count) - 1); }
 MOESH_INLINE __m512i widened(__m256i halves) { return _mm512_cvtepu16_epi32(halves); }
-MOESH_INLINE __m256i read_16(const bfloat16* at, __mmask16 which) {
-  return _mm512_castsi512_si256(_mm512_maskz_loadu_epi16(which, at));
-}
+MOESH_INLINE __m256i read_16(const bfloat16* at, __mmask16 which) { return _mm512_castsi512_si256(_mm512_maskz_loadu_epi16(which, at)); }
 
-// `quad`: four words of one line. `across`: one word of the first lines of sixteen that run. The elements of its second half lie at
-// `second`, or are zeros where that is null.
+// `along`: sixteen words of one line. `across`: one word of the first lines of sixteen that run. The elements of its
+// second half lie at `second`, or are zeros where that is null.
 struct Floats {
   static constexpr std::int64_t kElements = 1;  // of a word
-  MOESH_INLINE static __m128i quad(const float* line) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(line)); }
+  MOESH_INLINE static __m512i along(const float* line) { return _mm512_loadu_si512(line); }
   MOESH_INLINE static __m512i across(const float* first, const float*, __mmask16 which) { return _mm512_maskz_loadu_epi32(which, first); }
 };
 struct WidenedFloats {
   static constexpr std::int64_t kElements = 1;
-  MOESH_INLINE static __m128i quad(const bfloat16* line) {
-    return _mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(line))), 16);
+  MOESH_INLINE static __m512i along(const bfloat16* line) {
+    return _mm512_slli_epi32(widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(line))), 16);
   }
   MOESH_INLINE static __m512i across(const bfloat16* first, const bfloat16*, __mmask16 which) {
     return _mm512_slli_epi32(widened(read_16(first, which)), 16);
@@ -41,34 +40,37 @@ struct WidenedFloats {
 };
 struct Pairs {
   static constexpr std::int64_t kElements = 2;
-  MOESH_INLINE static __m128i quad(const bfloat16* line) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(line)); }
+  MOESH_INLINE static __m512i along(const bfloat16* line) { return _mm512_loadu_si512(line); }
   MOESH_INLINE static __m512i across(const bfloat16* first, const bfloat16* second, __mmask16 which) {
     const __m512i low = widened(read_16(first, which));
     return second == nullptr ? low : _mm512_or_si512(low, _mm512_slli_epi32(widened(read_16(second, which)), 16));
   }
 };
 
-// Sixteen words of sixteen lines, turned: four of them to each place, `pitch` bytes apart. A register takes four words of lines i,
-// i + 4, i + 8 and i + 12, so that what is left to turn lies within its quarters.
+// Sixteen words of sixteen lines, turned: four of them to each place, `pitch` bytes apart. Each line is read once, as a
+// whole: where lines lie a power of two apart, the first cache holds few of them.
 template <typename Words, typename T>
 MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* const (&to)[4], std::int64_t pitch) {
+  __m512i words[4][4];  // [i][j] has in its quarter q the words 4 q + j of lines 4 i to 4 i + 3
 #pragma GCC unroll 4
-  for (int quad = 0; quad < 4; ++quad) {
-    const std::int64_t from = p + 4 * quad * Words::kElements;
-    __m512i x[4];
+  for (int i = 0; i < 4; ++i) {
+    const __m512i x0 = Words::along(line[4 * i] + p), x1 = Words::along(line[4 * i + 1] + p);
+    const __m512i x2 = Words::along(line[4 * i + 2] + p), x3 = Words::along(line[4 * i + 3] + p);
+    const __m512i a = _mm512_unpacklo_epi32(x0, x1), b = _mm512_unpackhi_epi32(x0, x1);
+    const __m512i c = _mm512_unpacklo_epi32(x2, x3), d = _mm512_unpackhi_epi32(x2, x3);
+    words[i][0] = _mm512_unpacklo_epi64(a, c);
+    words[i][1] = _mm512_unpackhi_epi64(a, c);
+    words[i][2] = _mm512_unpacklo_epi64(b, d);
+    words[i][3] = _mm512_unpackhi_epi64(b, d);
+  }
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      x[i] = _mm512_castsi128_si512(Words::quad(line[i] + from));
-      x[i] = _mm512_inserti32x4(x[i], Words::quad(line[i + 4] + from), 1);
-      x[i] = _mm512_inserti32x4(x[i], Words::quad(line[i + 8] + from), 2);
-      x[i] = _mm512_inserti32x4(x[i], Words::quad(line[i + 12] + from), 3);
-    }
-    const __m512i a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpackhi_epi32(x[0], x[1]);
-    const __m512i c = _mm512_unpacklo_epi32(x[2], x[3]), d = _mm512_unpackhi_epi32(x[2], x[3]);
-    _mm512_storeu_si512(to[quad], _mm512_unpacklo_epi64(a, c));
-    _mm512_storeu_si512(to[quad] + pitch, _mm512_unpackhi_epi64(a, c));
-    _mm512_storeu_si512(to[quad] + 2 * pitch, _mm512_unpacklo_epi64(b, d));
-    _mm512_storeu_si512(to[quad] + 3 * pitch, _mm512_unpackhi_epi64(b, d));
+  for (int j = 0; j < 4; ++j) {
+    const __m512i a = _mm512_shuffle_i32x4(words[0][j], words[1][j], 0x44), b = _mm512_shuffle_i32x4(words[2][j], words[3][j], 0x44);
+    const __m512i c = _mm512_shuffle_i32x4(words[0][j], words[1][j], 0xEE), d = _mm512_shuffle_i32x4(words[2][j], words[3][j], 0xEE);
+    _mm512_storeu_si512(to[0] + j * pitch, _mm512_shuffle_i32x4(a, b, 0x88));
+    _mm512_storeu_si512(to[1] + j * pitch, _mm512_shuffle_i32x4(a, b, 0xDD));
+    _mm512_storeu_si512(to[2] + j * pitch, _mm512_shuffle_i32x4(c, d, 0x88));
+    _mm512_storeu_si512(to[3] + j * pitch, _mm512_shuffle_i32x4(c, d, 0xDD));
   }
 }
 
@@ -138,13 +140,13 @@ MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t 
 
 }  // namespace
 
-#define MOESH_PACK(T, P, WORDS)                                                                                                         \
-  void turn_avx512(const T* const (&lines)[16], const T* const (&next)[16], std::int64_t depth, std::int64_t width, P* out) {            \
-    turn_sixteen<WORDS>(lines, next, depth, width, out);                                                                                \
-  }                                                                                                                                     \
-  void pack_straight_avx512(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,        \
-                            PanelShape panel, P* out) {                                                                                 \
-    pack_straight<WORDS>(data, count, ahead, depth, size, panel, out);                                                                  \
+#define MOESH_PACK(T, P, WORDS)                                                                                                  \
+  void turn_avx512(const T* const(&lines)[16], const T* const(&next)[16], std::int64_t depth, std::int64_t width, P* out) {      \
+    turn_sixteen<WORDS>(lines, next, depth, width, out);                                                                         \
+  }                                                                                                                              \
+  void pack_straight_avx512(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size, \
+                            PanelShape panel, P* out) {                                                                          \
+    pack_straight<WORDS>(data, count, ahead, depth, size, panel, out);                                                           \
   }
 MOESH_PACK(float, float, Floats)
 MOESH_PACK(bfloat16, float, WidenedFloats)
@@ -164,8 +166,8 @@ MOESH_TARGET void pack_tiles_avx512(const bfloat16* data, const std::int64_t* li
   }
 }
 
-// Two tiles at a time, whether all of their lines are there or not. Pairs of the depth are laid together across the lines, and the
-// lines that then stand in a quarter of a register are turned to where they belong.
+// Two tiles at a time, whether all of their lines are there or not. Pairs of the depth are laid together across the
+// lines, and the lines that then stand in a quarter of a register are turned to where they belong.
 MOESH_TARGET void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size,
                                            std::int64_t room, bfloat16* out) {
   constexpr auto kRow = kTileDepth * static_cast<std::int64_t>(sizeof(bfloat16));

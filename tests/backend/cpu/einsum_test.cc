@@ -4,7 +4,10 @@ namespace moesh::backend::test {
 namespace {
 
 Call product(DType dtype, const std::string& equation, Shape a, Shape b, Shape out) {
-  return {Op::einsum, graph::EinsumOf{equation}, {noise(dtype, std::move(a), 1), noise(dtype, std::move(b), 2)}, {Tensor(dtype, std::move(out))}};
+  return {Op::einsum,
+          graph::EinsumOf{equation},
+          {noise(dtype, std::move(a), 1), noise(dtype, std::move(b), 2)},
+          {Tensor(dtype, std::move(out))}};
 }
 
 struct Case {
@@ -58,10 +61,10 @@ TEST(Einsum, IsThePlainSumWhenItIsDeepOrTall) {
 
 // Blocks, panels, tiles and chunks of all instructions begin and end somewhere here, and operands lie in every way.
 TEST(Einsum, IsThePlainSumAtEveryEdge) {
-  const std::int64_t depths[] = {1, 2, 31, 32, 33, 64, 255, 256, 257, 300};
+  const std::int64_t depths[] = {1, 2, 31, 32, 33, 64, 255, 256, 257, 300, 512, 513, 1024, 1025};
   std::size_t turn = 0;
   for (const std::string equation : {"am,mb->ab", "am,bm->ab", "ma,mb->ab", "ma,bm->ab"}) {
-    for (const std::int64_t rows : {1, 5, 6, 7, 13, 14, 15, 16, 17, 32, 33, 84, 85}) {
+    for (const std::int64_t rows : {1, 5, 6, 7, 12, 13, 14, 15, 16, 17, 28, 29, 32, 33, 85}) {
       for (const std::int64_t columns : {1, 4, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 129}) {
         const std::int64_t depth = depths[turn++ % std::size(depths)];
         SCOPED_TRACE(fmt::format("{}: {} rows, {} columns, {} deep", equation, rows, columns, depth));
@@ -94,7 +97,8 @@ TEST(Einsum, GivesARowTheSameBitsHoweverManyStandBesideIt) {
         const Call whole = product(dtype, "am,mb->ab", {64, depth}, {depth, 70}, {64, 70});
         const Tensors all = run(whole);
         for (std::int64_t rows = 1; rows < 64; ++rows) {
-          const Call part{Op::einsum, whole.attributes, {first_rows(whole.operands[0], rows), whole.operands[1]}, {Tensor(dtype, {rows, 70})}};
+          const Call part{
+              Op::einsum, whole.attributes, {first_rows(whole.operands[0], rows), whole.operands[1]}, {Tensor(dtype, {rows, 70})}};
           EXPECT_EQ(run(part, 1)[0].bytes, first_rows(all[0], rows).bytes) << rows << " rows, depth " << depth << " on " << name_of(isa);
         }
       }
@@ -154,10 +158,7 @@ TEST(Einsum, GivesARowTheSameBitsWhereverTasksPartTheRows) {
     for (const DType dtype : floating_types()) {
       const Call whole = product(dtype, "am,mb->ab", {1300, 90}, {90, 300}, {1300, 300});
       const Tensors all = run(whole, 2);
-      const Call part{Op::einsum,
-                      whole.attributes,
-                      {first_rows(whole.operands[0], 700), whole.operands[1]},
-                      {Tensor(dtype, {700, 300})}};
+      const Call part{Op::einsum, whole.attributes, {first_rows(whole.operands[0], 700), whole.operands[1]}, {Tensor(dtype, {700, 300})}};
       EXPECT_EQ(run(part, 1)[0].bytes, first_rows(all[0], 700).bytes) << name_of(dtype) << " on " << name_of(isa);
     }
   }
@@ -177,7 +178,10 @@ TEST(Einsum, OfBfloat16MayHaveAFloat32Result) {
   Call call = product(DType::bfloat16, "am,mb->ab", {5, 300}, {300, 20}, {5, 20});
   call.results = {Tensor(DType::float32, {5, 20})};
   hold_to_plain(call);
-  const Call wide{Op::einsum, call.attributes, {converted(call.operands[0], DType::float32), converted(call.operands[1], DType::float32)}, call.results};
+  const Call wide{Op::einsum,
+                  call.attributes,
+                  {converted(call.operands[0], DType::float32), converted(call.operands[1], DType::float32)},
+                  call.results};
   expect_near(run(call)[0], run(wide)[0], 1e-6);  // instructions for bfloat16 add in another order
 }
 
