@@ -49,6 +49,7 @@ struct PanelShape {
   std::int64_t lines;
   std::int64_t width;  // a multiple of what a register of the instructions holds
   std::int64_t depth;
+  bool is_read_late = false;  // written past the caches, where instructions for that are at hand
 
   std::int64_t size() const { return width * depth; }
 };
@@ -58,10 +59,10 @@ inline constexpr std::int64_t kMostPanels = 8;
 
 // turn: so many lines whose depth runs; those that come next are fetched into the cache. pack_straight: lines that run; of them as
 // many as are there, up to `ahead`, may be packed as well.
-#define MOESH_PACK(T, P, isa, count_of_lines)                                                                                           \
-  void turn_##isa(const T* const (&lines)[count_of_lines], const T* const (&next)[count_of_lines], std::int64_t depth,                  \
-                  std::int64_t width, P* out);                                                                                          \
-  void pack_straight_##isa(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,         \
+#define MOESH_PACK(T, P, isa, count_of_lines)                                                                                         \
+  void turn_##isa(const T* const (&lines)[count_of_lines], const T* const (&next)[count_of_lines], std::int64_t depth,                \
+                  const PanelShape& panel, P* out);                                                                                   \
+  void pack_straight_##isa(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,       \
                            PanelShape panel, P* out)
 MOESH_PACK(float, float, avx2, 8);
 MOESH_PACK(bfloat16, float, avx2, 8);
@@ -84,9 +85,9 @@ class Packer {
  public:
   Packer(Isa isa, const MicroKernels<P>& kernels, std::int64_t room) : isa_(isa), kernels_(kernels), room_(room) {}
 
-  void rows(const Lines<T>& of, Range lines, Range chunk, P* out) const {
+  void rows(const Lines<T>& of, Range lines, Range chunk, P* out, bool are_read_late = false) const {
     if (kernels_.row_room == 0) return tiles(of, lines, chunk, out);
-    panels(of, lines, chunk, {kernels_.rows, kernels_.row_room, room_}, out);
+    panels(of, lines, chunk, {kernels_.rows, kernels_.row_room, room_, are_read_late}, out);
   }
   void columns(const Lines<T>& of, Range lines, Range chunk, P* out) const {
     panels(of, lines, chunk, {kernels_.columns, kernels_.columns, room_}, out);
@@ -169,7 +170,7 @@ class Packer {
             line[i] = data + lines[std::min(group + i, end - 1)];
             next[i] = data + lines[std::min(group + i + shape.lines, ahead - 1)];
           }
-          turn(line, next, depth, shape.width, out + (group - first) * kTogether);
+          turn(line, next, depth, shape, out + (group - first) * kTogether);
         }
       }
     };

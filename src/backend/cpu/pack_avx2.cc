@@ -88,8 +88,9 @@ template <typename Words, typename T>
 }  // namespace
 
 #define MOESH_PACK(T, WORDS)                                                                                                            \
-  void turn_avx2(const T* const (&lines)[8], const T* const (&next)[8], std::int64_t depth, std::int64_t width, float* out) {            \
-    turn_eight<WORDS>(lines, next, depth, width, out);                                                                                  \
+  void turn_avx2(const T* const (&lines)[8], const T* const (&next)[8], std::int64_t depth, const PanelShape& panel,      \
+                 float* out) {                                                                                                          \
+    turn_eight<WORDS>(lines, next, depth, panel.width, out);                                                                                  \
   }                                                                                                                                     \
   void pack_straight_avx2(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,          \
                           PanelShape panel, float* out) {                                                                               \

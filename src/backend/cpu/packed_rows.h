@@ -30,11 +30,11 @@ class PackedRows {
   }
   void set(P* data) { data_ = data; }
 
-  // From this step of the depth on, where a step of the kernels begins.
+  // From this step of the depth on, where a step of the kernels begins. What is read late had better not fill the caches.
   template <typename T>
-  void pack(Isa isa, const Lines<T>& of, std::int64_t begin = 0) const {
+  void pack(Isa isa, const Lines<T>& of, std::int64_t begin = 0, bool is_read_late = false) const {
     Packer<P, T>(isa, kernels_, room_).rows(of, {0, static_cast<std::int64_t>(of.lines.size())},
-                                            {0, static_cast<std::int64_t>(of.depth.size())}, data_ + begin * lines_together());
+                                            {0, static_cast<std::int64_t>(of.depth.size())}, data_ + begin * lines_together(), is_read_late);
   }
 
   P& at(std::int64_t row, std::int64_t depth) const {

@@ -311,7 +311,7 @@ class VocabLoss {
   // For dtable.
   void keep(std::int64_t p, std::int64_t unit, const P* exponentials) const {
     const OffsetList words = steps(rows_of(unit), shared_.columns), tokens = steps(count_of(p), 1);
-    shared_.exponentials_of(unit).pack(isa_, Lines<P>{exponentials, words, tokens, false, true}, p * shared_.columns);
+    shared_.exponentials_of(unit).pack(isa_, Lines<P>{exponentials, words, tokens, false, true}, p * shared_.columns, true);
   }
 
   void end_panel(std::int64_t p) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/column_softmax.h"
 #include "backend/cpu/simd.h"
 #include "base/error.h"
 #include "graph/facts.h"
@@ -57,6 +58,56 @@ TEST(Simd, ExponentialsEndInZeroInfinityAndNaN) {
   EXPECT_EQ(cpu::exp_of(0.0f), 1.0f);
   EXPECT_TRUE(std::isnan(cpu::exp_of(std::numeric_limits<float>::quiet_NaN())));
   EXPECT_TRUE(std::isfinite(cpu::exp_of(88.72f)));
+}
+
+// One above the other as attention and the loss have them: rows of one score each, above a base of 0.
+template <int kColumns, typename E>
+std::vector<E> exponentials(cpu::Isa isa, const std::vector<float>& scores, float& sum) {
+  const auto rows = static_cast<std::int64_t>(scores.size());
+  std::vector<float> all, base(kColumns, 0.0f), sums(kColumns, 0.0f);
+  for (const float score : scores) all.insert(all.end(), kColumns, score);
+  std::vector<E> made(all.size(), E(0.0f)), column;
+  cpu::exponentiate<kColumns>(isa, rows, base.data(), all.data(), made.data(), sums.data());
+  for (std::size_t row = 0; row < scores.size(); ++row) {
+    for (int j = 1; j < kColumns; ++j) EXPECT_EQ(0, std::memcmp(&made[row * kColumns], &made[row * kColumns + static_cast<std::size_t>(j)], sizeof(E)));
+    column.push_back(made[row * kColumns]);
+  }
+  sum = sums[kColumns - 1];
+  return column;
+}
+
+TEST(Exponentiate, IsRightToTwoUnitsInTheLastPlaceOnAllInstructions) {
+  std::vector<float> scores;
+  for (float x = -87.3f; x < 88.0f; x += 0.0137f) scores.push_back(x);
+  for (const cpu::Isa isa : isas_here()) {
+    float sum = 0;
+    double worst = 0;
+    const auto hold = [&](const std::vector<float>& made, double tolerance) {
+      for (std::size_t i = 0; i < scores.size(); ++i) {
+        const double exact = std::exp(static_cast<double>(scores[i]));
+        worst = std::max(worst, std::abs(static_cast<double>(made[i]) - exact) / exact);
+      }
+      EXPECT_LT(worst, tolerance) << name_of(isa);
+    };
+    hold(exponentials<8, float>(isa, scores, sum), 2 * 1.2e-7);
+    hold(exponentials<32, float>(isa, scores, sum), 2 * 1.2e-7);
+    std::vector<float> widened;
+    for (const bfloat16 one : exponentials<32, bfloat16>(isa, scores, sum)) widened.push_back(static_cast<float>(one));
+    hold(widened, 1.0 / 256);
+  }
+}
+
+TEST(Exponentiate, EndsInZeroAndNaNAndAddsUp) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const cpu::Isa isa : isas_here()) {
+    float sum = 0;
+    const std::vector<float> made = exponentials<32, float>(isa, {0.0f, -infinity, -1e30f, -87.4f, std::log(2.0f)}, sum);
+    EXPECT_EQ(made[0], 1.0f) << name_of(isa);
+    for (int i : {1, 2, 3}) EXPECT_EQ(made[static_cast<std::size_t>(i)], 0.0f) << name_of(isa);
+    EXPECT_FLOAT_EQ(sum, 3.0f) << name_of(isa);
+    EXPECT_TRUE(std::isnan(exponentials<32, float>(isa, {std::numeric_limits<float>::quiet_NaN(), 1.0f}, sum)[0])) << name_of(isa);
+    EXPECT_TRUE(std::isnan(sum)) << name_of(isa);
+  }
 }
 
 }  // namespace
