@@ -23,6 +23,19 @@ std::string equation_of(const Case& of) {
   return "";
 }
 
+constexpr std::int32_t kRoutedRows = 4096;  // of all experts
+
+std::vector<std::int32_t> even_rows(int experts) { return std::vector<std::int32_t>(static_cast<std::size_t>(experts), kRoutedRows / experts); }
+
+// The i-th has 1 / i of the first one's.
+std::vector<std::int32_t> zipf_rows(int experts) {
+  double all = 0;
+  for (int i = 1; i <= experts; ++i) all += 1.0 / i;
+  std::vector<std::int32_t> rows;
+  for (int i = 1; i <= experts; ++i) rows.push_back(std::max(1, static_cast<int>(kRoutedRows / (i * all))));
+  return rows;
+}
+
 Shape with_batch(const Case& of, Shape shape) {
   if (of.batch > 1) shape.insert(shape.begin(), of.batch);
   return shape;
@@ -32,29 +45,56 @@ Shape with_batch(const Case& of, Shape shape) {
 
 std::vector<Case> cases() {
   using enum Layout;
-  const std::vector<std::int32_t> even(8, 64);
-  const std::vector<std::int32_t> uneven{64, 100, 128, 200, 256, 300, 488, 512};
-  return {
+  std::vector<Case> all{
       {"projection", plain, 1, 256, 128, 128},
       {"projection", plain, 1, 512, 512, 256},
       {"projection", plain, 1, 1024, 256, 512},
+      {"projection", plain, 1, 2048, 256, 256},
+      {"projection", plain, 1, 2048, 512, 512},
       {"projection", plain, 1, 2048, 1024, 512},
       {"projection", plain, 1, 4096, 1024, 1024},
+      {"projection", plain, 1, 4096, 512, 1792},
+      {"projection to latents", plain, 1, 2048, 64, 512},
+      {"projection from latents", plain, 1, 2048, 768, 64},
+      {"router", plain, 1, 2048, 32, 512},
+      {"vocabulary", plain, 1, 512, 8192, 256},
+      {"few rows", plain, 1, 8, 1024, 512},
+      {"few rows", plain, 1, 8, 1792, 512},
+      {"few rows", plain, 1, 32, 1024, 1024},
+      {"few rows", plain, 1, 64, 512, 512},
+      {"few rows", plain, 1, 128, 1408, 2048},
       {"its input's gradient", b_turned, 1, 512, 256, 512},
+      {"its input's gradient", b_turned, 1, 2048, 256, 512},
       {"its input's gradient", b_turned, 1, 2048, 512, 1024},
+      {"its input's gradient", b_turned, 1, 4096, 1024, 1024},
+      {"its input's gradient", b_turned, 1, 2048, 1792, 512},
+      {"its input's gradient", b_turned, 1, 512, 256, 8192},
       {"its weights' gradient", a_turned, 1, 256, 512, 512},
       {"its weights' gradient", a_turned, 1, 512, 1024, 2048},
       {"its weights' gradient", a_turned, 1, 128, 256, 4096},
-      {"experts", plain, 1, 0, 512, 256, even},
-      {"experts", plain, 1, 0, 512, 256, uneven},
-      {"experts", plain, 1, 0, 1024, 512, uneven},
-      {"experts' input's gradient", b_turned, 1, 0, 256, 512, uneven},
-      {"experts' weights' gradient", a_turned, 1, 256, 512, 0, uneven},
+      {"its weights' gradient", a_turned, 1, 64, 768, 2048},
+      {"its weights' gradient", a_turned, 1, 512, 1792, 1024},
+      {"its weights' gradient", a_turned, 1, 256, 8192, 512},
+      {"its weights' gradient", a_turned, 1, 1024, 1024, 4096},
       {"scores of 32 heads", b_turned, 32, 128, 128, 64},
       {"scores of 8 heads", b_turned, 8, 512, 512, 64},
+      {"scores of 16 heads", b_turned, 16, 256, 256, 128},
       {"values of 8 heads", plain, 8, 512, 64, 512},
+      {"values of 16 heads", plain, 16, 256, 128, 256},
+      {"even experts", plain, 8, 64, 512, 256},
+      {"even experts", plain, 16, 128, 1024, 512},
+      {"square", plain, 1, 512, 512, 512},
+      {"square", plain, 1, 1024, 1024, 1024},
       {"large and square", plain, 1, 2048, 2048, 2048},
   };
+  for (const int experts : {8, 16, 32, 64}) {
+    for (const auto& [kind, rows] : {std::pair{"even", even_rows(experts)}, std::pair{"Zipf", zipf_rows(experts)}}) {
+      all.push_back({fmt::format("{} experts", kind), plain, 1, 0, 512, 256, rows});
+      all.push_back({fmt::format("{}, input's gradient", kind), b_turned, 1, 0, 256, 512, rows});
+      all.push_back({fmt::format("{}, weights' gradient", kind), a_turned, 1, 256, 512, 0, rows});
+    }
+  }
+  return all;
 }
 
 double Case::operations() const {

@@ -23,6 +23,8 @@ struct Case {
   std::int64_t depth;
   std::vector<std::int32_t> groups = {};
 
+  bool is_grouped() const { return !groups.empty(); }
+
   double operations() const;
   std::string shape() const;
 };

@@ -32,17 +32,23 @@ struct Problem {
   std::vector<Product> products;
 };
 
-using Job = std::function<void()>;  // multiplies; empty: not a problem of this kind
+using Job = std::function<void()>;
+
+struct Contest {
+  Job job = {};   // multiplies; empty: not a problem of this kind
+  Job give = {};  // brings the result to c, where the job has it elsewhere; not timed
+};
 
 // A library, as one of its kind would use it: what can be prepared once for a shape is not in the job.
 struct Library {
   std::string name;
   std::string version;
-  std::function<Job(const Problem& problem, int threads)> prepare;
+  std::function<Contest(const Problem& problem, int threads)> prepare;
 };
 
 // Nothing where the build lacks it.
 std::optional<Library> onednn();
+std::optional<Library> onednn_padded();  // groups of uneven sizes as one batch of the largest; laying them out is not timed
 std::optional<Library> openblas();
 
 }  // namespace moesh::bench

@@ -4,5 +4,6 @@
 namespace moesh::bench {
 
 std::optional<Library> onednn() { return std::nullopt; }
+std::optional<Library> onednn_padded() { return std::nullopt; }
 
 }  // namespace moesh::bench

@@ -1,4 +1,8 @@
 // Products by oneDNN's matmul. Equal products at even distances are one batch; others are one primitive each.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
 #include <fmt/core.h>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <omp.h>
@@ -59,7 +63,7 @@ Prepared prepare_batch(const dnnl::engine& engine, const Problem& problem, std::
   return {dnnl::matmul(dnnl::matmul::primitive_desc(desc, engine)), a, b, c};
 }
 
-Job prepare(const Problem& problem, int threads) {
+Contest prepare(const Problem& problem, int threads) {
   omp_set_num_threads(threads);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   std::vector<Prepared> all;
@@ -68,20 +72,83 @@ Job prepare(const Problem& problem, int threads) {
   } else {
     for (std::size_t i = 0; i < problem.products.size(); ++i) all.push_back(prepare_batch(engine, problem, i, 1));
   }
-  return [all, stream = dnnl::stream(engine), threads]() mutable {
+  return {[all, stream = dnnl::stream(engine), threads]() mutable {
     omp_set_num_threads(threads);
     for (Prepared& one : all) {
       one.primitive.execute(stream, {{DNNL_ARG_SRC, one.a}, {DNNL_ARG_WEIGHTS, one.b}, {DNNL_ARG_DST, one.c}});
     }
     stream.wait();
+  }};
+}
+
+// Matrices side by side, each as large as the largest, with zeros where there is none of it.
+class Padded {
+ public:
+  Padded(std::int64_t count, std::int64_t rows, std::int64_t columns, std::int64_t element)
+      : rows_(rows), columns_(columns), element_(element), bytes_(static_cast<std::size_t>(count * rows * columns * element)) {}
+
+  // Element (row, column) of matrix `i`, laid down along its rows or, turned, along its columns.
+  std::byte* at(std::int64_t i, std::int64_t row, std::int64_t column, bool turned) {
+    const std::int64_t place = turned ? column * rows_ + row : row * columns_ + column;
+    return bytes_.data() + (i * rows_ * columns_ + place) * element_;
+  }
+
+  void fill(std::int64_t i, const Operand& from, std::int64_t rows, std::int64_t columns) {
+    const bool turned = from.column_stride != 1;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const auto* const element = static_cast<const std::byte*>(from.data) + (r * from.row_stride + c * from.column_stride) * element_;
+        std::memcpy(at(i, r, c, turned), element, static_cast<std::size_t>(element_));
+      }
+    }
+  }
+
+ private:
+  std::int64_t rows_, columns_, element_;
+  std::vector<std::byte> bytes_;
+};
+
+Contest prepare_padded(const Problem& problem, int threads) {
+  if (problem.products.size() < 2 || are_even(problem)) return {};
+  const auto count = static_cast<std::int64_t>(problem.products.size()), element = std::int64_t{problem.bfloat16 ? 2 : 4};
+  std::int64_t rows = 0, depth = 0;
+  for (const Product& one : problem.products) {
+    rows = std::max(rows, one.rows);
+    depth = std::max(depth, one.depth);
+  }
+  const std::int64_t columns = problem.products[0].columns;
+  const auto a = std::make_shared<Padded>(count, rows, depth, element), b = std::make_shared<Padded>(count, depth, columns, element);
+  const auto c = std::make_shared<Padded>(count, rows, columns, element);
+  Problem padded{problem.bfloat16, {}};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Product& one = problem.products[static_cast<std::size_t>(i)];
+    const bool a_turned = one.a.column_stride != 1, b_turned = one.b.column_stride != 1;
+    a->fill(i, one.a, one.rows, one.depth);
+    b->fill(i, one.b, one.depth, columns);
+    padded.products.push_back({rows,
+                               columns,
+                               depth,
+                               {a->at(i, 0, 0, false), a_turned ? 1 : depth, a_turned ? rows : 1},
+                               {b->at(i, 0, 0, false), b_turned ? 1 : columns, b_turned ? depth : 1},
+                               c->at(i, 0, 0, false)});
+  }
+  const Job give = [=] {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Product& one = problem.products[static_cast<std::size_t>(i)];
+      std::memcpy(one.c, c->at(i, 0, 0, false), static_cast<std::size_t>(one.rows * columns * element));
+    }
   };
+  return {[a, b, c, job = prepare(padded, threads).job] { job(); }, give};
+}
+
+std::string version() {
+  const dnnl_version_t* const of = dnnl_version();
+  return fmt::format("{}.{}.{}", of->major, of->minor, of->patch);
 }
 
 }  // namespace
 
-std::optional<Library> onednn() {
-  const dnnl_version_t* version = dnnl_version();
-  return Library{"oneDNN", fmt::format("{}.{}.{}", version->major, version->minor, version->patch), prepare};
-}
+std::optional<Library> onednn() { return Library{"oneDNN", version(), prepare}; }
+std::optional<Library> onednn_padded() { return Library{"padded", "by oneDNN", prepare_padded}; }
 
 }  // namespace moesh::bench

@@ -18,12 +18,12 @@ void multiply(const Product& of) {
       static_cast<float*>(of.c), static_cast<blasint>(of.columns));
 }
 
-Job prepare(const Problem& problem, int threads) {
+Contest prepare(const Problem& problem, int threads) {
   if (problem.bfloat16) return {};
-  return [problem, threads] {
+  return {[problem, threads] {
     openblas_set_num_threads(threads);
     for (const Product& product : problem.products) multiply(product);
-  };
+  }};
 }
 
 }  // namespace

@@ -25,6 +25,9 @@ constexpr std::int64_t kPanelElements = std::is_same_v<P, bfloat16> ? 4 * 32 * 1
 
 constexpr std::int64_t kMostTaskRows = 896;
 constexpr std::int64_t kPackingOnTheWay = 4;    // times as cheap as packing apart
+constexpr std::int64_t kFewColumns = 64;        // for which packing a is not worth it, unless
+constexpr std::int64_t kPageBytes = 4096;       // are between its rows: then all of a block share their place in the first cache
+constexpr std::int64_t kDenseBytes = 512;       // between rows, so that they lie as close as packed
 constexpr std::int64_t kStripSums = 16 * 1024;  // of all rows of a strip: they stay in the second cache
 constexpr std::int64_t kFewestInStrip = 128;    // columns
 constexpr std::int64_t kMostInStrip = 1024;     // of several rows, so that sums stay in the first cache
@@ -106,6 +109,7 @@ class Product {
         a_depth_runs_(is_run(a.columns)),
         b_columns_run_(is_run(b.columns)),
         b_depth_runs_(is_run(b.rows)),
+        a_pitch_(pitch_of(a.rows)),
         b_pitch_(pitch_of(b.rows)),
         c_pitch_(is_run(c.columns) ? pitch_of(c.rows) : std::nullopt),
         in_place_(b_columns_run_ && b_pitch_ ? in_place_kernels<P, B>(isa) : InPlaceKernels<P, B>()) {
@@ -295,28 +299,49 @@ class Product {
     const std::int64_t step = kernels_.chunk_of(depth.size());
     for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += step) {
       const Range chunk{begin, std::min(begin + step, depth.end)};
-      Packer<P, A>(isa_, kernels_, depth_room_).rows(a, task.rows, chunk, room<P>().rows);
+      const P* const rows = rows_where_they_lie(task, chunk);
+      const std::int64_t lying = rows == nullptr ? 0 : round_down(task.rows.size(), kernels_.rows);
+      Packer<P, A>(isa_, kernels_, depth_room_)
+          .rows(a, {task.rows.begin + lying, task.rows.end}, chunk, room<P>().rows + lying / kernels_.rows * size_of_block());
       for (std::int64_t column = task.columns.begin; column < task.columns.end; column += panels * kernels_.columns) {
-        run_panels(task, {column, std::min(column + panels * kernels_.columns, task.columns.end)}, chunk, b);
+        run_panels(task, {column, std::min(column + panels * kernels_.columns, task.columns.end)}, chunk, b, rows);
       }
     }
     if (kernels_.end != nullptr) kernels_.end();
   }
 
-  void run_panels(const Task& task, Range columns, Range chunk, const Lines<B>& b) const {
+  std::int64_t size_of_block() const { return kernels_.block_lines() * depth_room_; }
+
+  // Rows of a, where packing them costs more than it saves: they meet few columns, and do not all share a few places in the first cache.
+  const P* rows_where_they_lie(const Task& task, Range chunk) const {
+    if constexpr (std::is_same_v<P, A>) {
+      const bool fits = kernels_.of_runs != nullptr && a_depth_runs_ && a_pitch_ && chunk.size() > 0 &&
+                        chunk.size() % kernels_.depth_step == 0 && task.columns.size() % kernels_.columns == 0;
+      const auto bytes = *a_pitch_ * static_cast<std::int64_t>(sizeof(A));
+      const bool pays = task.columns.size() <= kFewColumns ? bytes % kPageBytes != 0 : bytes <= kDenseBytes;
+      Block<P> block;
+      if (fits && pays && set_result(task, chunk, block)) {
+        return a_.data + a_.batch[at(task.i)] + a_.rows[at(task.rows.begin)] + a_.columns[at(chunk.begin)];
+      }
+    }
+    return nullptr;
+  }
+
+  // `rows`: where whole blocks of them lie unpacked, or null.
+  void run_panels(const Task& task, Range columns, Range chunk, const Lines<B>& b, const P* rows) const {
     const P* const in_place = task.rows.size() <= 2 * kernels_.rows ? where_it_lies(b, columns, chunk) : nullptr;
-    const bool packs_on_the_way = in_place_.pack != nullptr && task.rows.size() > kernels_.rows && chunk.size() > 0;
+    const bool packs_on_the_way = in_place_.pack != nullptr && task.rows.size() > kernels_.rows && chunk.size() > 0 && rows == nullptr;
     const std::int64_t apart = in_place != nullptr ? 0 : packs_on_the_way ? columns.size() % kernels_.columns : columns.size();
     Packer<P, B>(isa_, kernels_, depth_room_).columns(b, {columns.end - apart, columns.end}, chunk, packed_panel(columns.size() - apart));
     for (std::int64_t column = columns.begin; column < columns.end; column += kernels_.columns) {
       const Range panel{column, std::min(column + kernels_.columns, columns.end)};
       const std::int64_t done = column - columns.begin;
       if (in_place != nullptr) {
-        run_panel(task, panel, chunk, {in_place + done, *b_pitch_});
+        run_panel(task, panel, chunk, {in_place + done, *b_pitch_}, rows);
       } else {
         P* const packed = packed_panel(done);
         const bool is_unpacked = column < columns.end - apart;
-        run_panel(task, panel, chunk, {packed, kernels_.columns * MicroKernels<P>::kTogether, is_unpacked ? packed : nullptr});
+        run_panel(task, panel, chunk, {packed, kernels_.columns * MicroKernels<P>::kTogether, is_unpacked ? packed : nullptr}, rows);
       }
     }
   }
@@ -339,31 +364,38 @@ class Product {
     P* to_pack = nullptr;  // where the first block packs it, before others read it
   };
 
-  void run_panel(const Task& task, Range columns, Range chunk, const Panel& panel) const {
+  void run_panel(const Task& task, Range columns, Range chunk, const Panel& panel, const P* rows) const {
     const bool is_narrow = columns.size() <= kernels_.columns / 2;
-    const std::int64_t rows_of_block = kernels_.block_lines() * depth_room_;
     Block<P> block{.steps = divide_up(chunk.size(), kernels_.depth_step),
                    .a = room<P>().rows,
                    .a_room = depth_room_,
                    .b = panel.b,
                    .b_pitch = panel.pitch,
                    .add = options_.add || chunk.begin > depth_of(task.i).begin};
-    const auto kernel_of = [&](std::int64_t rows) { return kernels_.find(is_narrow, rows); };
+    const auto kernel_of = [&](std::int64_t count) { return kernels_.find(is_narrow, count); };
     const auto multiply = [&](std::int64_t row, MicroKernel<P> kernel) {
       if (panel.to_pack == nullptr || row > 0) return kernel(block);
       in_place_.pack(block, {lines_of_b(task.i, chunk.begin, columns.begin), *b_pitch_, chunk.size(), panel.to_pack});
     };
     std::int64_t row = 0;
-    if (set_result({task.i, task.rows, columns}, chunk, block)) {
-      const MicroKernel<P> kernel = kernel_of(kernels_.rows);
-      for (; row + kernels_.rows <= task.rows.size(); row += kernels_.rows, block.a += rows_of_block) {
+    const bool is_whole = columns.size() == kernels_.columns || columns.size() == kernels_.columns / 2;
+    if (is_whole && set_result({task.i, task.rows, columns}, chunk, block)) {
+      const MicroKernel<P> kernel = rows == nullptr ? kernel_of(kernels_.rows) : kernels_.of_runs;
+      if (rows != nullptr) {
+        block.a = rows;
+        block.a_room = *a_pitch_;
+      }
+      const std::int64_t step = rows == nullptr ? size_of_block() : kernels_.rows * *a_pitch_;
+      for (; row + kernels_.rows <= task.rows.size(); row += kernels_.rows, block.a += step) {
         multiply(row, kernel);
         block.c += block.c == nullptr ? 0 : kernels_.rows * block.c_pitch;
         block.rounded += block.rounded == nullptr ? 0 : kernels_.rows * block.c_pitch;
       }
       block.rounded = nullptr;
     }
-    for (; row < task.rows.size(); row += kernels_.rows, block.a += rows_of_block) {
+    block.a = room<P>().rows + row / kernels_.rows * size_of_block();
+    block.a_room = depth_room_;
+    for (; row < task.rows.size(); row += kernels_.rows, block.a += size_of_block()) {
       const Task part{task.i, {task.rows.begin + row, std::min(task.rows.begin + row + kernels_.rows, task.rows.end)}, columns};
       run_block(task, part, chunk, block, [&] { multiply(row, kernel_of(part.rows.size())); });
     }
@@ -371,7 +403,7 @@ class Product {
 
   // Whether kernels write whole blocks to where the result lies.
   bool set_result(const Task& part, Range chunk, Block<P>& block) const {
-    if (!c_pitch_ || (part.columns.size() != kernels_.columns && part.columns.size() != kernels_.columns / 2)) return false;
+    if (!c_pitch_) return false;
     block.c_pitch = *c_pitch_;
     if constexpr (std::is_same_v<C, W>) {
       block.c = first_of(part);
@@ -438,6 +470,7 @@ class Product {
   std::int64_t columns_;
   std::int64_t batch_;
   bool a_rows_run_, a_depth_runs_, b_columns_run_, b_depth_runs_;
+  std::optional<std::int64_t> a_pitch_;  // from row to row
   std::optional<std::int64_t> b_pitch_;  // from step to step
   std::optional<std::int64_t> c_pitch_;  // from row to row, where each of them runs
   InPlaceKernels<P, B> in_place_;        // where they can be taken

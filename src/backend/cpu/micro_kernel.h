@@ -51,6 +51,9 @@ struct MicroKernels {
   // For all columns and for half of them, by the number of row steps less one.
   MicroKernel<P> whole[kMostRows] = {};
   MicroKernel<P> narrow[kMostRows] = {};
+  // For as many rows as a block may have, where each of them runs, block.a_room from one to the next. Null where there is none. A chunk
+  // whose last step is not full is for the others: they read zeros behind it.
+  MicroKernel<P> of_runs = nullptr;
 
   // Of a depth: chunks share it evenly.
   std::int64_t chunk_of(std::int64_t depth) const {

@@ -31,6 +31,35 @@ constexpr std::int64_t kChunkBytes = 2048;
 // Lines that the rows of a block take.
 constexpr int kRowRoom = (kRows + 7) / 8 * 8;
 
+// Where a block has its steps of a from: rows that are packed by step.
+template <typename Words, int rows>
+struct RowsByStep {
+  static constexpr int kRowsOfBlock = rows, kTogether = MicroKernels<typename Words::Element>::kTogether;
+  const typename Words::Element* a;
+
+  MOESH_INLINE typename Words::Vector of(int row) const { return Words::spread(a + row * kTogether); }
+  MOESH_INLINE void next() { a += kRowRoom * kTogether; }
+};
+
+// Or rows that lie elsewhere, each of which runs, at one pitch: three of them share an address.
+template <typename Words>
+struct RowsThatRun {
+  using Element = typename Words::Element;
+  static constexpr int kRowsOfBlock = kRows, kTogether = MicroKernels<Element>::kTogether, kTriples = (kRows + 2) / 3;
+  const Element* triples[kTriples];
+  std::int64_t pitch;
+
+  MOESH_INLINE RowsThatRun(const Element* a, std::int64_t from_row_to_row) : pitch(from_row_to_row) {
+#pragma GCC unroll 5
+    for (int i = 0; i < kTriples; ++i) triples[i] = a + 3 * i * pitch;
+  }
+  MOESH_INLINE typename Words::Vector of(int row) const { return Words::spread(triples[row / 3] + row % 3 * pitch); }
+  MOESH_INLINE void next() {
+#pragma GCC unroll 5
+    for (int i = 0; i < kTriples; ++i) triples[i] += kTogether;
+  }
+};
+
 // Where a block has its steps of b from: a panel that is packed.
 template <typename Words, int vectors>
 struct PackedPanel {
@@ -73,31 +102,31 @@ struct PanelToPack {
   }
 };
 
-template <typename Words, int rows, typename Panel>
-MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Panel panel) {
-  using Element = typename Words::Element;
-  constexpr int kTogether = MicroKernels<Element>::kTogether, vectors = Panel::kVectors;
-  const Element* __restrict a = block.a;
+template <typename Words, typename Rows, typename Panel>
+MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Rows of_a, Panel of_b) {
+  constexpr int rows = Rows::kRowsOfBlock, vectors = Panel::kVectors;
   typename Words::Sum* __restrict c = block.c;
   const std::int64_t c_pitch = block.c_pitch;
   const bool add = block.add;
   typename Words::Vector sum[rows][vectors];
+  const char* const lines = block.rounded != nullptr ? reinterpret_cast<const char*>(block.rounded) : reinterpret_cast<const char*>(c);
+  const std::int64_t line_bytes = c_pitch * static_cast<std::int64_t>(block.rounded != nullptr ? sizeof(bfloat16) : sizeof(*c));
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 2
     for (int j = 0; j < vectors; ++j) {
       sum[i][j] = Words::zero();
-      if (add) __builtin_prefetch(c + i * c_pitch + j * Words::kWidth, 1);
+      __builtin_prefetch(lines + i * line_bytes + j * 64, 1);
     }
   }
-  for (std::int64_t step = 0; step < block.steps; ++step, a += kRowRoom * kTogether) {
-    typename Words::Vector of_b[vectors];
-    panel.take(of_b);
+  for (std::int64_t step = 0; step < block.steps; ++step, of_a.next()) {
+    typename Words::Vector columns[vectors];
+    of_b.take(columns);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const typename Words::Vector of_a = Words::spread(a + i * kTogether);
+      const typename Words::Vector row = of_a.of(i);
 #pragma GCC unroll 2
-      for (int j = 0; j < vectors; ++j) sum[i][j] = Words::multiply_add(of_a, of_b[j], sum[i][j]);
+      for (int j = 0; j < vectors; ++j) sum[i][j] = Words::multiply_add(row, columns[j], sum[i][j]);
     }
   }
   if constexpr (Words::kRounds) {
@@ -116,12 +145,17 @@ MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Pan
 
 template <typename Words, int rows, int vectors>
 MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
-  multiply_with<Words, rows>(block, PackedPanel<Words, vectors>{block.b, block.b_pitch});
+  multiply_with<Words>(block, RowsByStep<Words, rows>{block.a}, PackedPanel<Words, vectors>{block.b, block.b_pitch});
+}
+
+template <typename Words>
+MOESH_TARGET void multiply_runs(const Block<typename Words::Element>& block) {
+  multiply_with<Words>(block, RowsThatRun<Words>(block.a, block.a_room), PackedPanel<Words, 2>{block.b, block.b_pitch});
 }
 
 template <typename Words, typename Reader, typename B>
 MOESH_TARGET void multiply_and_pack(const Block<typename Words::Element>& block, const Unpacked<typename Words::Element, B>& b) {
-  multiply_with<Words, kRows>(block, PanelToPack<Words, Reader, B>{b.lines, b.pitch, b.depth, b.packed});
+  multiply_with<Words>(block, RowsByStep<Words, kRows>{block.a}, PanelToPack<Words, Reader, B>{b.lines, b.pitch, b.depth, b.packed});
 }
 
 constexpr std::int64_t kBytesAhead = 16 * 1024;
@@ -242,7 +276,8 @@ MicroKernels<typename Words::Element> all_blocks(std::integer_sequence<int, row.
           .row_room = kRowRoom,
           .rounds = Words::kRounds,
           .whole = {multiply_block<Words, row + 1, 2>...},
-          .narrow = {multiply_block<Words, row + 1, 1>...}};
+          .narrow = {multiply_block<Words, row + 1, 1>...},
+          .of_runs = multiply_runs<Words>};
 }
 
 template <typename Words>
