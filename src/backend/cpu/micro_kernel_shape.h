@@ -31,6 +31,9 @@ constexpr std::int64_t kChunkBytes = 2048;
 // Lines that the rows of a block take.
 constexpr int kRowRoom = (kRows + 7) / 8 * 8;
 
+// Packed rows are fetched so many steps ahead: those that were packed long ago come from memory.
+constexpr std::int64_t kStepsAhead = 64;
+
 // Where a block has its steps of a from: rows that are packed by step.
 template <typename Words, int rows>
 struct RowsByStep {
@@ -38,7 +41,10 @@ struct RowsByStep {
   const typename Words::Element* a;
 
   MOESH_INLINE typename Words::Vector of(int row) const { return Words::spread(a + row * kTogether); }
-  MOESH_INLINE void next() { a += kRowRoom * kTogether; }
+  MOESH_INLINE void next() {
+    a += kRowRoom * kTogether;
+    __builtin_prefetch(a + kStepsAhead * kRowRoom * kTogether);
+  }
 };
 
 // Or rows that lie elsewhere, each of which runs, at one pitch: three of them share an address.
