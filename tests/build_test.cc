@@ -14,7 +14,7 @@
 namespace moesh {
 namespace {
 
-std::set<std::string> lines_of(const std::string& name) {
+std::set<std::string> packages_in(const std::string& name) {
   std::set<std::string> lines;
   for (const std::string& line : split(test::read_text(test::source_folder() / name), '\n')) {
     if (!line.empty()) lines.insert(line);
@@ -44,10 +44,10 @@ std::set<std::string> packages_asked_for() {
 
 int status_of(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()); }
 
-TEST(Build, ListsThePackagesThatRunningNeedsAndNoOther) { EXPECT_EQ(lines_of("packages.txt"), packages_asked_for()); }
+TEST(Build, ListsThePackagesThatRunningNeedsAndNoOther) { EXPECT_EQ(packages_in("packages.txt"), packages_asked_for()); }
 
 TEST(Build, ListsThePackagesOfTheTestsApart) {
-  EXPECT_EQ(lines_of("packages-test.txt"), (std::set<std::string>{"libgmock-dev", "libgtest-dev", "libopenmpi-dev", "openmpi-bin"}));
+  EXPECT_EQ(packages_in("packages-test.txt"), (std::set<std::string>{"libgmock-dev", "libgtest-dev", "libopenmpi-dev", "openmpi-bin"}));
 }
 
 TEST(BuildSlow, NeedsNoLibraryOfTheTestsToRun) {

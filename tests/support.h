@@ -41,6 +41,12 @@ inline std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
+// What a file of these values holds.
+template <typename T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
 // A folder that is gone when the test ends.
 class TemporaryFolder {
  public:

@@ -33,7 +33,7 @@ constexpr std::size_t kMostOffers = 5;
 constexpr std::int64_t kMostTimesLarger = 64;
 constexpr std::int64_t kMostParts = 16;  // of a batch
 constexpr int kMostMachines = 2;         // that are looked for: the smallest, and the next where it is clearly faster
-constexpr double kClearlyFaster = 1.2;
+constexpr double kFasterFit = 1.2;
 constexpr int kTrialsOfLayouts = 40;  // with fewer left batches go first
 
 class Search {
@@ -290,7 +290,7 @@ class Search {
       if (tried.kind != Kind::machine || !tried.offer.fits()) continue;
       if (smallest == nullptr) smallest = &tried.offer;
       const double speed = tried.offer.tokens_per_second_per_device;
-      const bool is_faster = speed > kClearlyFaster * smallest->tokens_per_second_per_device;
+      const bool is_faster = speed > kFasterFit * smallest->tokens_per_second_per_device;
       if (tried.offer.devices > smallest->devices && is_faster && (next == nullptr || speed > next->tokens_per_second_per_device))
         next = &tried.offer;
     }

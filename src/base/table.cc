@@ -9,7 +9,7 @@ namespace moesh {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kNarrowest = 12;      // of a column that is cut
+constexpr int kNarrowestColumn = 12;      // of a column that is cut
 constexpr int kNarrowestText = 24;  // of one that wraps
 constexpr int kIndent = 6;          // of what is folded below
 constexpr int kAbsent = -1;         // width of a column that is left out
@@ -38,7 +38,7 @@ int least_width(const Column& column, const std::string& cell) {
   switch (column.room) {
     case Room::none: return display_width(cell);
     case Room::cut:
-    case Room::cut_start: return kNarrowest;
+    case Room::cut_start: return kNarrowestColumn;
     case Room::wrap: return std::max(kNarrowestText, longest_word(cell));
   }
   return 0;

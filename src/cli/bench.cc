@@ -23,14 +23,14 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kBenchOptions[] = {
     {"--all", "", "every instruction of the step, not kinds of them"},
     {"--only", "TEXT", "of `bench kernels`: those that have this text in their name"},
     {"--json", "", "the same as JSON"},
     kThreads,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kBenchExamples[] = {
     "bench configs/first.yml steps=3",
     "bench decode model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 base_emb_dim=512 base_mlp_dim=1024 "
     "per_device_batch_size=1 max_target_length=64 steps=32",
@@ -94,7 +94,7 @@ std::string json_of(const Measured& of) {
   return json.line().end_object().text();
 }
 
-int run(const Arguments& arguments) {
+int run_bench(const Arguments& arguments) {
   if (arguments.words() == std::vector<std::string>{"kernels"}) return bench_kernels(arguments);
   if (arguments.has("--only")) refuse("--only without `kernels`", "the command line", "moesh bench kernels --only TEXT");
   if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments);
@@ -125,8 +125,8 @@ const Command kBench{
     "weights.\n"
     "`bench kernels` times kernels one by one, in both types, and says what part that is of what they could reach at most: the time that\n"
     "their operations take at the rate of the large product, or their bytes at that of the copy.",
-    kOptions,
-    kExamples,
-    run};
+    kBenchOptions,
+    kBenchExamples,
+    run_bench};
 
 }  // namespace moesh::cli

@@ -25,9 +25,9 @@
 namespace moesh::cli {
 namespace {
 
-constexpr std::int64_t kUntimed = 2;  // the first steps touch their memory for the first time
+constexpr std::int64_t kUntimedSteps = 2;  // the first steps touch their memory for the first time
 
-struct Measured {
+struct MeasuredDecode {
   std::int64_t rows = 0;
   double seconds = 0;  // of the step in the middle
   double weights = 0;  // bytes that a step reads
@@ -66,10 +66,10 @@ decode::NewTokens tokens_at(std::int64_t step, std::int64_t rows, std::int64_t v
   return tokens;
 }
 
-Measured measure_decoding(const session::Session& session, int threads, bool by_instruction) {
+MeasuredDecode measure_decoding(const session::Session& session, int threads, bool by_instruction) {
   const config::Settings& settings = session.loaded.settings;
   const std::int64_t rows = session.batch.micro_rows, slots = settings.integer("max_target_length");
-  const std::int64_t timed = std::clamp<std::int64_t>(slots - kUntimed, 1, std::max<std::int64_t>(1, settings.integer("steps")));
+  const std::int64_t timed = std::clamp<std::int64_t>(slots - kUntimedSteps, 1, std::max<std::int64_t>(1, settings.integer("steps")));
   backend::Workers workers(threads);
   decode::Decoder decoder(workers, backend::find_backend(settings.text("backend")));
   const decode::Program program = decode::make_program(session::model_request(session, rows), {1, slots}, session.target);
@@ -77,12 +77,12 @@ Measured measure_decoding(const session::Session& session, int threads, bool by_
   train::put_initial_values(program.graph, settings.integer("init_weights_seed"), decoder.pool(), workers,
                             [&](const std::string& path, const run::Array& value) { decoder.set_parameter(path, value); });
   std::vector<Spans> steps;
-  Progress progress("token", kUntimed + timed);
-  for (std::int64_t i = 0; i < kUntimed + timed; ++i) {
+  Progress progress("token", kUntimedSteps + timed);
+  for (std::int64_t i = 0; i < kUntimedSteps + timed; ++i) {
     progress.advance(i);
     Spans spans;
     decoder.keep(step, tokens_at(std::min(i, slots - 1), rows, session.shape.vocab_size), {.spans = &spans});
-    if (i >= kUntimed) steps.push_back(std::move(spans));
+    if (i >= kUntimedSteps) steps.push_back(std::move(spans));
   }
   const Spans middle = middle_of(std::move(steps));
   const plan::Plan& plan = step.run.plan();
@@ -92,14 +92,14 @@ Measured measure_decoding(const session::Session& session, int threads, bool by_
           measure::measure_rates(workers)};
 }
 
-std::string summary_of(const Measured& of) {
+std::string summary_of(const MeasuredDecode& of) {
   const double rate = of.weights / of.seconds;
   return fmt::format("{:.2f} ms a token of {}, {:.1f} tokens/s; {} of weights are read: {} GB/s, {:.0f}% of the copy\n", of.seconds * 1e3,
                      counted(of.rows, "row"), of.tokens_per_second(), human_bytes(of.weights), giga(rate), 100 * rate / of.rates.stream) +
          rates_words(of.rates);
 }
 
-std::string json_of(const Measured& of) {
+std::string json_of(const MeasuredDecode& of) {
   JsonWriter json;
   json.begin_object().key("rows").value(of.rows).key("seconds_per_token").value(of.seconds);
   json.key("tokens_per_second").value(of.tokens_per_second()).key("weights_read").value(of.weights);
@@ -114,7 +114,7 @@ std::string json_of(const Measured& of) {
 
 int bench_decode(const Arguments& arguments) {
   const session::Session session = session::open_to_run(arguments.request(), config::Run::steps);
-  const Measured measured = measure_decoding(session, threads_of(arguments), arguments.has("--all"));
+  const MeasuredDecode measured = measure_decoding(session, threads_of(arguments), arguments.has("--all"));
   if (arguments.has("--json")) {
     fmt::print("{}\n", json_of(measured));
     return 0;

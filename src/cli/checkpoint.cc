@@ -20,14 +20,14 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kCheckpointOptions[] = {
     {"--filter", "TEXT", "show: only tensors whose name has this text"},
     {"--keep", "N", "rm: how many of the newest stay"},
     {"--json", "", "the same as JSON"},
     kThreads,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kCheckpointExamples[] = {
     "checkpoint ls moesh_output/kept",
     "checkpoint show moesh_output/kept --filter embed",
     "checkpoint check moesh_output/kept",
@@ -251,7 +251,7 @@ int remove(const Arguments& arguments) {
   return 0;
 }
 
-int run(const Arguments& arguments) {
+int run_checkpoint(const Arguments& arguments) {
   const std::string act = arguments.words().empty() ? "" : arguments.words().front();
   if (act == "ls") return list(arguments);
   if (act == "show") return show(arguments);
@@ -271,8 +271,8 @@ const Command kCheckpoint{
     "show tells the settings a checkpoint was saved with, and each tensor's type, shape, layout and hash. check reads all of it\n"
     "and holds every byte to its hash: exit code 1 when something is damaged. diff tells other settings, tensors that one of\n"
     "them lacks, and how far values are apart: exit code 1 when something differs. rm removes all but the newest N.",
-    kOptions,
-    kExamples,
-    run};
+    kCheckpointOptions,
+    kCheckpointExamples,
+    run_checkpoint};
 
 }  // namespace moesh::cli

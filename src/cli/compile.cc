@@ -22,7 +22,7 @@ namespace {
 
 using advice::Planned;
 
-constexpr Option kOptions[] = {
+constexpr Option kCompileOptions[] = {
     {"--json", "", "everything as JSON, by the names that recorded steps of the reference's compiler use"},
     {"--all", "", "every collective in the plan's order, and every buffer at the peak, not only the largest"},
     {"--diff", "KEY=VALUE...",
@@ -34,7 +34,7 @@ constexpr Option kOptions[] = {
     kHuggingFace,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kCompileExamples[] = {
     "compile model_name=mixtral-8x7b compile_topology=mi355x-8 ici_expert_parallelism=-1 sparse_matmul=False "
     "capacity_factor=1.25 "
     "per_device_batch_size=11 remat_policy=minimal --diff moe_dispatch_no_expert_sharding=true",
@@ -128,7 +128,7 @@ void check_files(const Arguments& arguments) {
     refuse(fmt::format("--save-plan and --html both write {}", shorten(*page, 120)), "the command line", "give each a file of its own");
 }
 
-int run(const Arguments& arguments) {
+int run_compile(const Arguments& arguments) {
   const std::vector<std::string> request = request_with_skew(arguments, "`moesh compile --help` shows examples");
   check_files(arguments);
   const std::optional<std::string> file = arguments.value("--save-plan"), page = arguments.value("--html");
@@ -169,8 +169,8 @@ const Command kCompile{
     "well-tuned kernels and collectives reach; rows go to experts as an even router sends them, or by --skew as one that draws experts by\n"
     "Zipf's law, where the busiest device that is to be expected is waited for. 0 draws them evenly; 1 is much, for a trained router.\n"
     "A step that does not fit is an answer, not a failure: the exit code is 0, and `fits` in JSON is false.",
-    kOptions,
-    kExamples,
-    run};
+    kCompileOptions,
+    kCompileExamples,
+    run_compile};
 
 }  // namespace moesh::cli

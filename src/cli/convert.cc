@@ -13,13 +13,13 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kConvertOptions[] = {
     {"--to", "KIND", "what is written: checkpoint or hugging-face; the other kind than FROM where it is left out"},
     {"--dtype", "TYPE", "in which numbers: float32 or bfloat16; as they were where it is left out"},
     kThreads,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kConvertExamples[] = {
     "convert tests/golden/hf/gpt-oss-bf16 gpt-oss.checkpoint",
     "convert gpt-oss.checkpoint my-gpt-oss --dtype float32",
     "convert my-gpt-oss again --to hugging-face --dtype bfloat16",
@@ -61,7 +61,7 @@ train::Converted to_checkpoint(const train::Conversion& conversion, const Argume
   return train::to_checkpoint(conversion, session.loaded.settings, session.graph, workers);
 }
 
-int run(const Arguments& arguments) {
+int run_convert(const Arguments& arguments) {
   const std::vector<std::string>& paths = arguments.words();
   if (paths.size() != 2) {
     refuse(fmt::format("{}, FROM and TO were expected", counted(static_cast<std::int64_t>(paths.size()), "path")),
@@ -98,8 +98,8 @@ const Command kConvert{
     "refused where Hugging Face has no such model; tokenizers are no part of a checkpoint. Tensors go one by one, so memory\n"
     "is taken for the largest; TO takes its name when all of it is written, and nothing is written over. Of a model that sees\n"
     "images too the text is converted, and what is written for Hugging Face is a model of text alone.",
-    kOptions,
-    kExamples,
-    run};
+    kConvertOptions,
+    kConvertExamples,
+    run_convert};
 
 }  // namespace moesh::cli

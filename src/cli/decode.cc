@@ -27,7 +27,7 @@ namespace {
 
 using decode::Ended;
 
-constexpr Option kOptions[] = {
+constexpr Option kDecodeOptions[] = {
     {"--file", "FILE", "takes prompts from JSON Lines, each {\"prompt\": TEXT} with, if it is to, max_tokens, seed and stop"},
     {"--max-tokens", "N", "tokens that follow a prompt at most (default 128)"},
     {"--batch", "N", "texts that go on at a time (default: as many as there are, up to 8)"},
@@ -37,7 +37,7 @@ constexpr Option kOptions[] = {
     kThreads,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kDecodeExamples[] = {
     "decode tests/golden/hf/llama tokenizer_path= --max-tokens 8 abc",
     "decode tests/golden/hf/llama tokenizer_path= --max-tokens 8 --json abc de f --batch 2",
     "decode moesh_output/kept \"The author\" --max-tokens 40",
@@ -187,7 +187,7 @@ Speed generate(decode::Generator& generator, std::vector<Text>& texts, Output& o
   return speed;
 }
 
-int run(const Arguments& arguments) {
+int run_decode(const Arguments& arguments) {
   const Words words = words_of(arguments);
   const session::Session session = session::open_to_run(decode::request_of(words.model, words.settings), config::Run::steps);
   const config::Settings& settings = session.loaded.settings;
@@ -237,8 +237,8 @@ const Command kDecode{
     "Several prompts go on together: when one ends, the next takes its place. decode_sampling_... choose how tokens are drawn;\n"
     "without them the likeliest is taken. A text depends on its prompt, its number and the seed alone. Prompt and text have\n"
     "max_target_length tokens at most. Without a prompt, the key `prompt` is one.",
-    kOptions,
-    kExamples,
-    run};
+    kDecodeOptions,
+    kDecodeExamples,
+    run_decode};
 
 }  // namespace moesh::cli

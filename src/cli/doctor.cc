@@ -28,14 +28,14 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kDoctorOptions[] = {
     {"--calibrate", "", "measures how long this machine takes, some minutes, and writes its hardware file"},
     {"--to", "FILE", "of `--calibrate`: where to; this-machine.yml where it is left out"},
     {"--json", "", "the same as JSON"},
     kThreads,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kDoctorExamples[] = {
     "doctor",
     "doctor --json",
 };
@@ -247,7 +247,7 @@ int calibrate(const Arguments& arguments) {
   return 0;
 }
 
-int run(const Arguments& arguments) {
+int run_doctor(const Arguments& arguments) {
   if (!arguments.words().empty() || !arguments.request().empty())
     refuse("doctor takes no model and no keys", "the command line", "moesh doctor [--calibrate]");
   if (arguments.has("--calibrate")) return calibrate(arguments);
@@ -271,8 +271,8 @@ const Command kDoctor{
     "`--calibrate` trains some small steps of several layouts and notes how long each kind of kernel and exchange took for how much\n"
     "work. The file that it writes is a hardware file: with compile_topology=this-machine.yml:8 steps of eight virtual devices on this\n"
     "machine are predicted. Best done when nothing else runs.",
-    kOptions,
-    kExamples,
-    run};
+    kDoctorOptions,
+    kDoctorExamples,
+    run_doctor};
 
 }  // namespace moesh::cli

@@ -16,7 +16,7 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kGraphOptions[] = {
     {"--after", "PASS", "the graph of a training step after this pass, see below"},
     {"--partitioned", "",
      "the training step on the mesh: how each value lies, and behind it the partitioner's choices, each with its price and the "
@@ -26,7 +26,7 @@ constexpr Option kOptions[] = {
     {"--json", "", "with --partitioned the choices, with --plan the plan, as JSON"},
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kGraphExamples[] = {
     "graph model_name=mixtral-8x7b",
     "graph model_name=deepseek3-tiny sparse_matmul=False capacity_factor=1.25 --after slots",
     "graph model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 ici_fsdp_parallelism=2 --partitioned",
@@ -130,7 +130,7 @@ std::string choices_json(const session::Session& session, const std::vector<part
   return json.line().end_array().end_object().text();
 }
 
-int run(const Arguments& arguments) {
+int run_graph(const Arguments& arguments) {
   const What what = asked_for(arguments);
   if (what == What::after) known_pass(*arguments.value("--after"));
   const session::Session session = session::open(request_alone(arguments));
@@ -169,9 +169,9 @@ const Command kGraph{
     "global shape, the op that makes it, and the labels of every parameter and of every layout that is asked for. Equal\n"
     "layers stand once, in the body of a repeat. With one it prints a training step: after a pass, on the mesh, or as the\n"
     "plan that runs. Every graph is printed so that it can be read back; lines that begin with # are remarks.",
-    kOptions,
-    kExamples,
-    run,
+    kGraphOptions,
+    kGraphExamples,
+    run_graph,
     passes_help};
 
 }  // namespace moesh::cli

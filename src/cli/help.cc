@@ -17,7 +17,7 @@
 namespace moesh::cli {
 namespace {
 
-constexpr std::string_view kExamples[] = {"help ici_fsdp_parallelism", "help keys", "help models", "help rules",
+constexpr std::string_view kHelpExamples[] = {"help ici_fsdp_parallelism", "help keys", "help models", "help rules",
                                           "help hardware", "help shardings"};
 
 std::string choices_words(const config::Key& key) {
@@ -150,7 +150,7 @@ int show_hardware() {
          close.empty() ? "`moesh help keys` lists all keys" : "did you mean " + join(close, ", ") + "?");
 }
 
-int run(const Arguments& arguments) {
+int run_help(const Arguments& arguments) {
   if (arguments.words().empty()) {
     print_help(help_text());
     return 0;
@@ -177,7 +177,7 @@ const Command kHelp{
     "what a key means, its type, default and range; lists of keys, models, rule sets and hardware",
     "Tells about one configuration key or command, or lists what there is.",
     {},
-    kExamples,
-    run};
+    kHelpExamples,
+    run_help};
 
 }  // namespace moesh::cli

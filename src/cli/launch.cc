@@ -30,12 +30,12 @@ constexpr int kNotFound = 127;
 constexpr int kBadRequest = 2;
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
-volatile std::sig_atomic_t child = 0, asked_by = 0;
+volatile std::sig_atomic_t child_process = 0, asked_by = 0;
 
 // mpirun hands SIGUSR1 on, and answers the others by ending all at once.
 void on_signal(int signal) {
   const int error = errno;
-  if (child > 0) ::kill(static_cast<pid_t>(child), asked_by == 0 ? SIGUSR1 : SIGTERM);
+  if (child_process > 0) ::kill(static_cast<pid_t>(child_process), asked_by == 0 ? SIGUSR1 : SIGTERM);
   asked_by = signal;
   errno = error;
 }
@@ -169,9 +169,9 @@ int run_once(const Launch& of) {
     ::execvp(arguments.front(), arguments.data());
     ::_exit(kNotFound);
   }
-  child = id;
+  child_process = id;
   const int code = of.processes > 1 ? wait_for_mpirun(id) : wait_for(id);
-  child = 0;
+  child_process = 0;
   return code;
 }
 

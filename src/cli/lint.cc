@@ -13,9 +13,9 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {{"--json", "", "the findings as JSON"}, kFrom, kHuggingFace};
+constexpr Option kLintOptions[] = {{"--json", "", "the findings as JSON"}, kFrom, kHuggingFace};
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kLintExamples[] = {
     "lint model_name=mixtral-8x7b compile_topology=mi355x-8 ici_expert_parallelism=-1 ici_fsdp_parallelism=1 "
     "sparse_matmul=False capacity_factor=1.25 per_device_batch_size=11",
     "lint --from megatron \"--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --swiglu --seq-length 4096 "
@@ -76,8 +76,8 @@ const Command kLint{
     "experts, and pipeline stages, which are not run. A cause is told once. Each fix was planned: added to the command it\n"
     "ends its finding and adds no error; what costs time or memory is only told where some change helps.\n"
     "Exit code 1 when a finding is an error.",
-    kOptions,
-    kExamples,
+    kLintOptions,
+    kLintExamples,
     run_lint};
 
 }  // namespace moesh::cli

@@ -13,7 +13,7 @@ namespace {
 using tokenizer::Ids;
 using tokenizer::Special;
 
-constexpr std::int64_t kMostBytes = 1 << 30;
+constexpr std::int64_t kMostRecordedBytes = 1 << 30;
 
 std::string expected_in(const std::string& path) { return path + "/expect.json"; }
 
@@ -45,7 +45,7 @@ bool is_recorded_tokenizer(const std::string& path) {
 
 std::vector<train::Verdict> verify_tokenizer(const std::string& path) {
   const std::string where = expected_in(path);
-  const Json expected = parse_json(read_file(where, "what is expected", kMostBytes, "a recorded tokenizer"), where);
+  const Json expected = parse_json(read_file(where, "what is expected", kMostRecordedBytes, "a recorded tokenizer"), where);
   const auto tokenizer = tokenizer::open(path);
   Differing ids("ids"), plain_ids("ids without special tokens"), text("text"),
       plain_text("text without special tokens");

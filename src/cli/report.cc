@@ -11,16 +11,16 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kReportOptions[] = {
     {"--to", "FILE", "the page; report.html beside the first run's metrics where it is left out"},
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kReportExamples[] = {
     "report moesh_output/kept",
     "report moesh_output/kept moesh_output/first --to both.html",
 };
 
-int run(const Arguments& arguments) {
+int run_report(const Arguments& arguments) {
   if (!arguments.request().empty())
     refuse(fmt::format("'{}' changes nothing of a report", shorten(arguments.request().front(), 80)),
            "the command line", "moesh report RUN [RUN ...]");
@@ -47,8 +47,8 @@ const Command kReport{
     "expert had over time, what devices exchanged beside the plan, and the settings; of several runs side by side, "
     "with the settings that\n"
     "differ. Runs may still go on or have been killed. A run that has a folder leaves its own page there at its end.",
-    kOptions,
-    kExamples,
-    run};
+    kReportOptions,
+    kReportExamples,
+    run_report};
 
 }  // namespace moesh::cli

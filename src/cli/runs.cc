@@ -19,11 +19,11 @@ namespace {
 using train::RecordedStep;
 using train::RunRecord;
 
-constexpr Option kOptions[] = {
+constexpr Option kRunsOptions[] = {
     {"--json", "", "the same as JSON"},
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kRunsExamples[] = {
     "runs",
     "runs moesh_output --json",
     "runs diff moesh_output/kept moesh_output/first",
@@ -53,7 +53,7 @@ std::string state_of(const RunRecord& run) {
 
 std::string loss_words(double loss) { return std::isnan(loss) ? "not a number" : fmt::format("{:.4f}", loss); }
 
-int list(const Arguments& arguments) {
+int list_runs(const Arguments& arguments) {
   const std::string folder = arguments.words().empty() ? "moesh_output" : arguments.words().front();
   if (!std::filesystem::is_directory(folder))
     refuse("no such folder", folder, "name the base_output_directory of your runs");
@@ -182,7 +182,7 @@ std::string diff_json(const RunRecord& a, const RunRecord& b) {
   return json.end_object().text() + "\n";
 }
 
-int run(const Arguments& arguments) {
+int run_runs(const Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words();
   if (!arguments.request().empty())
     refuse(fmt::format("'{}' changes nothing of runs", shorten(arguments.request().front(), 80)), "the command line",
@@ -191,7 +191,7 @@ int run(const Arguments& arguments) {
     if (words.size() > 1)
       refuse(fmt::format("'{}' besides a folder", shorten(words[1], 80)), "the command line",
              "moesh runs [FOLDER], or moesh runs diff A B");
-    return list(arguments);
+    return list_runs(arguments);
   }
   if (words.size() != 3)
     refuse(fmt::format("{}, two were expected", counted(static_cast<std::int64_t>(words.size()) - 1, "run")),
@@ -211,8 +211,8 @@ const Command kRuns{"runs",
                     "evaluation, tokens a second of the step in the middle, and whether they go on. `diff` tells which "
                     "settings differ between two runs, at\n"
                     "which step their losses part, and how much faster one is.",
-                    kOptions,
-                    kExamples,
-                    run};
+                    kRunsOptions,
+                    kRunsExamples,
+                    run_runs};
 
 }  // namespace moesh::cli

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kMostPlans = 10'000'000;
 constexpr std::int64_t kMostDevices = 65536;
 
-constexpr Option kOptions[] = {
+constexpr Option kSearchOptions[] = {
     {"--objective", "time|memory|devices", "what comes first: time (the default), memory, or the smallest machine that does it"},
     {"--devices", "N..M", "machines of compile_topology's kind with so many devices, from the smallest on, until something fits"},
     {"--against", "KEY=VALUE...", "holds a layout of yours against the best, and tells what makes the difference"},
@@ -32,7 +32,7 @@ constexpr Option kOptions[] = {
     {"--json", "", "all that is on the front, as JSON"},
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kSearchExamples[] = {
     "search model_name=mixtral-8x7b compile_topology=h100-32 per_device_batch_size=4 --most 300",
     "search model_name=llama2-7b compile_topology=v5e-64 --devices 4..64 --most 200 --html best.html",
     "search model_name=mixtral-8x7b compile_topology=v6e-64 per_device_batch_size=4 --most 200 --against ici_fsdp_parallelism=64 "
@@ -124,7 +124,7 @@ std::string write_search_page(const std::string& path, const search::Told& told,
   return write_page(path, search::front_of(told, title), plans);
 }
 
-int run(const Arguments& arguments) {
+int run_search(const Arguments& arguments) {
   const std::vector<std::string> request = search::filled(request_alone(arguments, "`moesh search --help` shows examples"));
   const Wanted wanted = wanted_of(arguments);
   search::Effort effort{.objective = wanted.objective};
@@ -166,8 +166,8 @@ const Command kSearch{
     "many passes the batch is taken; without per_device_batch_size also how large it is. What the request gives stays. The table holds\n"
     "those of which none is better in both time and memory, from the fastest to the one that takes the least, with the command of each.\n"
     "Times are predicted as by `moesh compile`. Exit code 1 when nothing fits; then the nearest is told.",
-    kOptions,
-    kExamples,
-    run};
+    kSearchOptions,
+    kSearchExamples,
+    run_search};
 
 }  // namespace moesh::cli

@@ -22,7 +22,7 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kServeOptions[] = {
     {"--host", "ADDRESS", "where it listens (default 127.0.0.1: this machine alone; 0.0.0.0 is every address)"},
     {"--port", "N", "the port (default 8000; 0 takes one that is free)"},
     {"--name", "NAME", "what the model is called (default: the last part of its path)"},
@@ -37,7 +37,7 @@ constexpr Option kOptions[] = {
     kThreads,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kServeExamples[] = {
     "serve tests/golden/hf/llama tokenizer_path=",
     "serve moesh_output/kept --batch 16 --max-tokens 512 max_target_length=2048",
     "serve tests/golden/hf/llama tokenizer_path= --port 0 --name small ici_tensor_parallelism=2 decode_sampling_strategy=greedy",
@@ -87,7 +87,7 @@ serve::HttpLimits limits_of(const Arguments& arguments) {
   return limits;
 }
 
-int run(const Arguments& arguments) {
+int run_serve(const Arguments& arguments) {
   const std::string& path = model_of(arguments);
   const std::int64_t port = port_of(arguments);
   const std::int64_t waiting = count_of(arguments, "--queue", 1'000'000, "--queue 1024").value_or(kUsualQueue);
@@ -135,8 +135,8 @@ const Command kServe{
     "ignore_eos and user; what else they say is refused. With a seed the same request has the same answer, whatever else goes on;\n"
     "decode_sampling_... say what counts where a request says nothing. It prints its address when it is ready. Ctrl-C or SIGTERM\n"
     "ends it: texts that go on have --grace seconds. It asks for no key, so put something before it that does where others reach it.",
-    kOptions,
-    kExamples,
-    run};
+    kServeOptions,
+    kServeExamples,
+    run_serve};
 
 }  // namespace moesh::cli

@@ -14,7 +14,7 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kShardingsOptions[] = {
     {"--activations", "", "list activations too; with --diff those that move beside state"},
     {"--filter", "TEXT", "only tensors whose path holds TEXT, or that bear it as a label"},
     {"--json", "", "everything as JSON, in the format of the reference's dumps; with --lint also its findings"},
@@ -24,7 +24,7 @@ constexpr Option kOptions[] = {
     kHuggingFace,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kShardingsExamples[] = {
     "shardings model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4 per_device_batch_size=4",
     "shardings model_name=deepseek3-671b compile_topology=tpu7x-256 custom_mesh_and_rule=ep-as-cp "
     "ici_expert_parallelism=8 --filter attention",
@@ -68,7 +68,7 @@ void check_lint_alone(const Arguments& arguments) {
   }
 }
 
-int run(const Arguments& arguments) {
+int run_shardings(const Arguments& arguments) {
   const std::vector<std::string>& request = request_alone(arguments, "`moesh shardings --help` shows examples");
   if (arguments.has("--lint")) {
     check_lint_alone(arguments);
@@ -98,8 +98,8 @@ const Command kShardings{
     "Prints, for a configuration, where every parameter lies on the mesh: global shape, labels, the axes that shard\n"
     "each dim, bytes a device and on how many devices each shard stands, and at the end what a training step takes and whether\n"
     "it fits the target. No device is needed.",
-    kOptions,
-    kExamples,
-    run};
+    kShardingsOptions,
+    kShardingsExamples,
+    run_shardings};
 
 }  // namespace moesh::cli

@@ -21,7 +21,7 @@ using tokenizer::Piece;
 using tokenizer::Special;
 using tokenizer::Tokenizer;
 
-constexpr Option kOptions[] = {
+constexpr Option kTokenizeOptions[] = {
     {"--file", "FILE", "takes the text, or the ids, from a file"},
     {"--plain", "", "without the special tokens that the tokenizer puts around a text, or that stand among ids"},
     {"--decode", "", "the words are token ids: prints their text"},
@@ -29,7 +29,7 @@ constexpr Option kOptions[] = {
     {"--json", "", "a JSON object a text"},
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kTokenizeExamples[] = {
     "tokenize tests/golden/tokenizers/bytelevel-llama3 hello world",
     "tokenize tests/golden/tokenizers/spm-bpe/tokenizer.model --plain -- -1=+1",
     "tokenize tests/golden/tokenizers/bytelevel-llama3 --decode 1 261 445",
@@ -37,7 +37,7 @@ constexpr std::string_view kExamples[] = {
     "tokenize tests/golden/tokenizers/bytelevel-llama3 --json --file configs/first.yml",
 };
 
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 31;
+constexpr std::int64_t kMostTextBytes = std::int64_t{1} << 31;
 
 std::string of_standard_input() {
   std::string text, block(1 << 16, '\0');
@@ -51,7 +51,7 @@ std::vector<std::string> texts_of(const Arguments& arguments) {
   const auto file = arguments.value("--file");
   std::vector<std::string> texts(arguments.all_words().begin() + 1, arguments.all_words().end());
   if (file && !texts.empty()) refuse("a text and a file to take it from", "the command line", "one of the two");
-  if (file) return {read_file(*file, "the text", kMostBytes, "--file FILE")};
+  if (file) return {read_file(*file, "the text", kMostTextBytes, "--file FILE")};
   return texts.empty() ? std::vector{of_standard_input()} : texts;
 }
 
@@ -151,7 +151,7 @@ void print_text(const std::string& text, bool as_json) {
   fmt::print("{}\n", as_json ? json.text() : text);
 }
 
-int run(const Arguments& arguments) {
+int run_tokenize(const Arguments& arguments) {
   if (arguments.all_words().empty()) refuse("which tokenizer?", "the command line", "moesh tokenize FOLDER \"a text\"");
   const auto tokenizer = tokenizer::open(arguments.all_words().front());
   const Special special = arguments.has("--plain") ? Special::left_out : Special::added;
@@ -186,8 +186,8 @@ const Command kTokenize{"tokenize",
                         "tokenizer writes it, and the bytes of the text that it stands for. Bytes that are no UTF-8 "
                         "count as U+FFFD. Chat templates are\n"
                         "not applied. Words behind -- are texts also where they begin with a dash.",
-                        kOptions,
-                        kExamples,
-                        run};
+                        kTokenizeOptions,
+                        kTokenizeExamples,
+                        run_tokenize};
 
 }  // namespace moesh::cli

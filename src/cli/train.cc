@@ -15,7 +15,7 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kTrainOptions[] = {
     {"--audit", "", "prints at the end what the run exchanged and held beside what its plan said"},
     {"--processes", "N", "spreads the mesh's devices over N processes, which mpirun starts here; under mpirun or srun it is left out"},
     {"--restarts", "K", "starts the run again, from its newest checkpoint, up to K times when it ends badly"},
@@ -27,7 +27,7 @@ constexpr Option kOptions[] = {
     kThreads,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kTrainExamples[] = {
     "train steps=5",
     "train steps=2 model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=2 first_num_dense_layers=1 "
     "vocab_size=256 dataset_type=synthetic ici_fsdp_parallelism=2 per_device_batch_size=1 "
@@ -145,7 +145,7 @@ int train_with_others(const Arguments& arguments, transport::Processes& processe
 Launch launch_of(const Arguments& arguments, std::int64_t processes, std::int64_t restarts) {
   Launch launch{static_cast<int>(processes), static_cast<int>(restarts), !arguments.has(kThreads.name), {"train"}};
   launch.words.insert(launch.words.end(), arguments.request().begin(), arguments.request().end());
-  for (const Option& option : kOptions) {
+  for (const Option& option : kTrainOptions) {
     if (option.name == "--processes" || option.name == "--restarts" || !arguments.has(option.name)) continue;
     launch.words.emplace_back(option.name);
     if (!option.value.empty()) launch.words.push_back(*arguments.value(option.name));
@@ -153,7 +153,7 @@ Launch launch_of(const Arguments& arguments, std::int64_t processes, std::int64_
   return launch;
 }
 
-int run(const Arguments& arguments) {
+int run_train(const Arguments& arguments) {
   const auto processes = count_of(arguments, "--processes", 4096, "--processes 2");
   const auto restarts = count_of(arguments, "--restarts", 1'000'000, "--restarts 3");
   const bool is_launched = transport::launched().count > 1;
@@ -185,8 +185,8 @@ const Command kTrain{
     "global_parameter_scale and base_... sizes; other keys change the one of configs/first.yml. The first line says so.\n"
     "On a terminal a step's line has what fits; elsewhere it is whole. At the end the run is held against its plan: how often\n"
     "devices exchanged what, how many bytes moved, how much memory was held; a difference is an error, --audit prints it all.",
-    kOptions,
-    kExamples,
-    run};
+    kTrainOptions,
+    kTrainExamples,
+    run_train};
 
 }  // namespace moesh::cli

@@ -21,14 +21,14 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kVerifyOptions[] = {
     {"--against-one-device", "", "holds the layout that FILE.yml and key=value ask for against the same model on one device"},
     {"--first", "N", "follows the first N steps only"},
     {"--json", "", "the verdicts as JSON"},
     kThreads,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kVerifyExamples[] = {
     "verify tests/golden/models/llama",
     "verify tests/golden/models/mixtral ici_fsdp_parallelism=2 ici_expert_parallelism=4",
     "verify tests/golden/hf/gpt-oss-bf16 ici_fsdp_parallelism=2 ici_expert_parallelism=4",
@@ -158,7 +158,7 @@ class Verdicts {
   bool all_pass_ = true;
 };
 
-int run(const Arguments& arguments) {
+int run_verify(const Arguments& arguments) {
   backend::Workers workers(threads_of(arguments));
   Verdicts verdicts;
   if (arguments.has("--against-one-device")) {
@@ -204,8 +204,8 @@ const Command kVerify{
     "recorded of that model: loss, logits, gradients, tokens of each expert, and what prompts are gone on with.\n"
     "A recorded tokenizer (a folder with one and an expect.json of texts) is held to the ids and texts in it.\n"
     "With --against-one-device a configuration is held against itself on one device. Exit code 1 when something is off.",
-    kOptions,
-    kExamples,
-    run};
+    kVerifyOptions,
+    kVerifyExamples,
+    run_verify};
 
 }  // namespace moesh::cli

@@ -14,14 +14,14 @@
 namespace moesh::cli {
 namespace {
 
-constexpr Option kOptions[] = {
+constexpr Option kWhyOptions[] = {
     {"--at", "WORDS", "collectives instead, by what is in their paths, kinds and axes: \"MoeBlock_0 all-gather\"; the dearest first"},
     {"--json", "", "the explanation as JSON"},
     kFrom,
     kHuggingFace,
 };
 
-constexpr std::string_view kExamples[] = {
+constexpr std::string_view kWhyExamples[] = {
     "why token_embedder/embedding model_name=llama3-8b compile_topology=v6e-8 ici_tensor_parallelism=4",
     "why dispatched model_name=mixtral-8x7b compile_topology=v6e-64 ici_expert_parallelism=4 per_device_batch_size=4 "
     "sparse_matmul=False capacity_factor=1.25",
@@ -105,7 +105,7 @@ int explain_collective(const Arguments& arguments) {
   return 0;
 }
 
-int run(const Arguments& arguments) {
+int run_why(const Arguments& arguments) {
   if (arguments.has("--at")) return explain_at(arguments);
   if (arguments.words().size() != 1) {
     refuse(fmt::format("{} tensors are named, one was expected", arguments.words().size()), "the command line",
@@ -137,8 +137,8 @@ const Command kWhy{
     "COLLECTIVE is a name as `moesh compile` lists it, such as c7: what it moves, who made that and who reads it, and what the\n"
     "partitioner chose there, with its price and that of the next best. --at finds collectives by words instead: parts of the\n"
     "path that they are made for, their kind, their axes, forward or backward.",
-    kOptions,
-    kExamples,
-    run};
+    kWhyOptions,
+    kWhyExamples,
+    run_why};
 
 }  // namespace moesh::cli

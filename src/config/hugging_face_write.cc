@@ -54,7 +54,7 @@ const HuggingFaceFamily& family_of(const Settings& settings, const ModelShape& s
 }
 
 // Whole numbers as such: that is how such files are written.
-Ordered number(double value) {
+Ordered number_json(double value) {
   if (std::floor(value) == value && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
   return value;
 }
@@ -64,8 +64,8 @@ Ordered yarn_of(const Settings& s, const ModelShape& shape) {
   Ordered rope{{"rope_type", "yarn"},
                {"factor", factor},
                {"original_max_position_embeddings", s.integer("original_max_position_embeddings")},
-               {"beta_fast", number(s.real("beta_fast"))},
-               {"beta_slow", number(s.real("beta_slow"))},
+               {"beta_fast", number_json(s.real("beta_fast"))},
+               {"beta_slow", number_json(s.real("beta_slow"))},
                {"attention_factor", rotation_scale(s)}};
   if (!s.boolean("rope_truncate")) rope["truncate"] = false;
   const double correction = std::sqrt(score_scale(s) * std::sqrt(static_cast<double>(shape.attention.qk_head_dim())));
@@ -131,7 +131,7 @@ void add_llama4(const Settings& s, const ModelShape& shape, Ordered& json) {
   if (chunk > 0) json["attention_chunk_size"] = chunk;
   json["attn_temperature_tuning"] = shape.attention.tempers;
   json["attn_scale"] = s.real("temperature_tuning_scale");
-  json["floor_scale"] = number(s.real("temperature_tuning_floor"));
+  json["floor_scale"] = number_json(s.real("temperature_tuning_floor"));
   json["intermediate_size_mlp"] = shape.mlp_dim;
 }
 
@@ -139,11 +139,11 @@ void add_gemma(const Settings& s, Ordered& json) {
   const double scale = score_scale(s), attention_cap = s.real("attn_logits_soft_cap"),
                cap = s.real("final_logits_soft_cap");
   const bool is_third = s.text("decoder_block") == "gemma3";
-  json["query_pre_attn_scalar"] = number(std::round(1e6 / (scale * scale)) / 1e6);
+  json["query_pre_attn_scalar"] = number_json(std::round(1e6 / (scale * scale)) / 1e6);
   json["final_logit_softcapping"] = cap > 0 ? Ordered(cap) : Ordered(nullptr);
   json["attn_logit_softcapping"] = attention_cap > 0 && !is_third ? Ordered(attention_cap) : Ordered(nullptr);
   json["hidden_activation"] = json["hidden_act"];
-  if (is_third) json["rope_local_base_freq"] = number(s.real("local_rope_max_timescale"));
+  if (is_third) json["rope_local_base_freq"] = number_json(s.real("local_rope_max_timescale"));
 }
 
 void add_gemma4(const Settings& s, const ModelShape& shape, Ordered& json) {
@@ -195,7 +195,7 @@ void add_attention(const Settings& s, const ModelShape& shape, Ordered& json) {
   const bool may_have_bias =
       shape.block != Block::mixtral && shape.block != Block::mistral && shape.block != Block::qwen2;
   if (may_have_bias) json[shape.block == Block::qwen2_moe ? "qkv_bias" : "attention_bias"] = a.bias;
-  json["rope_theta"] = number(s.real("rope_max_timescale"));
+  json["rope_theta"] = number_json(s.real("rope_max_timescale"));
   json["rope_scaling"] = rope_of(s, shape);
   if (!a.latent) {
     json["head_dim"] = a.head_dim;

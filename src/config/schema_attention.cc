@@ -121,7 +121,7 @@ constexpr Key kRope[] = {
     {"use_mrope", boolean, "false", "", refused, "rotary positions in time, height and width"},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kAttentionTopics[] = {
     {"Attention", kAttention},
     {"Multi-head latent attention", kMla},
     {"Rotary positions", kRope},
@@ -129,6 +129,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> attention_topics() { return kTopics; }
+std::span<const Topic> attention_topics() { return kAttentionTopics; }
 
 }  // namespace moesh::config

@@ -8,7 +8,7 @@ using enum Kind;
 using enum Status;
 
 constexpr std::string_view kHelpCheckpointLibrary = "setting of another engine's checkpoint library";
-constexpr std::string_view kHelpPathways = "one controller for a whole cloud of machines";
+constexpr std::string_view kHelpSavedPathways = "one controller for a whole cloud of machines";
 constexpr std::string_view kHelpCheckpointTiers = "checkpoints on several tiers of a cloud";
 
 constexpr Key kCheckpoints[] = {
@@ -41,7 +41,7 @@ constexpr Key kStorage[] = {
      kHelpCheckpointLibrary},
     {"convert_checkpoint_if_possible", boolean, "false", "", accepted, kHelpCheckpointLibrary},
     {"load_checkpoint_only_once", boolean, "false", "", accepted, kHelpCheckpointLibrary},
-    {"colocated_python_checkpointing", boolean, "false", "", accepted, kHelpPathways},
+    {"colocated_python_checkpointing", boolean, "false", "", accepted, kHelpSavedPathways},
     {"enable_autocheckpoint", boolean, "false", "", accepted, "a checkpoint when a cloud takes the machine back"},
     {"enable_checkpoint_cloud_logger", boolean, "false", "", accepted, kHelpCheckpointTiers},
     {"enable_multi_tier_checkpointing", boolean, "false", "", accepted, kHelpCheckpointTiers},
@@ -55,13 +55,13 @@ constexpr Key kStorage[] = {
     {"local_checkpoint_period", integer, "0", "0..", accepted, kHelpCheckpointTiers},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kCheckpointsTopics[] = {
     {"Checkpoints", kCheckpoints, Scope::runs},
     {"Checkpoint storage of other engines", kStorage, Scope::runs},
 };
 
 }  // namespace
 
-std::span<const Topic> checkpoints_topics() { return kTopics; }
+std::span<const Topic> checkpoints_topics() { return kCheckpointsTopics; }
 
 }  // namespace moesh::config

@@ -100,7 +100,7 @@ constexpr Key kLoaders[] = {
     {"olmo_apply_ngram_filter", boolean, "true", "", accepted, kHelpOlmoLoader},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kDataTopics[] = {
     {"Data", kData, Scope::runs},
     {"Tokenizer", kTokenizer, Scope::runs},
     {"Loaders of other engines", kLoaders, Scope::runs},
@@ -108,6 +108,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> data_topics() { return kTopics; }
+std::span<const Topic> data_topics() { return kDataTopics; }
 
 }  // namespace moesh::config

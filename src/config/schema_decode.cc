@@ -80,13 +80,13 @@ constexpr Key kServing[] = {
     {"gcs_debug_path", text, "", "", accepted, kHelpVllm},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kDecodeTopics[] = {
     {"Decoding", kDecode, Scope::runs},
     {"Servers of other engines", kServing, Scope::runs},
 };
 
 }  // namespace
 
-std::span<const Topic> decode_topics() { return kTopics; }
+std::span<const Topic> decode_topics() { return kDecodeTopics; }
 
 }  // namespace moesh::config

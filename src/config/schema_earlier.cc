@@ -7,31 +7,31 @@ namespace {
 using enum Kind;
 using enum Status;
 
-constexpr std::string_view kHelpMatmulTile = "tile size of an earlier TPU grouped-matmul kernel";
+constexpr std::string_view kHelpEarlierTile = "tile size of an earlier TPU grouped-matmul kernel";
 constexpr std::string_view kHelpMatmulBuffers = "buffers of an earlier TPU grouped-matmul kernel";
 constexpr std::string_view kHelpMatmulScopes = "memory scopes of an earlier TPU grouped-matmul kernel";
 constexpr std::string_view kHelpPages = "pages of an earlier attention kernel for serving";
-constexpr std::string_view kHelpCacheLayout = "layout in memory of the cache of keys and values; results are equal";
+constexpr std::string_view kHelpEarlierLayout = "layout in memory of the cache of keys and values; results are equal";
 constexpr std::string_view kHelpStackTrace = "collection of stack traces by a cloud service";
 constexpr std::string_view kHelpPrefixBenchmark = "setting of another engine's benchmark of a cache of prompts";
 constexpr std::string_view kHelpIndexer = "size of an indexer that picks the keys a query sees, which moesh lacks";
 constexpr std::string_view kHelpTransposedTensor = "devices along an axis that MaxText no longer has; only 1 here";
 
 constexpr Key kEarlierKernels[] = {
-    {"tile_batch_seq", integer, "512", "", accepted, kHelpMatmulTile},
-    {"tile_embed_dim", integer, "1024", "", accepted, kHelpMatmulTile},
-    {"tile_mlp_dim", integer, "1024", "", accepted, kHelpMatmulTile},
-    {"tile_activation_dim", integer, "1024", "", accepted, kHelpMatmulTile},
-    {"tile_weight_dim", integer, "1024", "", accepted, kHelpMatmulTile},
-    {"tile_fwd_batch_seq", integer, "512", "", accepted, kHelpMatmulTile},
-    {"tile_fwd_embed_dim", integer, "1024", "", accepted, kHelpMatmulTile},
-    {"tile_fwd_mlp_dim", integer, "1024", "", accepted, kHelpMatmulTile},
-    {"tile_dlhs_fwd_batch_seq", integer, "512", "", accepted, kHelpMatmulTile},
-    {"tile_dlhs_fwd_embed_dim", integer, "1024", "", accepted, kHelpMatmulTile},
-    {"tile_dlhs_fwd_mlp_dim", integer, "1024", "", accepted, kHelpMatmulTile},
-    {"tile_drhs_fwd_batch_seq", integer, "512", "", accepted, kHelpMatmulTile},
-    {"tile_drhs_fwd_embed_dim", integer, "1024", "", accepted, kHelpMatmulTile},
-    {"tile_drhs_fwd_mlp_dim", integer, "1024", "", accepted, kHelpMatmulTile},
+    {"tile_batch_seq", integer, "512", "", accepted, kHelpEarlierTile},
+    {"tile_embed_dim", integer, "1024", "", accepted, kHelpEarlierTile},
+    {"tile_mlp_dim", integer, "1024", "", accepted, kHelpEarlierTile},
+    {"tile_activation_dim", integer, "1024", "", accepted, kHelpEarlierTile},
+    {"tile_weight_dim", integer, "1024", "", accepted, kHelpEarlierTile},
+    {"tile_fwd_batch_seq", integer, "512", "", accepted, kHelpEarlierTile},
+    {"tile_fwd_embed_dim", integer, "1024", "", accepted, kHelpEarlierTile},
+    {"tile_fwd_mlp_dim", integer, "1024", "", accepted, kHelpEarlierTile},
+    {"tile_dlhs_fwd_batch_seq", integer, "512", "", accepted, kHelpEarlierTile},
+    {"tile_dlhs_fwd_embed_dim", integer, "1024", "", accepted, kHelpEarlierTile},
+    {"tile_dlhs_fwd_mlp_dim", integer, "1024", "", accepted, kHelpEarlierTile},
+    {"tile_drhs_fwd_batch_seq", integer, "512", "", accepted, kHelpEarlierTile},
+    {"tile_drhs_fwd_embed_dim", integer, "1024", "", accepted, kHelpEarlierTile},
+    {"tile_drhs_fwd_mlp_dim", integer, "1024", "", accepted, kHelpEarlierTile},
     {"wi_tile_fwd_buffer_count", integer, "2", "", accepted, kHelpMatmulBuffers},
     {"wi_tile_dlhs_buffer_count", integer, "2", "", accepted, kHelpMatmulBuffers},
     {"wi_tile_drhs_buffer_count", integer, "2", "", accepted, kHelpMatmulBuffers},
@@ -47,10 +47,10 @@ constexpr Key kEarlierKernels[] = {
     {"pagedattn_pages_per_compute_block", integer, "4", "", accepted, kHelpPages},
     {"pagedattn_max_pages_per_group", integer, "-1", "", accepted, kHelpPages},
     {"pagedattn_head_dim_alignment", integer, "128", "", accepted, kHelpPages},
-    {"prefill_key_axis_order", text, "1,2,0,3", "", accepted, kHelpCacheLayout},
-    {"prefill_value_axis_order", text, "1,2,0,3", "", accepted, kHelpCacheLayout},
-    {"ar_key_axis_order", text, "1,2,0,3", "", accepted, kHelpCacheLayout},
-    {"ar_value_axis_order", text, "1,2,0,3", "", accepted, kHelpCacheLayout},
+    {"prefill_key_axis_order", text, "1,2,0,3", "", accepted, kHelpEarlierLayout},
+    {"prefill_value_axis_order", text, "1,2,0,3", "", accepted, kHelpEarlierLayout},
+    {"ar_key_axis_order", text, "1,2,0,3", "", accepted, kHelpEarlierLayout},
+    {"ar_value_axis_order", text, "1,2,0,3", "", accepted, kHelpEarlierLayout},
 };
 
 constexpr Key kEarlier[] = {
@@ -79,13 +79,13 @@ constexpr Key kEarlier[] = {
     {"dcn_tensor_transpose_parallelism", integer, "1", kAxisSize, refused, kHelpTransposedTensor},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kEarlierTopics[] = {
     {"Kernels of earlier versions", kEarlierKernels},
     {"Other keys of earlier versions", kEarlier},
 };
 
 }  // namespace
 
-std::span<const Topic> earlier_topics() { return kTopics; }
+std::span<const Topic> earlier_topics() { return kEarlierTopics; }
 
 }  // namespace moesh::config

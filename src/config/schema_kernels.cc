@@ -102,13 +102,13 @@ constexpr Key kSplash[] = {
     {"te_comm_gemm_overlap", choice, "disabled", "disabled|mlp|full", accepted, kHelpTransformerEngine},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kKernelsTopics[] = {
     {"Grouped products of other engines", kGmm},
     {"Attention kernels of other engines", kSplash},
 };
 
 }  // namespace
 
-std::span<const Topic> kernels_topics() { return kTopics; }
+std::span<const Topic> kernels_topics() { return kKernelsTopics; }
 
 }  // namespace moesh::config

@@ -69,7 +69,7 @@ constexpr Key kLossmem[] = {
      "gathers the output projection once rather than for each part"},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kMemoryTopics[] = {
     {"Rematerialisation", kRemat},
     {"Memory of the host", kOffload},
     {"Memory of the loss", kLossmem},
@@ -77,6 +77,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> memory_topics() { return kTopics; }
+std::span<const Topic> memory_topics() { return kMemoryTopics; }
 
 }  // namespace moesh::config

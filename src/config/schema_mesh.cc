@@ -79,7 +79,7 @@ constexpr Key kPhysical[] = {
     {"dcn_bandwidth_interface", text, "eth0", "", accepted, kHelpSlowNetwork},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kMeshTopics[] = {
     {"Axes within a slice", kIci},
     {"Axes between slices", kDcn},
     {"Placement on hardware", kPhysical},
@@ -87,6 +87,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> mesh_topics() { return kTopics; }
+std::span<const Topic> mesh_topics() { return kMeshTopics; }
 
 }  // namespace moesh::config

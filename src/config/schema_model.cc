@@ -69,13 +69,13 @@ constexpr Key kFormats[] = {
     {"float32_logits", boolean, "false", "", used, "does not round attention's softmax to dtype"},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kModelTopics[] = {
     {"Model shape", kModel},
     {"Number formats", kFormats},
 };
 
 }  // namespace
 
-std::span<const Topic> model_topics() { return kTopics; }
+std::span<const Topic> model_topics() { return kModelTopics; }
 
 }  // namespace moesh::config

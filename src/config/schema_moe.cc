@@ -87,7 +87,7 @@ constexpr Key kDispatch[] = {
     {"batch_split_factor", integer, "1", "", accepted, "parts that use_batch_split_schedule makes"},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kMoeTopics[] = {
     {"Experts", kMoe},
     {"Routing", kRouting},
     {"Reaching the experts", kDispatch},
@@ -95,6 +95,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> moe_topics() { return kTopics; }
+std::span<const Topic> moe_topics() { return kMoeTopics; }
 
 }  // namespace moesh::config

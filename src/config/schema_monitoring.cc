@@ -78,7 +78,7 @@ constexpr Key kCloud[] = {
     {"report_performance_metric_for_gcp_monitoring", boolean, "false", "", accepted, kHelpHeartbeat},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kMonitoringTopics[] = {
     {"Metrics", kMetrics, Scope::runs},
     {"Profiles", kProfiles, Scope::runs},
     {"Cloud services", kCloud, Scope::runs},
@@ -86,6 +86,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> monitoring_topics() { return kTopics; }
+std::span<const Topic> monitoring_topics() { return kMonitoringTopics; }
 
 }  // namespace moesh::config

@@ -89,7 +89,7 @@ constexpr Key kAudio[] = {
     {"max_sample_len_for_audio", integer, "10000", "", accepted, kHelpAudio},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kMultimodalTopics[] = {
     {"Images, video and sound", kMultimodal},
     {"Vision encoder", kVision},
     {"Audio encoder", kAudio},
@@ -97,6 +97,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> multimodal_topics() { return kTopics; }
+std::span<const Topic> multimodal_topics() { return kMultimodalTopics; }
 
 }  // namespace moesh::config

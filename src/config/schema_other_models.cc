@@ -8,13 +8,13 @@ using enum Kind;
 using enum Status;
 
 constexpr std::string_view kHelpMultiTokenPrediction = "setting of mtp_num_layers";
-constexpr std::string_view kHelpIndexer = "setting of use_indexer";
+constexpr std::string_view kHelpOtherIndexer = "setting of use_indexer";
 constexpr std::string_view kHelpMoba = "setting of moba";
 constexpr std::string_view kHelpCompressed = "setting of attention_type=compressed";
 constexpr std::string_view kHelpGatedDeltaNet = "setting of gated delta-net layers, which moesh does not have";
 constexpr std::string_view kHelpHyperConnections = "setting of mhc_expansion_rate";
 constexpr std::string_view kHelpEngram = "setting of engram_layers";
-constexpr std::string_view kHelpBlockDiffusion = "setting of block diffusion, which moesh does not do";
+constexpr std::string_view kHelpOtherDiffusion = "setting of block diffusion, which moesh does not do";
 
 constexpr Key kMtp[] = {
     {"mtp_num_layers", integer, "0", kCountOrZero, refused,
@@ -25,14 +25,14 @@ constexpr Key kMtp[] = {
 
 constexpr Key kSparseAttention[] = {
     {"use_indexer", boolean, "false", "", refused, "an indexer that picks the keys a query sees"},
-    {"indexer_head_dim", integer, "128", "0..", accepted, kHelpIndexer},
-    {"indexer_n_heads", integer, "64", "0..", accepted, kHelpIndexer},
-    {"indexer_topk", integer, "2048", "0..", accepted, kHelpIndexer},
-    {"indexer_use_approx_top_k", boolean, "false", "", accepted, kHelpIndexer},
-    {"indexer_approx_top_k_recall", real, "0.95", "", accepted, kHelpIndexer},
-    {"indexer_mask_exact_topk", boolean, "true", "", accepted, kHelpIndexer},
-    {"indexer_sparse_training", boolean, "false", "", accepted, kHelpIndexer},
-    {"indexer_loss_scaling_factor", real, "0.0", "", accepted, kHelpIndexer},
+    {"indexer_head_dim", integer, "128", "0..", accepted, kHelpOtherIndexer},
+    {"indexer_n_heads", integer, "64", "0..", accepted, kHelpOtherIndexer},
+    {"indexer_topk", integer, "2048", "0..", accepted, kHelpOtherIndexer},
+    {"indexer_use_approx_top_k", boolean, "false", "", accepted, kHelpOtherIndexer},
+    {"indexer_approx_top_k_recall", real, "0.95", "", accepted, kHelpOtherIndexer},
+    {"indexer_mask_exact_topk", boolean, "true", "", accepted, kHelpOtherIndexer},
+    {"indexer_sparse_training", boolean, "false", "", accepted, kHelpOtherIndexer},
+    {"indexer_loss_scaling_factor", real, "0.0", "", accepted, kHelpOtherIndexer},
     {"moba", boolean, "false", "", refused, "attention to the best blocks of keys only"},
     {"moba_chunk_size", integer, "1024", "", accepted, kHelpMoba},
     {"moba_topk", integer, "8", "", accepted, kHelpMoba},
@@ -77,14 +77,14 @@ constexpr Key kResidual[] = {
 };
 
 constexpr Key kDiffusion[] = {
-    {"block_diffusion_mask_id", integer, "-1", "", accepted, kHelpBlockDiffusion},
-    {"block_diffusion_min_noise", real, "0.001", "", accepted, kHelpBlockDiffusion},
+    {"block_diffusion_mask_id", integer, "-1", "", accepted, kHelpOtherDiffusion},
+    {"block_diffusion_min_noise", real, "0.001", "", accepted, kHelpOtherDiffusion},
     {"block_diffusion_logit_alignment", choice, "same_position", "same_position|shifted", accepted,
-     kHelpBlockDiffusion},
-    {"block_diffusion_canvas_policy", choice, "all_masked", "all_masked|seed_and_mask", accepted, kHelpBlockDiffusion},
+     kHelpOtherDiffusion},
+    {"block_diffusion_canvas_policy", choice, "all_masked", "all_masked|seed_and_mask", accepted, kHelpOtherDiffusion},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kOtherModelsTopics[] = {
     {"Multi-token prediction", kMtp},       {"Sparse and compressed attention", kSparseAttention},
     {"Linear attention", kLinearAttention}, {"Other residual streams and embeddings", kResidual},
     {"Block diffusion", kDiffusion},
@@ -92,6 +92,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> other_models_topics() { return kTopics; }
+std::span<const Topic> other_models_topics() { return kOtherModelsTopics; }
 
 }  // namespace moesh::config

@@ -41,13 +41,13 @@ constexpr Key kSparsity[] = {
     {"weight_sparsity_start_step", integer, "50", "", accepted, kHelpSparsity},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kQuantizationTopics[] = {
     {"Quantization", kQuantization},
     {"Sparsity", kSparsity},
 };
 
 }  // namespace
 
-std::span<const Topic> quantization_topics() { return kTopics; }
+std::span<const Topic> quantization_topics() { return kQuantizationTopics; }
 
 }  // namespace moesh::config

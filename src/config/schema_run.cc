@@ -10,7 +10,7 @@ using enum Status;
 constexpr std::string_view kHelpTopology = "topology of another compiler; use compile_topology";
 constexpr std::string_view kHelpCompilerFlags = "flags of another engine's compiler";
 constexpr std::string_view kHelpJaxStart = "start of the JAX runtime";
-constexpr std::string_view kHelpPathways = "one controller for a whole cloud of machines";
+constexpr std::string_view kHelpRunPathways = "one controller for a whole cloud of machines";
 constexpr std::string_view kHelpModelClasses = "which of another engine's model classes are used";
 constexpr std::string_view kHelpProgramDump = "dumps of another compiler's programs";
 constexpr std::string_view kHelpTracedProgramDump = "dumps of the programs that JAX traces";
@@ -52,8 +52,8 @@ constexpr Key kRuntime[] = {
     {"jax_distributed_initialization_timeout", integer, "300", "", accepted, kHelpJaxStart},
     {"jax_debug_log_modules", text, "", "", accepted, kHelpJaxStart},
     {"skip_jax_distributed_system", boolean, "false", "", accepted, kHelpJaxStart},
-    {"enable_single_controller", boolean, "false", "", accepted, kHelpPathways},
-    {"subslice_shape", text, "", "", accepted, kHelpPathways},
+    {"enable_single_controller", boolean, "false", "", accepted, kHelpRunPathways},
+    {"subslice_shape", text, "", "", accepted, kHelpRunPathways},
     {"enable_nnx", boolean, "true", "", accepted, kHelpModelClasses},
     {"pure_nnx_decoder", boolean, "true", "", accepted, kHelpModelClasses},
     {"pure_nnx", boolean, "true", "", accepted, kHelpModelClasses},
@@ -79,13 +79,13 @@ constexpr Key kRuntime[] = {
     {"dump_jaxpr_gcs_dir", text, "", "", accepted, kHelpTracedProgramDump},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kRunTopics[] = {
     {"Run and paths", kRun},
     {"Runtimes of other engines", kRuntime},
 };
 
 }  // namespace
 
-std::span<const Topic> run_topics() { return kTopics; }
+std::span<const Topic> run_topics() { return kRunTopics; }
 
 }  // namespace moesh::config

@@ -7,7 +7,7 @@ namespace {
 using enum Kind;
 using enum Status;
 
-constexpr std::string_view kHelpTwoStageGather =
+constexpr std::string_view kHelpShardedGather =
     "gathers weights over fsdp and fsdp_transpose one after the other; moesh prices both ways";
 constexpr std::string_view kHelpPipelineLoops =
     "which of the loops over stages and repeats another compiler sees as a loop";
@@ -37,7 +37,7 @@ constexpr Key kSharding[] = {
      "rule set for evaluation, which here lies as training does; results are equal"},
     {"logical_axis_rules_for_eval", rules, "[]", "", accepted,
      "rules for evaluation, which here lies as training does; results are equal"},
-    {"dense_fsdp_use_two_stage_all_gather", boolean, "false", "", accepted, kHelpTwoStageGather},
+    {"dense_fsdp_use_two_stage_all_gather", boolean, "false", "", accepted, kHelpShardedGather},
     {"check_vma", boolean, "false", "", accepted, "check by the JAX runtime of what varies over which axes"},
 };
 
@@ -62,13 +62,13 @@ constexpr Key kPipeline[] = {
     {"set_remat_policy_on_layers_per_stage", boolean, "false", "", accepted, kHelpPipelineLoops},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kShardingTopics[] = {
     {"Sharding rules", kSharding},
     {"Pipeline stages", kPipeline},
 };
 
 }  // namespace
 
-std::span<const Topic> sharding_topics() { return kTopics; }
+std::span<const Topic> sharding_topics() { return kShardingTopics; }
 
 }  // namespace moesh::config

@@ -70,7 +70,7 @@ constexpr Key kElastic[] = {
     {"elastic_min_slice_count", integer, "-1", "", accepted, kHelpElastic},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kTrainersTopics[] = {
     {"Fine-tuning and reinforcement learning", kFinetuning},
     {"Distillation", kDistillation},
     {"Loosely coupled replicas", kDiloco},
@@ -79,6 +79,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> trainers_topics() { return kTopics; }
+std::span<const Topic> trainers_topics() { return kTrainersTopics; }
 
 }  // namespace moesh::config

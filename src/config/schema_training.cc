@@ -81,7 +81,7 @@ constexpr Key kEvaluation[] = {
     {"target_eval_loss", real, "0.0", "0..1000000", used, "training ends when an evaluation finds no more than this loss; 0 for never"},
 };
 
-constexpr Topic kTopics[] = {
+constexpr Topic kTrainingTopics[] = {
     {"Training loop", kTraining},
     {"Learning rate", kSchedule},
     {"Optimizer", kOptimizer},
@@ -90,6 +90,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> training_topics() { return kTopics; }
+std::span<const Topic> training_topics() { return kTrainingTopics; }
 
 }  // namespace moesh::config

@@ -11,7 +11,7 @@
 namespace moesh::data {
 namespace {
 
-constexpr std::int64_t kSought = 32 << 10;  // bytes: how far from a block's begin a cut may be
+constexpr std::int64_t kSoughtBytes = 32 << 10;  // bytes: how far from a block's begin a cut may be
 
 class TextPieces : public FileReader {
  public:
@@ -41,7 +41,7 @@ class TextPieces : public FileReader {
   // Where the text is cut near a place: the pieces on both sides find the same.
   std::int64_t cut(const DataFile& file, std::int64_t near) const {
     if (near == 0 || near == file.bytes) return near;
-    const std::string text = files().text(file, near, std::min(near + kSought, file.bytes));
+    const std::string text = files().text(file, near, std::min(near + kSoughtBytes, file.bytes));
     if (const std::size_t end = text.find('\n'); end != std::string::npos) return near + static_cast<std::int64_t>(end) + 1;
     if (const std::size_t blank = text.find(' '); blank != std::string::npos) return near + static_cast<std::int64_t>(blank);
     const auto begins_character = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/place.h"
 #include "graph/facts.h"
 
 namespace moesh::forecast {
@@ -16,8 +17,6 @@ using plan::InstructionId;
 using plan::Lasts;
 using plan::Lifetime;
 using plan::Plan;
-
-std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 // How the buffers of a plan are used.
 class Uses {

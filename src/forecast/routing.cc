@@ -33,7 +33,7 @@ Draw draw_of_step(const Plan& plan, const Instruction& top_k, const graph::DrawO
   return {ids[0] * ids[1], std::get<graph::TopKOf>(top_k.attributes).k, law.experts, 1, 1, law.skew};
 }
 
-std::size_t at(Router router) { return static_cast<std::size_t>(router); }
+std::size_t place_of(Router router) { return static_cast<std::size_t>(router); }
 
 void see_slots(const Plan& plan, const Instruction& slots, Routing& routing) {
   const std::int64_t tokens = plan.view(slots.operands[0]).shape[1];
@@ -41,9 +41,9 @@ void see_slots(const Plan& plan, const Instruction& slots, Routing& routing) {
   routing.room = std::get<graph::SlotMaskOf>(slots.attributes).capacity;
   routing.is_bounded = routing.room < tokens;
   const double in_slots = static_cast<double>(routing.room * routing.draw.experts) / static_cast<double>(tokens * routing.draw.choices);
-  routing.steps[at(Router::even)].load.dropped = std::max(0.0, 1 - in_slots);
+  routing.steps[place_of(Router::even)].load.dropped = std::max(0.0, 1 - in_slots);
   for (const Router router : {Router::drawn, Router::hottest_together})
-    routing.steps[at(router)].load.dropped = share_beyond_slots(routing.draw, tokens, routing.room);
+    routing.steps[place_of(router)].load.dropped = share_beyond_slots(routing.draw, tokens, routing.room);
 }
 
 void see_way(const Plan& plan, const RoutedRows& drawn, Routing& routing) {
@@ -73,7 +73,7 @@ std::int64_t filled(const Plan& plan, const Memory& memory, const RoutedRows& ro
   return memory.peak - static_cast<std::int64_t>(empty);
 }
 
-std::string percent(double share) {
+std::string exact_percent(double share) {
   return share > 0 && share < 0.001 ? "< 0.1%" : fmt::format("{:.1f}%", 100 * share);
 }
 
@@ -96,7 +96,7 @@ std::string way_words(const Routing& r) {
       return fmt::format(
           "Each expert has {} for a row of the batch, filled or not: the time is that of an even router. Choices beyond "
           "them are dropped, {} of all.\n",
-          counted(r.room, "slot"), percent(r.step(Router::drawn).load.dropped));
+          counted(r.room, "slot"), exact_percent(r.step(Router::drawn).load.dropped));
     case Way::shared_out: break;
   }
   const std::string groups = draw.groups > 1 ? "In each of " + counted(draw.groups, "group") + " " : "";
@@ -110,7 +110,7 @@ std::string way_words(const Routing& r) {
          fmt::format(
              "{} (ragged_buffer_factor). In {} of layers more come to some device, and what comes later is dropped; "
              "ragged_buffer_factor={:.2f} has room for all in 99 of 100.\n",
-             room, percent(drawn.load.overflows), std::ceil(100 * drawn.load.almost_always) / 100);
+             room, exact_percent(drawn.load.overflows), std::ceil(100 * drawn.load.almost_always) / 100);
 }
 
 std::string table_of(const Routing& r, int width) {
@@ -128,7 +128,7 @@ std::string table_of(const Routing& r, int width) {
   row("rows of the busiest device",
       [&](const RoutedStep& s) { return with_commas(std::llround(s.load.busiest * r.draw.mean_rows())); });
   row("  by the mean", [](const RoutedStep& s) { return fmt::format("{:.2f}", s.load.busiest); });
-  row("choices dropped", [](const RoutedStep& s) { return percent(s.load.dropped); });
+  row("choices dropped", [](const RoutedStep& s) { return exact_percent(s.load.dropped); });
   row("a step", [](const RoutedStep& s) { return seconds_words(s.seconds); });
   const auto memory = [](const RoutedStep& s) { return human_bytes(s.memory); };
   if (r.row_bytes > 0) row("its memory at the peak, filled", memory);
@@ -171,7 +171,7 @@ std::optional<Routing> routing_of(const Plan& plan, const mesh::Topology& target
   const plan::Arena arena = plan::device_arena(on_device(plan, forecast.host.offloaded));
   for (const Router router : kRouters) {
     const RoutedRows rows(plan, router);
-    RoutedStep& step = routing.steps[at(router)];
+    RoutedStep& step = routing.steps[place_of(router)];
     if (!rows.counted().empty()) step.load = rows.counted().front().load;
     step.seconds = schedule_of(plan, arena, timings_of(plan, network, rows)).seconds + forecast.host.waits;
     step.memory = filled(plan, forecast.memory, rows);

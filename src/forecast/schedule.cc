@@ -1,4 +1,5 @@
 #include "forecast/schedule.h"
+#include "base/place.h"
 
 #include <algorithm>
 #include <map>
@@ -13,8 +14,6 @@ using plan::Plan;
 using JobId = std::int32_t;
 constexpr JobId kNobody = -1;
 constexpr std::int64_t kFollowed = 3;  // iterations of a loop
-
-std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 // A run of an instruction.
 struct Job {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kWhere = "--from torchtitan";
 
-constexpr KnownFlags kIdle[] = {
+constexpr KnownFlags kIdleSettings[] = {
     {"how kernels compute; all are priced as well-tuned ones",
      "compile.enable compile.components compile.backend compile.enable_async_tensor_parallel parallelism.enable_async_tensor_parallel "
      "optimizer.implementation training.disable_cuda_graphs training.gc_freq training.gc_debug training.compile parallelism.spmd_backend "
@@ -34,14 +34,14 @@ constexpr KnownFlags kIdle[] = {
      "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns model.print_after_conversion"},
 };
 
-constexpr DifferingFlag kDiffering[] = {
+constexpr DifferingFlag kDifferingSettings[] = {
     {"parallelism.module_fqns_per_model_part", "stages have as many layers each"},
     {"parallelism.pipeline_parallel_first_stage_less_layers", "stages have as many layers each"},
     {"parallelism.pipeline_parallel_last_stage_less_layers", "stages have as many layers each"},
     {"lr_scheduler.total_steps", "the schedule is as long as training"},
 };
 
-constexpr std::string_view kTranslated[] = {"model.name",
+constexpr std::string_view kTranslatedSettings[] = {"model.name",
                                             "model.flavor",
                                             "model.converters",
                                             "training.seq_len",
@@ -324,7 +324,7 @@ Imported from_torchtitan(const std::vector<ShellWord>& words, const std::vector<
   Translation translation(own);
   Flags flags(without_idle_sections(all_settings(words, flags_of(launched.words, kWhere)), translation));
   Job(flags, launched.devices, translation).give();
-  note_what_is_left(flags, {"torchtitan", kIdle, kDiffering, kTranslated}, translation);
+  note_what_is_left(flags, {"torchtitan", kIdleSettings, kDifferingSettings, kTranslatedSettings}, translation);
   return translation.take();
 }
 

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "base/place.h"
 #include "graph/facts.h"
 #include "graph/rewrite.h"
 
 namespace moesh::graph {
 namespace {
-
-std::size_t at(std::int64_t id) { return static_cast<std::size_t>(id); }
 
 // Whether it is made of as much memory as it is read from, element by element.
 bool is_elementwise(Op op) {

@@ -13,7 +13,7 @@ Tensor attend(Builder& builder, const Context& context, Tensor h, const Tokens& 
   return nn::attention(builder, context, "self_attention", h, tokens, {});
 }
 
-LayerResult experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
+LayerResult deepseek_experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
   const graph::Scope scope(builder, "DeepSeekMoeBlock_0");
   return all_experts(builder, context, "MoeBlock_0", h, tokens, labels::embed_moe);
 }
@@ -28,7 +28,7 @@ LayerResult dense_layer(Builder& builder, const Context& context, Tensor x, cons
 LayerResult moe_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
   return residual_layer(builder, context, x,
                         {[&](Tensor h) { return attend(builder, context, h, tokens); },
-                         [&](Tensor h) { return experts(builder, context, h, tokens); }});
+                         [&](Tensor h) { return deepseek_experts(builder, context, h, tokens); }});
 }
 
 }  // namespace

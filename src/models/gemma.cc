@@ -23,7 +23,7 @@ LayerResult named_layer(Builder& builder, const Context& context, Tensor x, cons
        names.norms, names.suffix});
 }
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+LayerResult gemma_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   return named_layer(builder, context, x, tokens, position, {});
 }
 
@@ -44,6 +44,6 @@ LayerResult pair(Builder& builder, const Context& context, Tensor x, const Token
 
 }  // namespace
 
-std::vector<LayerGroup> gemma_layers(const Context& context) { return one_group(context, context.model.has_pairs ? pair : layer); }
+std::vector<LayerGroup> gemma_layers(const Context& context) { return one_group(context, context.model.has_pairs ? pair : gemma_layer); }
 
 }  // namespace moesh::models

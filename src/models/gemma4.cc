@@ -40,7 +40,7 @@ LayerResult experts_beside_mlp(Builder& builder, const Context& context, Tensor 
   return {add(normed("post_feedforward_layernorm_2", made.out), beside), made.balance_loss, made.load};
 }
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+LayerResult gemma4_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   const config::ModelShape& model = context.model;
   const bool has_experts = model.is_moe();
   const auto attend = [&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, model.layer(position)); };
@@ -59,7 +59,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 }  // namespace
 
 std::vector<LayerGroup> gemma4_layers(const Context& context) {
-  std::vector<LayerGroup> groups = one_group(context, layer);
+  std::vector<LayerGroup> groups = one_group(context, gemma4_layer);
   if (context.model.nests_layers) groups.front().nested = NestedNames{"scanned_blocks", "local_layers", "global_layer"};
   return groups;
 }

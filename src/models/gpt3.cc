@@ -71,7 +71,7 @@ Tensor attention(Builder& builder, const Context& context, Tensor x_BSM, const T
   return nn::project_out(builder, context, constrain_heads("out", out));
 }
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
+LayerResult gpt3_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t) {
   using nn::constrain_residual;
   x = constrain_residual("inputs", x);
   const Tensor normed = constrain_residual("lnx", nn::layer_norm(builder, context, "pre_self_attention_norm", x));
@@ -82,6 +82,6 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 
 }  // namespace
 
-std::vector<LayerGroup> gpt3_layers(const Context& context) { return one_group(context, layer); }
+std::vector<LayerGroup> gpt3_layers(const Context& context) { return one_group(context, gpt3_layer); }
 
 }  // namespace moesh::models

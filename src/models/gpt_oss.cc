@@ -6,7 +6,7 @@
 namespace moesh::models {
 namespace {
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+LayerResult gpt_oss_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   const config::LayerShape& shape = context.model.layer(position);
   return residual_layer(
       builder, context, x,
@@ -17,7 +17,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 }  // namespace
 
 std::vector<LayerGroup> gpt_oss_layers(const Context& context) {
-  return one_group(context, layer);
+  return one_group(context, gpt_oss_layer);
 }
 
 }  // namespace moesh::models

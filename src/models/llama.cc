@@ -4,14 +4,14 @@
 namespace moesh::models {
 namespace {
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+LayerResult llama_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   return mixed_layer(builder, context, x, tokens, position, {});
 }
 
 }  // namespace
 
 std::vector<LayerGroup> llama_layers(const Context& context) {
-  return one_group(context, layer);
+  return one_group(context, llama_layer);
 }
 
 }  // namespace moesh::models

@@ -6,18 +6,18 @@
 namespace moesh::models {
 namespace {
 
-LayerResult experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
+LayerResult llama4_experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
   const graph::Scope scope(builder, "Llama4MoEBlock_0");
   return all_experts(builder, context, "MoeBlock_0", h, tokens, labels::embed_moe);
 }
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+LayerResult llama4_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   return mixed_layer(builder, context, x, tokens, position,
-                     [&](Tensor h) { return experts(builder, context, h, tokens); });
+                     [&](Tensor h) { return llama4_experts(builder, context, h, tokens); });
 }
 
 }  // namespace
 
-std::vector<LayerGroup> llama4_layers(const Context& context) { return one_group(context, layer); }
+std::vector<LayerGroup> llama4_layers(const Context& context) { return one_group(context, llama4_layer); }
 
 }  // namespace moesh::models

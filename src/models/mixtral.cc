@@ -6,7 +6,7 @@
 namespace moesh::models {
 namespace {
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+LayerResult mixtral_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   const config::LayerShape& shape = context.model.layer(position);
   return residual_layer(builder, context, x,
                         {[&](Tensor h) { return nn::attention(builder, context, "self_attention", h, tokens, shape); },
@@ -16,7 +16,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 }  // namespace
 
 std::vector<LayerGroup> mixtral_layers(const Context& context) {
-  return one_group(context, layer);
+  return one_group(context, mixtral_layer);
 }
 
 }  // namespace moesh::models

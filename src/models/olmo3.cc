@@ -7,7 +7,7 @@
 namespace moesh::models {
 namespace {
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+LayerResult olmo3_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   return residual_layer(
       builder, context, x,
       {[&](Tensor h) { return nn::attention(builder, context, "attention", h, tokens, context.model.layer(position)); },
@@ -19,6 +19,6 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 
 }  // namespace
 
-std::vector<LayerGroup> olmo3_layers(const Context& context) { return one_group(context, layer); }
+std::vector<LayerGroup> olmo3_layers(const Context& context) { return one_group(context, olmo3_layer); }
 
 }  // namespace moesh::models

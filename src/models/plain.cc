@@ -12,7 +12,7 @@ Tensor constrained(const char* name, Tensor x) {
   return constrain(name, x, {labels::activation_batch, labels::activation_length, labels::activation_embed});
 }
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+LayerResult plain_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   x = constrained("inputs", x);
   const Tensor normed = constrained("lnx", nn::rms_norm(builder, context, "pre_self_attention_norm", x));
   const Tensor attended =
@@ -24,6 +24,6 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 
 }  // namespace
 
-std::vector<LayerGroup> plain_layers(const Context& context) { return one_group(context, layer); }
+std::vector<LayerGroup> plain_layers(const Context& context) { return one_group(context, plain_layer); }
 
 }  // namespace moesh::models

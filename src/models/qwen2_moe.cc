@@ -16,7 +16,7 @@ Tensor share_of_token(Builder& builder, const Context& context, Tensor h_BSM) {
   return broadcast(unary(graph::Unary::sigmoid, einsum("", "bsm,m->bs", h_BSM, weight_M)), h_BSM.shape(), {0, 1});
 }
 
-LayerResult experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
+LayerResult qwen2_moe_experts(Builder& builder, const Context& context, Tensor h, const Tokens& tokens) {
   LayerResult made = routed_experts(builder, context, "moe_block", h, tokens, labels::embed);
   if (context.model.moe.shared_experts == 0) return made;
   const Tensor shared = nn::shared_experts(builder, context, h, context.model.moe.shared_dim);
@@ -24,14 +24,14 @@ LayerResult experts(Builder& builder, const Context& context, Tensor h, const To
   return made;
 }
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
-  return mixed_layer(builder, context, x, tokens, position, [&](Tensor h) { return experts(builder, context, h, tokens); });
+LayerResult qwen2_moe_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+  return mixed_layer(builder, context, x, tokens, position, [&](Tensor h) { return qwen2_moe_experts(builder, context, h, tokens); });
 }
 
 }  // namespace
 
 std::vector<LayerGroup> qwen2_moe_layers(const Context& context) {
-  return one_group(context, layer);
+  return one_group(context, qwen2_moe_layer);
 }
 
 }  // namespace moesh::models

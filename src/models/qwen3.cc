@@ -5,7 +5,7 @@
 namespace moesh::models {
 namespace {
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+LayerResult qwen3_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   return mixed_layer(builder, context, x, tokens, position,
                      [&](Tensor h) { return routed_experts(builder, context, "moe_block", h, tokens, labels::embed); });
 }
@@ -13,7 +13,7 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 }  // namespace
 
 std::vector<LayerGroup> qwen3_layers(const Context& context) {
-  return one_group(context, layer);
+  return one_group(context, qwen3_layer);
 }
 
 }  // namespace moesh::models

@@ -25,7 +25,7 @@ void keep_idle_norm(Builder& builder, const Context& context) {
   nn::parameter(builder, context, "scale", {context.model.emb_dim}, {{labels::norm}, nn::ones(), nn::Role::norm_scale});
 }
 
-LayerResult layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
+LayerResult qwen3_custom_layer(Builder& builder, const Context& context, Tensor x, const Tokens& tokens, std::int64_t position) {
   using nn::constrain_residual;
   x = constrain_residual("inputs", x);
   const Tensor normed = constrain_residual("lnx", nn::rms_norm(builder, context, "pre_self_attention_layer_norm", x));
@@ -41,6 +41,6 @@ LayerResult layer(Builder& builder, const Context& context, Tensor x, const Toke
 
 }  // namespace
 
-std::vector<LayerGroup> qwen3_custom_layers(const Context& context) { return one_group(context, layer); }
+std::vector<LayerGroup> qwen3_custom_layers(const Context& context) { return one_group(context, qwen3_custom_layer); }
 
 }  // namespace moesh::models

@@ -16,7 +16,7 @@ struct LatentLabels {
 };
 
 // New tokens bear what trained ones do; keys and values of kept tokens are read whole.
-LatentLabels labels_of(Context::Mode mode) {
+LatentLabels latent_labels_of(Context::Mode mode) {
   using namespace labels;  // NOLINT: the table reads as the rule files do
   const bool prefill = mode == Context::Mode::prefill;
   const char* batch = prefill ? activation_prefill_kv_batch : activation_batch_attn;
@@ -75,7 +75,7 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
   } else {
     query = up(builder, context, x_BSM, {"query", labels::embed, labels::q_heads, labels::kv, shape.qk_head_dim()});
   }
-  const Labels as = labels_of(context.mode()).query;
+  const Labels as = latent_labels_of(context.mode()).query;
   const Tensor nope = constrain("q_nope", slice(query, 3, 0, shape.qk_nope_head_dim), as);
   const Tensor turned = slice(query, 3, shape.qk_nope_head_dim, shape.qk_rope_head_dim);
   return {nope, constrain("q_pe", rope(builder, context, turned, tokens.positions), as)};
@@ -83,7 +83,7 @@ Query build_query(Builder& builder, const Context& context, Tensor x_BSM, const 
 
 Tensor join_query(const Context& context, const Query& query) {
   const Tensor joined = graph::scale(graph::concat({query.nope, query.turned}, 3), config::score_scale(context.settings));
-  return tag(constrain("query", joined, labels_of(context.mode()).query), "query_proj");
+  return tag(constrain("query", joined, latent_labels_of(context.mode()).query), "query_proj");
 }
 
 // What attention reads of a token, [B, T, R] and [B, T, D]: what its keys and values come from, and the part that turns.
@@ -118,7 +118,7 @@ Tensor attend_heads(Builder& builder, const Context& context, const Query& parts
   const Tensor query = join_query(context, parts);
   const auto [latent, one_head] = build_latent(builder, context, x_BSM, tokens);
   const Tensor both = up(builder, context, latent, key_value_up(shape));
-  const Labels as = labels_of(context.mode()).key;
+  const Labels as = latent_labels_of(context.mode()).key;
   const Shape of_heads{context.rows, latent.size(1), shape.query_heads, shape.qk_rope_head_dim};
   const Tensor key_nope = constrain("key_nope", slice(both, 3, 0, nope), as);
   const Tensor key_rope = constrain("key_rope", broadcast(one_head, of_heads, {0, 1, 3}), as);
@@ -148,7 +148,7 @@ Tensor attend_latents(Builder& builder, const Context& context, const Query& par
 Tensor latent_attention(Builder& builder, const Context& context, const std::string& name, Tensor x_BSM,
                         const Tokens& tokens) {
   const graph::Scope scope(builder, name);
-  const LatentLabels as = labels_of(context.mode());
+  const LatentLabels as = latent_labels_of(context.mode());
   const Tensor query_in = constrain("inputs_q", x_BSM, as.input);
   const Tensor kv_in = constrain("inputs_kv", x_BSM, as.input);
   const Query query = build_query(builder, context, query_in, tokens);

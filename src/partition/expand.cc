@@ -3,6 +3,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/place.h"
 #include "graph/builder.h"
 #include "partition/split_region.h"
 
@@ -15,8 +16,6 @@ using graph::Op;
 using graph::Tensor;
 using graph::Unary;
 using graph::ValueId;
-
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 
 std::vector<int> first_dims(int count) {
   std::vector<int> dims(static_cast<std::size_t>(count));

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "base/place.h"
 #include "graph/rewrite.h"
 
 namespace moesh::partition {
@@ -13,8 +14,6 @@ using graph::Graph;
 using graph::Node;
 using graph::Op;
 using graph::ValueId;
-
-std::size_t at(std::int64_t id) { return static_cast<std::size_t>(id); }
 
 bool is_product(Op op) { return op == Op::einsum || op == Op::grouped_matmul || op == Op::grouped_outer; }
 

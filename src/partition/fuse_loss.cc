@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/place.h"
 #include "graph/equation.h"
 #include "graph/rewrite.h"
 
@@ -16,8 +17,6 @@ using graph::Node;
 using graph::NodeId;
 using graph::Op;
 using graph::ValueId;
-
-std::size_t at(std::int64_t id) { return static_cast<std::size_t>(id); }
 
 // The nodes that become one; without gradients the first two.
 struct Loss {

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/place.h"
 #include "base/text.h"
 #include "graph/facts.h"
 #include "graph/rewrite.h"
@@ -27,8 +28,6 @@ using graph::ValueId;
 using sharding::AxisIndex;
 using sharding::AxisList;
 using sharding::Spec;
-
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 
 Spec whole(const Spec& spec) {
   Spec made = spec;

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/place.h"
 #include "graph/facts.h"
 #include "graph/region.h"
 #include "graph/rewrite.h"
@@ -15,8 +16,6 @@ using graph::Node;
 using graph::Op;
 using graph::Tensor;
 using graph::ValueId;
-
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 
 class Split {
  public:

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/place.h"
 #include "graph/rewrite.h"
 
 namespace moesh::partition {
@@ -16,8 +17,6 @@ using graph::Node;
 using graph::Op;
 using graph::RepeatOf;
 using graph::ValueId;
-
-std::size_t at(std::int64_t id) { return static_cast<std::size_t>(id); }
 
 // Ops whose results are their operands, element by element, wherever these lie.
 bool keeps_places(Op op) {

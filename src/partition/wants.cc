@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/place.h"
 #include "graph/facts.h"
 #include "graph/rewrite.h"
 
@@ -13,8 +14,6 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 using sharding::Spec;
-
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 
 class Finder {
  public:

@@ -16,7 +16,7 @@ namespace {
 
 using graph::Words;
 
-constexpr const char* kSaveAgain = "save the plan of this request: `moesh compile ... --save-plan FILE`";
+constexpr const char* kSaveThisRequest = "save the plan of this request: `moesh compile ... --save-plan FILE`";
 constexpr std::size_t kMostSettings = 6;
 
 std::string differs(const std::string& what, const std::string& saved, const std::string& here) {
@@ -151,18 +151,18 @@ std::string first_difference(const Plan& saved, const Plan& here) { return Compa
 void check_same(const SavedPlan& saved, const Plan& here, const Origin& origin, const std::string& path) {
   if (saved.origin.target != origin.target || saved.origin.slices != origin.slices) {
     refuse(fmt::format("the plan is for {}, this run is on {}", machine_words(saved.origin), machine_words(origin)), path,
-           "ask for the same compile_topology, or " + std::string(kSaveAgain));
+           "ask for the same compile_topology, or " + std::string(kSaveThisRequest));
   }
   const std::string of_file = Words(&saved.plan.mesh)(saved.plan.mesh), of_here = Words(&here.mesh)(here.mesh);
   if (of_file != of_here) {
     refuse(fmt::format("the plan is for the mesh {}, this run is on {}", of_file, of_here), path,
-           "ask for the same axis sizes, or " + std::string(kSaveAgain));
+           "ask for the same axis sizes, or " + std::string(kSaveThisRequest));
   }
   const std::string difference = first_difference(saved.plan, here);
   if (difference.empty()) return;
   const std::string settings = differing_settings(saved.origin, origin);
   refuse("the plan is not what this request runs: " + difference, path,
-         settings.empty() ? kSaveAgain : fmt::format("{}; or {}", settings, kSaveAgain));
+         settings.empty() ? kSaveThisRequest : fmt::format("{}; or {}", settings, kSaveThisRequest));
 }
 
 }  // namespace moesh::plan

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/place.h"
 #include "graph/facts.h"
 #include "graph/rewrite.h"
 #include "plan/overwrite.h"
@@ -22,8 +23,6 @@ using graph::NodeId;
 using graph::Op;
 using graph::ValueId;
 using sharding::AxisList;
-
-std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 // A graph while it is lowered.
 struct Scope {

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/place.h"
 #include "base/text.h"
 #include "graph/facts.h"
 #include "graph/words.h"
@@ -21,13 +22,11 @@ using graph::Op;
 using sharding::AxisList;
 using Kind = Instruction::Kind;
 
-constexpr double kMostBytes = 1e18;  // of all buffers
+constexpr double kMostBufferBytes = 1e18;  // of all buffers
 
 struct Broken {
   std::string words;
 };
-
-std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 template <typename List>
 bool holds(const List& list, std::int32_t id) {
@@ -114,7 +113,7 @@ class Verifier {
         broken(where, "its distinct axes are not in the mesh's order");
       bytes += static_cast<double>(buffer.bytes);
     }
-    if (bytes > kMostBytes) broken("the buffers", "more than 1e18 bytes");
+    if (bytes > kMostBufferBytes) broken("the buffers", "more than 1e18 bytes");
   }
 
   void check_view(ViewId id) const {

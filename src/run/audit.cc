@@ -16,7 +16,7 @@ using plan::InstructionId;
 using plan::Plan;
 using sharding::Range;
 using sharding::Spec;
-using Kind = graph::ReshardOf::Kind;
+using ReshardKind = graph::ReshardOf::Kind;
 
 std::int64_t volume(const std::vector<Range>& block) {
   std::int64_t count = 1;
@@ -44,8 +44,8 @@ std::int64_t lacking(const Shape& shape, const Spec& now, const Spec* before, co
 std::int64_t reshard_elements(const graph::ReshardOf& how, const plan::View& from, const plan::View& to, const mesh::Mesh& mesh) {
   const std::int64_t members = sharding::shards(how.axes, mesh);
   switch (how.kind) {
-    case Kind::reduce_scatter: return lacking(from.shape, from.spec, &to.spec, mesh);  // all but the piece that a device keeps goes
-    case Kind::all_reduce: return 2 * (lacking(from.shape, from.spec, nullptr, mesh) / members * (members - 1));
+    case ReshardKind::reduce_scatter: return lacking(from.shape, from.spec, &to.spec, mesh);  // all but the piece that a device keeps goes
+    case ReshardKind::all_reduce: return 2 * (lacking(from.shape, from.spec, nullptr, mesh) / members * (members - 1));
     default: return lacking(from.shape, to.spec, &from.spec, mesh);
   }
 }
@@ -106,7 +106,7 @@ Audit audit(const Program& program) {
     const auto* how = std::get_if<graph::ReshardOf>(&of.attributes);
     AuditLine line;
     line.instruction = static_cast<InstructionId>(i);
-    line.kind = how != nullptr ? how->kind : graph::facts_of(of.op).collective.value_or(Kind::all_to_all);
+    line.kind = how != nullptr ? how->kind : graph::facts_of(of.op).collective.value_or(ReshardKind::all_to_all);
     line.path = of.path;
     line.planned_runs = runs.back();
     line.planned_bytes = runs.back() * moved_bytes(of, plan);

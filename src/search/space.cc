@@ -20,9 +20,9 @@ using session::Session;
 constexpr std::array<const char*, 7> kRemats{"", "minimal_with_context", "minimal", "save_dot_except_mlpwi", "save_dot_except_mlp",
                                              "save_qkv_proj", "full"};
 constexpr const char* kOtherRemat = "save_dot_with_context_except_mlp";
-constexpr double kMostRows = 64;  // of a device in a pass, where the request does not say
+constexpr double kMostDeviceRows = 64;  // of a device in a pass, where the request does not say
 constexpr std::int64_t kMostPasses = 16;
-constexpr std::int64_t kLeastShare = 16;  // devices that share a row
+constexpr std::int64_t kLeastSharing = 16;  // devices that share a row
 
 bool is_open(const config::Settings& settings, const std::string& key) { return !settings.is_by_user(key); }
 
@@ -54,7 +54,7 @@ std::vector<Pass> passes_of(const config::Settings& settings) {
   const std::int64_t steps = settings.integer("gradient_accumulation_steps");
   std::vector<Pass> passes;
   if (is_open(settings, "per_device_batch_size")) {
-    for (double rows = kMostRows; rows >= 1.0 / static_cast<double>(kLeastShare); rows /= 2)
+    for (double rows = kMostDeviceRows; rows >= 1.0 / static_cast<double>(kLeastSharing); rows /= 2)
       passes.push_back({{fmt::format("per_device_batch_size={:g}", rows)}, rows});
     return passes;
   }

@@ -17,9 +17,9 @@
 namespace moesh::store {
 namespace {
 
-using Path = std::filesystem::path;
+using FilePath = std::filesystem::path;
 
-bool is_checkpoint(const Path& path) { return std::filesystem::is_regular_file(path / "index.json"); }
+bool is_checkpoint(const FilePath& path) { return std::filesystem::is_regular_file(path / "index.json"); }
 
 }  // namespace
 

@@ -23,7 +23,7 @@
 namespace moesh::store {
 namespace {
 
-constexpr std::int64_t kMostIndex = 256 << 20;
+constexpr std::int64_t kMostHuggingFaceIndex = 256 << 20;
 constexpr std::string_view kScale = "_scale_inv", kBlocks = "_blocks", kScales = "_scales";
 constexpr std::int64_t kScaledBlock = 128;  // rows and columns that one scale of 8-bit numbers is for
 constexpr std::int64_t kBlock = 32;         // numbers that one scale of 4-bit numbers is for
@@ -117,7 +117,7 @@ void HuggingFaceWeights::open_single(const std::string& path) {
 }
 
 void HuggingFaceWeights::open_sharded(const std::string& index) {
-  const Json json = parse_json(read_file(index, "the index of weights", kMostIndex, "name a folder of weights"), index);
+  const Json json = parse_json(read_file(index, "the index of weights", kMostHuggingFaceIndex, "name a folder of weights"), index);
   const auto file_of = member<std::map<std::string, std::string>>(json, "weight_map", index);
   std::map<std::string, std::set<std::string>> names_in;
   for (const auto& [name, file] : file_of) names_in[file].insert(name);

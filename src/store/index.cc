@@ -18,7 +18,7 @@ constexpr std::int64_t kVersion = 1;
 constexpr std::string_view kHashKey = ",\n\"hash\":\"";
 constexpr std::string_view kEnd = "\"}\n";
 constexpr std::size_t kHashDigits = 16;
-constexpr std::int64_t kMostDims = 16;
+constexpr std::int64_t kMostIndexDims = 16;
 constexpr std::size_t kMostCompared = 2048;  // pieces of a tensor, each with each
 
 void write(JsonWriter& json, const Piece& piece) {
@@ -86,7 +86,7 @@ class Reader {
         no(fmt::format("'{}' is {}", key, to_string(made)));
       product *= std::max<std::int64_t>(size, 1);
     }
-    if (static_cast<std::int64_t>(made.size()) > kMostDims) no(fmt::format("'{}' has {} dims", key, made.size()));
+    if (static_cast<std::int64_t>(made.size()) > kMostIndexDims) no(fmt::format("'{}' has {} dims", key, made.size()));
     return made;
   }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int32_t kBytes = 256;
 
-class Bytes : public Tokenizer {
+class ByteTokenizer : public Tokenizer {
  public:
   Ids encode(std::string_view text, Special) const override {
     Ids ids;
@@ -49,6 +49,6 @@ class Bytes : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> bytes() { return std::make_unique<Bytes>(); }
+std::unique_ptr<Tokenizer> bytes() { return std::make_unique<ByteTokenizer>(); }
 
 }  // namespace moesh::tokenizer

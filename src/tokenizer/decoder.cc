@@ -15,7 +15,7 @@ namespace {
 
 using Tokens = std::vector<std::string>;
 
-constexpr const char* kKnown =
+constexpr const char* kKnownDecoders =
     "ByteLevel, ByteFallback, Metaspace, WordPiece, BPEDecoder, Fuse, Replace, Strip, Sequence";
 
 void replace_all(std::string& text, std::string_view what, std::string_view by) {
@@ -151,7 +151,7 @@ void Decoder::add(const Json& json, const std::string& where) {
     steps_.emplace_back(StripFrom{not_empty(json, "content", where), member<std::size_t>(json, "start", where),
                                   member<std::size_t>(json, "stop", where)});
   } else {
-    refuse_type("a decoder", type, kKnown, where);
+    refuse_type("a decoder", type, kKnownDecoders, where);
   }
 }
 

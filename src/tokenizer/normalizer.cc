@@ -4,11 +4,12 @@
 
 #include "tokenizer/byte_characters.h"
 #include "tokenizer/fields.h"
+#include "tokenizer/unicode.h"
 
 namespace moesh::tokenizer {
 namespace {
 
-constexpr const char* kKnown =
+constexpr const char* kKnownNormalizers =
     "NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend, BertNormalizer, Precompiled, Nmt, "
     "ByteLevel, Sequence";
 
@@ -37,8 +38,6 @@ bool set_ideographs_apart(CodePoint c, std::string& to) {
   to += ' ' + utf8(c) + ' ';
   return true;
 }
-
-bool is_in(CodePoint c, CodePoint least, CodePoint most) { return c >= least && c <= most; }
 
 // What the rules of neural machine translation drop, and what they take for a blank.
 bool clean_as_nmt(CodePoint c, std::string& to) {
@@ -184,7 +183,7 @@ void Normalizer::add(const Json& json, const std::string& where) {
   } else if (type == "BertNormalizer") {
     add_bert(json, where);
   } else {
-    refuse_type("a normalizer", type, kKnown, where);
+    refuse_type("a normalizer", type, kKnownNormalizers, where);
   }
 }
 

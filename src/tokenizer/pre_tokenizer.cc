@@ -11,7 +11,7 @@
 namespace moesh::tokenizer {
 namespace {
 
-constexpr const char* kKnown =
+constexpr const char* kKnownPreTokenizers =
     "ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, Digits, Punctuation, BertPreTokenizer, "
     "CharDelimiterSplit, FixedLength, "
     "Sequence";
@@ -190,7 +190,7 @@ void PreTokenizer::add(const Json& json, const std::string& where) {
     if (length < 1) refuse(fmt::format("words of length {}, 1 or more was expected", length), where);
     steps_.emplace_back(FixedLength{static_cast<std::size_t>(length)});
   } else {
-    refuse_type("a pre_tokenizer", type, kKnown, where);
+    refuse_type("a pre_tokenizer", type, kKnownPreTokenizers, where);
   }
 }
 

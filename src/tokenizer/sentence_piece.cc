@@ -11,7 +11,7 @@ namespace moesh::tokenizer {
 namespace {
 
 // The library takes some hundred bytes for each of a text.
-constexpr std::size_t kMostBytes = 64 << 20;
+constexpr std::size_t kMostModelBytes = 64 << 20;
 
 std::optional<std::int32_t> if_any(int id) { return id >= 0 ? std::optional<std::int32_t>(id) : std::nullopt; }
 
@@ -76,10 +76,10 @@ class SentencePieceTokenizer : public Tokenizer {
   bool has_end(Special special) const { return special == Special::added && around_.end && end_id; }
 
   void check_size(std::string_view text) const {
-    if (text.size() <= kMostBytes) return;
+    if (text.size() <= kMostModelBytes) return;
     refuse(fmt::format("a text of {} bytes, SentencePiece takes at most {} at once",
                        with_commas(static_cast<std::int64_t>(text.size())),
-                       with_commas(static_cast<std::int64_t>(kMostBytes))),
+                       with_commas(static_cast<std::int64_t>(kMostModelBytes))),
            path_, "cut it into documents, or give the model's tokenizer.json");
   }
 

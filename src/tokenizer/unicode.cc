@@ -33,8 +33,6 @@ bool may_follow(unsigned char first, std::size_t place, unsigned char byte) {
 
 utf8proc_category_t category(CodePoint c) { return utf8proc_category(c); }
 
-bool is_in(CodePoint c, CodePoint least, CodePoint most) { return c >= least && c <= most; }
-
 // Vowels and last consonants of Korean syllables, which join with what stands before them.
 bool is_joining_jamo(CodePoint c) { return is_in(c, 0x1161, 0x1175) || is_in(c, 0x11A8, 0x11C2); }
 

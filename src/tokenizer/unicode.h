@@ -10,6 +10,8 @@ namespace moesh::tokenizer {
 
 using CodePoint = std::int32_t;
 
+constexpr bool is_in(CodePoint c, CodePoint least, CodePoint most) { return c >= least && c <= most; }
+
 struct Decoded {
   CodePoint value;
   std::size_t bytes;

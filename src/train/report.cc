@@ -57,9 +57,9 @@ std::string heading_of(const RunRecord& run, std::size_t number) {
   return fmt::format("<span class=\"key run{}\"></span>{}", colour_of(number), escaped(name_of(run)));
 }
 
-class Rows {
+class ReportRows {
  public:
-  explicit Rows(const std::vector<RunRecord>& runs) : runs_(runs) {
+  explicit ReportRows(const std::vector<RunRecord>& runs) : runs_(runs) {
     text_ = "<div class=\"scroll\"><table><tr><th></th>";
     for (std::size_t i = 0; i < runs.size(); ++i)
       text_ += fmt::format("<th class=\"n\">{}</th>", heading_of(runs[i], i));
@@ -83,7 +83,7 @@ std::string number_words(double number) {
 }
 
 std::string figures_of(const std::vector<RunRecord>& runs) {
-  Rows rows(runs);
+  ReportRows rows(runs);
   rows.add("began", [](const RunRecord& run) {
     return run.began + (run.starts > 1 ? fmt::format(", start {}", run.starts) : "");
   });
@@ -199,7 +199,7 @@ std::string settings_of(const std::vector<RunRecord>& runs) {
     }
   }
   if (keys.empty()) return "";
-  Rows rows(runs);
+  ReportRows rows(runs);
   for (const std::string& key : keys) rows.add(key, [&](const RunRecord& run) { return run.setting(key); });
   return std::string(runs.size() == 1 ? "<h2>Settings</h2>" : "<h2>Settings that differ</h2>") + rows.text();
 }

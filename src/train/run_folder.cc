@@ -17,7 +17,7 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr const char* kInstead = "moesh_output";
-constexpr const char* kFix = "choose base_output_directory or metrics_file";
+constexpr const char* kFolderFix = "choose base_output_directory or metrics_file";
 
 Path base_folder(const config::Settings& settings) {
   const std::string& base = settings.text("base_output_directory");
@@ -44,11 +44,11 @@ std::string name_of_date(const config::Settings& settings) {
 
 // Only one process makes a folder; who comes second in a second takes the next name.
 Path make_new(const Path& base, const std::string& name) {
-  make_folder(base, kFix);
+  make_folder(base, kFolderFix);
   for (int i = 1;; ++i) {
     const Path folder = base / (i == 1 ? name : fmt::format("{}-{}", name, i));
     if (::mkdir(folder.c_str(), 0777) == 0) return folder;
-    if (errno != EEXIST) fail("the folder cannot be made: " + system_reason(), folder, kFix);
+    if (errno != EEXIST) fail("the folder cannot be made: " + system_reason(), folder, kFolderFix);
   }
 }
 
@@ -58,7 +58,7 @@ std::string make_run_folder(const config::Settings& settings) {
   const Path base = base_folder(settings);
   if (settings.text("run_name").empty()) return make_new(base, name_of_date(settings)).string();
   const Path folder = base / given_name(settings);
-  make_folder(folder, kFix);
+  make_folder(folder, kFolderFix);
   return folder.string();
 }
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kName = "metrics.jsonl";
 constexpr const char* kWhat = "the metrics";
-constexpr const char* kFix = "name a run's folder, or its metrics.jsonl; `moesh runs` lists those below moesh_output";
+constexpr const char* kNameARun = "name a run's folder, or its metrics.jsonl; `moesh runs` lists those below moesh_output";
 
 // What is not finite was written as null.
 double number(const Json& object, const char* key) {
@@ -151,9 +151,9 @@ RunRecord read_run(const std::string& path) {
   RunRecord run;
   run.path = fs::is_directory(path) ? (fs::path(path) / kName).string() : path;
   run.goes_on = is_being_written(run.path);
-  FileLines lines(run.path, kWhat, kFix);
+  FileLines lines(run.path, kWhat, kNameARun);
   FileLines::Line line;
-  if (!lines.next(line) || !line.text.starts_with(R"({"run": )")) refuse("it holds no metrics of moesh", run.path, kFix);
+  if (!lines.next(line) || !line.text.starts_with(R"({"run": )")) refuse("it holds no metrics of moesh", run.path, kNameARun);
   std::int64_t unreadable = 0;
   do {
     // The last line of a run that is killed, or writes it just now, has no end.
@@ -167,7 +167,7 @@ RunRecord read_run(const std::string& path) {
 ExpertHistory expert_history(const RunRecord& run, std::size_t most_layers, std::size_t most_stretches) {
   ExpertHistory history;
   if (run.steps.empty()) return history;
-  FileLines lines(run.path, kWhat, kFix);
+  FileLines lines(run.path, kWhat, kNameARun);
   const std::vector<Numbers> first = tokens_at(lines, run.steps.front());
   const std::size_t steps = run.steps.size(), stretches = std::min(steps, most_stretches), count = std::min(first.size(), most_layers);
   history.layers = first.size();

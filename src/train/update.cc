@@ -28,7 +28,7 @@ struct Updated {
 };
 
 // The vectors that updates are given.
-struct Numbers {
+struct UpdateNumbers {
   Tensor of_gradients;
   Tensor of_directions;  // what is no gradient any more is not scaled
 };
@@ -80,7 +80,7 @@ Tensor sgd(Tensor parameter, Tensor direction, Tensor numbers, double weight_dec
                                     parameter.shape(), parameter.dtype());
 }
 
-Updated muon(const Slot& slot, const Numbers& numbers, const graph::MatrixDims& dims, const config::Settings& settings) {
+Updated muon(const Slot& slot, const UpdateNumbers& numbers, const graph::MatrixDims& dims, const config::Settings& settings) {
   const double beta = settings.real("muon_beta");
   const std::vector<Tensor> momentum =
       slot.mu.builder->add(Op::momentum_update, "momentum", {slot.gradient, slot.mu, numbers.of_gradients},
@@ -91,7 +91,7 @@ Updated muon(const Slot& slot, const Numbers& numbers, const graph::MatrixDims& 
 
 // A few layers at a time, so that what is made on the way is no larger than they are. The stacked dim [L] becomes [L/c, c]; a
 // loop runs over the first.
-Updated muon_by_layers(const Slot& slot, const Numbers& numbers, const graph::MatrixDims& dims, const Trained& trained,
+Updated muon_by_layers(const Slot& slot, const UpdateNumbers& numbers, const graph::MatrixDims& dims, const Trained& trained,
                        std::int64_t at_a_time, const config::Settings& settings) {
   Builder& builder = *slot.parameter.builder;
   const int dim = trained.layers_dim;
@@ -113,7 +113,7 @@ Updated muon_by_layers(const Slot& slot, const Numbers& numbers, const graph::Ma
   return {graph::reshape(made[0], trained.shape), graph::reshape(made[1], trained.shape), {}};
 }
 
-Updated muon(const Slot& slot, const Numbers& numbers, const graph::MatrixDims& dims, const Trained& trained,
+Updated muon(const Slot& slot, const UpdateNumbers& numbers, const graph::MatrixDims& dims, const Trained& trained,
              std::int64_t devices, const config::Settings& settings) {
   if (trained.layers_dim < 0) return muon(slot, numbers, dims, settings);
   const std::int64_t layers = trained.shape[static_cast<std::size_t>(trained.layers_dim)];
@@ -126,7 +126,7 @@ Updated muon(const Slot& slot, const Numbers& numbers, const graph::MatrixDims& 
                              : muon_by_layers(slot, numbers, dims, trained, at_a_time, settings);
 }
 
-Updated update(const Trained& trained, const Slot& slot, const Numbers& numbers, std::int64_t devices,
+Updated update(const Trained& trained, const Slot& slot, const UpdateNumbers& numbers, std::int64_t devices,
                const config::Settings& settings) {
   const std::string& optimizer = settings.text("opt_type");
   if (optimizer == "sgd") return {sgd(slot.parameter, slot.gradient, numbers.of_gradients, 0), {}, {}};
@@ -226,7 +226,7 @@ void add_update(Builder& builder, const std::vector<Trained>& parameters, const 
   const Tensor applied = !guards_parameters(settings) ? one
                                                       : graph::multiply(graph::unary(Unary::finite, of.loss),
                                                                         graph::unary(Unary::finite, norms.raw));
-  const Numbers numbers{vector_of({rate, step, norms.factor, applied}), vector_of({rate, step, one, applied})};
+  const UpdateNumbers numbers{vector_of({rate, step, norms.factor, applied}), vector_of({rate, step, one, applied})};
   Balance balance(of.expert_load, numbers.of_gradients, settings.real("routed_bias_update_rate"));
   std::vector<Tensor> updated;
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -11,12 +11,12 @@
 namespace moesh {
 namespace {
 
-struct Machine : test::MachineFiles {
+struct MachineWithCores : test::MachineFiles {
   int cores() const { return usable_cores(root()); }
 };
 
 TEST(UsableCores, AreThoseToRunOnWithoutALimit) {
-  Machine machine;
+  MachineWithCores machine;
   const int all = machine.cores();
   EXPECT_GE(all, 1);
   machine.put("/proc/self/cgroup", "0::/a\n");
@@ -29,7 +29,7 @@ TEST(UsableCores, AreThoseToRunOnWithoutALimit) {
 }
 
 TEST(UsableCores, AreAContainersShareRoundedUp) {
-  Machine machine;
+  MachineWithCores machine;
   machine.put("/proc/self/cgroup", "0::/a/b\n");
   machine.put("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
   EXPECT_EQ(machine.cores(), 1);
@@ -40,7 +40,7 @@ TEST(UsableCores, AreAContainersShareRoundedUp) {
 }
 
 TEST(UsableCores, AreUnderTheShareOfTheFirstVersion) {
-  Machine machine;
+  MachineWithCores machine;
   machine.put("/proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/docker/1f\n");
   machine.put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
   machine.put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");

@@ -8,7 +8,7 @@
 namespace moesh {
 namespace {
 
-struct Machine : test::MachineFiles {
+struct MachineWithMemory : test::MachineFiles {
   FreeMemory free() const { return free_memory(root()); }
   std::string path(const std::string& of) const { return root() + of; }
 };
@@ -17,7 +17,7 @@ constexpr const char* kMeminfo = "MemTotal:       32000 kB\nMemFree:         400
 constexpr std::int64_t kAvailable = 8000 * 1024;
 
 TEST(FreeMemory, IsTheMachinesWithoutAContainer) {
-  Machine machine;
+  MachineWithMemory machine;
   EXPECT_EQ(machine.free().where, "") << "nothing is known";
   machine.put("/proc/meminfo", kMeminfo);
   EXPECT_EQ(machine.free().bytes, kAvailable);
@@ -30,7 +30,7 @@ TEST(FreeMemory, IsTheMachinesWithoutAContainer) {
 
 // Caches of files are given back before anything is killed.
 TEST(FreeMemory, IsUnderTheLimitOfAContainer) {
-  Machine machine;
+  MachineWithMemory machine;
   machine.put("/proc/meminfo", kMeminfo);
   machine.put("/proc/self/cgroup", "0::/a/b\n");
   machine.put("/sys/fs/cgroup/a/b/memory.max", "5000000\n");
@@ -42,7 +42,7 @@ TEST(FreeMemory, IsUnderTheLimitOfAContainer) {
 }
 
 TEST(FreeMemory, IsUnderTheNearestLimitOfTheGroupsAround) {
-  Machine machine;
+  MachineWithMemory machine;
   machine.put("/proc/meminfo", kMeminfo);
   machine.put("/proc/self/cgroup", "0::/a/b/c\n");
   machine.put("/sys/fs/cgroup/a/b/c/memory.max", "max\n");
@@ -57,7 +57,7 @@ TEST(FreeMemory, IsUnderTheNearestLimitOfTheGroupsAround) {
 }
 
 TEST(FreeMemory, IsUnderTheLimitsOfTheFirstVersion) {
-  Machine machine;
+  MachineWithMemory machine;
   machine.put("/proc/meminfo", kMeminfo);
   machine.put("/proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/docker/1f\n0::/\n");
   machine.put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "6000000\n");

@@ -11,7 +11,7 @@
 namespace moesh::cli {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -38,7 +38,7 @@ class CheckpointCommand : public ::testing::Test {
 TEST_F(CheckpointCommand, ListsThoseOfARunTheNewestFirst) {
   const Outcome listed = outcome_of({"checkpoint", "ls", run(), "--json"});
   EXPECT_EQ(listed.code, 0);
-  const json all = json::parse(listed.out);
+  const Json all = Json::parse(listed.out);
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0]["step"], 3);
   EXPECT_EQ(all[2]["step"], 0);
@@ -51,9 +51,9 @@ TEST_F(CheckpointCommand, ShowsWhatIsInOne) {
   const Outcome shown = outcome_of({"checkpoint", "show", run()});
   EXPECT_THAT(shown.out, AllOf(HasSubstr(at(3) + ": after step 3"), HasSubstr("2,916 parameters, optimizer adamw"), HasSubstr("  steps: 4\n"),
                                HasSubstr("mu/token_embedder/embedding")));
-  const json filtered = json::parse(outcome_of({"checkpoint", "show", at(0), "--filter", "nu/", "--json"}).out);
+  const Json filtered = Json::parse(outcome_of({"checkpoint", "show", at(0), "--filter", "nu/", "--json"}).out);
   EXPECT_EQ(filtered["step"], 0);
-  for (const json& tensor : filtered["tensors"]) EXPECT_THAT(tensor["name"].get<std::string>(), HasSubstr("nu/"));
+  for (const Json& tensor : filtered["tensors"]) EXPECT_THAT(tensor["name"].get<std::string>(), HasSubstr("nu/"));
 }
 
 TEST_F(CheckpointCommand, ChecksEveryByte) {
@@ -71,7 +71,7 @@ TEST_F(CheckpointCommand, TellsWhatDiffers) {
   const Outcome differs = outcome_of({"checkpoint", "diff", at(0), at(3)});
   EXPECT_EQ(differs.code, 1);
   EXPECT_THAT(differs.out, AllOf(HasSubstr("(step)"), HasSubstr("nu/token_embedder/embedding"), HasSubstr(" relative, "), Not(HasSubstr("vocab_size"))));
-  const json all = json::parse(outcome_of({"checkpoint", "diff", at(0), at(3), "--json"}).out);
+  const Json all = Json::parse(outcome_of({"checkpoint", "diff", at(0), at(3), "--json"}).out);
   EXPECT_EQ(all[0]["kind"], "setting");
 }
 

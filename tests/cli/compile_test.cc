@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // A mixture of experts with two layers.
-constexpr const char* kSmall =
+constexpr const char* kCompiled =
     " model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=2 max_target_length=512 "
     "per_device_batch_size=2 "
     "compile_topology=v5p-16 ici_fsdp_parallelism=2 ici_expert_parallelism=4";
@@ -29,7 +29,7 @@ Json json_of(const std::string& line) {
 }
 
 TEST(Compile, TellsMemoryTimeAndCollectives) {
-  const Outcome made = outcome(std::string("compile") + kSmall);
+  const Outcome made = outcome(std::string("compile") + kCompiled);
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out,
               AllOf(HasSubstr("mixtral-8x7b on v5p-16: 8 devices as fsdp=2 x expert=4, default rules\n"),
@@ -43,17 +43,17 @@ TEST(Compile, FitsTheTerminal) {
   for (const char* columns : {"80", "120"}) {
     const test::Variable width("COLUMNS", columns);
     for (const std::string more : {"", " --diff ici_fsdp_parallelism=8 ici_expert_parallelism=1"}) {
-      for (const std::string& line : split(outcome(std::string("compile") + kSmall + more).out, '\n')) {
+      for (const std::string& line : split(outcome(std::string("compile") + kCompiled + more).out, '\n')) {
         EXPECT_LE(display_width(line), std::stoi(columns)) << line;
       }
     }
-    for (const std::string& line : split(outcome(std::string("why c3") + kSmall).out, '\n'))
+    for (const std::string& line : split(outcome(std::string("why c3") + kCompiled).out, '\n'))
       EXPECT_LE(display_width(line), std::stoi(columns)) << line;
   }
 }
 
 TEST(Compile, WritesTheNamesOfRecordedSteps) {
-  const Json json = json_of(std::string("compile --json") + kSmall);
+  const Json json = json_of(std::string("compile --json") + kCompiled);
   const Json& memory = json["memory_per_device"];
   EXPECT_GE(memory["argument"].get<std::int64_t>(), memory["alias"].get<std::int64_t>());
   EXPECT_EQ(memory["peak"].get<std::int64_t>(), memory["argument"].get<std::int64_t>() +
@@ -84,7 +84,7 @@ TEST(Compile, WritesTheNamesOfRecordedSteps) {
 
 // What is listed is what the partitioned graph is known to send.
 TEST(Compile, ListsWhatTheGraphSends) {
-  const advice::Planned planned = advice::plan_step(test::words_of(kSmall));
+  const advice::Planned planned = advice::plan_step(test::words_of(kCompiled));
   double listed = 0, known = 0;
   for (const forecast::Sent& sent : planned.step.forecast.collectives) listed += sent.what.total_wire_bytes();
   for (const partition::Collective& c : partition::collectives_of(planned.step.program.graph, planned.session.mesh))
@@ -94,7 +94,7 @@ TEST(Compile, ListsWhatTheGraphSends) {
 
 TEST(Compile, SetsTwoPlansSideBySide) {
   const std::string line =
-      std::string("compile") + kSmall +
+      std::string("compile") + kCompiled +
       " per_device_batch_size=11 max_target_length=2048 sparse_matmul=false capacity_factor=1.25 --diff "
       "moe_dispatch_no_expert_sharding=true";
   const Outcome made = outcome(line);
@@ -107,7 +107,7 @@ TEST(Compile, SetsTwoPlansSideBySide) {
     return json[side]["collectives"]["totals"]["all-gather"]["operand_bytes"].get<std::int64_t>();
   };
   EXPECT_GT(gathered("before"), 2 * gathered("after"));
-  const Outcome same = outcome(std::string("compile") + kSmall + " --diff steps=3");
+  const Outcome same = outcome(std::string("compile") + kCompiled + " --diff steps=3");
   EXPECT_THAT(same.out, HasSubstr("Collectives are the same."));
 }
 

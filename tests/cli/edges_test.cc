@@ -21,12 +21,12 @@ const std::string kTiny =
     "max_target_length=8 per_device_batch_size=2 compile_topology=cpu-1 dataset_type=synthetic dtype=float32 log_config=false "
     "enable_checkpointing=false override_model_config=true ";
 
-struct Family {
+struct FamilyAtItsEdge {
   std::string name, request;
 };
 
-const std::vector<Family>& families() {
-  static const std::vector<Family> all{
+const std::vector<FamilyAtItsEdge>& families() {
+  static const std::vector<FamilyAtItsEdge> all{
       {"llama2", "decoder_block=llama2 base_mlp_dim=32 "},
       {"mixtral", "decoder_block=mixtral num_experts=4 num_experts_per_tok=2 base_mlp_dim=16 base_moe_mlp_dim=16 "},
       {"deepseek",
@@ -94,7 +94,7 @@ void expect_numbers_at_edges(const config::Key& key, const std::string& request)
 }
 
 TEST(EdgesSlow, OfEveryNumberAreRefusedOrWork) {
-  for (const Family& family : families()) {
+  for (const FamilyAtItsEdge& family : families()) {
     for (const config::Key* key : numbers()) expect_numbers_at_edges(*key, kTiny + family.request + (key->name == "steps" ? "" : "steps=2 "));
   }
 }

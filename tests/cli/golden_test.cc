@@ -18,11 +18,11 @@
 namespace moesh::cli {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 const std::filesystem::path kFolder = test::source_folder() / "tests/golden/shardings";
 
-std::vector<std::string> request_of(const json& config) {
+std::vector<std::string> request_of(const Json& config) {
   const std::string scan = config.value("scan_layers", true) ? "true" : "false";
   std::vector<std::string> words{
       "model_name=" + config["model"].get<std::string>(), "compile_topology=" + config["topology"].get<std::string>(),
@@ -36,7 +36,7 @@ std::vector<std::string> request_of(const json& config) {
 using Sizes = std::map<std::string, std::int64_t>;
 using PlainSpec = std::vector<std::vector<std::string>>;  // no axes of size 1, no replicated dims at the end
 
-Sizes sizes_of(const json& mesh) {
+Sizes sizes_in(const Json& mesh) {
   Sizes sizes;
   for (std::size_t i = 0; i < mesh["axes"].size(); ++i) {
     if (mesh["sizes"][i].get<std::int64_t>() > 1) sizes[mesh["axes"][i]] = mesh["sizes"][i];
@@ -44,9 +44,9 @@ Sizes sizes_of(const json& mesh) {
   return sizes;
 }
 
-PlainSpec plain(const json& spec, const Sizes& sizes) {
+PlainSpec plain(const Json& spec, const Sizes& sizes) {
   PlainSpec all;
-  for (const json& entry : spec) {
+  for (const Json& entry : spec) {
     std::vector<std::string> axes;
     if (entry.is_string()) axes = {entry.get<std::string>()};
     if (entry.is_array()) axes = entry.get<std::vector<std::string>>();
@@ -58,7 +58,7 @@ PlainSpec plain(const json& spec, const Sizes& sizes) {
 }
 
 // Dims with their axes in any order: an unlabelled record may be a transposed view of ours.
-std::multiset<std::pair<std::int64_t, std::vector<std::string>>> dims_of(const json& shape, const PlainSpec& spec) {
+std::multiset<std::pair<std::int64_t, std::vector<std::string>>> dims_of(const Json& shape, const PlainSpec& spec) {
   std::multiset<std::pair<std::int64_t, std::vector<std::string>>> dims;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     dims.emplace(shape[i].get<std::int64_t>(), i < spec.size() ? spec[i] : std::vector<std::string>{});
@@ -69,28 +69,28 @@ std::multiset<std::pair<std::int64_t, std::vector<std::string>>> dims_of(const j
 class GoldenShardings : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    golden_ = json::parse(test::read_text(kFolder / (GetParam() + ".json")));
-    ours_ = json::parse(sharding::to_json(session::open(request_of(golden_["config"])).layout));
-    sizes_ = sizes_of(golden_["mesh"]);
+    golden_ = Json::parse(test::read_text(kFolder / (GetParam() + ".json")));
+    ours_ = Json::parse(sharding::to_json(session::open(request_of(golden_["config"])).layout));
+    sizes_ = sizes_in(golden_["mesh"]);
   }
 
-  PlainSpec spec(const json& value) const { return plain(value["spec"], sizes_); }
+  PlainSpec spec(const Json& value) const { return plain(value["spec"], sizes_); }
 
-  json golden_;
-  json ours_;
+  Json golden_;
+  Json ours_;
   Sizes sizes_;
 };
 
 TEST_P(GoldenShardings, LieAsRecorded) {
-  EXPECT_EQ(sizes_of(ours_["mesh"]), sizes_);
+  EXPECT_EQ(sizes_in(ours_["mesh"]), sizes_);
 
-  std::map<std::string, json> mine;
-  for (const json& parameter : ours_["params"]) mine[parameter["path"]] = parameter;
+  std::map<std::string, Json> mine;
+  for (const Json& parameter : ours_["params"]) mine[parameter["path"]] = parameter;
   EXPECT_EQ(mine.size(), golden_["params"].size());
-  for (const json& want : golden_["params"]) {
+  for (const Json& want : golden_["params"]) {
     SCOPED_TRACE(want["path"].get<std::string>());
     ASSERT_TRUE(mine.contains(want["path"]));
-    const json& have = mine[want["path"]];
+    const Json& have = mine[want["path"]];
     EXPECT_EQ(have["shape"], want["shape"]);
     if (!want["logical"].is_null()) {
       EXPECT_EQ(have["logical"], want["logical"]);
@@ -104,22 +104,22 @@ TEST_P(GoldenShardings, LieAsRecorded) {
     EXPECT_EQ(spec(ours_["input"]), spec(golden_["input"]));
   }
 
-  const auto optimizer = [&](const json& dump) {
+  const auto optimizer = [&](const Json& dump) {
     std::map<std::string, PlainSpec> moved;
     if (dump["optimizer"].is_array()) {
-      for (const json& entry : dump["optimizer"]) moved[entry["path"]] = spec(entry);
+      for (const Json& entry : dump["optimizer"]) moved[entry["path"]] = spec(entry);
     }
     return moved;
   };
   EXPECT_EQ(optimizer(ours_), optimizer(golden_));
 
-  std::set<std::tuple<json, json, PlainSpec>> labelled;
+  std::set<std::tuple<Json, Json, PlainSpec>> labelled;
   std::set<std::multiset<std::pair<std::int64_t, std::vector<std::string>>>> bare;
-  for (const json& have : ours_["activations"]) {
+  for (const Json& have : ours_["activations"]) {
     labelled.emplace(have["logical"], have["shape"], spec(have));
     bare.insert(dims_of(have["shape"], spec(have)));
   }
-  for (const json& want : golden_["activations"]) {
+  for (const Json& want : golden_["activations"]) {
     const std::string dtype = want["dtype"];
     const bool helper = !dtype.starts_with("float") && !dtype.starts_with("bfloat");
     if (helper || want["where"] == "attention_op/arr") continue;
@@ -137,15 +137,15 @@ class GoldenRules : public ::testing::TestWithParam<std::string> {};
 
 // A record holds the rules of the labels that its cases met, in order.
 TEST_P(GoldenRules, AreThoseRecorded) {
-  const json recorded = json::parse(test::read_text(kFolder / "_rules.json"))[GetParam()];
+  const Json recorded = Json::parse(test::read_text(kFolder / "_rules.json"))[GetParam()];
   std::vector<std::string> request;
   if (GetParam() != "default") request.push_back("custom_mesh_and_rule=" + GetParam());
   const config::Settings settings = config::load(request).settings;
-  EXPECT_EQ(json(settings.texts("mesh_axes")), recorded["mesh_axes"]);
+  EXPECT_EQ(Json(settings.texts("mesh_axes")), recorded["mesh_axes"]);
 
   std::set<std::string> labels;
-  for (const json& entry : recorded["rules"]) labels.insert(entry[0]);
-  json ours = json::array();
+  for (const Json& entry : recorded["rules"]) labels.insert(entry[0]);
+  Json ours = Json::array();
   for (const config::AxisRule& rule : settings.rules("logical_axis_rules")) {
     if (labels.contains(rule.label)) ours.push_back({rule.label, rule.axes});
   }
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(Recorded, GoldenRules,
                                            "pure-fsdp", "shard-exp-on-fsdp"),
                          [](const auto& test) { return test::identifier(test.param); });
 
-TEST(GoldenRuleSets, AreAllTested) { EXPECT_EQ(json::parse(test::read_text(kFolder / "_rules.json")).size(), 7u); }
+TEST(GoldenRuleSets, AreAllTested) { EXPECT_EQ(Json::parse(test::read_text(kFolder / "_rules.json")).size(), 7u); }
 
 }  // namespace
 }  // namespace moesh::cli

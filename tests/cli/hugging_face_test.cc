@@ -28,7 +28,7 @@ const std::string kLlama4 = test::source_folder() / "tests/golden/hf/llama4";
 
 const std::string kGemma4 = test::source_folder() / "tests/golden/hf/gemma4-moe";
 
-const std::vector<std::string> kRecorded{kLlama, kGptOss, kGemma, kLlama4, test::source_folder() / "tests/golden/hf/gemma",
+const std::vector<std::string> kRecordedModels{kLlama, kGptOss, kGemma, kLlama4, test::source_folder() / "tests/golden/hf/gemma",
                                          kGemma4, test::source_folder() / "tests/golden/hf/gemma4",
                                          test::source_folder() / "tests/golden/hf/olmo3"};
 
@@ -70,14 +70,14 @@ std::string verified(const std::string& words) {
 }
 
 TEST(HuggingFaceVerify, RecordedModelsAreFoundFromEitherConfig) {
-  for (const std::string& model : kRecorded) {
+  for (const std::string& model : kRecordedModels) {
     EXPECT_EQ(verified(model), "");
     EXPECT_EQ(verified(model + "/config.hub.json"), "");
   }
 }
 
 TEST(HuggingFaceVerify, RecordedModelsAreFoundOnMeshes) {
-  for (const std::string& model : kRecorded) {
+  for (const std::string& model : kRecordedModels) {
     EXPECT_EQ(verified(model + " ici_fsdp_parallelism=2"), "");
     EXPECT_EQ(verified(model + " ici_fsdp_parallelism=2 ici_expert_parallelism=4"), "");
     EXPECT_EQ(verified(model + " ici_tensor_parallelism=2 scan_layers=false"), "");
@@ -282,7 +282,7 @@ TEST(HuggingFaceTrain, RefusesWeightsOfAnotherModel) {
 TEST(HuggingFaceConvert, ThereAndBackIsTheSameInEveryByte) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
-  for (const std::string& model : kRecorded) {
+  for (const std::string& model : kRecordedModels) {
     for (const char* stacks : {"true", "false"}) {
       EXPECT_EQ(outcome("convert " + model + " there scan_layers=" + stacks).err, "");
       EXPECT_EQ(outcome("convert there back").err, "");
@@ -330,7 +330,7 @@ const std::vector<Family> kFamilies{
      "model_name=gpt-oss-20b base_num_decoder_layers=4 num_experts=8 num_experts_per_tok=2 sliding_window_size=8"},
 };
 
-const std::string kSmall =
+const std::string kSmallOwn =
     " weight_dtype=float32 override_model_config=true base_emb_dim=64 base_num_query_heads=8 base_num_kv_heads=8 "
     "head_dim=16 "
     "base_mlp_dim=64 base_moe_mlp_dim=32 vocab_size=128 ";
@@ -341,7 +341,7 @@ TEST(HuggingFaceConvert, WhatIsTrainedHereIsTheSameModelThere) {
   for (const Family& family : kFamilies) {
     const test::TemporaryFolder folder;
     const test::WorkingFolder here(folder.path());
-    const std::string small = family.request + kSmall + (family.name == "mixtral" ? "base_mlp_dim=32 " : "");
+    const std::string small = family.request + kSmallOwn + (family.name == "mixtral" ? "base_mlp_dim=32 " : "");
     first_loss(small + " enable_checkpointing=true run_name=a learning_rate=0.01");
     const Outcome converted = outcome("convert moesh_output/a there");
     EXPECT_EQ(converted.err, "") << family.name;

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kTiny =
+const std::string kTinyRequest =
     " base_num_decoder_layers=2 base_emb_dim=16 base_mlp_dim=32 base_num_query_heads=2 base_num_kv_heads=2 head_dim=8 "
     "vocab_size=64 max_target_length=16 per_device_batch_size=4 dataset_type=synthetic steps=1 ";
 
@@ -24,9 +24,9 @@ TEST(Requests, ThatOnlyARunCannotDoStopNoPlan) {
         "profiler=nsys", "use_chat_template=true", "num_epoch=3"}) {
     const std::string name = key.substr(0, key.find('='));
     for (const char* command : {"shardings", "lint", "graph", "why token_embedder/embedding"}) {
-      EXPECT_EQ(outcome(command + kTiny + key).code, 0) << command << " " << key;
+      EXPECT_EQ(outcome(command + kTinyRequest + key).code, 0) << command << " " << key;
     }
-    const Outcome run = outcome("train" + kTiny + key + " base_output_directory=" + folder.path());
+    const Outcome run = outcome("train" + kTinyRequest + key + " base_output_directory=" + folder.path());
     EXPECT_EQ(run.code, 2) << key;
     EXPECT_EQ(run.out, "") << key;
     EXPECT_THAT(run.err, HasSubstr(name)) << key;
@@ -34,7 +34,7 @@ TEST(Requests, ThatOnlyARunCannotDoStopNoPlan) {
 }
 
 TEST(Requests, ForPipelineStagesAreLaidOutAndNotRun) {
-  const std::string stages = kTiny + "ici_fsdp_parallelism=1 ici_pipeline_parallelism=2";
+  const std::string stages = kTinyRequest + "ici_fsdp_parallelism=1 ici_pipeline_parallelism=2";
   const std::string refusal =
       "moesh: error: the command line: pipeline stages are laid out, but not run yet\n"
       "  fix: ici_pipeline_parallelism=1 dcn_pipeline_parallelism=1, and another axis for these devices\n";
@@ -45,18 +45,18 @@ TEST(Requests, ForPipelineStagesAreLaidOutAndNotRun) {
     EXPECT_EQ(run.out, "") << command;
     EXPECT_THAT(run.err, HasSubstr(refusal)) << command;
   }
-  EXPECT_THAT(outcome("train" + kTiny + "dcn_data_parallelism=1 dcn_pipeline_parallelism=2").err,
+  EXPECT_THAT(outcome("train" + kTinyRequest + "dcn_data_parallelism=1 dcn_pipeline_parallelism=2").err,
               HasSubstr("pipeline stages are laid out"));
 }
 
 TEST(Requests, MayHoldKeysOfEarlierVersionsThatSteerAKernel) {
   const Outcome planned =
-      outcome("shardings" + kTiny + "tile_batch_seq=128 wi_tile_fwd_buffer_count=3 wo_combine_scopes=true");
+      outcome("shardings" + kTinyRequest + "tile_batch_seq=128 wi_tile_fwd_buffer_count=3 wo_combine_scopes=true");
   EXPECT_EQ(planned.code, 0) << planned.err;
   EXPECT_EQ(planned.err,
             "moesh: note: without effect here (`moesh help KEY` says why): tile_batch_seq, wi_tile_fwd_buffer_count, "
             "wo_combine_scopes\n");
-  EXPECT_THAT(outcome("shardings" + kTiny + "fsdp_shard_on_exp=true").err,
+  EXPECT_THAT(outcome("shardings" + kTinyRequest + "fsdp_shard_on_exp=true").err,
               HasSubstr("custom_mesh_and_rule=shard-exp-on-fsdp says it now"));
 }
 

@@ -21,13 +21,13 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-const std::string kSmall =
+const std::string kSmallRun =
     " base_num_decoder_layers=2 base_emb_dim=64 base_mlp_dim=128 vocab_size=256 per_device_batch_size=1";
 const std::string kCapacity =
     " model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 sparse_matmul=false capacity_factor=1.25";
 
 TEST(Run, ReturnsZeroWhenDoneAndKeepsTheErrorStreamEmpty) {
-  const Outcome done = outcome("shardings" + kSmall);
+  const Outcome done = outcome("shardings" + kSmallRun);
   EXPECT_EQ(done.code, 0);
   EXPECT_THAT(done.out, StartsWith("default on cpu-8: 8 devices as fsdp=8, default rules\n8 rows of 2,048 tokens a step, 1 a device\n\n"));
   EXPECT_THAT(done.err, IsEmpty());
@@ -47,7 +47,7 @@ TEST(Run, ReturnsOneWhenTheLintFindsAnError) {
 }
 
 TEST(Run, PutsNoticesOnTheErrorStream) {
-  const Outcome noted = outcome("shardings src/maxtext/configs/base.yml --json" + kSmall);
+  const Outcome noted = outcome("shardings src/maxtext/configs/base.yml --json" + kSmallRun);
   EXPECT_EQ(noted.code, 0);
   EXPECT_EQ(noted.err, "moesh: note: src/maxtext/configs/base.yml is not there; the built-in base.yml is used\n");
   EXPECT_TRUE(nlohmann::json::accept(noted.out));
@@ -188,15 +188,15 @@ TEST(Help, SuggestsTheNearestKey) {
 }
 
 TEST(Shardings, PrintsJsonOnRequest) {
-  const auto dump = nlohmann::json::parse(outcome("shardings --json" + kSmall).out);
+  const auto dump = nlohmann::json::parse(outcome("shardings --json" + kSmallRun).out);
   EXPECT_TRUE(dump.contains("params"));
 }
 
 TEST(Shardings, FiltersTensors) {
-  const Outcome some = outcome("shardings --filter logits" + kSmall);
+  const Outcome some = outcome("shardings --filter logits" + kSmallRun);
   EXPECT_THAT(some.out, HasSubstr("logits_dense"));
   EXPECT_THAT(some.out, Not(HasSubstr("token_embedder")));
-  EXPECT_EQ(outcome("shardings --filter=logits" + kSmall).out, some.out);
+  EXPECT_EQ(outcome("shardings --filter=logits" + kSmallRun).out, some.out);
 }
 
 TEST(Shardings, ShowsWhatAChangeMoves) {
@@ -251,7 +251,7 @@ TEST(Why, AndShardingsEndWithWhatAStepTakes) {
 }
 
 TEST(GraphCommand, PrintsTheModel) {
-  const Outcome graph = outcome("graph" + kSmall);
+  const Outcome graph = outcome("graph" + kSmallRun);
   EXPECT_EQ(graph.code, 0);
   EXPECT_THAT(graph.out, HasSubstr(" parameters, "));
   EXPECT_THAT(graph.out, HasSubstr("= repeat "));
@@ -262,7 +262,7 @@ TEST(Binary, DoesTheSameAsTheFunction) {
     return std::system((test::binary() + " " + line + " >/dev/null 2>&1").c_str()) >> 8;
   };
   EXPECT_EQ(status("--help"), 0);
-  EXPECT_EQ(status("shardings" + kSmall), 0);
+  EXPECT_EQ(status("shardings" + kSmallRun), 0);
   EXPECT_EQ(status("shardings stepz=3"), 2);
   EXPECT_EQ(status("lint compile_topology=v6e-8 per_device_batch_size=1.5"), 1);
 }

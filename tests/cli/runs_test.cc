@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kTrain = "train " + test::kTinyModel + " compile_topology=cpu-1 log_config=false dataset_type=synthetic ";
+const std::string kTrainOne = "train " + test::kTinyModel + " compile_topology=cpu-1 log_config=false dataset_type=synthetic ";
 
 class Runs : public ::testing::Test {
  protected:
@@ -30,8 +30,8 @@ class Runs : public ::testing::Test {
 };
 
 TEST_F(Runs, AreListedWithTheirLastFigures) {
-  ASSERT_EQ(outcome(kTrain + "run_name=a steps=3 eval_interval=2 eval_steps=1").code, 0);
-  ASSERT_EQ(outcome(kTrain + "run_name=b/c steps=2").code, 0);
+  ASSERT_EQ(outcome(kTrainOne + "run_name=a steps=3 eval_interval=2 eval_steps=1").code, 0);
+  ASSERT_EQ(outcome(kTrainOne + "run_name=b/c steps=2").code, 0);
   const Outcome listed = outcome("runs");
   EXPECT_EQ(listed.code, 0) << listed.err;
   EXPECT_THAT(listed.out, AllOf(HasSubstr("moesh_output/a "), HasSubstr("moesh_output/b/c "), HasSubstr("3 of 3"), HasSubstr("done")));
@@ -44,9 +44,9 @@ TEST_F(Runs, AreListedWithTheirLastFigures) {
 }
 
 TEST_F(Runs, DifferInSettingsAndFromAStepOn) {
-  ASSERT_EQ(outcome(kTrain + "run_name=a steps=4").code, 0);
-  ASSERT_EQ(outcome(kTrain + "run_name=b steps=4 learning_rate=0.5").code, 0);
-  ASSERT_EQ(outcome(kTrain + "run_name=c steps=4").code, 0);
+  ASSERT_EQ(outcome(kTrainOne + "run_name=a steps=4").code, 0);
+  ASSERT_EQ(outcome(kTrainOne + "run_name=b steps=4 learning_rate=0.5").code, 0);
+  ASSERT_EQ(outcome(kTrainOne + "run_name=c steps=4").code, 0);
   const Outcome parted = outcome("runs diff moesh_output/a moesh_output/b");
   EXPECT_THAT(parted.out, AllOf(HasSubstr("learning_rate"), HasSubstr("0.5"), HasSubstr("Losses part at step "), HasSubstr("Tokens/s: ")));
   EXPECT_THAT(outcome("runs diff moesh_output/a moesh_output/c").out, HasSubstr("The same losses in all 4 steps that both did."));

@@ -17,12 +17,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kSmall =
+const std::string kSearched =
     "search model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-8 per_device_batch_size=2 "
     "custom_mesh_and_rule=pure-fsdp ";
 
 TEST(Search, TellsTheBestWithTheirCommands) {
-  const Outcome made = outcome(kSmall + "--against remat_policy=full gradient_accumulation_steps=2");
+  const Outcome made = outcome(kSearched + "--against remat_policy=full gradient_accumulation_steps=2");
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, AllOf(HasSubstr("The best ways to train llama2-7b on Google TPU v5p that were found\n"), HasSubstr("v5p-8, 4 devices: "),
                               HasSubstr(" plans of 2 layouts made in "), HasSubstr("tokens/s a device"), HasSubstr("fsdp=4, pure-fsdp rules"),
@@ -34,7 +34,7 @@ TEST(Search, TellsTheBestWithTheirCommands) {
 TEST(Search, FitsTheTerminal) {
   for (const char* columns : {"80", "120"}) {
     const test::Variable width("COLUMNS", columns);
-    const std::string told = outcome(kSmall + "--against remat_policy=full").out;
+    const std::string told = outcome(kSearched + "--against remat_policy=full").out;
     for (const std::string& line : split(told.substr(0, told.find("./moesh compile")), '\n'))
       EXPECT_LE(display_width(line), std::stoi(columns)) << line;
   }
@@ -42,7 +42,7 @@ TEST(Search, FitsTheTerminal) {
 
 // The commands are what was planned: pasted, they give the figures of the table.
 TEST(Search, WritesTheSameAsJson) {
-  const Outcome made = outcome(kSmall + "--json --against remat_policy=full");
+  const Outcome made = outcome(kSearched + "--json --against remat_policy=full");
   ASSERT_EQ(made.code, 0) << made.err;
   const Json json = Json::parse(made.out);
   const Json& machine = json["machines"].at(0);
@@ -63,14 +63,14 @@ TEST(Search, WritesTheSameAsJson) {
 TEST(Search, WritesAPageOfTheBest) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/best.html";
-  const Outcome made = outcome(kSmall + "--html " + path);
+  const Outcome made = outcome(kSearched + "--html " + path);
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, HasSubstr("The page is in " + path));
   const std::string page = test::read_text(path);
   test::expect_well_formed(page);
   EXPECT_THAT(page, AllOf(HasSubstr("The best ways to train llama2-7b on Google TPU v5p that were found"), HasSubstr("fastest"),
                           HasSubstr("least memory"), HasSubstr("./moesh compile model_name=llama2-7b")));
-  outcome(kSmall + "--against remat_policy=full --html " + path);
+  outcome(kSearched + "--against remat_policy=full --html " + path);
   EXPECT_THAT(test::read_text(path), AllOf(HasSubstr("fastest"), HasSubstr("yours")));
   const Outcome none = outcome("search model_name=llama2-70b compile_topology=v5e-4 --html " + folder.path() + "/none.html");
   EXPECT_THAT(none.out, HasSubstr("No page is written: nothing fits."));
@@ -80,12 +80,12 @@ TEST(Search, WritesAPageOfTheBest) {
 TEST(Search, PutsTheLeastMemoryFirstWhereThatIsWanted) {
   const auto peaks_of = [](const std::string& more) {
     std::vector<std::int64_t> peaks;
-    const Json json = Json::parse(outcome(kSmall + "--json " + more).out);
+    const Json json = Json::parse(outcome(kSearched + "--json " + more).out);
     for (const Json& found : json["machines"].at(0)["front"]) peaks.push_back(found["peak_bytes_per_device"]);
     return peaks;
   };
   const auto first_row = [](const std::string& more) {
-    for (const std::string& line : split(outcome(kSmall + more).out, '\n')) {
+    for (const std::string& line : split(outcome(kSearched + more).out, '\n')) {
       if (line.starts_with("1  ")) return line;
     }
     return std::string();

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string llama() { return (test::source_folder() / "tests/golden/hf/llama").string(); }
+std::string served_llama() { return (test::source_folder() / "tests/golden/hf/llama").string(); }
 
 // Once it says where it is.
 int port_of(const test::Process& process) {
@@ -33,12 +33,12 @@ int port_of(const test::Process& process) {
 TEST(ServeCommand, AnswersUntilItIsAskedToEnd) {
   for (const int signal : {SIGTERM, SIGINT}) {
     const test::TemporaryFolder folder;
-    test::Process process("serve " + llama() + "/ tokenizer_path= dtype=float32 --port 0 --batch 2 --max-tokens 5 --threads 1", folder.path());
+    test::Process process("serve " + served_llama() + "/ tokenizer_path= dtype=float32 --port 0 --batch 2 --max-tokens 5 --threads 1", folder.path());
     const int port = port_of(process);
     EXPECT_THAT(process.out(), HasSubstr("moesh serves llama at http://127.0.0.1:"));
     const test::Reply reply = test::post(port, R"({"model": "llama", "prompt": "abc", "temperature": 0, "max_tokens": 5})");
     EXPECT_EQ(reply.status, 200) << reply.body;
-    const Outcome decoded = outcome_of({"decode", llama(), "tokenizer_path=", "dtype=float32", "--json", "--max-tokens", "5", "abc"});
+    const Outcome decoded = outcome_of({"decode", served_llama(), "tokenizer_path=", "dtype=float32", "--json", "--max-tokens", "5", "abc"});
     EXPECT_EQ(nlohmann::json::parse(reply.body)["choices"][0]["text"], nlohmann::json::parse(decoded.out)["text"]);
     EXPECT_EQ(test::post(port, R"({"prompt": "abc", "max_tokens": 6})").status, 400);
     process.send(signal);
@@ -50,7 +50,7 @@ TEST(ServeCommand, AnswersUntilItIsAskedToEnd) {
 
 TEST(ServeCommand, TakesWhatDecodeTakesAndHasItsOwnWords) {
   const test::TemporaryFolder folder;
-  test::Process process("serve " + llama() + " tokenizer_path= dtype=float32 --port 0 --name mine --quiet --queue 1 --batch 1 --max-body 200 --connections 3 "
+  test::Process process("serve " + served_llama() + " tokenizer_path= dtype=float32 --port 0 --name mine --quiet --queue 1 --batch 1 --max-body 200 --connections 3 "
                         "--timeout 5 --grace 1 --host 127.0.0.1 decode_sampling_strategy=greedy max_target_length=40 decode_sampling_seed=4",
                         folder.path());
   const int port = port_of(process);
@@ -65,7 +65,7 @@ TEST(ServeCommand, TakesWhatDecodeTakesAndHasItsOwnWords) {
 }
 
 TEST(ServeCommand, SaysWhatIsWrong) {
-  const std::string of_llama = "serve " + llama() + " tokenizer_path= ";
+  const std::string of_llama = "serve " + served_llama() + " tokenizer_path= ";
   EXPECT_THAT(outcome("serve").err, HasSubstr("which model?"));
   EXPECT_THAT(outcome("serve --port 5").err, HasSubstr("which model?"));
   EXPECT_THAT(outcome(of_llama + "abc").err, HasSubstr("'abc' after the model is no key=value"));
@@ -73,7 +73,7 @@ TEST(ServeCommand, SaysWhatIsWrong) {
   EXPECT_THAT(outcome(of_llama + "--batch 0").err, HasSubstr("--batch 0: not a number from 1 to"));
   EXPECT_THAT(outcome("serve /no/such/model").err, HasSubstr("/no/such/model"));
   EXPECT_EQ(outcome(of_llama + "--port x").code, 2);
-  EXPECT_THAT(outcome("serve " + llama()).err, HasSubstr("the folder has no tokenizer.json and no tokenizer.model"));
+  EXPECT_THAT(outcome("serve " + served_llama()).err, HasSubstr("the folder has no tokenizer.json and no tokenizer.model"));
   EXPECT_THAT(outcome(of_llama + "--host 192.0.2.1").err, HasSubstr("192.0.2.1:8000: cannot listen: Cannot assign requested address"));
 }
 
@@ -83,7 +83,7 @@ TEST(ServeCommand, NeedsItsModuleBesideTheBinary) {
   std::filesystem::create_directory(folder.path() + "/bin");
   std::filesystem::copy_file(test::binary(), alone);
   const auto error = [&] {
-    EXPECT_EQ(test::shell(alone + " serve " + llama() + " tokenizer_path= --port 0 2>" + folder.path() + "/err"), 1);
+    EXPECT_EQ(test::shell(alone + " serve " + served_llama() + " tokenizer_path= --port 0 2>" + folder.path() + "/err"), 1);
     return test::read_text(folder.path() + "/err");
   };
   EXPECT_THAT(error(), HasSubstr("/bin/libmoesh_http.so: the module that speaks HTTP cannot be opened: "));

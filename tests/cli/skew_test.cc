@@ -23,7 +23,7 @@ const std::string kSpread =
 const std::string kFsdp = kSpread + "ici_fsdp_parallelism=8 ici_expert_parallelism=1 ";
 const std::string kRing = kSpread + "use_ring_of_experts=true ";
 
-Json json_of(const std::string& line) {
+Json step_json(const std::string& line) {
   const Outcome made = outcome(line + " --json");
   EXPECT_EQ(made.code, 0) << line << made.err;
   return Json::parse(made.out);
@@ -34,7 +34,7 @@ double figure(const Json& step, const char* router, const char* key) { return st
 // Rings of experts and all-to-alls.
 TEST(Skew, TellsWhatTheBusiestDeviceCostsWhereRowsAreSharedOut) {
   for (const std::string& request : {kSpread, kRing}) {
-    const Json step = json_of(request + "--skew 1");
+    const Json step = step_json(request + "--skew 1");
     const Json& routing = step["routing"];
     EXPECT_EQ(routing["way"], "shared_out");
     EXPECT_EQ(routing["tokens"], 4096);
@@ -90,32 +90,32 @@ TEST(Skew, GrowsWhatWaitsForTheBusiestDevice) {
 }
 
 TEST(Skew, WithoutItHalfADozenRowsAreUnevenAndManyAreEven) {
-  const Json many = json_of(kSpread + "--skew 0");
+  const Json many = step_json(kSpread + "--skew 0");
   EXPECT_GT(figure(many, "expected_maximum", "busiest_by_mean"), 1.01);
   EXPECT_LT(figure(many, "expected_maximum", "busiest_by_mean"), 1.06);
-  EXPECT_NEAR(many["seconds_per_step"].get<double>(), json_of(kSpread)["seconds_per_step"].get<double>(),
+  EXPECT_NEAR(many["seconds_per_step"].get<double>(), step_json(kSpread)["seconds_per_step"].get<double>(),
               0.06 * many["seconds_per_step"].get<double>());
-  const Json few = json_of(kSpread + "--skew 0 max_target_length=4 per_device_batch_size=1");
+  const Json few = step_json(kSpread + "--skew 0 max_target_length=4 per_device_batch_size=1");
   EXPECT_EQ(few["routing"]["mean_rows"], 8);
   EXPECT_GT(figure(few, "expected_maximum", "busiest_by_mean"), 1.4);
   EXPECT_THAT(outcome(kSpread + "--skew 0").out,
               AllOf(HasSubstr("Experts are drawn evenly, 2 of 8 a token; "), Not(HasSubstr("hottest together"))));
-  EXPECT_FALSE(json_of(kSpread).contains("routing")) << "a model's own routers are taken to be even";
+  EXPECT_FALSE(step_json(kSpread).contains("routing")) << "a model's own routers are taken to be even";
 }
 
 TEST(Skew, GrowsTheStepWithEachStepOfIt) {
   double seconds = 0;
   for (const char* skew : {"0", "0.5", "1", "2"}) {
-    const Json step = json_of(kSpread + "--skew " + skew);
+    const Json step = step_json(kSpread + "--skew " + skew);
     EXPECT_GT(step["seconds_per_step"].get<double>(), seconds) << skew;
     seconds = step["seconds_per_step"].get<double>();
   }
 }
 
 TEST(Skew, TellsWhatABoundedBufferDrops) {
-  const Json all = json_of(kSpread + "--skew 1");
+  const Json all = step_json(kSpread + "--skew 1");
   for (const std::string& request : {kSpread, kRing + "use_ragged_sort=true "}) {
-    const Json step = json_of(request + "ragged_buffer_factor=1.25 --skew 1");
+    const Json step = step_json(request + "ragged_buffer_factor=1.25 --skew 1");
     EXPECT_TRUE(step["routing"]["bounded"].get<bool>());
     EXPECT_EQ(step["routing"]["room"], 2048 * 5 / 4);
     EXPECT_GT(figure(step, "expected_maximum", "overflows"), 0.9);
@@ -130,13 +130,13 @@ TEST(Skew, TellsWhatABoundedBufferDrops) {
   }
   // The factor that it names is enough.
   const double enough = figure(all, "expected_maximum", "in_99_of_100") + 0.01;
-  const Json enough_room = json_of(kSpread + "--skew 1 ragged_buffer_factor=" + std::to_string(enough));
+  const Json enough_room = step_json(kSpread + "--skew 1 ragged_buffer_factor=" + std::to_string(enough));
   EXPECT_LT(figure(enough_room, "expected_maximum", "overflows"), 0.015);
 }
 
 // FSDP alone, sparse: a device has the rows of its own tokens.
 TEST(Skew, CostsNothingWhereADeviceHasAllExperts) {
-  const Json step = json_of(kFsdp + "--skew 2");
+  const Json step = step_json(kFsdp + "--skew 2");
   EXPECT_EQ(step["routing"]["way"], "whole");
   EXPECT_EQ(figure(step, "expected_maximum", "busiest_by_mean"), 1);
   EXPECT_EQ(figure(step, "expected_maximum", "seconds_per_step"), figure(step, "even_router", "seconds_per_step"));
@@ -147,7 +147,7 @@ TEST(Skew, CostsNothingWhereADeviceHasAllExperts) {
 TEST(Skew, CostsNothingWhereAllExpertsSeeAllTokens) {
   for (const std::string& request : {kFsdp, kSpread}) {
     const std::string line = request + "sparse_matmul=false per_device_batch_size=1 --skew 2";
-    const Json step = json_of(line);
+    const Json step = step_json(line);
     EXPECT_EQ(step["routing"]["way"], "dense");
     EXPECT_EQ(figure(step, "expected_maximum", "dropped"), 0);
     EXPECT_EQ(figure(step, "hottest_together", "seconds_per_step"), figure(step, "even_router", "seconds_per_step"));
@@ -161,7 +161,7 @@ TEST(Skew, DropsWhatFindsNoSlot) {
     double dropped = -1;
     for (const char* skew : {"0", "0.5", "2"}) {
       const std::string line = request + "sparse_matmul=false capacity_factor=1.25 --skew " + skew;
-      const Json step = json_of(line);
+      const Json step = step_json(line);
       EXPECT_EQ(step["routing"]["way"], "slots");
       EXPECT_EQ(step["routing"]["room"], 160);
       EXPECT_GT(figure(step, "expected_maximum", "dropped"), dropped) << skew;

@@ -22,7 +22,7 @@ using ::testing::StartsWith;
 using test::seen;
 using test::written_to_terminal;
 
-const std::string kTiny =
+const std::string kTinyLong =
     "train base_num_decoder_layers=2 base_emb_dim=32 base_mlp_dim=64 base_num_query_heads=2 base_num_kv_heads=2 head_dim=16 "
     "decoder_block=mixtral num_experts=4 num_experts_per_tok=2 vocab_size=64 max_target_length=64 per_device_batch_size=1 "
     "compile_topology=cpu-2 dataset_type=synthetic dtype=float32 log_config=false enable_checkpointing=false run_name=r "
@@ -37,7 +37,7 @@ TEST(Terminal, ShowsLinesOfARunThatFitAndNothingOfTheProgressAfterwards) {
   const test::TemporaryFolder folder;
   for (const unsigned short columns : std::vector<unsigned short>{80, 100, 120, 200}) {
     SCOPED_TRACE(columns);
-    const std::string written = written_to_terminal(kTiny + folder.path(), columns);
+    const std::string written = written_to_terminal(kTinyLong + folder.path(), columns);
     const std::vector<std::string> lines = seen(written);
     for (const std::string& line : lines) {
       const bool is_a_path = line.find(folder.path()) != std::string::npos;
@@ -52,7 +52,7 @@ TEST(Terminal, ShowsLinesOfARunThatFitAndNothingOfTheProgressAfterwards) {
 // Each display tells of all the steps whose lines stand above it, and none of time when nothing or all is done.
 TEST(Terminal, ShowsProgressThatIsTrue) {
   const test::TemporaryFolder folder;
-  const std::string written = written_to_terminal(kTiny + folder.path(), 120);
+  const std::string written = written_to_terminal(kTinyLong + folder.path(), 120);
   const std::regex piece("step (\\d+) of 3 |step (\\d+)/4([^\\r\\n]*)");
   std::int64_t done = 0;
   int displays = 0;
@@ -75,7 +75,7 @@ TEST(Terminal, ShowsProgressThatIsTrue) {
 // A display that is as wide as the terminal would leave its first line behind.
 TEST(Terminal, KeepsTheProgressOnOneLine) {
   const test::TemporaryFolder folder;
-  const std::string written = written_to_terminal(kTiny + folder.path(), 40);
+  const std::string written = written_to_terminal(kTinyLong + folder.path(), 40);
   const std::regex display("\\[[#.]+\\][^\\r\\n\\033]*");
   for (std::sregex_iterator found(written.begin(), written.end(), display), end; found != end; ++found) {
     EXPECT_LT(display_width(found->str()), 40) << found->str();
@@ -94,7 +94,7 @@ TEST(Terminal, ColoursOnlyWhereItMay) {
   EXPECT_THAT(outcome(oddities).out, Not(HasSubstr("\033")));
   for (const std::string kind : {"dumb", ""}) {
     const test::TemporaryFolder folder;
-    EXPECT_THAT(written_to_terminal(kTiny + folder.path(), 80, {{"TERM", kind}}), Not(HasSubstr("\033")));
+    EXPECT_THAT(written_to_terminal(kTinyLong + folder.path(), 80, {{"TERM", kind}}), Not(HasSubstr("\033")));
     EXPECT_THAT(written_to_terminal(oddities, 80, {{"TERM", kind}}, 1), Not(HasSubstr("\033")));
   }
 }

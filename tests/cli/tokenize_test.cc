@@ -12,8 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-const std::string kRecorded = (test::source_folder() / "tests/golden/tokenizers").string();
-const std::string kTokenizer = kRecorded + "/bytelevel-llama3";
+const std::string kTokenizers = (test::source_folder() / "tests/golden/tokenizers").string();
+const std::string kTokenizer = kTokenizers + "/bytelevel-llama3";
 
 TEST(Tokenize, ShowsTokensIdsAndBytes) {
   const Outcome shown = outcome_of({"tokenize", kTokenizer, "ab\n"});
@@ -81,7 +81,7 @@ TEST(Tokenize, RefusesWhatItCannotDo) {
 }
 
 TEST(Tokenize, IsHeldToWhatWasRecorded) {
-  const Outcome held = outcome_of({"verify", kRecorded + "/spm-bpe", kRecorded + "/t5"});
+  const Outcome held = outcome_of({"verify", kTokenizers + "/spm-bpe", kTokenizers + "/t5"});
   EXPECT_EQ(held.code, 0) << held.out << held.err;
   EXPECT_THAT(held.out, HasSubstr("all as recorded."));
   const test::TemporaryFolder folder;

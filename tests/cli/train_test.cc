@@ -13,14 +13,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const std::string kTiny =
+const std::string kTinyTrained =
     "train base_num_decoder_layers=1 base_emb_dim=16 base_mlp_dim=32 base_num_query_heads=2 base_num_kv_heads=2 "
     "head_dim=8 vocab_size=256 max_target_length=16 per_device_batch_size=1 compile_topology=cpu-1 steps=2 "
     "dataset_type=synthetic dtype=float32 log_config=false enable_checkpointing=false run_name=r base_output_directory=";
 
 TEST(TrainCommand, PrintsALineAStepAndWritesTheSame) {
   const test::TemporaryFolder folder;
-  const Outcome done = outcome(kTiny + folder.path());
+  const Outcome done = outcome(kTinyTrained + folder.path());
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, StartsWith("the built-in base.yml, as base_num_decoder_layers is given\ndefault on cpu-1: 1 device as one device, default rules\n"));
   EXPECT_THAT(done.out, HasSubstr("\ncompleted step: 0, seconds: "));
@@ -43,10 +43,10 @@ TEST(TrainCommand, RefusesWordsThatAreNoRequest) {
 }
 
 TEST(TrainCommand, SaysWhichMetricsCannotBeWritten) {
-  EXPECT_EQ(outcome(kTiny + "/dev/null").err,
+  EXPECT_EQ(outcome(kTinyTrained + "/dev/null").err,
             "moesh: error: /dev/null/r: the folder cannot be made: Not a directory\n"
             "  fix: choose base_output_directory or metrics_file\n");
-  EXPECT_EQ(outcome(kTiny + "unused metrics_file=/dev/full").err,
+  EXPECT_EQ(outcome(kTinyTrained + "unused metrics_file=/dev/full").err,
             "moesh: error: /dev/full: the metrics could not be written: No space left on device\n"
             "  fix: make room, or choose another metrics_file\n");
 }

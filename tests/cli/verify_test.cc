@@ -16,16 +16,16 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-const std::string kRecorded = test::source_folder() / "tests/golden/models/llama";
+const std::string kRecordedLlama = test::source_folder() / "tests/golden/models/llama";
 
 TEST(VerifyCommand, FindsTheRecordedCurve) {
-  const Outcome done = outcome("verify " + kRecorded);
+  const Outcome done = outcome("verify " + kRecordedLlama);
   EXPECT_EQ(done.code, 0) << done.out;
   EXPECT_THAT(done.out, HasSubstr("all that was compared is as recorded.\n"));
 }
 
 TEST(VerifyCommand, ReturnsOneAndSaysWhereWhenSomethingIsOff) {
-  const Outcome off = outcome("verify --json " + kRecorded + " learning_rate=0.002");
+  const Outcome off = outcome("verify --json " + kRecordedLlama + " learning_rate=0.002");
   EXPECT_EQ(off.code, 1);
   const auto verdict = nlohmann::json::parse(off.out)[0];
   EXPECT_EQ(verdict["quantity"], "loss");
@@ -47,7 +47,7 @@ TEST(VerifyCommand, HoldsALayoutAgainstOneDevice) {
   EXPECT_EQ(held.code, 0) << held.out << held.err;
   EXPECT_THAT(held.out, HasSubstr("parameters after 2 steps"));
   EXPECT_THAT(held.out, EndsWith("all as on one device.\n"));
-  EXPECT_THAT(outcome(layout + " " + kRecorded).err, HasSubstr("a recorded run, '" + kRecorded + "', beside --against-one-device"));
+  EXPECT_THAT(outcome(layout + " " + kRecordedLlama).err, HasSubstr("a recorded run, '" + kRecordedLlama + "', beside --against-one-device"));
 }
 
 TEST(VerifyCommand, HoldsALayoutWithMicrobatchesAgainstOneDevice) {
@@ -62,9 +62,9 @@ TEST(VerifyCommand, HoldsALayoutWithMicrobatchesAgainstOneDevice) {
 TEST(VerifyCommand, RefusesAResultOfAnotherShape) {
   const test::TemporaryFolder folder;
   for (const char* name : {"curve.json", "batch.safetensors", "params.safetensors"}) {
-    std::filesystem::create_symlink(kRecorded + "/" + name, folder.path() + "/" + name);
+    std::filesystem::create_symlink(kRecordedLlama + "/" + name, folder.path() + "/" + name);
   }
-  auto config = nlohmann::json::parse(test::read_text(kRecorded + "/config.json"));
+  auto config = nlohmann::json::parse(test::read_text(kRecordedLlama + "/config.json"));
   config.erase("tensors");
   folder.write("config.json", config.dump());
   folder.write(
@@ -76,7 +76,7 @@ TEST(VerifyCommand, RefusesAResultOfAnotherShape) {
 }
 
 TEST(VerifyCommand, RefusesParametersOfAnotherShape) {
-  EXPECT_THAT(outcome("verify " + kRecorded + " base_mlp_dim=64").err,
+  EXPECT_THAT(outcome("verify " + kRecordedLlama + " base_mlp_dim=64").err,
               HasSubstr("decoder/layers/mlp/wi_0/kernel: shape [64, 3, 128], [64, 3, 64] was expected"));
 }
 

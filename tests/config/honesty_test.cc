@@ -60,7 +60,7 @@ TEST(Honesty, NoKeyThatIsAcceptedWithoutEffectIsRead) {
   });
 }
 
-std::string refusal(const std::string& request) {
+std::string load_refusal(const std::string& request) {
   return test::message_of([&] { check_run(load(test::words_of(request)).settings, Run::training); });
 }
 
@@ -109,7 +109,7 @@ TEST(Honesty, WhatWouldChangeResultsAndIsNotDoneIsRefused) {
       "elastic_enabled=true",
   };
   for (const char* request : requests) {
-    const std::string message = refusal(request);
+    const std::string message = load_refusal(request);
     const bool refused = message.find("asks for what moesh does not do") != std::string::npos ||
                          message.find("is not supported by moesh") != std::string::npos;
     EXPECT_TRUE(refused) << request << ": " << message;

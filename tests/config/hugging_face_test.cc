@@ -65,7 +65,7 @@ std::string refused(const std::string& text) {
   return test::message_of([&] { keys_of(text); });
 }
 
-Settings settings_of(const std::string& text) {
+Settings settings_in(const std::string& text) {
   const test::TemporaryFolder folder;
   folder.write("config.json", text);
   return load({"model_name=" + folder.path()}).settings;
@@ -81,7 +81,7 @@ TEST(HuggingFace, NewerAndOlderSpellingsAreTheSameModel) {
 }
 
 TEST(HuggingFace, SizesAreThoseOfAPreset) {
-  const ModelShape shape = model_shape(settings_of(llama(R"(, "rms_norm_eps": 1e-06, "tie_word_embeddings": true)")));
+  const ModelShape shape = model_shape(settings_in(llama(R"(, "rms_norm_eps": 1e-06, "tie_word_embeddings": true)")));
   EXPECT_EQ(shape.emb_dim, 64);
   EXPECT_EQ(shape.layers, 4);
   EXPECT_EQ(shape.attention.head_dim, 16);
@@ -175,7 +175,7 @@ TEST(HuggingFace, LayersOfLlama4SeeChunksWhereTheyHavePositions) {
   EXPECT_EQ(keys["layer_positions"], "[none,rotary]");
   EXPECT_EQ(keys["layer_attention"], "[full,chunked]");
   EXPECT_EQ(keys["layer_mlp"], "[dense,moe]");
-  EXPECT_EQ(model_shape(settings_of(llama4(R"(, "no_rope_layer_interval": 1)"))).mlp_dim, 96) << "though no layer is dense";
+  EXPECT_EQ(model_shape(settings_in(llama4(R"(, "no_rope_layer_interval": 1)"))).mlp_dim, 96) << "though no layer is dense";
   EXPECT_EQ(keys_of(llama4(R"(, "moe_layers": [0, 1])"))["layer_mlp"], "[moe,moe,dense,dense]");
   EXPECT_THAT(refused(llama4(R"(, "moe_layers": [4])")), HasSubstr("moe_layers: [4] asks for what moesh does not do: numbers of layers"));
   EXPECT_THAT(refused(llama4(R"(, "no_rope_layers": [1])")), HasSubstr("no_rope_layers: [1] asks for what moesh does not do: 4 numbers"));
@@ -361,7 +361,7 @@ TEST(HuggingFace, RefusesValuesOfOtherKinds) {
   EXPECT_THAT(refused(llama(R"(, "rope_parameters": 7)")),
               HasSubstr("config.json: rope_parameters.: an object of keys and values was expected"));
   EXPECT_THAT(refused(qwen(R"(, "layer_types": ["full_attention"])")), HasSubstr("4 words was expected"));
-  EXPECT_THAT(test::message_of([] { settings_of(llama(R"(, "hidden_size": -1)")); }), Not(HasSubstr("no error")));
+  EXPECT_THAT(test::message_of([] { settings_in(llama(R"(, "hidden_size": -1)")); }), Not(HasSubstr("no error")));
 }
 
 TEST(HuggingFace, CyclesThatContradictThemselvesAreRefused) {
@@ -405,9 +405,9 @@ TEST(HuggingFace, AConfigThatIsWrittenIsReadAsTheSameModel) {
         body("qwen3", "Qwen3ForCausalLM", R"(, "head_dim": 32)"),
         qwen(R"(, "mlp_only_layers": [1], "norm_topk_prob": true)"), deepseek2(yarn), deepseek3(yarn),
         deepseek3(R"(, "norm_topk_prob": false)")}) {
-    const Settings settings = settings_of(text);
+    const Settings settings = settings_in(text);
     const std::string written = hugging_face_config_of(settings, "float32");
-    EXPECT_EQ(model_facts(settings_of(written)), model_facts(settings)) << written;
+    EXPECT_EQ(model_facts(settings_in(written)), model_facts(settings)) << written;
   }
 }
 

@@ -18,9 +18,9 @@ using test::message_of;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-Settings settings_of(const std::string& request) { return load(test::words_of(request)).settings; }
-ModelShape shape_of(const std::string& request) { return model_shape(settings_of(request)); }
-std::string refusal(const std::string& request) {
+Settings settings_for(const std::string& request) { return load(test::words_of(request)).settings; }
+ModelShape shape_of(const std::string& request) { return model_shape(settings_for(request)); }
+std::string shape_refusal(const std::string& request) {
   return message_of([&] { shape_of(request); });
 }
 
@@ -58,7 +58,7 @@ TEST(ModelShape, DoublesHeadsAndWidthFirstThenTheEmbeddingThenLayers) {
     EXPECT_EQ(shape.mlp_dim, 7168 * c.mlp);
     EXPECT_EQ(shape.layers, 16 * c.layers);
   }
-  EXPECT_EQ(refusal("global_parameter_scale=12"),
+  EXPECT_EQ(shape_refusal("global_parameter_scale=12"),
             "the command line: global_parameter_scale is 12, a power of two was expected\n"
             "  fix: set base_emb_dim and its like for other sizes");
 }
@@ -74,16 +74,16 @@ TEST(ModelShape, ChoosesTheStrategyOfTheExperts) {
 }
 
 TEST(ModelShape, RefusesHeadsThatDoNotDivide) {
-  EXPECT_EQ(refusal("base_num_kv_heads=5"),
+  EXPECT_EQ(shape_refusal("base_num_kv_heads=5"),
             "the command line: 16 query heads over 5 key/value heads, a whole number for each was expected\n"
             "  fix: choose base_num_kv_heads so that it divides");
 }
 
 TEST(ModelShape, RefusesLayersThatDoNotAddUp) {
-  EXPECT_EQ(refusal("decoder_block=deepseek num_experts=4 num_experts_per_tok=2 first_num_dense_layers=17"),
+  EXPECT_EQ(shape_refusal("decoder_block=deepseek num_experts=4 num_experts_per_tok=2 first_num_dense_layers=17"),
             "the command line: first_num_dense_layers is 17, of 16 layers in all\n"
             "  fix: lower it, or raise base_num_decoder_layers");
-  EXPECT_EQ(refusal("model_name=gpt-oss-20b override_model_config=true base_num_decoder_layers=5"),
+  EXPECT_EQ(shape_refusal("model_name=gpt-oss-20b override_model_config=true base_num_decoder_layers=5"),
             "the command line: cycles of 2 (inhomogeneous_layer_cycle_interval) do not divide 5 layers");
 }
 
@@ -165,7 +165,7 @@ TEST(ModelShape, OfGemma4WhatDoesNotGoTogetherIsRefused) {
 TEST(ModelShape, AFileIsKnownByItsName) {
   const test::TemporaryFolder folder;
   const std::string file = folder.write("deepseek3-mine.yml", "decoder_block: deepseek\nnum_experts: 8\nnum_experts_per_tok: 2\nn_routing_groups: 4\n");
-  EXPECT_TRUE(routes_by_groups(settings_of("model_name=" + file)));
+  EXPECT_TRUE(routes_by_groups(settings_for("model_name=" + file)));
 }
 
 TEST(ModelShape, ExpertsOfTheCustomQwenTakeWhatAttentionGives) {
@@ -173,35 +173,35 @@ TEST(ModelShape, ExpertsOfTheCustomQwenTakeWhatAttentionGives) {
   const ModelShape shape = shape_of(custom + "attention_output_dim=512 moe_expert_input_dim=512");
   EXPECT_EQ(shape.attention.out_dim, 512);
   EXPECT_EQ(shape.moe.input_dim, 512);
-  EXPECT_EQ(refusal(custom + "moe_expert_input_dim=512"),
+  EXPECT_EQ(shape_refusal(custom + "moe_expert_input_dim=512"),
             "the command line: attention_output_dim is 768, moe_expert_input_dim 512: experts take what attention gives\n"
             "  fix: give both the same");
 }
 
 TEST(ModelShape, RefusesPartsThatADecoderBlockLacks) {
-  EXPECT_EQ(refusal("decoder_block=gpt3 base_num_kv_heads=4"),
+  EXPECT_EQ(shape_refusal("decoder_block=gpt3 base_num_kv_heads=4"),
             "the command line: 16 query heads over 4 of keys and values: decoder_block=gpt3 has as many\n  fix: base_num_kv_heads=16");
-  EXPECT_EQ(refusal("attention_sink=true"),
+  EXPECT_EQ(shape_refusal("attention_sink=true"),
             "the command line: attention_sink is a part of gpt_oss, not of decoder_block=llama2\n  fix: "
             "attention_sink=false");
-  EXPECT_THAT(refusal("mlp_bias=true"), HasSubstr("mlp_bias is a part of gpt_oss"));
+  EXPECT_THAT(shape_refusal("mlp_bias=true"), HasSubstr("mlp_bias is a part of gpt_oss"));
 }
 
 TEST(ModelShape, RefusesExpertsThatDoNotFitTheBlock) {
-  EXPECT_EQ(refusal("decoder_block=mixtral"),
+  EXPECT_EQ(shape_refusal("decoder_block=mixtral"),
             "the defaults: num_experts is 1, decoder_block=mixtral has at least 2\n  fix: set num_experts and "
             "num_experts_per_tok");
-  EXPECT_EQ(refusal("num_experts=4"),
+  EXPECT_EQ(shape_refusal("num_experts=4"),
             "the command line: num_experts is 4, but decoder_block=llama2 has no experts\n"
             "  fix: use decoder_block=mixtral, deepseek, qwen2_moe, qwen3_moe, gpt_oss, llama4, gemma4 or envy");
-  EXPECT_EQ(refusal("decoder_block=mixtral num_experts=4 num_experts_per_tok=5"),
+  EXPECT_EQ(shape_refusal("decoder_block=mixtral num_experts=4 num_experts_per_tok=5"),
             "the command line: num_experts_per_tok is 5, of 4 experts");
-  EXPECT_EQ(refusal("model_name=gpt-oss-20b sparse_matmul=false capacity_factor=1.25"),
+  EXPECT_EQ(shape_refusal("model_name=gpt-oss-20b sparse_matmul=false capacity_factor=1.25"),
             "the command line: gpt_oss has no capacity path (its experts have biases)\n  fix: capacity_factor=-1");
 }
 
 BatchSizes batch_of(const std::string& request, std::int64_t devices) {
-  return batch_sizes(settings_of(request), devices);
+  return batch_sizes(settings_for(request), devices);
 }
 
 TEST(BatchSizes, CountsRowsOverDevicesAndAccumulatedSteps) {
@@ -246,13 +246,13 @@ TEST(BatchSizes, LoadAtLeastWhatIsTrained) {
 }
 
 PipelineShape pipeline_of(const std::string& request, std::int64_t layers = 16, std::int64_t rows = 64) {
-  return pipeline_shape(settings_of(request), layers, rows);
+  return pipeline_shape(settings_for(request), layers, rows);
 }
 
 TEST(Pipeline, IsThereWhenAnAxisOfStagesIsLargerThanOne) {
-  EXPECT_FALSE(has_pipeline(settings_of("")));
-  EXPECT_TRUE(has_pipeline(settings_of("ici_pipeline_parallelism=2")));
-  EXPECT_TRUE(has_pipeline(settings_of("dcn_pipeline_parallelism=2")));
+  EXPECT_FALSE(has_pipeline(settings_for("")));
+  EXPECT_TRUE(has_pipeline(settings_for("ici_pipeline_parallelism=2")));
+  EXPECT_TRUE(has_pipeline(settings_for("dcn_pipeline_parallelism=2")));
 }
 
 TEST(Pipeline, RepeatsUntilAllLayersAreUsed) {

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 template <typename Act>
-void for_each_key(Act act) {
+void for_all_keys(Act act) {
   for (const Topic& topic : topics()) {
     for (const Key& key : topic.keys) act(key);
   }
@@ -23,18 +23,18 @@ void for_each_key(Act act) {
 
 TEST(Schema, NamesAKeyOnce) {
   std::set<std::string_view> seen;
-  for_each_key([&](const Key& key) { EXPECT_TRUE(seen.insert(key.name).second) << key.name; });
+  for_all_keys([&](const Key& key) { EXPECT_TRUE(seen.insert(key.name).second) << key.name; });
   EXPECT_GT(seen.size(), 500u);
 }
 
 TEST(Schema, HasADefaultThatItsOwnKeyAccepts) {
-  for_each_key([](const Key& key) {
+  for_all_keys([](const Key& key) {
     EXPECT_EQ(test::message_of([&] { read_value(key, key.initial, "here"); }), "no error") << key.name;
   });
 }
 
 TEST(Schema, HasALineOfHelpForEveryKey) {
-  for_each_key([](const Key& key) {
+  for_all_keys([](const Key& key) {
     EXPECT_GT(key.help.size(), 5u) << key.name;
     EXPECT_EQ(key.help.find('\n'), std::string_view::npos) << key.name;
     EXPECT_LE(display_width(key.help), 110) << key.name;
@@ -42,7 +42,7 @@ TEST(Schema, HasALineOfHelpForEveryKey) {
 }
 
 TEST(Schema, HasARangeOnlyWhereOneIsRead) {
-  for_each_key([](const Key& key) {
+  for_all_keys([](const Key& key) {
     const bool number = key.kind == Kind::integer || key.kind == Kind::real;
     if (number && !key.range.empty()) {
       EXPECT_NE(key.range.find(".."), std::string_view::npos) << key.name;
@@ -53,7 +53,7 @@ TEST(Schema, HasARangeOnlyWhereOneIsRead) {
 
 // Integers that steer sizes are bounded, so that products of a few of them stay within 64 bits.
 TEST(Schema, BoundsEveryIntegerThatIsUsed) {
-  for_each_key([](const Key& key) {
+  for_all_keys([](const Key& key) {
     if (key.kind == Kind::integer && key.status == Status::used) {
       EXPECT_FALSE(key.range.empty()) << key.name;
       EXPECT_FALSE(key.range.ends_with("..")) << key.name;

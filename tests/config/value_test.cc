@@ -18,11 +18,11 @@ Value read(const std::string& key, const std::string& text) { return read_value(
 
 std::string shown(const std::string& key, const std::string& text) { return to_string(read(key, text)); }
 
-std::string refusal(const std::string& key, const std::string& text) {
+std::string value_refusal(const std::string& key, const std::string& text) {
   return message_of([&] { read(key, text); });
 }
 
-std::string refused(const std::string& key, const std::string& text, const std::string& expected) {
+std::string refused_value(const std::string& key, const std::string& text, const std::string& expected) {
   return "here: " + key + " is '" + text + "', " + expected + " was expected";
 }
 
@@ -33,7 +33,7 @@ TEST(Value, TakesTheUsualWordsForTrueAndFalse) {
     EXPECT_EQ(read("scan_layers", word), Value(false)) << word;
   EXPECT_EQ(read("scan_layers", "'true'"), Value(true));
   for (const char* word : {"maybe", "2", "t", "truе"})
-    EXPECT_EQ(refusal("scan_layers", word), refused("scan_layers", word, "true or false"));
+    EXPECT_EQ(value_refusal("scan_layers", word), refused_value("scan_layers", word, "true or false"));
 }
 
 TEST(Value, TakesIntegersHoweverTheyAreWritten) {
@@ -46,13 +46,13 @@ TEST(Value, TakesIntegersHoweverTheyAreWritten) {
 TEST(Value, RefusesWhatIsNoInteger) {
   for (const char* text : {"", "0x10", "1.5", "ten", "nan", "inf", "-inf", "1e30", "9223372036854775808", "--1", "1 2",
                            "1__0", "_1", "1_", "99999999999999999999999999"}) {
-    EXPECT_EQ(refusal("steps", text), refused("steps", text, "an integer")) << text;
+    EXPECT_EQ(value_refusal("steps", text), refused_value("steps", text, "an integer")) << text;
   }
 }
 
 TEST(Value, SaysOfAnEmptyValueThatItIsEmptyAndOfANullThatItIsOne) {
-  EXPECT_EQ(refusal("scan_layers", ""), refused("scan_layers", "", "true or false"));
-  EXPECT_EQ(refusal("scan_layers", "null"), refused("scan_layers", "null", "true or false"));
+  EXPECT_EQ(value_refusal("scan_layers", ""), refused_value("scan_layers", "", "true or false"));
+  EXPECT_EQ(value_refusal("scan_layers", "null"), refused_value("scan_layers", "null", "true or false"));
   const YamlNode file = parse_yaml("scan_layers: null\n", "f.yml");
   EXPECT_EQ(message_of([&] { read_value(*find_key("scan_layers"), file.items[0]); }),
             "f.yml:1: scan_layers is 'null', true or false was expected");
@@ -60,13 +60,13 @@ TEST(Value, SaysOfAnEmptyValueThatItIsEmptyAndOfANullThatItIsOne) {
 
 TEST(Value, HoldsIntegersToTheirRange) {
   EXPECT_EQ(read("base_num_decoder_layers", "1000000"), Value(std::int64_t{1'000'000}));
-  EXPECT_EQ(refusal("base_num_decoder_layers", "1000001"),
-            refused("base_num_decoder_layers", "1000001", "an integer from 1 to 1000000"));
-  EXPECT_EQ(refusal("base_num_decoder_layers", "0"),
-            refused("base_num_decoder_layers", "0", "an integer from 1 to 1000000"));
-  EXPECT_EQ(refusal("base_num_decoder_layers", "9223372036854775807"),
-            refused("base_num_decoder_layers", "9223372036854775807", "an integer from 1 to 1000000"));
-  EXPECT_EQ(refusal("skip_step_interval", "0"), refused("skip_step_interval", "0", "an integer of at least 1"));
+  EXPECT_EQ(value_refusal("base_num_decoder_layers", "1000001"),
+            refused_value("base_num_decoder_layers", "1000001", "an integer from 1 to 1000000"));
+  EXPECT_EQ(value_refusal("base_num_decoder_layers", "0"),
+            refused_value("base_num_decoder_layers", "0", "an integer from 1 to 1000000"));
+  EXPECT_EQ(value_refusal("base_num_decoder_layers", "9223372036854775807"),
+            refused_value("base_num_decoder_layers", "9223372036854775807", "an integer from 1 to 1000000"));
+  EXPECT_EQ(value_refusal("skip_step_interval", "0"), refused_value("skip_step_interval", "0", "an integer of at least 1"));
 }
 
 TEST(Value, TakesRealsAndIntegersForReals) {
@@ -77,11 +77,11 @@ TEST(Value, TakesRealsAndIntegersForReals) {
 
 TEST(Value, RefusesWhatIsNoFiniteNumber) {
   for (const char* text : {"nan", "NaN", "inf", "-inf", "infinity", "1e999", "0.5x", "1,5", "fast"}) {
-    EXPECT_EQ(refusal("learning_rate", text), refused("learning_rate", text, "a finite number")) << text;
+    EXPECT_EQ(value_refusal("learning_rate", text), refused_value("learning_rate", text, "a finite number")) << text;
   }
-  EXPECT_EQ(refusal("per_device_batch_size", "0"),
-            refused("per_device_batch_size", "0", "a number from 0.000001 to 1000000"));
-  EXPECT_EQ(refusal("warmup_steps_fraction", "1.5"), refused("warmup_steps_fraction", "1.5", "a number from 0 to 1"));
+  EXPECT_EQ(value_refusal("per_device_batch_size", "0"),
+            refused_value("per_device_batch_size", "0", "a number from 0.000001 to 1000000"));
+  EXPECT_EQ(value_refusal("warmup_steps_fraction", "1.5"), refused_value("warmup_steps_fraction", "1.5", "a number from 0 to 1"));
 }
 
 TEST(Value, KeepsTextAsItIsTyped) {
@@ -96,7 +96,7 @@ TEST(Value, KeepsTextAsItIsTyped) {
 }
 
 TEST(Value, RefusesTextThatIsNoUtf8) {
-  EXPECT_EQ(refusal("run_name", "\xff"), "here: the value of run_name is not valid UTF-8");
+  EXPECT_EQ(value_refusal("run_name", "\xff"), "here: the value of run_name is not valid UTF-8");
 }
 
 TEST(Value, KnowsNullFromAValueWhereTheDefaultIsNull) {
@@ -112,20 +112,20 @@ TEST(Value, TakesTheWordsOfAChoiceInAnyCase) {
 }
 
 TEST(Value, NamesTheChoicesAndTheNearest) {
-  EXPECT_EQ(refusal("dtype", "float23"),
+  EXPECT_EQ(value_refusal("dtype", "float23"),
             "here: dtype is 'float23', one of bfloat16, float32 was expected\n  fix: dtype=float32");
-  EXPECT_EQ(refusal("expert_shard_attention_option", "everything"),
+  EXPECT_EQ(value_refusal("expert_shard_attention_option", "everything"),
             "here: expert_shard_attention_option is 'everything', one of '', fsdp, context, tp was expected");
 }
 
 TEST(Value, SaysOfAKnownWordThatItIsNotSupported) {
-  const auto refusal = [](const std::string& name, const std::string& word) {
+  const auto value_refusal = [](const std::string& name, const std::string& word) {
     const Key& key = *find_key(name);
     return message_of([&] { check_supported(key, read_value(key, word, "here"), "here"); });
   };
-  EXPECT_EQ(refusal("decoder_block", "gemma4_small"),
+  EXPECT_EQ(value_refusal("decoder_block", "gemma4_small"),
             "here: decoder_block=gemma4_small is not supported by moesh\n  fix: `moesh help decoder_block` lists what is");
-  EXPECT_EQ(refusal("dtype", "float16"),
+  EXPECT_EQ(value_refusal("dtype", "float16"),
             "here: dtype=float16 is not supported by moesh\n  fix: `moesh help dtype` lists what is");
 }
 
@@ -137,14 +137,14 @@ TEST(Value, ReadsListsOfWords) {
   EXPECT_EQ(read("mlp_activations", "[]"), words({}));
   EXPECT_EQ(read("mlp_activations", ""), words({}));
   EXPECT_EQ(read("data_sharding", "[[data, fsdp]]"), words({"data", "fsdp"}));
-  EXPECT_EQ(refusal("mlp_activations", "{a: b}"),
+  EXPECT_EQ(value_refusal("mlp_activations", "{a: b}"),
             "here: mlp_activations is 'a mapping', a list of words was expected");
-  EXPECT_EQ(refusal("mlp_activations", "[{a: b}]"), "here: mlp_activations holds something that is no word");
+  EXPECT_EQ(value_refusal("mlp_activations", "[{a: b}]"), "here: mlp_activations holds something that is no word");
 }
 
 TEST(Value, ReadsListsOfIntegers) {
   EXPECT_EQ(read("mrope_section", "[1, 2e1]"), Value(std::vector<std::int64_t>{1, 20}));
-  EXPECT_EQ(refusal("mrope_section", "[1, x]"), "here: mrope_section is 'x', a list of integers was expected");
+  EXPECT_EQ(value_refusal("mrope_section", "[1, x]"), "here: mrope_section is 'x', a list of integers was expected");
 }
 
 TEST(Value, ReadsRules) {
@@ -156,27 +156,27 @@ TEST(Value, ReadsRules) {
 
 TEST(Value, RefusesRulesThatAreNone) {
   const std::string key = "logical_axis_rules";
-  EXPECT_EQ(refusal(key, "a"), "here: logical_axis_rules is 'a', a list of [label, [axis, ...]] was expected");
+  EXPECT_EQ(value_refusal(key, "a"), "here: logical_axis_rules is 'a', a list of [label, [axis, ...]] was expected");
   for (const char* rule : {"a", "[a]", "[a, [b], c]", "[[a], b]", "{a: b}"}) {
-    EXPECT_EQ(refusal(key, std::string("[") + rule + "]"),
+    EXPECT_EQ(value_refusal(key, std::string("[") + rule + "]"),
               "here: logical_axis_rules holds an entry that is not [label, [axis, ...]]")
         << rule;
   }
-  EXPECT_EQ(refusal(key, "[['', [x]]]"), "here: logical_axis_rules holds a rule without a label");
-  EXPECT_EQ(refusal(key, "[[a, [x, '']]]"), "here: rule 'a' names an empty axis");
-  EXPECT_EQ(refusal(key, "[[a, [x, y, x]]]"), "here: rule 'a' names axis 'x' twice\n  fix: name it once");
+  EXPECT_EQ(value_refusal(key, "[['', [x]]]"), "here: logical_axis_rules holds a rule without a label");
+  EXPECT_EQ(value_refusal(key, "[[a, [x, '']]]"), "here: rule 'a' names an empty axis");
+  EXPECT_EQ(value_refusal(key, "[[a, [x, y, x]]]"), "here: rule 'a' names axis 'x' twice\n  fix: name it once");
 }
 
 TEST(Value, ShortensTheLabelAndTheAxisOfARule) {
   const std::string label(10'000, 'l');
   const std::string axis(10'000, 'a');
-  EXPECT_EQ(refusal("logical_axis_rules", "[[" + label + ", [" + axis + ", " + axis + "]]]"),
+  EXPECT_EQ(value_refusal("logical_axis_rules", "[[" + label + ", [" + axis + ", " + axis + "]]]"),
             "here: rule '" + std::string(79, 'l') + "…' names axis '" + std::string(79, 'a') +
                 "…' twice\n  fix: name it once");
 }
 
 TEST(Value, SaysWhereAListIsNoYaml) {
-  EXPECT_TRUE(refusal("mlp_activations", "[silu").starts_with("here: not readable as YAML: "));
+  EXPECT_TRUE(value_refusal("mlp_activations", "[silu").starts_with("here: not readable as YAML: "));
 }
 
 TEST(Value, KeepsWhatItDoesNotReadAsText) {
@@ -189,7 +189,7 @@ TEST(Value, RefusesAListWhereOneValueIsExpected) {
             "f.yml:1: steps is '[1, {a: 2}]', an integer was expected");
 }
 
-TEST(Value, ShortensWhatIsTooLongToQuote) { EXPECT_LT(refusal("steps", std::string(100'000, '9')).size(), 400u); }
+TEST(Value, ShortensWhatIsTooLongToQuote) { EXPECT_LT(value_refusal("steps", std::string(100'000, '9')).size(), 400u); }
 
 TEST(Value, IsPrintedAsItWouldBeWritten) {
   EXPECT_EQ(to_string(Value()), "null");

@@ -19,7 +19,7 @@ using Type = YamlNode::Type;
 
 YamlNode parse(const std::string& text) { return parse_yaml(text, "f.yml"); }
 
-std::string refusal(const std::string& text, const YamlLimits& limits = {}) {
+std::string yaml_refusal(const std::string& text, const YamlLimits& limits = {}) {
   return message_of([&] { parse_yaml(text, "f.yml", limits); });
 }
 
@@ -66,9 +66,9 @@ TEST(Yaml, CopiesAliases) {
 }
 
 TEST(Yaml, RefusesCyclesOfAliases) {
-  EXPECT_EQ(refusal("a: &x [1, *x]\n"), "f.yml:1: an alias points into itself, a tree was expected");
-  EXPECT_EQ(refusal("a: &x\n  b: &y\n    c: *x\n"), "f.yml:3: an alias points into itself, a tree was expected");
-  EXPECT_EQ(refusal("a: *nowhere\n"), "f.yml:1: no anchor 'nowhere' stands before its alias");
+  EXPECT_EQ(yaml_refusal("a: &x [1, *x]\n"), "f.yml:1: an alias points into itself, a tree was expected");
+  EXPECT_EQ(yaml_refusal("a: &x\n  b: &y\n    c: *x\n"), "f.yml:3: an alias points into itself, a tree was expected");
+  EXPECT_EQ(yaml_refusal("a: *nowhere\n"), "f.yml:1: no anchor 'nowhere' stands before its alias");
 }
 
 TEST(Yaml, RefusesAnExplosionOfAliases) {
@@ -78,19 +78,19 @@ TEST(Yaml, RefusesAnExplosionOfAliases) {
     for (int k = 0; k < 10; ++k) uses += (k > 0 ? ", *a" : "*a") + std::to_string(i - 1);
     bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + uses + "]\n";
   }
-  EXPECT_THAT(refusal(bomb), HasSubstr("more than 200000 values, aliases counted as often as they are used\n"
+  EXPECT_THAT(yaml_refusal(bomb), HasSubstr("more than 200000 values, aliases counted as often as they are used\n"
                                        "  fix: a configuration file is smaller than that; check which file this is"));
 }
 
 TEST(Yaml, RefusesMoreValuesThanTheLimit) {
-  EXPECT_THAT(refusal("[1, 2, 3, 4]", {100, 4}), HasSubstr("more than 4 values"));
-  EXPECT_EQ(refusal("[1, 2, 3]", {100, 4}), "no error");
+  EXPECT_THAT(yaml_refusal("[1, 2, 3, 4]", {100, 4}), HasSubstr("more than 4 values"));
+  EXPECT_EQ(yaml_refusal("[1, 2, 3]", {100, 4}), "no error");
 }
 
 TEST(Yaml, NestsAsDeepAsTheLimit) {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
-  EXPECT_EQ(refusal(nested(256)), "no error");
-  EXPECT_THAT(refusal(nested(257)), HasSubstr("nested more than 256 deep"));
+  EXPECT_EQ(yaml_refusal(nested(256)), "no error");
+  EXPECT_THAT(yaml_refusal(nested(257)), HasSubstr("nested more than 256 deep"));
 }
 
 TEST(Yaml, GivesAValueOfNoFileOnePlace) {
@@ -102,42 +102,42 @@ TEST(Yaml, GivesAValueOfNoFileOnePlace) {
 }
 
 TEST(Yaml, RefusesAKeyThatStandsTwice) {
-  EXPECT_EQ(refusal("a: 1\nb: 2\na: 3\n"), "f.yml:3: key 'a' stands twice in one mapping\n  fix: keep one of them");
-  EXPECT_EQ(refusal("a: 1\nb: {a: 2}\n"), "no error");
+  EXPECT_EQ(yaml_refusal("a: 1\nb: 2\na: 3\n"), "f.yml:3: key 'a' stands twice in one mapping\n  fix: keep one of them");
+  EXPECT_EQ(yaml_refusal("a: 1\nb: {a: 2}\n"), "no error");
 }
 
 TEST(Yaml, RefusesKeysThatAreNoWords) {
-  EXPECT_EQ(refusal("? [a, b]\n: c\n"), "f.yml:1: a key that is no plain word");
-  EXPECT_EQ(refusal("~: c\n"), "f.yml:1: a key that is no plain word");
+  EXPECT_EQ(yaml_refusal("? [a, b]\n: c\n"), "f.yml:1: a key that is no plain word");
+  EXPECT_EQ(yaml_refusal("~: c\n"), "f.yml:1: a key that is no plain word");
 }
 
 TEST(Yaml, RefusesMoreBytesThanTheLimit) {
-  EXPECT_EQ(refusal(std::string(2048, ' '), {1024, 100}),
+  EXPECT_EQ(yaml_refusal(std::string(2048, ' '), {1024, 100}),
             "f.yml: 2.00 KiB of YAML, at most 1.00 KiB are read\n  fix: check which file this is");
 }
 
 TEST(Yaml, RefusesWhatIsNoText) {
-  EXPECT_EQ(refusal("a: \xff\n"), "f.yml: not valid UTF-8\n  fix: save the file as UTF-8 text");
-  EXPECT_EQ(refusal("a: \xc0\xaf\n"), "f.yml: not valid UTF-8\n  fix: save the file as UTF-8 text")
+  EXPECT_EQ(yaml_refusal("a: \xff\n"), "f.yml: not valid UTF-8\n  fix: save the file as UTF-8 text");
+  EXPECT_EQ(yaml_refusal("a: \xc0\xaf\n"), "f.yml: not valid UTF-8\n  fix: save the file as UTF-8 text")
       << "an overlong form";
-  EXPECT_EQ(refusal(std::string("a: \0b\n", 6)), "f.yml: a zero byte, text was expected");
+  EXPECT_EQ(yaml_refusal(std::string("a: \0b\n", 6)), "f.yml: a zero byte, text was expected");
 }
 
 TEST(Yaml, SaysWhereASyntaxErrorStands) {
-  EXPECT_THAT(refusal("a: 1\nb: [1, 2\n"), StartsWith("f.yml:3: not readable as YAML: "));
-  EXPECT_THAT(refusal("a: 1\n\t- b\n"), StartsWith("f.yml:2: not readable as YAML: "));
+  EXPECT_THAT(yaml_refusal("a: 1\nb: [1, 2\n"), StartsWith("f.yml:3: not readable as YAML: "));
+  EXPECT_THAT(yaml_refusal("a: 1\n\t- b\n"), StartsWith("f.yml:2: not readable as YAML: "));
 }
 
 TEST(Yaml, RefusesDeepNestingWithoutRunningOutOfStack) {
   const std::string deep = "lists and mappings nested more than 256 deep\n  fix: a configuration file is flatter than "
                            "that; check which file this is";
-  EXPECT_EQ(refusal("a: " + std::string(100'000, '[')), "f.yml:1: " + deep);
-  EXPECT_EQ(refusal(std::string(100'000, '[') + std::string(100'000, ']')), "f.yml:1: " + deep);
+  EXPECT_EQ(yaml_refusal("a: " + std::string(100'000, '[')), "f.yml:1: " + deep);
+  EXPECT_EQ(yaml_refusal(std::string(100'000, '[') + std::string(100'000, ']')), "f.yml:1: " + deep);
   std::string nested = "b: 1\na:\n";
   for (int i = 0; i < 20'000; ++i) nested += "  {a:\n";
   nested += std::string(20'000, '}');
-  EXPECT_EQ(refusal(nested), "f.yml:258: " + deep) << "the line on which the nesting goes too deep";
-  EXPECT_THAT(refusal(std::string(200'000, '-')), ::testing::Not(HasSubstr("bad_alloc")));
+  EXPECT_EQ(yaml_refusal(nested), "f.yml:258: " + deep) << "the line on which the nesting goes too deep";
+  EXPECT_THAT(yaml_refusal(std::string(200'000, '-')), ::testing::Not(HasSubstr("bad_alloc")));
 }
 
 TEST(Yaml, ReadsAFile) {
@@ -152,7 +152,7 @@ TEST(Yaml, ReadsAnEmptyFileAsANull) {
 }
 
 TEST(Yaml, RefusesASecondDocument) {
-  EXPECT_THAT(refusal("a: 1\n---\nb: 2\n"), HasSubstr("a second document, one was expected"));
+  EXPECT_THAT(yaml_refusal("a: 1\n---\nb: 2\n"), HasSubstr("a second document, one was expected"));
 }
 
 TEST(Yaml, RefusesWhatIsNoFile) {

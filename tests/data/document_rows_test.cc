@@ -81,7 +81,7 @@ class Drawn : public DocumentReader {
   std::vector<Documents> blocks_;
 };
 
-struct Case {
+struct Packed {
   std::int64_t blocks;
   int documents, tokens;
   std::int64_t length;
@@ -91,14 +91,14 @@ struct Case {
   std::vector<Range> empty = {};  // blocks
 };
 
-std::unique_ptr<TokenSource> rows_of(const Case& of) {
+std::unique_ptr<TokenSource> document_rows_of(const Packed& of) {
   return rows_of_documents(std::make_unique<Drawn>(of.blocks, of.documents, of.tokens, of.empty),
                            {{of.shuffles, 5}, {}, of.packing, of.length, of.threads});
 }
 
 // One block and many, rows longer than everything and shorter than a document.
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<Packed> all_cases() {
+  std::vector<Packed> cases;
   for (const bool shuffles : {false, true}) {
     for (const Packing packing : {Packing::full, Packing::cut, Packing::split}) {
       for (const std::int64_t length : {1, 7, 64, 900}) {
@@ -115,8 +115,8 @@ std::vector<Case> all_cases() {
 TEST(DocumentRows, EveryTokenOfARoundIsAnInputOnceAndDocumentsStayWhole) {
   for (const bool shuffles : {false, true}) {
     const Drawn drawn(100, 3, 30);
-    Case of{100, 3, 30, 8, Packing::full, shuffles};
-    const auto source = rows_of(of);
+    Packed of{100, 3, 30, 8, Packing::full, shuffles};
+    const auto source = document_rows_of(of);
     Tokens stream;
     while (std::cmp_less(stream.size(), 2 * drawn.tokens())) {
       const Example row = source->example(static_cast<std::int64_t>(stream.size()) / 8, 8);
@@ -136,8 +136,8 @@ TEST(DocumentRows, EveryTokenOfARoundIsAnInputOnceAndDocumentsStayWhole) {
 }
 
 TEST(DocumentRows, ASegmentIsOfOneDocumentWithPositionsOfItsOwn) {
-  for (const Case& of : all_cases()) {
-    const auto source = rows_of(of);
+  for (const Packed& of : all_cases()) {
+    const auto source = document_rows_of(of);
     for (std::int64_t r = 0; r < 40; ++r) {
       const Example row = source->example(r, of.length);
       ASSERT_EQ(row.inputs.size(), static_cast<std::size_t>(of.length));
@@ -159,7 +159,7 @@ TEST(DocumentRows, ADocumentAloneIsPaddedAndCutOrSplit) {
   const Drawn drawn(40, 2, 25);
   const auto sizes = drawn.sizes();
   for (const Packing packing : {Packing::cut, Packing::split}) {
-    const auto source = rows_of({40, 2, 25, 10, packing});
+    const auto source = document_rows_of({40, 2, 25, 10, packing});
     std::map<std::int32_t, std::int32_t> seen;
     for (std::int64_t r = 0, rows = source->rows(10); r < rows; ++r) {
       const Example row = source->example(r, 10);
@@ -176,8 +176,8 @@ TEST(DocumentRows, ADocumentAloneIsPaddedAndCutOrSplit) {
 
 // On any number of threads, however the rows are asked for, and from any of them on by its place.
 TEST(DocumentRows, ARowIsTheSameHoweverItIsComeTo) {
-  for (Case of : all_cases()) {
-    const auto straight = rows_of(of);
+  for (Packed of : all_cases()) {
+    const auto straight = document_rows_of(of);
     std::vector<Example> rows;
     std::vector<std::string> places;
     for (std::int64_t r = 0; r < 50; ++r) {
@@ -185,15 +185,15 @@ TEST(DocumentRows, ARowIsTheSameHoweverItIsComeTo) {
       places.push_back(straight->place(r, of.length));
     }
     of.threads = 1;
-    const auto other = rows_of(of);
+    const auto other = document_rows_of(of);
     for (const std::int64_t r : {49, 0, 30, 31, 2, 48}) {
       EXPECT_EQ(other->example(r, of.length), rows[static_cast<std::size_t>(r)]);
-      const auto resumed = rows_of(of);
+      const auto resumed = document_rows_of(of);
       EXPECT_TRUE(resumed->begin(r, places[static_cast<std::size_t>(r)]));
       for (std::int64_t next = r; next < 50; ++next) EXPECT_EQ(resumed->example(next, of.length), rows[static_cast<std::size_t>(next)]);
       EXPECT_EQ(resumed->example(0, of.length), rows[0]) << "before its begin";
     }
-    const auto counted = rows_of(of);
+    const auto counted = document_rows_of(of);
     counted->rows(of.length);
     EXPECT_EQ(counted->example(7, of.length), rows[7]) << "after all were counted";
     EXPECT_TRUE(counted->begin(7, ""));
@@ -202,22 +202,22 @@ TEST(DocumentRows, ARowIsTheSameHoweverItIsComeTo) {
 }
 
 TEST(DocumentRows, OfOtherDataBeginAtTheirBeginning) {
-  const Case of{40, 2, 25, 10};
-  const std::string place = rows_of(of)->place(30, 10);
-  Case shuffled_otherwise = of;
+  const Packed of{40, 2, 25, 10};
+  const std::string place = document_rows_of(of)->place(30, 10);
+  Packed shuffled_otherwise = of;
   shuffled_otherwise.shuffles = false;
-  for (const auto& [other, taken] : std::vector<std::pair<Case, std::string>>{
+  for (const auto& [other, taken] : std::vector<std::pair<Packed, std::string>>{
            {{41, 2, 25, 10}, place}, {shuffled_otherwise, place}, {{40, 2, 25, 10, Packing::cut}, place}, {of, "x"}, {of, place + " 1"}, {of, "- 1 1"}, {of, place.substr(0, 17) + "-1 0"},
            {of, place.substr(0, 17) + "9223372036854775807 0"}}) {
-    const auto source = rows_of(other);
+    const auto source = document_rows_of(other);
     EXPECT_FALSE(source->begin(30, taken)) << taken;
-    EXPECT_EQ(source->example(30, 10), rows_of(other)->example(0, 10));
+    EXPECT_EQ(source->example(30, 10), document_rows_of(other)->example(0, 10));
   }
-  Case longer = of;
+  Packed longer = of;
   longer.length = 20;
-  const auto source = rows_of(longer);
+  const auto source = document_rows_of(longer);
   EXPECT_TRUE(source->begin(30, place)) << "rows may have another length";
-  EXPECT_EQ(source->example(30, 20).inputs[0], rows_of(of)->example(30, 10).inputs[0]);
+  EXPECT_EQ(source->example(30, 20).inputs[0], document_rows_of(of)->example(30, 10).inputs[0]);
 }
 
 // The documents of some rounds, at least a hundred of them, in the order in which they are taken, and the group of each.
@@ -228,7 +228,7 @@ struct Plain {
 
 // Data in their own order are read from the first block to the last. What order a shuffle gives is told by rows of a document each, of
 // which every round must have each once.
-Plain plain_of(const Case& of) {
+Plain plain_of(const Packed& of) {
   const Drawn drawn(of.blocks, of.documents, of.tokens, of.empty);
   const std::int64_t groups = (of.blocks + kMixedBlocks - 1) / kMixedBlocks;
   Plain once;
@@ -243,9 +243,9 @@ Plain plain_of(const Case& of) {
       once.groups.push_back(block / kMixedBlocks);
     }
   }
-  Case cut = of;
+  Packed cut = of;
   cut.packing = Packing::cut;
-  const auto shuffled = of.shuffles ? rows_of(cut) : nullptr;
+  const auto shuffled = of.shuffles ? document_rows_of(cut) : nullptr;
   const auto count = static_cast<std::int64_t>(once.documents.size());
   Plain all;
   for (std::int64_t round = 0; round <= 100 / count; ++round) {
@@ -335,7 +335,7 @@ TEST(DocumentRows, AreThoseOfAPlainReadingWhereverTheyBeginAndWhateverIsEmpty) {
   constexpr std::int64_t kBlocks = 112, kRows = 12;
   for (const bool shuffles : {false, true}) {
     for (const std::vector<Range>& empty : all_empty(kBlocks)) {
-      Case of{kBlocks, 5, 30, 7, Packing::full, shuffles, 2, empty};
+      Packed of{kBlocks, 5, 30, 7, Packing::full, shuffles, 2, empty};
       const Plain plain = plain_of(of);
       for (const Packing packing : {Packing::full, Packing::cut, Packing::split}) {
         of.packing = packing;
@@ -344,24 +344,24 @@ TEST(DocumentRows, AreThoseOfAPlainReadingWhereverTheyBeginAndWhateverIsEmpty) {
               << "row " << row << " of " << length << ", packing " << static_cast<int>(packing) << ", shuffled " << shuffles;
         };
         const auto fresh = [&](std::int64_t row, std::int64_t length) { return plain_row(plain, packing, 0, length, row, length); };
-        const auto straight = rows_of(of);
+        const auto straight = document_rows_of(of);
         std::vector<std::string> places;
         for (std::int64_t row = 0; row < kRows; ++row) {
           places.push_back(straight->place(row, 7));
           expect(*straight, row, 7, fresh(row, 7));
         }
         for (const std::int64_t length : {3, 20, 7}) expect(*straight, 5, length, fresh(5, length));
-        expect(*rows_of(of), kRows, 7, fresh(kRows, 7));
+        expect(*document_rows_of(of), kRows, 7, fresh(kRows, 7));
         for (const std::int64_t row : {0, 1, 4, 11}) {
           for (const std::int64_t length : {7, 3, 20}) {
-            const auto resumed = rows_of(of);
+            const auto resumed = document_rows_of(of);
             EXPECT_TRUE(resumed->begin(row, places[static_cast<std::size_t>(row)]));
             for (const std::int64_t next : {0, 3, 1}) {
               expect(*resumed, row + next, length, plain_row(plain, packing, row, 7, next, length));
             }
             if (row > 0) expect(*resumed, row - 1, length, fresh(row - 1, length));
           }
-          const auto other = rows_of(of);
+          const auto other = document_rows_of(of);
           EXPECT_FALSE(other->begin(row, "of other data"));
           for (const std::int64_t next : {2, 0, 1}) expect(*other, row + next, 7, fresh(next, 7));
           if (row > 0) expect(*other, row - 1, 7, fresh(row - 1, 7));
@@ -376,7 +376,7 @@ TEST(DocumentRows, AreThoseOfAPlainReadingWhereverTheyBeginAndWhateverIsEmpty) {
 
 TEST(DocumentRows, OfOneGroupAmongManyGoOnForManyRounds) {
   for (const std::uint32_t first : {0u, 48u, 144u}) {
-    const auto source = rows_of({160, 2, 5, 4, Packing::cut, true, 2, {{0, first}, {first + 8, 160}}});
+    const auto source = document_rows_of({160, 2, 5, 4, Packing::cut, true, 2, {{0, first}, {first + 8, 160}}});
     std::set<std::int32_t> documents;
     for (std::int64_t row = 0; row < 200; ++row) documents.insert(source->example(row, 4).inputs[0]);
     EXPECT_EQ(static_cast<std::int64_t>(documents.size()), source->rows(4)) << first;
@@ -398,9 +398,9 @@ TEST(DocumentRows, ReadOnlyWhatTheyNeed) {
 }
 
 TEST(DocumentRows, WithoutDocumentsAreRefused) {
-  EXPECT_EQ(message_of([] { rows_of({3, 0, 1, 8}); }), "drawn: no document at all");
-  EXPECT_EQ(message_of([] { rows_of({100, 0, 1, 8}); }), "drawn: no document at all");
-  EXPECT_EQ(message_of([] { rows_of({0, 0, 1, 8}); }), "drawn: no document at all") << "not even a block";
+  EXPECT_EQ(message_of([] { document_rows_of({3, 0, 1, 8}); }), "drawn: no document at all");
+  EXPECT_EQ(message_of([] { document_rows_of({100, 0, 1, 8}); }), "drawn: no document at all");
+  EXPECT_EQ(message_of([] { document_rows_of({0, 0, 1, 8}); }), "drawn: no document at all") << "not even a block";
 }
 
 // A reader of which a split leaves nothing.
@@ -436,7 +436,7 @@ TEST(DocumentRows, ThatCannotBeReadFailWhenTheyAreReached) {
 
 TEST(DocumentRows, ThatCouldNotBeCountedAreMadeAllTheSame) {
   const auto source = rows_of_documents(std::make_unique<Broken>(100, 3, 30), {{}, {}, Packing::split, 20, 3});
-  const auto whole = rows_of({100, 3, 30, 3, Packing::split, false});
+  const auto whole = document_rows_of({100, 3, 30, 3, Packing::split, false});
   source->example(5, 20);
   EXPECT_EQ(message_of([&] { source->rows(3); }), "drawn: the data can no longer be read: gone");
   for (const std::int64_t row : {0, 5, 40}) EXPECT_EQ(source->example(row, 3), whole->example(row, 3));

@@ -21,6 +21,7 @@
 namespace moesh::data {
 namespace {
 
+using test::bytes_of;
 using test::kTinyModel;
 using test::message_of;
 using test::Outcome;
@@ -32,11 +33,6 @@ using ::testing::HasSubstr;
 
 std::unique_ptr<TokenSource> source(const std::string& request) {
   return open_source(config::load(test::words_of("enable_data_shuffling=false max_target_length=2 " + request)).settings, 4, 2);
-}
-
-template <typename T>
-std::string bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
 // A folder with one of each kind of thing that is no data.

@@ -16,25 +16,21 @@
 namespace moesh::data {
 namespace {
 
+using test::bytes_of;
 using test::message_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::unique_ptr<TokenSource> source(const std::string& request, std::int64_t rows = 4) {
+std::unique_ptr<TokenSource> opened(const std::string& request, std::int64_t rows = 4) {
   return open_source(config::load(test::words_of("max_target_length=2 " + request)).settings, rows, 2);
 }
 
 std::unique_ptr<TokenSource> file(const std::string& type, const std::string& path) {
-  return source("enable_data_shuffling=false dataset_type=" + type + " dataset_path=" + path);
-}
-
-template <typename T>
-std::string bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+  return opened("enable_data_shuffling=false dataset_type=" + type + " dataset_path=" + path);
 }
 
 TEST(Data, SyntheticTokensAreTheSameAtEveryStepAndSpreadOverTheVocabulary) {
-  const auto tokens = source("dataset_type=synthetic vocab_size=50", 3);
+  const auto tokens = opened("dataset_type=synthetic vocab_size=50", 3);
   std::set<std::int32_t> seen;
   for (std::int64_t row = 0; row < 3; ++row) {
     const Tokens first = row_of(*tokens, row, 200);
@@ -80,10 +76,10 @@ TEST(Data, JsonLinesWithoutAnyDocumentAreRefused) {
 
 TEST(Data, TokensAreReadAsInt32OrByTheEndingAsUint16) {
   const test::TemporaryFolder folder;
-  const auto wide = source("enable_data_shuffling=false dataset_type=tokens vocab_size=70001 dataset_path=" +
+  const auto wide = opened("enable_data_shuffling=false dataset_type=tokens vocab_size=70001 dataset_path=" +
                            folder.write("a.bin", bytes_of<std::int32_t>({7, 70000, 0})));
   EXPECT_THAT(row_of(*wide, 0, 3), ElementsAre(7, 70000, 0));
-  const auto narrow = source("enable_data_shuffling=false dataset_type=tokens vocab_size=70001 dataset_path=" +
+  const auto narrow = opened("enable_data_shuffling=false dataset_type=tokens vocab_size=70001 dataset_path=" +
                              folder.write("a.u16", bytes_of<std::uint16_t>({7, 65535, 0})));
   EXPECT_THAT(row_of(*narrow, 0, 3), ElementsAre(7, 65535, 0));
 }
@@ -91,7 +87,7 @@ TEST(Data, TokensAreReadAsInt32OrByTheEndingAsUint16) {
 TEST(Data, TokensThatAreCutShortAreRefused) {
   const test::TemporaryFolder folder;
   const std::string wide = folder.write("a.bin", "abcdef");
-  EXPECT_EQ(message_of([&] { source("dataset_type=tokens token_bytes=4 dataset_path=" + wide); }),
+  EXPECT_EQ(message_of([&] { opened("dataset_type=tokens token_bytes=4 dataset_path=" + wide); }),
             wide + ": 6 bytes are no whole number of 4-byte tokens\n"
                    "  fix: the file is cut short, or token_bytes says otherwise");
   const std::string narrow = folder.write("a.u16", "abc");
@@ -100,15 +96,15 @@ TEST(Data, TokensThatAreCutShortAreRefused) {
 
 TEST(Data, FilesMustBeNamed) {
   for (const char* type : {"text", "jsonl", "tokens", "megatron"}) {
-    EXPECT_THAT(message_of([&] { source(std::string("dataset_type=") + type); }), HasSubstr("dataset_path is empty"));
+    EXPECT_THAT(message_of([&] { opened(std::string("dataset_type=") + type); }), HasSubstr("dataset_path is empty"));
   }
 }
 
 TEST(Data, OtherSourcesAreRefusedWithAWayOut) {
-  const std::string message = message_of([] { source("dataset_type=tfds"); });
+  const std::string message = message_of([] { opened("dataset_type=tfds"); });
   EXPECT_THAT(message, HasSubstr("dataset_type=tfds is not read by moesh"));
   EXPECT_THAT(message, HasSubstr("dataset_type=synthetic"));
-  EXPECT_EQ(message_of([] { source("dataset_type=parquet"); }),
+  EXPECT_EQ(message_of([] { opened("dataset_type=parquet"); }),
             "the command line: dataset_type=parquet is not read by moesh: Debian 12 has no library for it\n"
             "  fix: dataset_type=jsonl, of files that pyarrow or pandas makes: read_parquet(FILE).to_json(FILE, orient=\"records\", lines=True)");
 }
@@ -142,7 +138,7 @@ TEST(Data, UnpackedDocumentsHaveARowEach) {
   const std::string path = folder.write("a.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"cdefgh\"}\n");
   const std::string request =
       "dataset_type=jsonl packing=false enable_data_shuffling=false max_target_length=4 dataset_path=";
-  const auto cut = source(request + path);
+  const auto cut = opened(request + path);
   const Example first = cut->example(0, 4);
   EXPECT_THAT(first.inputs, ElementsAre('a', 'b', 0, 0));
   EXPECT_THAT(first.targets, ElementsAre('b', 0, 0, 0));
@@ -152,7 +148,7 @@ TEST(Data, UnpackedDocumentsHaveARowEach) {
   EXPECT_THAT(second.inputs, ElementsAre('c', 'd', 'e', 'f'));
   EXPECT_THAT(second.target_segments, ElementsAre(1, 1, 1, 0)) << "what is cut off is no target";
   EXPECT_EQ(cut->example(2, 4).inputs, first.inputs);
-  const auto split = source(request + path + " use_truncation=false");
+  const auto split = opened(request + path + " use_truncation=false");
   EXPECT_THAT(split->example(2, 4).inputs, ElementsAre('g', 'h', 0, 0));
   EXPECT_EQ(split->example(3, 4).inputs, first.inputs);
   EXPECT_THAT(split->describe(), HasSubstr("3 rows"));
@@ -162,19 +158,19 @@ TEST(Data, JsonLinesAreReadAsTheirKeysSay) {
   const test::TemporaryFolder folder;
   const std::string request = "dataset_type=jsonl enable_data_shuffling=false dataset_path=";
   const std::string path = folder.write("a.jsonl", "{\"body\": \"ab\", \"ids\": [7, 300]}\n");
-  EXPECT_THAT(row_of(*source(request + path + " train_data_columns=[body]"), 0, 3), ElementsAre('a', 'b', 0));
-  EXPECT_THAT(row_of(*source(request + path + " train_data_columns=[body] add_eos=false"), 0, 3),
+  EXPECT_THAT(row_of(*opened(request + path + " train_data_columns=[body]"), 0, 3), ElementsAre('a', 'b', 0));
+  EXPECT_THAT(row_of(*opened(request + path + " train_data_columns=[body] add_eos=false"), 0, 3),
               ElementsAre('a', 'b', 'a'));
   const std::string ids = request + path + " tokenize_train_data=false train_data_columns=";
-  EXPECT_THAT(row_of(*source(ids + "[ids] add_eos=false"), 0, 2), ElementsAre(7, 300));
-  EXPECT_THAT(message_of([&] { source(ids + "[body]"); }), HasSubstr("no line is found that holds a list of token ids as \"body\""));
+  EXPECT_THAT(row_of(*opened(ids + "[ids] add_eos=false"), 0, 2), ElementsAre(7, 300));
+  EXPECT_THAT(message_of([&] { opened(ids + "[body]"); }), HasSubstr("no line is found that holds a list of token ids as \"body\""));
 }
 
 TEST(Data, ShufflingTakesEveryRowOnceInAnOrderOfTheSeed) {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("a.txt", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJ");
   const auto firsts = [&](const std::string& more) {
-    const auto text = source("dataset_type=text dataset_path=" + path + more);
+    const auto text = opened("dataset_type=text dataset_path=" + path + more);
     Tokens all;
     for (std::int64_t row = 0; row < 24; ++row) all.push_back(row_of(*text, row, 4).front());
     return all;
@@ -194,7 +190,7 @@ TEST(Data, ShufflingTakesEveryRowOnceInAnOrderOfTheSeed) {
 TEST(Data, TheFirstBatchIsReusedWhereThatIsAsked) {
   const test::TemporaryFolder folder;
   const auto text =
-      source("dataset_type=text reuse_example_batch=1 dataset_path=" + folder.write("a.txt", "abcdefghij"), 2);
+      opened("dataset_type=text reuse_example_batch=1 dataset_path=" + folder.write("a.txt", "abcdefghij"), 2);
   EXPECT_EQ(row_of(*text, 2, 3), row_of(*text, 0, 3));
   EXPECT_EQ(row_of(*text, 5, 3), row_of(*text, 1, 3));
   EXPECT_NE(row_of(*text, 0, 3), row_of(*text, 1, 3));
@@ -204,7 +200,7 @@ TEST(Data, TheFirstBatchIsReusedWhereThatIsAsked) {
 // Drawn by the reference: a batch of 4 rows of 12 with at most 5 segments.
 TEST(Data, SyntheticSegmentsAreTheReferences) {
   const auto segments = [](const std::string& more) {
-    const auto tokens = source("dataset_type=synthetic max_segments_per_seq=5" + more);
+    const auto tokens = opened("dataset_type=synthetic max_segments_per_seq=5" + more);
     std::vector<Tokens> rows;
     for (std::int64_t row = 0; row < 4; ++row) rows.push_back(tokens->example(row, 12).segments);
     return rows;
@@ -215,7 +211,7 @@ TEST(Data, SyntheticSegmentsAreTheReferences) {
                   ElementsAre(1, 2, 2, 2, 2, 2, 2, 2, 3, 4, 5, 5), ElementsAre(1, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3)));
   const Tokens one(12, 1);
   EXPECT_THAT(segments(" packing=false"), ElementsAre(one, one, one, one));
-  const Example made = source("dataset_type=synthetic max_segments_per_seq=5")->example(5, 12);
+  const Example made = opened("dataset_type=synthetic max_segments_per_seq=5")->example(5, 12);
   EXPECT_THAT(made.target_segments, ElementsAre(1, 2, 2, 2, 2, 2, 3, 3, 4, 5, 5, 5));
   EXPECT_THAT(made.positions, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))
       << "they count on, as the reference's do";
@@ -225,7 +221,7 @@ TEST(Data, WhatAFileIsNotReadAsIsRefused) {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("a", "abc");
   const auto refusal = [&](const std::string& request) {
-    return message_of([&] { source(request + " dataset_path=" + path); });
+    return message_of([&] { opened(request + " dataset_path=" + path); });
   };
   EXPECT_THAT(refusal("dataset_type=text tokenizer_path=a/b"), HasSubstr("a/b: the tokenizer cannot be read: No such file"));
   EXPECT_THAT(refusal("dataset_type=text tokenize_train_data=false"),
@@ -243,9 +239,9 @@ std::unique_ptr<TokenSource> validation(const std::string& request) {
   return open_validation(config::load(test::words_of("max_target_length=2 eval_interval=1 " + request)).settings, 4, 2);
 }
 
-std::multiset<Tokens> rows_of(TokenSource& source) {
+std::multiset<Tokens> rows_of(TokenSource& opened) {
   std::multiset<Tokens> rows;
-  for (std::int64_t row = 0, count = source.rows(2); row < count; ++row) rows.insert(row_of(source, row, 3));
+  for (std::int64_t row = 0, count = opened.rows(2); row < count; ++row) rows.insert(row_of(opened, row, 3));
   return rows;
 }
 
@@ -257,8 +253,8 @@ TEST(Data, IsSplitIntoWhatIsTrainedOnAndWhatIsHeldOut) {
   for (int i = 0; i < 200; ++i) lines += fmt::format("{{\"text\": \"{:02}\"}}\n", i);
   for (const std::string& data : {"dataset_type=text dataset_path=" + folder.write("a.txt", text),
                                   "dataset_type=jsonl packing=false add_eos=false dataset_path=" + folder.write("a.jsonl", lines)}) {
-    const auto all = rows_of(*source(data));
-    const auto trained = rows_of(*source(data + " eval_fraction=0.2")), held_out = rows_of(*validation(data + " eval_fraction=0.2"));
+    const auto all = rows_of(*opened(data));
+    const auto trained = rows_of(*opened(data + " eval_fraction=0.2")), held_out = rows_of(*validation(data + " eval_fraction=0.2"));
     EXPECT_NEAR(static_cast<double>(held_out.size()), 0.2 * static_cast<double>(all.size()), 0.07 * static_cast<double>(all.size())) << data;
     std::multiset<Tokens> both = trained;
     both.insert(held_out.begin(), held_out.end());
@@ -274,7 +270,7 @@ TEST(Data, DocumentsThatAreTheSameAreOnOneSide) {
   std::string lines;
   for (int i = 0; i < 300; ++i) lines += fmt::format("{{\"text\": \"{}\"}}\n", i % 30);
   const std::string data = "dataset_type=jsonl packing=false dataset_path=" + folder.write("a.jsonl", lines) + " eval_fraction=0.3";
-  const auto trained = rows_of(*source(data)), held_out = rows_of(*validation(data));
+  const auto trained = rows_of(*opened(data)), held_out = rows_of(*validation(data));
   for (const Tokens& row : held_out) EXPECT_FALSE(trained.contains(row));
 }
 
@@ -328,7 +324,7 @@ TEST(Data, OfValidationMustBeThere) {
   EXPECT_THAT(message_of([&] { validation(data + " eval_fraction=0.5 eval_dataset_path=b"); }),
               HasSubstr("eval_fraction=0.5 holds out a validation set, and eval_dataset_path=b is one"));
   EXPECT_THAT(message_of([&] { validation(data + " eval_fraction=1e-9"); }), HasSubstr("eval_fraction=1e-09 of 1 document leaves none for evaluation"));
-  EXPECT_THAT(message_of([&] { source(data + " eval_fraction=0.999999"); }), HasSubstr("of 1 document leaves none for training"));
+  EXPECT_THAT(message_of([&] { opened(data + " eval_fraction=0.999999"); }), HasSubstr("of 1 document leaves none for training"));
   EXPECT_THAT(message_of([&] { validation("dataset_type=text dataset_path=x eval_dataset_path=/nowhere"); }), HasSubstr("/nowhere"));
 }
 
@@ -340,7 +336,7 @@ TEST(Data, TextsComeAsTheTokenizersIdsWithBeginAndEndAroundEach) {
   const auto tokenizer = tokenizer::open(kTokenizers + "/spm-bpe");
   const auto ids = [&](const std::string& text) { return tokenizer->encode(text, tokenizer::Special::left_out); };
   const auto rows = [&](const std::string& type, const std::string& path, const std::string& more) {
-    const auto made = source("vocab_size=480 enable_data_shuffling=false tokenizer_path=" + kTokenizers + "/spm-bpe dataset_type=" + type +
+    const auto made = opened("vocab_size=480 enable_data_shuffling=false tokenizer_path=" + kTokenizers + "/spm-bpe dataset_type=" + type +
                              " dataset_path=" + path + more);
     const std::string words = made->describe();
     const auto count = parse_integer(words.substr(words.rfind(", ") + 2, words.rfind(' ') - words.rfind(", ") - 2));
@@ -362,7 +358,7 @@ TEST(Data, TextsComeAsTheTokenizersIdsWithBeginAndEndAroundEach) {
 TEST(Data, TheTokenizerHasToFitWhatIsAskedFor) {
   const test::TemporaryFolder folder;
   const std::string text = folder.write("a.txt", "hello"), request = "dataset_type=text dataset_path=" + text + " tokenizer_path=" + kTokenizers;
-  const auto refusal = [&](const std::string& more) { return message_of([&] { source(request + more); }); };
+  const auto refusal = [&](const std::string& more) { return message_of([&] { opened(request + more); }); };
   EXPECT_EQ(refusal("/spm-bpe vocab_size=479"),
             "the command line: the tokenizer has ids up to 479, but vocab_size=479\n  fix: vocab_size=480, or the tokenizer of this model");
   EXPECT_EQ(refusal("/spm-bpe vocab_size=480"), "no error");
@@ -373,7 +369,7 @@ TEST(Data, TheTokenizerHasToFitWhatIsAskedFor) {
             "the command line: tokenizer_type=tiktoken is not read\n  fix: give the model's tokenizer.json and tokenizer_type=huggingface");
   EXPECT_THAT(refusal("/bert-uncased"), "no error");
   const std::string blank = folder.write("blank.txt", " \n ");
-  EXPECT_THAT(message_of([&] { source("dataset_type=text dataset_path=" + blank + " tokenizer_path=" + kTokenizers + "/bert-odd"); }),
+  EXPECT_THAT(message_of([&] { opened("dataset_type=text dataset_path=" + blank + " tokenizer_path=" + kTokenizers + "/bert-odd"); }),
               HasSubstr("no token is made of the text"));
 }
 

@@ -18,6 +18,7 @@
 namespace moesh::data {
 namespace {
 
+using test::bytes_of;
 using test::message_of;
 using test::TemporaryFolder;
 using ::testing::ElementsAre;
@@ -167,11 +168,6 @@ TEST(TextPieces, BeginAndEndWhereTheFileDoes) {
   EXPECT_EQ(tokens[150'000], 0);
   EXPECT_EQ(tokens.back(), 0);
   EXPECT_THAT(message_of([&] { reader->refuse_none(); }), HasSubstr("no token is made of the text"));
-}
-
-template <typename T>
-std::string bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
 // An index: sequences of so many tokens each, and where documents begin among them.

@@ -18,10 +18,10 @@ using test::kSmallWidths;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t kPrompt = 6;
-constexpr std::int64_t kSlots = 16;
+constexpr std::int64_t kSlotsOfMeshes = 16;
 
 // Devices add partial sums in another order than one device does.
-constexpr float kNoise = 5e-4f;
+constexpr float kNoiseOfMeshes = 5e-4f;
 
 struct Written {
   std::vector<std::int32_t> ids;  // of all steps
@@ -37,12 +37,12 @@ NewTokens at_positions(std::vector<std::int32_t> ids, std::int64_t rows, std::in
 
 // A prompt, and then always the likeliest token.
 Written write(const std::string& request, std::int64_t rows) {
-  Decoding decoding(kSmallWidths + request, rows, kSlots);
+  Decoding decoding(kSmallWidths + request, rows, kSlotsOfMeshes);
   Written written;
   std::vector<float> logits = decoding.logits(
       decoding.program(kPrompt), at_positions(test::some_tokens(rows, kPrompt, decoding.session.shape.vocab_size), rows, 0, kPrompt));
   std::vector<std::int32_t> next = test::likeliest(logits, rows, kPrompt, kPrompt - 1);
-  for (std::int64_t position = kPrompt; position < kSlots; ++position) {
+  for (std::int64_t position = kPrompt; position < kSlotsOfMeshes; ++position) {
     written.ids.insert(written.ids.end(), next.begin(), next.end());
     logits = decoding.logits(decoding.step(), at_positions(next, rows, position, 1));
     written.logits.insert(written.logits.end(), logits.begin(), logits.end());
@@ -72,7 +72,7 @@ void expect_same_as_one_device(const std::string& family, const std::string& lay
   const Written& one = on_one_device(family, rows);
   const Written eight = write(test::small_model(family).request + "compile_topology=cpu-8 ici_fsdp_parallelism=1 " + layout, rows);
   EXPECT_EQ(eight.ids, one.ids);
-  EXPECT_LT(furthest(eight, one), kNoise);
+  EXPECT_LT(furthest(eight, one), kNoiseOfMeshes);
 }
 
 // The same on drawn layouts, unless they are refused as requests that are wrong.
@@ -88,7 +88,7 @@ void expect_same_on_drawn_layouts(const std::string& family, std::int64_t rows, 
     try {
       const Written made = write(test::small_model(family).request + layout, rows);
       EXPECT_EQ(made.ids, one.ids);
-      EXPECT_LT(furthest(made, one), kNoise);
+      EXPECT_LT(furthest(made, one), kNoiseOfMeshes);
       ++equal;
     } catch (const Error& error) {
       EXPECT_EQ(error.exit_code(), 2) << error.what();
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(All, DecodingOnMeshesSlow, ::testing::ValuesIn(test::sm
 sharding::Layout laid_out(const std::string& request, std::int64_t rows, partition::Evenness evenness = partition::Evenness::demanded) {
   const session::Session found = test::session(kSmallWidths + request);
   const graph::Graph graph =
-      models::build_decode_model({found.loaded.settings, found.shape, rows, 1, &found.mesh}, {1, kSlots});
+      models::build_decode_model({found.loaded.settings, found.shape, rows, 1, &found.mesh}, {1, kSlotsOfMeshes});
   return partition::lay_out_decoding(graph, found.loaded.settings, found.mesh, evenness);
 }
 
@@ -169,11 +169,11 @@ TEST(CacheLayout, FollowsTheRulesOfItsLabels) {
 TEST(CacheLayout, HasTheShapesOfAStackAndOfItsLayers) {
   const sharding::Layout scanned = laid_out(test::small_model("gpt_oss").request + "compile_topology=cpu-1", 2);
   const std::string path = "decoder/layers/layers_1/GptOssAttention/cache/value";
-  EXPECT_EQ(test::tensor_at(scanned.states, path).shape, (Shape{2, 2, kSlots, 8, 16}));
+  EXPECT_EQ(test::tensor_at(scanned.states, path).shape, (Shape{2, 2, kSlotsOfMeshes, 8, 16}));
   EXPECT_EQ(test::tensor_at(scanned.states, path).labels(),
             (Labels{"layers", "cache_batch", "cache_sequence", "cache_heads", "cache_kv"}));
   const sharding::Layout flat = laid_out(test::small_model("gpt_oss").request + "compile_topology=cpu-1 scan_layers=false", 2);
-  EXPECT_EQ(test::tensor_at(flat.states, "decoder/layers_3/GptOssAttention/cache/value").shape, (Shape{2, kSlots, 8, 16}));
+  EXPECT_EQ(test::tensor_at(flat.states, "decoder/layers_3/GptOssAttention/cache/value").shape, (Shape{2, kSlotsOfMeshes, 8, 16}));
 }
 
 TEST(CacheLayout, RefusesHeadsThatDoNotDivide) {

@@ -55,13 +55,13 @@ std::vector<Recorded> all_recorded() {
   return all;
 }
 
-Imported imported(const Recorded& one) {
+Imported imported_record(const Recorded& one) {
   const test::WorkingFolder top(test::source_folder());
   return from_program(one.program, one.command, one.besides);
 }
 
 std::vector<std::string> request_of(const Recorded& one) {
-  std::vector<std::string> request = imported(one).keys;
+  std::vector<std::string> request = imported_record(one).keys;
   request.insert(request.end(), one.besides.begin(), one.besides.end());
   return request;
 }
@@ -78,14 +78,14 @@ TEST(ForeignRecorded, CommandsComeToTheseKeys) {
     SCOPED_TRACE(one.name);
     std::vector<std::string> expected;
     for (const ShellWord& word : shell_words(one.keys, one.name)) expected.push_back(word.text);
-    EXPECT_EQ(join(imported(one).keys, "\n"), join(expected, "\n"));
+    EXPECT_EQ(join(imported_record(one).keys, "\n"), join(expected, "\n"));
   }
 }
 
 TEST(ForeignRecorded, WhatIsLeftOutOfThemIsTold) {
   for (const Recorded& one : all_recorded()) {
     SCOPED_TRACE(one.name);
-    EXPECT_EQ(told(imported(one).notes), one.notes);
+    EXPECT_EQ(told(imported_record(one).notes), one.notes);
   }
 }
 
@@ -103,7 +103,7 @@ TEST(ForeignRecorded, KeysOfTheUsersOwnWin) {
     SCOPED_TRACE(one.name);
     Recorded changed = one;
     changed.besides.emplace_back("remat_policy=full");
-    for (const std::string& key : imported(changed).keys) EXPECT_FALSE(key.starts_with("remat_policy="));
+    for (const std::string& key : imported_record(changed).keys) EXPECT_FALSE(key.starts_with("remat_policy="));
   }
 }
 

@@ -21,17 +21,17 @@ using ::testing::Not;
 const std::string kLlama = "--model.name llama3 --model.flavor 8B ";
 const std::string kQwen = "--model.name qwen3 --model.flavor 30B-A3B ";
 
-Imported imported(const std::string& job, const std::vector<std::string>& own = {}) { return from_program("torchtitan", job, own); }
+Imported imported_job(const std::string& job, const std::vector<std::string>& own = {}) { return from_program("torchtitan", job, own); }
 
-std::string given(const std::string& job, const std::string& key) { return given(imported(job), key); }
-std::string notes(const std::string& job) { return told(imported(job).notes); }
-std::string refusal(const std::string& job, const std::vector<std::string>& own = {}) {
-  return test::message_of([&] { imported(job, own); });
+std::string job_given(const std::string& job, const std::string& key) { return given(imported_job(job), key); }
+std::string job_notes(const std::string& job) { return told(imported_job(job).notes); }
+std::string job_refusal(const std::string& job, const std::vector<std::string>& own = {}) {
+  return test::message_of([&] { imported_job(job, own); });
 }
 
 TEST(FromTorchtitan, ShardsWhatIsLeftOfTheDevices) {
   const auto axes = [](const std::string& flags) {
-    const Imported made = imported(kLlama + "--world-size 16 " + flags);
+    const Imported made = imported_job(kLlama + "--world-size 16 " + flags);
     return given(made, "ici_data_parallelism") + " " + given(made, "ici_fsdp_parallelism");
   };
   EXPECT_EQ(axes(""), "ici_data_parallelism is not given ici_fsdp_parallelism=16");
@@ -42,40 +42,40 @@ TEST(FromTorchtitan, ShardsWhatIsLeftOfTheDevices) {
 }
 
 TEST(FromTorchtitan, ExpertsAreSplitByTensorParallelismWhereNothingElseSplitsThem) {
-  EXPECT_THAT(notes(kQwen + "--parallelism.tensor_parallel_degree 4 --world-size 8"), Not(HasSubstr("experts are split")));
-  EXPECT_EQ(given(kLlama + "--parallelism.expert_parallel_degree 8 --world-size 8", "ici_fsdp_parallelism"), "ici_fsdp_parallelism=8");
+  EXPECT_THAT(job_notes(kQwen + "--parallelism.tensor_parallel_degree 4 --world-size 8"), Not(HasSubstr("experts are split")));
+  EXPECT_EQ(job_given(kLlama + "--parallelism.expert_parallel_degree 8 --world-size 8", "ici_fsdp_parallelism"), "ici_fsdp_parallelism=8");
 }
 
 TEST(FromTorchtitan, SettingsOfFlagsFollowThoseOfTheFileAndOfTheConfiguration) {
   const test::TemporaryFolder folder;
   const std::string file = folder.write("job.toml", "[training]\nseq_len = 4096\nsteps = 7\n");
   const std::string config = "--config llama3_8b ";
-  EXPECT_EQ(given(config, "max_target_length"), "max_target_length=8192");
-  EXPECT_EQ(given(config + "--training.max_context_length 1024", "max_target_length"), "max_target_length=1024");
-  EXPECT_EQ(given(config + "--job.config_file " + file, "steps"), "steps=7");
-  EXPECT_EQ(given(config + "--job.config_file=" + file + " --training.steps=9", "steps"), "steps=9");
-  EXPECT_EQ(given("CONFIG_FILE=" + file + " ./run_train.sh " + kLlama, "max_target_length"), "max_target_length=4096");
+  EXPECT_EQ(job_given(config, "max_target_length"), "max_target_length=8192");
+  EXPECT_EQ(job_given(config + "--training.max_context_length 1024", "max_target_length"), "max_target_length=1024");
+  EXPECT_EQ(job_given(config + "--job.config_file " + file, "steps"), "steps=7");
+  EXPECT_EQ(job_given(config + "--job.config_file=" + file + " --training.steps=9", "steps"), "steps=9");
+  EXPECT_EQ(job_given("CONFIG_FILE=" + file + " ./run_train.sh " + kLlama, "max_target_length"), "max_target_length=4096");
 }
 
 TEST(FromTorchtitan, FlagsAreSpelledAsTyroTakesThem) {
-  EXPECT_EQ(given(kLlama + "--parallelism.tensor-parallel-degree 2", "ici_tensor_sequence_parallelism"), "ici_tensor_sequence_parallelism=2");
-  EXPECT_EQ(given(kLlama + "--parallelism.tensor-parallel-degree 2 --parallelism.no-enable-sequence-parallel", "ici_tensor_parallelism"),
+  EXPECT_EQ(job_given(kLlama + "--parallelism.tensor-parallel-degree 2", "ici_tensor_sequence_parallelism"), "ici_tensor_sequence_parallelism=2");
+  EXPECT_EQ(job_given(kLlama + "--parallelism.tensor-parallel-degree 2 --parallelism.no-enable-sequence-parallel", "ici_tensor_parallelism"),
             "ici_tensor_parallelism=2");
 }
 
 TEST(FromTorchtitan, CheckpointsActivations) {
-  const auto policy = [](const std::string& flags) { return given(kLlama + flags, "remat_policy"); };
+  const auto policy = [](const std::string& flags) { return job_given(kLlama + flags, "remat_policy"); };
   EXPECT_EQ(policy(""), "remat_policy=save_dot_with_context_except_mlp");
   EXPECT_EQ(policy("--activation_checkpoint.mode full"), "remat_policy=full");
   EXPECT_EQ(policy("--activation_checkpoint.mode none"), "remat_policy=minimal_with_context");
-  EXPECT_THAT(notes(kLlama + "--activation_checkpoint.mode memory_budget"), HasSubstr("where torchtitan keeps what its budget has room for\n"));
-  EXPECT_THAT(notes(kLlama + "--activation_checkpoint.selective_ac_option 2"),
+  EXPECT_THAT(job_notes(kLlama + "--activation_checkpoint.mode memory_budget"), HasSubstr("where torchtitan keeps what its budget has room for\n"));
+  EXPECT_THAT(job_notes(kLlama + "--activation_checkpoint.selective_ac_option 2"),
               HasSubstr("where torchtitan keeps all of some layers (selective_ac_option 2)\n"));
 }
 
 TEST(FromTorchtitan, TheBatchIsInRowsOrInTokens) {
   const auto batch = [](const std::string& flags) {
-    const Imported made = imported(kLlama + "--world-size 8 --training.seq_len 1024 " + flags);
+    const Imported made = imported_job(kLlama + "--world-size 8 --training.seq_len 1024 " + flags);
     return given(made, "per_device_batch_size") + " " + given(made, "gradient_accumulation_steps");
   };
   EXPECT_EQ(batch(""), "per_device_batch_size=8 gradient_accumulation_steps is not given");
@@ -83,34 +83,34 @@ TEST(FromTorchtitan, TheBatchIsInRowsOrInTokens) {
   EXPECT_EQ(batch("--training.num_tokens_per_microbatch_per_dp_rank 4096"), "per_device_batch_size=4 gradient_accumulation_steps is not given");
   EXPECT_EQ(batch("--training.num_tokens_per_microbatch_per_dp_rank 4096 --training.num_tokens_per_train_step 65536"),
             "per_device_batch_size=4 gradient_accumulation_steps=2");
-  EXPECT_EQ(given(kLlama + "--world-size 8 --parallelism.pipeline_parallel_degree 2 --training.local_batch_size 8", "num_pipeline_microbatches"),
+  EXPECT_EQ(job_given(kLlama + "--world-size 8 --parallelism.pipeline_parallel_degree 2 --training.local_batch_size 8", "num_pipeline_microbatches"),
             "num_pipeline_microbatches=8");
 }
 
 TEST(FromTorchtitan, NumbersHaveTheirFormats) {
-  EXPECT_EQ(given(kLlama + "--training.dtype bfloat16", "weight_dtype"), "weight_dtype=bfloat16");
-  EXPECT_EQ(given(kLlama + "--training.mixed_precision_param float32", "dtype"), "dtype=float32");
-  EXPECT_EQ(given(kLlama + "--model.converters quantize.linear.float8", "quantization"), "quantization=te_fp8_currentscaling");
-  EXPECT_EQ(given(kLlama + "--model.converters quantize.linear.mx", "quantization"), "quantization=te_mxfp8");
-  EXPECT_EQ(given(kLlama + "--float8.enable_float8_linear", "quantization"), "quantization=te_fp8_currentscaling");
-  EXPECT_EQ(given(kLlama + "--optimizer.name Muon", "opt_type"), "opt_type=muon");
+  EXPECT_EQ(job_given(kLlama + "--training.dtype bfloat16", "weight_dtype"), "weight_dtype=bfloat16");
+  EXPECT_EQ(job_given(kLlama + "--training.mixed_precision_param float32", "dtype"), "dtype=float32");
+  EXPECT_EQ(job_given(kLlama + "--model.converters quantize.linear.float8", "quantization"), "quantization=te_fp8_currentscaling");
+  EXPECT_EQ(job_given(kLlama + "--model.converters quantize.linear.mx", "quantization"), "quantization=te_mxfp8");
+  EXPECT_EQ(job_given(kLlama + "--float8.enable_float8_linear", "quantization"), "quantization=te_fp8_currentscaling");
+  EXPECT_EQ(job_given(kLlama + "--optimizer.name Muon", "opt_type"), "opt_type=muon");
 }
 
 TEST(FromTorchtitan, TheScheduleIsInShares) {
   const std::string steps = kLlama + "--training.steps 1000 --lr_scheduler.warmup_steps 100 ";
-  EXPECT_EQ(given(steps, "wsd_decay_steps_fraction"), "wsd_decay_steps_fraction=0.9");
-  EXPECT_EQ(given(steps + "--lr_scheduler.decay_ratio 0.2", "wsd_decay_steps_fraction"), "wsd_decay_steps_fraction=0.2");
-  EXPECT_EQ(given(steps + "--lr_scheduler.decay_type cosine", "wsd_decay_style"), "wsd_decay_style=cosine");
-  EXPECT_THAT(notes(steps + "--lr_scheduler.decay_type sqrt"), HasSubstr("differs: --lr_scheduler.decay_type sqrt: the rate falls in a straight line\n"));
+  EXPECT_EQ(job_given(steps, "wsd_decay_steps_fraction"), "wsd_decay_steps_fraction=0.9");
+  EXPECT_EQ(job_given(steps + "--lr_scheduler.decay_ratio 0.2", "wsd_decay_steps_fraction"), "wsd_decay_steps_fraction=0.2");
+  EXPECT_EQ(job_given(steps + "--lr_scheduler.decay_type cosine", "wsd_decay_style"), "wsd_decay_style=cosine");
+  EXPECT_THAT(job_notes(steps + "--lr_scheduler.decay_type sqrt"), HasSubstr("differs: --lr_scheduler.decay_type sqrt: the rate falls in a straight line\n"));
 }
 
 TEST(FromTorchtitan, NamesWhatItDoesNotKnow) {
-  EXPECT_THAT(notes(kLlama + "--training.seq_length 4"),
+  EXPECT_THAT(job_notes(kLlama + "--training.seq_length 4"),
               HasSubstr("unknown: --training.seq_length is no flag of torchtitan, and says nothing here; the nearest is --training.seq_len\n"));
-  EXPECT_THAT(notes(kLlama + "--metrics.log_freq 1 --checkpoint.enable --comm.trace_buf_size 2"),
+  EXPECT_THAT(job_notes(kLlama + "--metrics.log_freq 1 --checkpoint.enable --comm.trace_buf_size 2"),
               HasSubstr("not needed: metrics, checkpoint, comm (sections that say nothing of a step)\n"));
-  EXPECT_THAT(notes(kLlama + "--parallelism.module_fqns_per_model_part x"), HasSubstr("differs: --parallelism.module_fqns_per_model_part: stages have as many layers each\n"));
-  EXPECT_THAT(notes(kLlama + "--compile.enable"), HasSubstr("not needed: --compile.enable (how kernels compute"));
+  EXPECT_THAT(job_notes(kLlama + "--parallelism.module_fqns_per_model_part x"), HasSubstr("differs: --parallelism.module_fqns_per_model_part: stages have as many layers each\n"));
+  EXPECT_THAT(job_notes(kLlama + "--compile.enable"), HasSubstr("not needed: --compile.enable (how kernels compute"));
 }
 
 // The names that the source asks for, as they stand in it; each is known as such where it has no effect.
@@ -127,30 +127,30 @@ TEST(FromTorchtitan, KnowsTheNamesOfTheSettingsThatItTranslates) {
 TEST(FromTorchtitan, AllItsConfigurationsAreModelsOfMoesh) {
   for (const std::string& name : known_configurations()) {
     SCOPED_TRACE(name);
-    EXPECT_EQ(test::message_of([&] { config::load(imported("--config " + name + " --world-size 512").keys); }), "no error");
-    EXPECT_THAT(notes("--config " + name + " --world-size 512"), Not(HasSubstr("unknown")));
+    EXPECT_EQ(test::message_of([&] { config::load(imported_job("--config " + name + " --world-size 512").keys); }), "no error");
+    EXPECT_THAT(job_notes("--config " + name + " --world-size 512"), Not(HasSubstr("unknown")));
   }
 }
 
 TEST(FromTorchtitan, RefusesModelsAndConfigurationsThatItDoesNotHave) {
-  EXPECT_THAT(refusal("--model.name llama3 --model.flavor 9B"),
+  EXPECT_THAT(job_refusal("--model.name llama3 --model.flavor 9B"),
               HasSubstr("--from torchtitan: --model.flavor: model 'llama3', flavor '9B' is none that moesh has: llama3 8B, llama3 70B, llama3 405B was expected\n"
                         "  fix: model_name= for one of `moesh help models` or a Hugging Face folder"));
-  EXPECT_THAT(refusal("--model.name flux --model.flavor dev"), HasSubstr("model 'flux', flavor 'dev' is none that moesh has: llama3 8B, "));
-  EXPECT_THAT(refusal("CONFIG=llama3_9b ./run_train.sh"),
+  EXPECT_THAT(job_refusal("--model.name flux --model.flavor dev"), HasSubstr("model 'flux', flavor 'dev' is none that moesh has: llama3 8B, "));
+  EXPECT_THAT(job_refusal("CONFIG=llama3_9b ./run_train.sh"),
               HasSubstr("--from torchtitan: configuration 'llama3_9b' is Python that moesh does not read, one of llama3_8b, llama3_70b, "));
-  EXPECT_EQ(given(imported("--model.name flux", {"model_name=mixtral-8x7b"}), "model_name"), "model_name is not given");
+  EXPECT_EQ(given(imported_job("--model.name flux", {"model_name=mixtral-8x7b"}), "model_name"), "model_name is not given");
 }
 
 TEST(FromTorchtitan, RefusesDegreesThatDoNotFit) {
-  EXPECT_EQ(refusal(kLlama + "--world-size 8 --parallelism.data_parallel_shard_degree 4"),
+  EXPECT_EQ(job_refusal(kLlama + "--world-size 8 --parallelism.data_parallel_shard_degree 4"),
             "--from torchtitan: 8 devices for tensor 1 x context 1 x pipeline 1 x data 4: exactly 4 was expected\n  fix: 4 devices, or other degrees");
-  EXPECT_EQ(refusal(kLlama + "--parallelism.data_parallel_shard_degree 0"),
+  EXPECT_EQ(job_refusal(kLlama + "--parallelism.data_parallel_shard_degree 0"),
             "--from torchtitan: --parallelism.data_parallel_shard_degree: '0', a whole number from 1, or -1 for what is left was expected\n"
             "  fix: correct it, or leave it out");
-  EXPECT_EQ(refusal(kLlama + "--world-size 8 --parallelism.data_parallel_replicate_degree 3"),
+  EXPECT_EQ(job_refusal(kLlama + "--world-size 8 --parallelism.data_parallel_replicate_degree 3"),
             "--from torchtitan: 8 devices for tensor 1 x context 1 x pipeline 1 x replicas 3: a multiple of 3 was expected\n  fix: 6 devices, or other degrees");
-  EXPECT_EQ(refusal(kQwen + "--world-size 8 --parallelism.data_parallel_replicate_degree 4 --parallelism.expert_parallel_degree 4"),
+  EXPECT_EQ(job_refusal(kQwen + "--world-size 8 --parallelism.data_parallel_replicate_degree 4 --parallelism.expert_parallel_degree 4"),
             "--from torchtitan: 4 ways to split experts x tensor 1 in them do not divide data 2 x context 1 x tensor 1\n"
             "  fix: 2 ways to split experts, or other degrees");
 }
@@ -158,10 +158,10 @@ TEST(FromTorchtitan, RefusesDegreesThatDoNotFit) {
 TEST(FromTorchtitan, RefusesFilesThatAreNoJobs) {
   const test::TemporaryFolder folder;
   const std::string broken = folder.write("broken.toml", "[training]\nseq_len =\n"), wrong = folder.write("wrong.toml", "[training]\nseq_len = \"long\"\n");
-  EXPECT_THAT(refusal(broken), HasSubstr(broken + ":2: no TOML: "));
-  EXPECT_EQ(refusal(kLlama + wrong), wrong + ":2: training.seq_len: 'long', a whole number from 1 was expected\n  fix: correct it, or leave it out");
-  EXPECT_EQ(refusal("/none.toml"), "/none.toml: the job cannot be read: No such file or directory\n  fix: name the TOML file of a job");
-  EXPECT_THAT(refusal(kLlama + "--lr_scheduler.decay_ratio -1"), HasSubstr("'-1', a share from 0 to 1 was expected"));
+  EXPECT_THAT(job_refusal(broken), HasSubstr(broken + ":2: no TOML: "));
+  EXPECT_EQ(job_refusal(kLlama + wrong), wrong + ":2: training.seq_len: 'long', a whole number from 1 was expected\n  fix: correct it, or leave it out");
+  EXPECT_EQ(job_refusal("/none.toml"), "/none.toml: the job cannot be read: No such file or directory\n  fix: name the TOML file of a job");
+  EXPECT_THAT(job_refusal(kLlama + "--lr_scheduler.decay_ratio -1"), HasSubstr("'-1', a share from 0 to 1 was expected"));
 }
 
 TEST(FromProgram, RefusesWhatIsNoCommandOfAProgram) {

@@ -9,7 +9,7 @@
 namespace moesh::graph {
 namespace {
 
-std::string after(const std::string& text, std::size_t end) { return to_text(with_cheap_nodes_again(parse_graph(text).graph, end)); }
+std::string done_again(const std::string& text, std::size_t end) { return to_text(with_cheap_nodes_again(parse_graph(text).graph, end)); }
 
 // The second product needs the gate's activation and its product, so both would be held from there to the backward pass, which begins
 // with number 9.
@@ -24,7 +24,7 @@ TEST(Again, GivesTheBackwardPassResultsOfItsOwn) {
       "%6: float32[4, 4] = binary %5, %4 function=multiply  # multiply\n"
       "%7: float32[4, 4] = constraint %6 labels=(-, -)  # laid\n"
       "%8: float32[4, 4] = einsum %7, %1 equation=\"ab,bc->ac\"  # down\n";
-  EXPECT_EQ(after(before +
+  EXPECT_EQ(done_again(before +
                       "%9: float32[4, 4] = einsum %8, %2 equation=\"ab,ac->bc\"  # down's next\n"
                       "%10: float32[4, 4] = einsum %7, %2 equation=\"ab,ac->bc\"  # dw\n"
                       "%11: float32[4, 4] = binary %2, %5 function=multiply  # dup\n"
@@ -54,7 +54,7 @@ TEST(Again, LeavesAloneWhatSavesNothing) {
       "%4: float32[4, 4] = einsum %3, %1 equation=\"ab,ac->bc\"  # dw\n"
       "%5: float32[4, 4] = unary_grad %2, %1 function=silu  # dgate\n"
       "return %4, %5\n";
-  EXPECT_EQ(after(last, 4), last);
+  EXPECT_EQ(done_again(last, 4), last);
   const std::string alone =
       "%0: float32[4, 4] = input labels=(-, -)  # x\n"
       "%1: float32[4, 4] = input labels=(-, -)  # dy\n"
@@ -64,7 +64,7 @@ TEST(Again, LeavesAloneWhatSavesNothing) {
       "%5: float32[4, 4] = einsum %3, %1 equation=\"ab,ac->bc\"  # dw\n"
       "%6: float32[4, 4] = einsum %4, %1 equation=\"ab,ac->bc\"  # dnext\n"
       "return %5, %6\n";
-  EXPECT_EQ(after(alone, 5), alone);
+  EXPECT_EQ(done_again(alone, 5), alone);
 }
 
 }  // namespace

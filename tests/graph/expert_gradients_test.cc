@@ -82,17 +82,17 @@ GradientCase slots_case(const std::string& variant, std::int64_t capacity, bool 
 
 // Experts 0, 3 and 6 have no rows.
 Numbers sizes() { return values(DType::int32, {kExperts}, {0, 3, 1, 0, 5, 2, 0}); }
-constexpr std::int64_t kRows = 11;
+constexpr std::int64_t kRoutedRows = 11;
 
 GradientCase grouped_matmul_case(const std::string& variant, bool transpose, std::int64_t in_size,
                                  std::int64_t out_size, const Numbers& rows_per_expert) {
   const Shape weights = transpose ? Shape{kExperts, out_size, in_size} : Shape{kExperts, in_size, out_size};
   return {Op::grouped_matmul,
           variant,
-          {random_numbers({kRows, in_size}, 1), random_numbers(weights, 2), rows_per_expert},
+          {random_numbers({kRoutedRows, in_size}, 1), random_numbers(weights, 2), rows_per_expert},
           [=](Builder& b, const Tensors& in) {
             return Tensors{
-                b.add_one(Op::grouped_matmul, "wi", in, GroupedMatmulOf{transpose}, {kRows, out_size}, DType::float64)};
+                b.add_one(Op::grouped_matmul, "wi", in, GroupedMatmulOf{transpose}, {kRoutedRows, out_size}, DType::float64)};
           }};
 }
 
@@ -181,12 +181,12 @@ GradientCases expert_cases() {
       grouped_matmul_case("", false, 3, 5, sizes()),
       grouped_matmul_case("transposed", true, 5, 1, sizes()),
       grouped_matmul_case("one_expert_has_all", false, 3, 2,
-                          values(DType::int32, {kExperts}, {0, 0, kRows, 0, 0, 0, 0})),
+                          values(DType::int32, {kExperts}, {0, 0, kRoutedRows, 0, 0, 0, 0})),
       {Op::grouped_bias,
        "",
-       {random_numbers({kRows, 5}, 1), random_numbers({kExperts, 5}, 2), sizes()},
+       {random_numbers({kRoutedRows, 5}, 1), random_numbers({kExperts, 5}, 2), sizes()},
        [](Builder& b, const Tensors& in) {
-         return Tensors{b.add_one(Op::grouped_bias, "bias", in, {}, {kRows, 5}, DType::float64)};
+         return Tensors{b.add_one(Op::grouped_bias, "bias", in, {}, {kRoutedRows, 5}, DType::float64)};
        }},
       experts_case(),
   };

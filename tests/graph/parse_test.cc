@@ -79,50 +79,50 @@ TEST(Parse, TellsValuesOfDevicesOwnFromSums) {
   EXPECT_EQ(body_of(graph.nodes[1])->value(0).spec, (sharding::Spec{{{}}, {}, {0}}));
 }
 
-std::string refusal(const std::string& text) { return test::message_of([&] { parse_graph(text); }); }
+std::string parse_refusal(const std::string& text) { return test::message_of([&] { parse_graph(text); }); }
 
 TEST(Parse, SaysWhatIsWrongAndWhere) {
   const std::string x = "%0: float32[4, 8] = input  # x\n";
-  EXPECT_EQ(refusal(x), "line 2 of the graph: '%' was expected, not the line's end");
-  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = scatter %0  # y\nreturn %1\n"),
+  EXPECT_EQ(parse_refusal(x), "line 2 of the graph: '%' was expected, not the line's end");
+  EXPECT_EQ(parse_refusal(x + "%1: float32[4, 8] = scatter %0  # y\nreturn %1\n"),
             "line 2 of the graph: an op was expected, not 'scatter %0  # y'");
-  EXPECT_EQ(refusal(x + "%0: float32[4, 8] = cast %0  # y\nreturn %0\n"),
+  EXPECT_EQ(parse_refusal(x + "%0: float32[4, 8] = cast %0  # y\nreturn %0\n"),
             "line 2 of the graph: a value's new number was expected, not '%0: float32[4, 8] = cast %0  # y'");
-  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = cast %2  # y\nreturn %1\n"),
+  EXPECT_EQ(parse_refusal(x + "%1: float32[4, 8] = cast %2  # y\nreturn %1\n"),
             "line 2 of the graph: a value that stands before was expected, not '%2  # y'");
-  EXPECT_EQ(refusal(x + "%1: float16[4, 8] = cast %0  # y\nreturn %1\n"),
+  EXPECT_EQ(parse_refusal(x + "%1: float16[4, 8] = cast %0  # y\nreturn %1\n"),
             "line 2 of the graph: a type was expected, not 'float16[4, 8] = cast %0  # y'");
-  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = unary %0 function=sine  # y\nreturn %1\n"),
+  EXPECT_EQ(parse_refusal(x + "%1: float32[4, 8] = unary %0 function=sine  # y\nreturn %1\n"),
             "line 2 of the graph: one of silu, sigmoid, gelu, relu, tanh, identity, scale, offset, clamp, sqrt, rsqrt, minimum, finite was expected, "
             "not 'sine  # y'");
-  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = unary %0 function=silu phase sideways  # y\nreturn %1\n"),
+  EXPECT_EQ(parse_refusal(x + "%1: float32[4, 8] = unary %0 function=silu phase sideways  # y\nreturn %1\n"),
             "line 2 of the graph: one of forward, backward, update was expected, not 'sideways  # y'");
-  EXPECT_EQ(refusal(x + "%1: float32[4, 9] = unary %0 function=silu  # y\nreturn %1\n"),
+  EXPECT_EQ(parse_refusal(x + "%1: float32[4, 9] = unary %0 function=silu  # y\nreturn %1\n"),
             "line 2 of the graph: silu does not fit its operands and results");
-  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = cast %0, %0  # y\nreturn %1\n"),
+  EXPECT_EQ(parse_refusal(x + "%1: float32[4, 8] = cast %0, %0  # y\nreturn %1\n"),
             "line 2 of the graph: cast does not fit its operands and results");
-  EXPECT_EQ(refusal(x + "%1: float32[4, 8] = cast %0 depth=3  # y\nreturn %1\n"),
+  EXPECT_EQ(parse_refusal(x + "%1: float32[4, 8] = cast %0 depth=3  # y\nreturn %1\n"),
             "line 2 of the graph: '#' was expected, not 'depth=3  # y'");
-  EXPECT_EQ(refusal(x + "return %0 and\n"), "line 2 of the graph: the line's end was expected, not 'and'");
-  EXPECT_EQ(refusal(x + "return %0, %0 as out\n"), "line 2 of the graph: names for the first results only was expected, not 'out'");
-  EXPECT_EQ(refusal(x + "return %0\nmore\n"), "line 3 of the graph: nothing behind the graph's return was expected, not 'more'");
+  EXPECT_EQ(parse_refusal(x + "return %0 and\n"), "line 2 of the graph: the line's end was expected, not 'and'");
+  EXPECT_EQ(parse_refusal(x + "return %0, %0 as out\n"), "line 2 of the graph: names for the first results only was expected, not 'out'");
+  EXPECT_EQ(parse_refusal(x + "return %0\nmore\n"), "line 3 of the graph: nothing behind the graph's return was expected, not 'more'");
 }
 
 TEST(Parse, RefusesSizesAndPlacesThatCannotBe) {
-  EXPECT_EQ(refusal("%0: float32[4] as [(fsdp)] = input  # x\nreturn %0\n"),
+  EXPECT_EQ(parse_refusal("%0: float32[4] as [(fsdp)] = input  # x\nreturn %0\n"),
             "line 1 of the graph: an axis of the mesh was expected, not 'fsdp)] = input  # x'");
-  EXPECT_EQ(refusal("mesh {fsdp=0}\nreturn\n"), "line 1 of the graph: an axis' size from 1 to 2^20 before this was expected, not '}'");
-  EXPECT_EQ(refusal("%0: float32[1099511627777] = input  # x\nreturn %0\n"),
+  EXPECT_EQ(parse_refusal("mesh {fsdp=0}\nreturn\n"), "line 1 of the graph: an axis' size from 1 to 2^20 before this was expected, not '}'");
+  EXPECT_EQ(parse_refusal("%0: float32[1099511627777] = input  # x\nreturn %0\n"),
             "line 1 of the graph: a size up to 2^40 before this was expected, not '] = input  # x'");
-  EXPECT_EQ(refusal("%0: float32[99999999, 99999999] = input  # x\nreturn %0\n"),
+  EXPECT_EQ(parse_refusal("%0: float32[99999999, 99999999] = input  # x\nreturn %0\n"),
             "line 1 of the graph: at most 1e15 elements before this was expected, not '] = input  # x'");
-  EXPECT_EQ(refusal("%9999999999: float32[1] = input  # x\nreturn %0\n"),
+  EXPECT_EQ(parse_refusal("%9999999999: float32[1] = input  # x\nreturn %0\n"),
             "line 1 of the graph: a value's number below 1e9 was expected, not ': float32[1] = input  # x'");
-  EXPECT_EQ(refusal("%0: float32[4] = region strategy=ring  # x\nreturn\n"),
+  EXPECT_EQ(parse_refusal("%0: float32[4] = region strategy=ring  # x\nreturn\n"),
             "line 1 of the graph: a region's mesh before this was expected, not the line's end");
-  EXPECT_EQ(refusal("%0: float32[4] = repeat sizes=[2] saved=[3]  # x\nreturn\nreturn\n"),
+  EXPECT_EQ(parse_refusal("%0: float32[4] = repeat sizes=[2] saved=[3]  # x\nreturn\nreturn\n"),
             "line 1 of the graph: saved values of the body before this was expected, not the line's end");
-  EXPECT_EQ(refusal("mesh {fsdp=2}\n%0: float32[4, 4] as [-] = input  # x\nreturn %0\n"),
+  EXPECT_EQ(parse_refusal("mesh {fsdp=2}\n%0: float32[4, 4] as [-] = input  # x\nreturn %0\n"),
             "line 2 of the graph: axes for each dim before this was expected, not '= input  # x'");
 }
 

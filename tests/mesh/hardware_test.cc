@@ -13,9 +13,12 @@
 #include "config/yaml.h"
 #include "mesh/hardware.h"
 #include "mesh/topology.h"
+#include "tests/support.h"
 
 namespace moesh::mesh {
 namespace {
+
+using test::message_of;
 
 // MaxText's accelerator table as SIZE:GRID, followed by "+" when every dim wraps and by "+01" when only some do.
 // A size counts `per_device` for each device.
@@ -100,15 +103,6 @@ std::string with_line(const std::string& start, const std::string& line) {
 }
 
 Chip load(const std::string& text) { return load_chip(config::parse_yaml(text, "mine.yml"), "mine"); }
-
-std::string message_of(const auto& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::string refusal(const std::string& text) {
   return message_of([&] { load(text); });

@@ -19,7 +19,7 @@ Mesh built(const std::string& request) {
   return build_mesh(settings, target_of(settings));
 }
 
-std::string refusal(const std::string& request) {
+std::string mesh_refusal(const std::string& request) {
   return message_of([&] { built(request); });
 }
 
@@ -112,67 +112,67 @@ TEST(BuildMesh, RefusesARuleForAnAxisThatNoMeshHas) {
   const std::string file =
       folder.write("mine.yml", "mesh_axes: [data, fsdp]\nlogical_axis_rules:\n  - [embed, [fsdp, banana]]\n");
   EXPECT_EQ(
-      refusal("compile_topology=v6e-8 custom_mesh_and_rule=" + file),
+      mesh_refusal("compile_topology=v6e-8 custom_mesh_and_rule=" + file),
       file +
           ":3: the rule of embed names the axis 'banana', which no mesh has\n  fix: use the axes of configs/base.yml");
-  EXPECT_EQ(refusal("compile_topology=v6e-8 logical_axis_rules=[[embed,[fsdpp]]]"),
+  EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 logical_axis_rules=[[embed,[fsdpp]]]"),
             "the command line: the rule of embed names the axis 'fsdpp', which no mesh has\n"
             "  fix: use the axes of configs/base.yml");
   const std::string other = folder.write(
       "other.yml", "mesh_axes: [data, fsdp]\nlogical_axis_rules: [[embed, [tensor, fsdp]], [exp, stage]]\n");
-  EXPECT_EQ(refusal("compile_topology=v6e-8 custom_mesh_and_rule=" + other), "no error") << "axes of other meshes";
+  EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 custom_mesh_and_rule=" + other), "no error") << "axes of other meshes";
 }
 
 TEST(BuildMesh, NamesEveryFactorOfAProductThatDoesNotFit) {
-  EXPECT_EQ(refusal("compile_topology=v6e-8 ici_fsdp_parallelism=4 ici_expert_parallelism=4"),
+  EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 ici_fsdp_parallelism=4 ici_expert_parallelism=4"),
             "the mesh: ici_fsdp_parallelism=4 x ici_expert_parallelism=4 make 16, a slice of v6e-8 has 8 devices\n"
             "  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
-  EXPECT_EQ(refusal("compile_topology=v6e-8 ici_tensor_parallelism=3"),
+  EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 ici_tensor_parallelism=3"),
             "the mesh: ici_fsdp_parallelism=-1 x ici_tensor_parallelism=3 make a multiple of 3, a slice of v6e-8 has 8 "
             "devices\n  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
-  EXPECT_EQ(refusal("compile_topology=v6e-8 ici_fsdp_parallelism=1"),
+  EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 ici_fsdp_parallelism=1"),
             "the mesh: all sizes 1 make 1, a slice of v6e-8 has 8 devices\n"
             "  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
-  EXPECT_EQ(refusal("compile_topology=v6e-8 compile_topology_num_slices=2 dcn_data_parallelism=3"),
+  EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 compile_topology_num_slices=2 dcn_data_parallelism=3"),
             "the mesh: dcn_data_parallelism=3 make 3, v6e-8 has 2 slices\n"
             "  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
-  EXPECT_EQ(refusal("compile_topology=v6e-1 ici_fsdp_parallelism=2"),
+  EXPECT_EQ(mesh_refusal("compile_topology=v6e-1 ici_fsdp_parallelism=2"),
             "the mesh: ici_fsdp_parallelism=2 make 2, a slice of v6e-1 has 1 device\n"
             "  fix: set one axis to -1 to take what is left, or choose sizes that multiply to it");
 }
 
 TEST(BuildMesh, LeavesOneAxisOpenAtMost) {
-  EXPECT_EQ(refusal("compile_topology=v6e-8 ici_fsdp_parallelism=-1 ici_expert_parallelism=-1"),
+  EXPECT_EQ(mesh_refusal("compile_topology=v6e-8 ici_fsdp_parallelism=-1 ici_expert_parallelism=-1"),
             "the mesh: 2 axes are -1 (ici_fsdp_parallelism=-1 x ici_expert_parallelism=-1), at most one can take what "
             "is left");
 }
 
 TEST(BuildMesh, RefusesAnEmptyAxis) {
-  EXPECT_EQ(refusal("ici_expert_parallelism=0"),
+  EXPECT_EQ(mesh_refusal("ici_expert_parallelism=0"),
             "the command line: ici_expert_parallelism is 0, a size or -1 was expected");
 }
 
 TEST(BuildMesh, RefusesASizeForAnAxisThatTheMeshLacks) {
-  EXPECT_EQ(refusal("custom_mesh_and_rule=ep-as-cp ici_tensor_parallelism=2"),
+  EXPECT_EQ(mesh_refusal("custom_mesh_and_rule=ep-as-cp ici_tensor_parallelism=2"),
             "the command line: ici_tensor_parallelism=2, but the mesh has only the axes data, stage, fsdp, expert\n"
             "  fix: choose another rule set, or leave the key out");
   EXPECT_EQ(sizes(built("custom_mesh_and_rule=ep-as-cp ici_tensor_parallelism=1")), "fsdp=1x8");
 }
 
 TEST(BuildMesh, RefusesAxesThatAreNone) {
-  EXPECT_EQ(refusal("mesh_axes=[]"), "the command line: mesh_axes is empty, at least one axis was expected");
-  EXPECT_EQ(refusal("mesh_axes=[fsdp,data,fsdp]"),
+  EXPECT_EQ(mesh_refusal("mesh_axes=[]"), "the command line: mesh_axes is empty, at least one axis was expected");
+  EXPECT_EQ(mesh_refusal("mesh_axes=[fsdp,data,fsdp]"),
             "the command line: mesh axis 'fsdp' stands twice\n  fix: name it once");
-  EXPECT_EQ(refusal("mesh_axes=[rows]"),
+  EXPECT_EQ(mesh_refusal("mesh_axes=[rows]"),
             "the command line: mesh axis 'rows' is unknown: no key ici_rows_parallelism gives its size\n"
             "  fix: use the axes of configs/base.yml");
   std::string many = "mesh_axes=[a0";
   for (int i = 1; i < 65; ++i) many += ",a" + std::to_string(i);
-  EXPECT_EQ(refusal(many + "]"), "the command line: 65 mesh axes, at most 31 are held");
+  EXPECT_EQ(mesh_refusal(many + "]"), "the command line: 65 mesh axes, at most 31 are held");
 }
 
 TEST(BuildMesh, RefusesProductsBeyond64Bits) {
-  EXPECT_EQ(refusal("ici_data_parallelism=1048576 ici_fsdp_parallelism=1048576 ici_tensor_parallelism=1048576 "
+  EXPECT_EQ(mesh_refusal("ici_data_parallelism=1048576 ici_fsdp_parallelism=1048576 ici_tensor_parallelism=1048576 "
                     "ici_expert_parallelism=1048576"),
             "ici_expert_parallelism: the axis sizes multiply to more than 2^63\n  fix: lower them");
 }

@@ -10,13 +10,13 @@
 namespace moesh::partition {
 namespace {
 
-const mesh::Mesh kFour({{"x", 4, 1}});
+const mesh::Mesh kFourDevices({{"x", 4, 1}});
 
 std::string expanded(const std::string& text, const std::string& label) {
   const graph::Graph graph = graph::parse_graph(text).graph;
   const mesh::Topology target = mesh::find_topology("cpu-4", 1);
   const std::vector<config::AxisRule> rules{test::rule(label, {"x"})};
-  return graph::to_text(expand(graph, std::vector<Want>(graph.results.size()), {kFour, target, rules}));
+  return graph::to_text(expand(graph, std::vector<Want>(graph.results.size()), {kFourDevices, target, rules}));
 }
 
 const std::string kNorm =

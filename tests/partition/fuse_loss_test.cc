@@ -24,13 +24,13 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-const std::string kInputs =
+const std::string kLossInputs =
     "%0: float32[2, 3, 4] = input labels=(-, -, -)  # x\n"
     "%1: float32[4, 5] = input labels=(-, -)  # table\n"
     "%2: int32[2, 3] = input labels=(-, -)  # targets\n"
     "%3: int32[2, 3] = input labels=(-, -)  # segments\n"
     "%4: float32[] = input  # dsum\n";
-const std::string kLoss = kInputs +
+const std::string kLoss = kLossInputs +
     "%5: float32[2, 3, 5] = einsum %0, %1 equation=\"bsm,mv->bsv\"  # logits\n"
     "%6: float32[] = cross_entropy %5, %2, %3 z_loss=0.5  # loss\n"
     "%7: float32[] = unary %6 function=scale a=2  # twice\n"
@@ -40,14 +40,14 @@ const std::string kLoss = kInputs +
     "return %7 as loss, %9 as dx, %10 as dtable\n";
 
 TEST(FuseLoss, MakesOneOpOfALossAndItsGradients) {
-  EXPECT_EQ(fused(kLoss), kInputs +
+  EXPECT_EQ(fused(kLoss), kLossInputs +
                               "%5: float32[], %6: float32[2, 3, 4], %7: float32[4, 5] = vocab_loss %0, %1, %2, %3, %4 z_loss=0.5 phase backward  # loss'\n"
                               "%8: float32[] = unary %5 function=scale a=2  # twice\n"
                               "return %8 as loss, %6 as dx, %7 as dtable\n");
 }
 
 TEST(FuseLoss, MakesOneOpOfALossWithoutGradients) {
-  const std::string roots = kInputs.substr(0, kInputs.find("%4"));
+  const std::string roots = kLossInputs.substr(0, kLossInputs.find("%4"));
   EXPECT_EQ(fused(roots +
                   "%4: float32[2, 3, 5] = einsum %0, %1 equation=\"bsm,mv->bsv\"  # logits\n"
                   "%5: float32[] = cross_entropy %4, %2, %3 z_loss=0.5  # loss\n"

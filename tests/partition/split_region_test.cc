@@ -17,7 +17,7 @@ namespace {
 
 using graph::Op;
 
-const std::string kInputs =
+const std::string kRegionInputs =
     "mesh {expert=4}\n"
     "%0: float32[8, 6] as [-, -]+own(expert) = input labels=(-, -)  # x\n"
     "%1: int32[12] as [-]+own(expert) = input labels=(-)  # order\n"
@@ -33,11 +33,11 @@ std::string split(const std::string& text) {
 
 // Two fetches of the same tokens gather them once.
 TEST(SplitRegion, FetchesRowsOfTokensThatAreGathered) {
-  EXPECT_EQ(split(kInputs +
+  EXPECT_EQ(split(kRegionInputs +
                   "%4: float32[12, 6] as [-, -]+own(expert) = fetch_rows %0, %1, %2 axes=(expert) members=4 choices=2  # once\n"
                   "%5: float32[12, 6] as [-, -]+own(expert) = fetch_rows %0, %1, %2 axes=(expert) members=4 choices=2  # again\n"
                   "return %4, %5\n"),
-            kInputs +
+            kRegionInputs +
                 "%4: float32[32, 6] as [-, -] = gather %0 axes=(expert) members=4  # once/gather\n"
                 "%5: float32[12, 6] as [-, -]+own(expert) = fetch_rows %4, %1, %2 choices=2  # once\n"
                 "%6: float32[12, 6] as [-, -]+own(expert) = fetch_rows %4, %1, %2 choices=2  # again\n"
@@ -45,12 +45,12 @@ TEST(SplitRegion, FetchesRowsOfTokensThatAreGathered) {
 }
 
 TEST(SplitRegion, SumsRowsHereAndScattersTheSums) {
-  EXPECT_EQ(split(kInputs +
+  EXPECT_EQ(split(kRegionInputs +
                   "%4: float32[12, 6] as [-, -]+own(expert) = input labels=(-, -)  # rows\n"
                   "%5: float32[8, 6] as [-, -]+own(expert) = return_rows %4, %1, %2, %3 axes=(expert) members=4 choices=2  # back\n"
                   "%6: float32[8, 6] as [-, -]+own(expert) = return_rows %4, %1, %2 axes=(expert) members=4 choices=2  # bare\n"
                   "return %5, %6\n"),
-            kInputs +
+            kRegionInputs +
                 "%4: float32[12, 6] as [-, -]+own(expert) = input labels=(-, -)  # rows\n"
                 "%5: int32[12] as [-]+own(expert), %6: int32[12] as [-]+own(expert), %7: int32[12] as [-]+own(expert), "
                 "%8: int32[] as []+own(expert) = list_tokens %1, %2 choices=2  # back/tokens\n"
@@ -63,7 +63,7 @@ TEST(SplitRegion, SumsRowsHereAndScattersTheSums) {
 
 // Whoever has all the tokens returns rows to itself.
 TEST(SplitRegion, LeavesWhatADeviceDoesAlone) {
-  const std::string alone = kInputs +
+  const std::string alone = kRegionInputs +
                             "%4: float32[12, 6] as [-, -]+own(expert) = fetch_rows %0, %1, %2 choices=2  # fetch\n"
                             "%5: float32[8, 6] as [-, -]+own(expert) = return_rows %4, %1, %2 choices=2  # back\n"
                             "return %5\n";

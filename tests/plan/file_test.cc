@@ -17,7 +17,7 @@ using test::planned;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const SavedPlan& small() {
+const SavedPlan& small_saved() {
   static const SavedPlan plan = planned(test::kOnTwo);
   return plan;
 }
@@ -38,15 +38,15 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 TEST(PlanFile, IsLoadedAsItWasSaved) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/a.plan";
-  save(small().plan, small().origin, path);
+  save(small_saved().plan, small_saved().origin, path);
   const SavedPlan loaded = load(path);
-  EXPECT_EQ(loaded.origin, small().origin);
-  EXPECT_EQ(first_difference(loaded.plan, small().plan), "");
+  EXPECT_EQ(loaded.origin, small_saved().origin);
+  EXPECT_EQ(first_difference(loaded.plan, small_saved().plan), "");
   EXPECT_EQ(file_text(loaded.plan, loaded.origin), test::read_text(path));
 }
 
 TEST(PlanFile, TellsWhatItWasMadeFor) {
-  const std::string text = file_text(small().plan, small().origin);
+  const std::string text = file_text(small_saved().plan, small_saved().origin);
   EXPECT_THAT(text, StartsWith("moesh plan 1 hash "));
   EXPECT_THAT(text, HasSubstr("\nfor cpu-2 slices 1 mesh {"));
   EXPECT_THAT(text, HasSubstr("\nsetting num_experts=4\n"));
@@ -56,7 +56,7 @@ TEST(PlanFile, TellsWhatItWasMadeFor) {
 
 // Names may hold anything.
 TEST(PlanFile, KeepsNamesWithSigns) {
-  SavedPlan plan = small();
+  SavedPlan plan = small_saved();
   plan.plan.buffers[0].name = "a \"b\" \\ c\nd";
   plan.plan.instructions[0].path = "%0 = # x";
   plan.origin.settings.emplace_back("model_name", "it's \"here\"\n");
@@ -73,7 +73,7 @@ TEST(PlanFile, RefusesWhatIsNoPlan) {
 }
 
 TEST(PlanFile, RefusesOtherVersions) {
-  const std::string text = file_text(small().plan, small().origin);
+  const std::string text = file_text(small_saved().plan, small_saved().origin);
   EXPECT_EQ(refusal(replaced(text, "moesh plan 1 ", "moesh plan 2 ")),
             "a.plan: the plan is of format 2, this moesh reads format 1\n  fix: save the plan again: `moesh compile ... "
             "--save-plan FILE`");
@@ -87,7 +87,7 @@ constexpr const char* kDamaged =
     "  fix: save the plan again: `moesh compile ... --save-plan FILE`";
 
 TEST(PlanFile, RefusesEveryTruncation) {
-  const std::string text = file_text(small().plan, small().origin);
+  const std::string text = file_text(small_saved().plan, small_saved().origin);
   const std::size_t step = std::max<std::size_t>(1, text.size() / 2000);
   for (std::size_t length = 0; length < text.size(); length += length < 200 || length + 200 > text.size() ? 1 : step) {
     const std::string message = refusal(text.substr(0, length));
@@ -99,7 +99,7 @@ TEST(PlanFile, RefusesEveryTruncation) {
 
 // Whatever bit is another one, of the line with the hash too.
 TEST(PlanFile, RefusesEveryFlippedBit) {
-  const std::string text = file_text(small().plan, small().origin);
+  const std::string text = file_text(small_saved().plan, small_saved().origin);
   std::mt19937 random(1);
   const std::size_t first_line = 8 * (text.find('\n') + 1);
   for (std::size_t i = 0; i < first_line + 600; ++i) {
@@ -115,7 +115,7 @@ TEST(PlanFile, RefusesEveryFlippedBit) {
 
 // What somebody wrote by hand, with a hash that fits.
 TEST(PlanFile, SaysWhereAPlanCannotBeRead) {
-  const std::string content = content_of(file_text(small().plan, small().origin));
+  const std::string content = content_of(file_text(small_saved().plan, small_saved().origin));
   const auto changed = [&](const std::string& what, const std::string& by) {
     return refusal(with_hash(replaced(content, what, by)));
   };

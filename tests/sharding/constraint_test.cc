@@ -22,42 +22,42 @@ const mesh::Mesh& small_mesh() {
 const std::vector<config::AxisRule> kRules{rule("batch", {"data", "fsdp", "expert"}), rule("exp", {"expert"}),
                                            rule("also", {"one"}), rule("too", {"one"})};
 
-std::string laid(const Constraint& constraint, const std::vector<config::AxisRule>& rules = kRules) {
+std::string laid_by(const Constraint& constraint, const std::vector<config::AxisRule>& rules = kRules) {
   return to_string(lay(constraint, rules, small_mesh(), "a/b"), small_mesh());
 }
 
 TEST(Constraint, IsThePlainRulesWhenItChangesNothing) {
-  EXPECT_EQ(laid({{"exp", "batch"}, false, {}, {}, false}), "[-, (data, fsdp, expert)]");
+  EXPECT_EQ(laid_by({{"exp", "batch"}, false, {}, {}, false}), "[-, (data, fsdp, expert)]");
   EXPECT_TRUE((Constraint{{"exp"}, false, {}, {}, false}.is_plain()));
 }
 
 TEST(Constraint, PeelsAnAxisOffEveryDim) {
   const Constraint constraint{{"exp", "batch"}, false, {"fsdp", "expert"}, {}, false};
-  EXPECT_EQ(laid(constraint), "[-, data]");
+  EXPECT_EQ(laid_by(constraint), "[-, data]");
   EXPECT_FALSE(constraint.is_plain());
 }
 
 TEST(Constraint, PeelsAnAxisOffTheDimsItNames) {
-  EXPECT_EQ(laid({{"exp", "batch"}, false, {"expert"}, {1}, false}), "[-, (data, fsdp)]");
-  EXPECT_EQ(laid({{"exp", "batch"}, false, {"expert"}, {0}, false}), "[-, (data, fsdp, expert)]");
+  EXPECT_EQ(laid_by({{"exp", "batch"}, false, {"expert"}, {1}, false}), "[-, (data, fsdp)]");
+  EXPECT_EQ(laid_by({{"exp", "batch"}, false, {"expert"}, {0}, false}), "[-, (data, fsdp, expert)]");
 }
 
 TEST(Constraint, ResolvesEachDimAsIfTheOthersWereNotThere) {
-  EXPECT_EQ(laid({{"exp", "batch"}, true, {"expert"}, {1}, false}), "[expert, (data, fsdp)]");
+  EXPECT_EQ(laid_by({{"exp", "batch"}, true, {"expert"}, {1}, false}), "[expert, (data, fsdp)]");
 }
 
 TEST(Constraint, RefusesAnAxisThatWouldShardTwoDims) {
   EXPECT_EQ(message_of([] {
-              laid({{"exp", "batch"}, true, {}, {}, false});
+              laid_by({{"exp", "batch"}, true, {}, {}, false});
             }),
             "a/b: axis 'expert' would shard two dims of one value\n  fix: change the rules of one of its labels");
 }
 
-TEST(Constraint, MayHoldAnAxisOfSizeOneTwice) { EXPECT_EQ(laid({{"also", "too"}, true, {}, {}, false}), "[one, one]"); }
+TEST(Constraint, MayHoldAnAxisOfSizeOneTwice) { EXPECT_EQ(laid_by({{"also", "too"}, true, {}, {}, false}), "[one, one]"); }
 
 TEST(Constraint, LetsStagesCarryTheBatchBeforeDataBesideAPipeline) {
-  EXPECT_EQ(laid({{"batch"}, false, {}, {}, true}), "[(stage, data, fsdp, expert)]");
-  EXPECT_EQ(laid({{"exp"}, false, {}, {}, true}), "[expert]");
+  EXPECT_EQ(laid_by({{"batch"}, false, {}, {}, true}), "[(stage, data, fsdp, expert)]");
+  EXPECT_EQ(laid_by({{"exp"}, false, {}, {}, true}), "[expert]");
 }
 
 TEST(Constraint, ReadsStageAsDataWhereverItStood) {

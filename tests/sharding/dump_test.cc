@@ -10,12 +10,12 @@
 namespace moesh::sharding {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
-json dump_of(const std::string& request) { return json::parse(to_json(test::session(request).layout)); }
+Json dump_of(const std::string& request) { return Json::parse(to_json(test::session(request).layout)); }
 
-json parameter(const json& dump, const std::string& path) {
-  for (const json& p : dump["params"]) {
+Json parameter(const Json& dump, const std::string& path) {
+  for (const Json& p : dump["params"]) {
     if (p["path"] == path) return p;
   }
   return nullptr;
@@ -29,27 +29,27 @@ TEST(Dump, HasTheKeysOfTheRecordedDumpsInTheirOrder) {
 }
 
 TEST(Dump, ListsAllAxesOfTheMeshWithTheirSizes) {
-  const json mesh = dump_of("model_name=llama2-7b custom_mesh_and_rule=ep-as-cp compile_topology=v6e-8")["mesh"];
-  EXPECT_EQ(mesh, (json{{"axes", {"data", "stage", "fsdp", "expert"}}, {"sizes", {1, 1, 8, 1}}}));
+  const Json mesh = dump_of("model_name=llama2-7b custom_mesh_and_rule=ep-as-cp compile_topology=v6e-8")["mesh"];
+  EXPECT_EQ(mesh, (Json{{"axes", {"data", "stage", "fsdp", "expert"}}, {"sizes", {1, 1, 8, 1}}}));
 }
 
 TEST(Dump, KeepsAxesOfSizeOneForParametersAndDropsThemElsewhere) {
-  const json dump = dump_of("model_name=llama2-7b compile_topology=v6e-8");
-  const json kernel = parameter(dump, "decoder/layers/mlp/wi_0/kernel");
-  EXPECT_EQ(kernel["shape"], json({4096, 32, 11008}));
-  EXPECT_EQ(kernel["logical"], json({"embed", "layers", "mlp"}));
-  EXPECT_EQ(kernel["spec"], json({json({"fsdp", "context", "context_usp_ulysses", "expert"}), "stage",
-                                  json({"fsdp_transpose", "tensor", "tensor_sequence", "autoregressive"})}));
-  EXPECT_EQ(dump["input"]["spec"], json({"fsdp", nullptr}));
+  const Json dump = dump_of("model_name=llama2-7b compile_topology=v6e-8");
+  const Json kernel = parameter(dump, "decoder/layers/mlp/wi_0/kernel");
+  EXPECT_EQ(kernel["shape"], Json({4096, 32, 11008}));
+  EXPECT_EQ(kernel["logical"], Json({"embed", "layers", "mlp"}));
+  EXPECT_EQ(kernel["spec"], Json({Json({"fsdp", "context", "context_usp_ulysses", "expert"}), "stage",
+                                  Json({"fsdp_transpose", "tensor", "tensor_sequence", "autoregressive"})}));
+  EXPECT_EQ(dump["input"]["spec"], Json({"fsdp", nullptr}));
   EXPECT_EQ(dump["optimizer"], "same as params");
 }
 
 TEST(Dump, ListsTheMomentsThatLieElsewhereThanTheirParameters) {
-  const json dump = dump_of(
+  const Json dump = dump_of(
       "model_name=llama2-7b compile_topology=v6e-8 ici_data_parallelism=2 ici_fsdp_parallelism=4 "
       "shard_optimizer_over_data=true");
   ASSERT_TRUE(dump["optimizer"].is_array());
-  for (const json& entry : dump["optimizer"]) {
+  for (const Json& entry : dump["optimizer"]) {
     const std::string path = entry["path"];
     EXPECT_TRUE(path.starts_with("mu/") || path.starts_with("nu/")) << path;
   }
@@ -60,14 +60,14 @@ TEST(Dump, LeavesOutTheLabelsOfAConstraintThatTheyDoNotExplain) {
       "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 sparse_matmul=false "
       "capacity_factor=1.25 ";
   const auto dispatched = [&](const std::string& more) {
-    const json dump = dump_of(capacity + more);
-    for (const json& a : dump["activations"]) {
+    const Json dump = dump_of(capacity + more);
+    for (const Json& a : dump["activations"]) {
       if (a["where"] == "decoder/layers/MoeBlock_0/dispatched") return a;
     }
-    return json();
+    return Json();
   };
   EXPECT_EQ(dispatched("")["logical"],
-            json({"activation_exp", "activation_batch_moe", nullptr, "activation_embed_moe"}));
+            Json({"activation_exp", "activation_batch_moe", nullptr, "activation_embed_moe"}));
   EXPECT_TRUE(dispatched("moe_dispatch_no_expert_sharding=true")["logical"].is_null());
 }
 

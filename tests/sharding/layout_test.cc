@@ -14,7 +14,7 @@ using test::mesh_of;
 using test::message_of;
 using test::rule;
 
-const mesh::Mesh& small_mesh() {
+const mesh::Mesh& mesh_of_layouts() {
   static const mesh::Mesh mesh = mesh_of({{"data", 2}, {"fsdp", 4}, {"one", 1}, {"tensor", 2}});
   return mesh;
 }
@@ -30,18 +30,18 @@ LaidTensor tensor(const Shape& shape, const std::vector<AxisList>& dims, DType d
 }
 
 TEST(Layout, CountsTheBytesOfTheLargestShard) {
-  EXPECT_EQ(bytes_per_device(tensor({8, 6}, {{1}, {}}), small_mesh()), 2 * 6 * 4);
-  EXPECT_EQ(bytes_per_device(tensor({9, 6}, {{1}, {3}}, DType::bfloat16), small_mesh()), 3 * 3 * 2);
-  EXPECT_EQ(bytes_per_device(tensor({}, {}), small_mesh()), 4);
+  EXPECT_EQ(bytes_per_device(tensor({8, 6}, {{1}, {}}), mesh_of_layouts()), 2 * 6 * 4);
+  EXPECT_EQ(bytes_per_device(tensor({9, 6}, {{1}, {3}}, DType::bfloat16), mesh_of_layouts()), 3 * 3 * 2);
+  EXPECT_EQ(bytes_per_device(tensor({}, {}), mesh_of_layouts()), 4);
 }
 
 TEST(Layout, CountsOnHowManyDevicesAShardStands) {
-  EXPECT_EQ(replicas(tensor({8}, {{}}), small_mesh()), 16);
-  EXPECT_EQ(replicas(tensor({8}, {{1, 2}}), small_mesh()), 4);
+  EXPECT_EQ(replicas(tensor({8}, {{}}), mesh_of_layouts()), 16);
+  EXPECT_EQ(replicas(tensor({8}, {{1, 2}}), mesh_of_layouts()), 4);
 }
 
 std::string zero1(const Shape& shape, const std::vector<AxisList>& dims) {
-  return to_string(over_data(shape, {dims, {}}, small_mesh()), small_mesh());
+  return to_string(over_data(shape, {dims, {}}, mesh_of_layouts()), mesh_of_layouts());
 }
 
 TEST(OverData, GoesBeforeTheFirstDimWhoseShardItDivides) {
@@ -69,13 +69,13 @@ TEST(CheckEven, NamesTensorDimSizesAndRule) {
   odd.constraint.labels = {"", "mlp"};
   const std::vector<config::AxisRule> rules{rule("other", {"fsdp"}, "mine.yml:2"),
                                             rule("mlp", {"fsdp", "one", "tensor"}, "mine.yml:7")};
-  EXPECT_EQ(message_of([&] { check_even(odd, rules, small_mesh()); }),
+  EXPECT_EQ(message_of([&] { check_even(odd, rules, mesh_of_layouts()); }),
             "decoder/w: dim 1 ('mlp', size 10) does not divide over fsdp=4 x tensor=2 = 8 shards (rule at mine.yml:7)\n"
             "  fix: choose axis sizes that divide it, or a rule that lays the dim elsewhere");
 }
 
 TEST(CheckEven, AcceptsWhatDivides) {
-  EXPECT_EQ(message_of([] { check_even(tensor({8, 4}, {{1}, {3}}), {}, small_mesh()); }), "no error");
+  EXPECT_EQ(message_of([] { check_even(tensor({8, 4}, {{1}, {3}}), {}, mesh_of_layouts()); }), "no error");
 }
 
 // Where the first default rule for a label stands.

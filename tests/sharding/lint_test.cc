@@ -356,7 +356,7 @@ TEST(Lint, PrintsWhatFixesLeadTo) {
   f.fixes = {{{"a=1", "b=2"}, 1 << 30, 2 << 30, 1.5, 1.25}, {{"c=3"}, 3L << 30, 2L << 30, 0.5, 0}};
   EXPECT_THAT(to_text({f}), HasSubstr("  fix:   a=1 b=2   (1.00 GiB a device, 1.5 s a step, 1.25 x the speed)\n"
                                       "  or:    c=3   (3.00 GiB a device, 500 ms a step; does not fit 2.00 GiB)\n"));
-  const auto json = nlohmann::json::parse(to_json({f}))["findings"][0];
+  const auto json = nlohmann::json::parse(to_json(std::vector{f}))["findings"][0];
   EXPECT_EQ(json["fix"], "a=1 b=2");
   EXPECT_EQ(json["fixes"][0]["peak_bytes_per_device"], 1 << 30);
   EXPECT_EQ(json["fixes"][1]["fits"], false);
@@ -367,7 +367,7 @@ TEST(Lint, PrintsFixesToBePasted) {
   Finding f{Severity::warning, "a-check", "it", "what", "where", "cost", "in words"};
   f.fixes = {{{"mlp_activations=[silu, linear]", "a=1"}}};
   EXPECT_THAT(to_text({f}), HasSubstr("  fix:   'mlp_activations=[silu, linear]' a=1\n"));
-  EXPECT_EQ(nlohmann::json::parse(to_json({f}))["findings"][0]["fix"], "'mlp_activations=[silu, linear]' a=1");
+  EXPECT_EQ(nlohmann::json::parse(to_json(std::vector{f}))["findings"][0]["fix"], "'mlp_activations=[silu, linear]' a=1");
 }
 
 // What is pasted keeps the rules that the command line has already.
@@ -386,7 +386,7 @@ TEST(Lint, IsAlsoJson) {
   EXPECT_EQ(json["findings"][0]["severity"], "warning");
   EXPECT_EQ(json["findings"][0]["check"], "a-check");
   EXPECT_EQ(json["findings"][0]["what"], "what \"it\" is");
-  EXPECT_TRUE(nlohmann::json::parse(to_json({}))["findings"].empty());
+  EXPECT_TRUE(nlohmann::json::parse(to_json(std::vector<Finding>{}))["findings"].empty());
 }
 
 }  // namespace

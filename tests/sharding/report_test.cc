@@ -13,10 +13,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kMixtral =
+const std::string kReportedMixtral =
     "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 ici_fsdp_parallelism=2";
 
-std::string report_of(const ReportOptions& options) { return report(test::session(kMixtral).layout, options); }
+std::string report_of(const ReportOptions& options) { return report(test::session(kReportedMixtral).layout, options); }
 
 TEST(Report, GroupsParametersByComponentInTheModelsOrder) {
   const std::string text = report_of({});

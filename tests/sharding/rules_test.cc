@@ -19,13 +19,13 @@ using test::mesh_of;
 using test::message_of;
 using test::rule;
 
-const mesh::Mesh& small_mesh() {
+const mesh::Mesh& mesh_of_rules() {
   static const mesh::Mesh mesh = mesh_of({{"data", 2}, {"fsdp", 4}, {"one", 1}, {"tensor", 2}, {"expert", 8}});
   return mesh;
 }
 
 std::string spec(const Labels& labels, const std::vector<AxisRule>& rules) {
-  return to_string(resolve_spec(labels, rules, small_mesh()), small_mesh());
+  return to_string(resolve_spec(labels, rules, mesh_of_rules()), mesh_of_rules());
 }
 
 TEST(Rules, TheFirstRuleInTheListWinsTheAxisWhateverTheOrderOfDims) {
@@ -73,7 +73,7 @@ TEST(Rules, AxesKeepTheOrderOfTheRule) { EXPECT_EQ(spec({"a"}, {rule("a", {"tens
 
 TEST(Rules, ALabelOnTwoDimsIsRefused) {
   EXPECT_EQ(message_of([] {
-              resolve({"x", "a", "", "", "a"}, {}, small_mesh(), "decoder/w");
+              resolve({"x", "a", "", "", "a"}, {}, mesh_of_rules(), "decoder/w");
             }),
             "decoder/w: label 'a' stands on dims 1 and 4, a label names one dim");
 }
@@ -82,7 +82,7 @@ TEST(Rules, TheStepsTellWhatBecameOfEachRule) {
   const std::vector<AxisRule> rules{rule("other", {"data"}), rule("b", {"tensor", "fsdp"}),
                                     rule("a", {"fsdp"}),     rule("b", {"data"}),
                                     rule("a", {}),           rule("c", {"nowhere"})};
-  const Resolution found = resolve({"a", "b", "c"}, rules, small_mesh());
+  const Resolution found = resolve({"a", "b", "c"}, rules, mesh_of_rules());
   ASSERT_EQ(found.steps.size(), 5u);
   EXPECT_EQ(found.steps[0].rule, 1u);
   EXPECT_EQ(found.steps[0].dim, 1u);
@@ -90,13 +90,13 @@ TEST(Rules, TheStepsTellWhatBecameOfEachRule) {
   EXPECT_EQ(found.steps[1].outcome, Outcome::axis_taken);
   EXPECT_EQ(found.steps[1].dim, 0u);
   EXPECT_EQ(found.steps[1].blocking_dim, 1u);
-  EXPECT_EQ(small_mesh().axis(found.steps[1].blocking_axis).name, "fsdp");
+  EXPECT_EQ(mesh_of_rules().axis(found.steps[1].blocking_axis).name, "fsdp");
   EXPECT_EQ(found.steps[2].outcome, Outcome::dim_assigned);
   EXPECT_EQ(found.steps[2].settling_rule, 1u);
   EXPECT_EQ(found.steps[3].outcome, Outcome::settled);
   EXPECT_EQ(found.steps[3].rule, 4u);
   EXPECT_EQ(found.steps[4].outcome, Outcome::settled);
-  EXPECT_EQ(to_string(found.spec, small_mesh()), "[-, (tensor, fsdp), -]");
+  EXPECT_EQ(to_string(found.spec, mesh_of_rules()), "[-, (tensor, fsdp), -]");
 }
 
 // The semantics again, written from their description alone: names and sets, one dim at a time.

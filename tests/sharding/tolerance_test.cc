@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // `spread` of 16 rows lies on fsdp, `whole` of 4 on nothing.
-Layout made(std::vector<mesh::Axis> axes) {
+Layout made_of_axes(std::vector<mesh::Axis> axes) {
   Layout layout{mesh::Mesh(std::move(axes)), "", {}, false, {}, {}, {}, {}, {}};
   const mesh::AxisIndex fsdp = layout.mesh.find("fsdp").value();
   LaidTensor spread, whole;
@@ -32,7 +32,7 @@ std::string refusal(const Layout& layout, const std::string& tolerance) {
 }
 
 TEST(Tolerance, CountsParametersThatLeaveOutAnAxis) {
-  const Layout layout = made({{"fsdp", 2, 1}});
+  const Layout layout = made_of_axes({{"fsdp", 2, 1}});
   EXPECT_EQ(refusal(layout, "0.2"), "no error");
   EXPECT_EQ(
       refusal(layout, "0.19"),
@@ -44,7 +44,7 @@ TEST(Tolerance, CountsParametersThatLeaveOutAnAxis) {
 // At its default of 2 % it only warns: layouts that are in use go beyond it.
 TEST(Tolerance, RefusesOnlyWhereItIsGiven) {
   ::testing::internal::CaptureStderr();
-  check_tolerance(made({{"fsdp", 2, 1}}), config::load({}).settings);
+  check_tolerance(made_of_axes({{"fsdp", 2, 1}}), config::load({}).settings);
   EXPECT_EQ(
       ::testing::internal::GetCapturedStderr(),
       "moesh: warning: 20.0 % of the parameters leave out an axis of the mesh, the largest is whole, which leaves out "
@@ -52,9 +52,9 @@ TEST(Tolerance, RefusesOnlyWhereItIsGiven) {
 }
 
 TEST(Tolerance, WantsEveryAxisButData) {
-  EXPECT_THAT(refusal(made({{"fsdp", 2, 1}, {"tensor", 2, 1}}), "0.9"), HasSubstr("100.0 % of the parameters"));
-  EXPECT_EQ(refusal(made({{"fsdp", 2, 1}, {"data", 2, 1}, {"tensor", 1, 1}}), "0.2"), "no error");
-  EXPECT_EQ(refusal(made({{"fsdp", 1, 1}, {"data", 8, 1}}), "0"), "no error") << "no axis to lie on";
+  EXPECT_THAT(refusal(made_of_axes({{"fsdp", 2, 1}, {"tensor", 2, 1}}), "0.9"), HasSubstr("100.0 % of the parameters"));
+  EXPECT_EQ(refusal(made_of_axes({{"fsdp", 2, 1}, {"data", 2, 1}, {"tensor", 1, 1}}), "0.2"), "no error");
+  EXPECT_EQ(refusal(made_of_axes({{"fsdp", 1, 1}, {"data", 8, 1}}), "0"), "no error") << "no axis to lie on";
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(Why, SaysWhatItCosts) {
               HasSubstr("each shard stands on 1 device.\n"));
 }
 
-const std::string kCapacity =
+const std::string kWithCapacity =
     "model_name=mixtral-8x7b compile_topology=v6e-8 ici_expert_parallelism=4 ici_fsdp_parallelism=2 "
     "sparse_matmul=false "
     "capacity_factor=1.25 ";
@@ -101,7 +101,7 @@ std::string why_activation(const std::string& request, const std::string& path) 
 }
 
 TEST(Why, SaysThatTheBatchTookTheExpertAxisBecauseItsRuleStandsFirst) {
-  const std::string text = why_activation(kCapacity, "decoder/layers/MoeBlock_0/dispatched");
+  const std::string text = why_activation(kWithCapacity, "decoder/layers/MoeBlock_0/dispatched");
   EXPECT_THAT(text, HasSubstr("lies as [-, (fsdp, expert), -, -]\n"));
   EXPECT_THAT(
       text,
@@ -111,7 +111,7 @@ TEST(Why, SaysThatTheBatchTookTheExpertAxisBecauseItsRuleStandsFirst) {
 }
 
 TEST(Why, SaysWhatMakesAnActivationAndWhoUsesItInAnotherLayout) {
-  const std::string text = why_activation(kCapacity, "decoder/layers/MoeBlock_0/dispatched");
+  const std::string text = why_activation(kWithCapacity, "decoder/layers/MoeBlock_0/dispatched");
   EXPECT_THAT(text, HasSubstr("Made by einsum bsm,bsec->ebcm (decoder/layers/MoeBlock_0/dispatch)\n"));
   EXPECT_THAT(text, HasSubstr("  from decoder/layers/hidden_states  [(fsdp, expert), -, -]\n")) << "its batch lies alike, if elsewhere";
   EXPECT_THAT(text, HasSubstr("  for  decoder/layers/MoeBlock_0/hidden_0  [-, (fsdp, expert), -, -]\n"));
@@ -119,7 +119,7 @@ TEST(Why, SaysWhatMakesAnActivationAndWhoUsesItInAnotherLayout) {
 
 TEST(Why, SaysWhatWasPeeledOff) {
   const std::string text =
-      why_activation(kCapacity + "moe_dispatch_no_expert_sharding=true", "decoder/layers/MoeBlock_0/dispatched");
+      why_activation(kWithCapacity + "moe_dispatch_no_expert_sharding=true", "decoder/layers/MoeBlock_0/dispatched");
   EXPECT_THAT(text, HasSubstr("lies as [expert, fsdp, -, -]\n"));
   EXPECT_THAT(text, HasSubstr("takes dim 1 (activation_batch_moe): 8 shards, of which the peeling below leaves 2"));
   EXPECT_THAT(text,
@@ -128,7 +128,7 @@ TEST(Why, SaysWhatWasPeeledOff) {
   const std::string sparse =
       why_activation("model_name=mixtral-8x7b compile_topology=v6e-8", "decoder/layers/MoeBlock_0/w0_kernel");
   EXPECT_THAT(sparse, HasSubstr("Then fsdp is peeled off all dims.\nSo it lies as ["));
-  const std::string plain = why_activation(kCapacity, "decoder/layers/MoeBlock_0/dispatched");
+  const std::string plain = why_activation(kWithCapacity, "decoder/layers/MoeBlock_0/dispatched");
   EXPECT_THAT(plain, Not(HasSubstr("So it lies as"))) << "the rules say it";
 }
 
@@ -183,7 +183,7 @@ TEST(Why, FindsTheTensorOfThatPathOrAllThatHoldIt) {
 }
 
 TEST(Why, IsAlsoJson) {
-  const session::Session session = test::session(kCapacity);
+  const session::Session session = test::session(kWithCapacity);
   const LaidTensor& tensor = test::tensor_at(session.layout.activations, "decoder/layers/MoeBlock_0/dispatched");
   const auto json = nlohmann::json::parse(why_json(session.layout, tensor));
   EXPECT_EQ(json["path"], "decoder/layers/MoeBlock_0/dispatched");

@@ -16,6 +16,7 @@
 namespace moesh::store {
 namespace {
 
+using test::bytes_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -37,11 +38,6 @@ std::string file_of(const std::vector<Entry>& entries) {
     data += entry.data;
   }
   return test::safetensors(header + "}", data);
-}
-
-template <typename T>
-std::string bytes_of(const std::vector<T>& numbers) {
-  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)};
 }
 
 // 0, 1, 2, ... as float32.

@@ -13,9 +13,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::byte* bytes_of(std::vector<float>& values) { return reinterpret_cast<std::byte*>(values.data()); }
+std::byte* room_of(std::vector<float>& values) { return reinterpret_cast<std::byte*>(values.data()); }
 
-std::vector<float> counted_up(std::int64_t count) {
+std::vector<float> values_counted_up(std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
   std::iota(values.begin(), values.end(), 0.0f);
   return values;
@@ -30,18 +30,18 @@ TEST(Parts, ShareABlockOrNothing) {
 }
 
 TEST(Parts, CopyWhatTheyShareAndNothingElse) {
-  std::vector<float> whole = counted_up(12), part(4, -1);
-  const Part from = dense_part({{0, 3}, {0, 4}}, DType::float32, bytes_of(whole));
-  EXPECT_EQ(copy_shared(from, dense_part({{1, 3}, {3, 5}}, DType::float32, bytes_of(part))), 2);
+  std::vector<float> whole = values_counted_up(12), part(4, -1);
+  const Part from = dense_part({{0, 3}, {0, 4}}, DType::float32, room_of(whole));
+  EXPECT_EQ(copy_shared(from, dense_part({{1, 3}, {3, 5}}, DType::float32, room_of(part))), 2);
   EXPECT_THAT(part, ElementsAre(7, -1, 11, -1));
-  EXPECT_EQ(copy_shared(from, dense_part({{3, 5}, {0, 2}}, DType::float32, bytes_of(part))), 0);
+  EXPECT_EQ(copy_shared(from, dense_part({{3, 5}, {0, 2}}, DType::float32, room_of(part))), 0);
 }
 
 TEST(Parts, MayLieTurnedInMemory) {
-  std::vector<float> turned = counted_up(6), rows(6);
+  std::vector<float> turned = values_counted_up(6), rows(6);
   // [2, 3], of which the second dim stands in front.
-  const Part from{{{0, 2}, {0, 3}}, DType::float32, bytes_of(turned), {4, 8}};
-  EXPECT_EQ(copy_shared(from, dense_part({{0, 2}, {0, 3}}, DType::float32, bytes_of(rows))), 6);
+  const Part from{{{0, 2}, {0, 3}}, DType::float32, room_of(turned), {4, 8}};
+  EXPECT_EQ(copy_shared(from, dense_part({{0, 2}, {0, 3}}, DType::float32, room_of(rows))), 6);
   EXPECT_THAT(rows, ElementsAre(0, 2, 4, 1, 3, 5));
 }
 
@@ -49,16 +49,16 @@ TEST(Parts, RoundWhereTypesDiffer) {
   std::vector<float> wide{1.0f, 1.00001f, -3.14159f};
   std::vector<bfloat16> narrow(3);
   const Block block{{0, 3}};
-  copy_shared(dense_part(block, DType::float32, bytes_of(wide)), dense_part(block, DType::bfloat16, reinterpret_cast<std::byte*>(narrow.data())));
+  copy_shared(dense_part(block, DType::float32, room_of(wide)), dense_part(block, DType::bfloat16, reinterpret_cast<std::byte*>(narrow.data())));
   for (std::size_t i = 0; i < wide.size(); ++i) EXPECT_EQ(static_cast<float>(narrow[i]), static_cast<float>(bfloat16(wide[i])));
   std::vector<float> back(3);
-  copy_shared(dense_part(block, DType::bfloat16, reinterpret_cast<std::byte*>(narrow.data())), dense_part(block, DType::float32, bytes_of(back)));
+  copy_shared(dense_part(block, DType::bfloat16, reinterpret_cast<std::byte*>(narrow.data())), dense_part(block, DType::float32, room_of(back)));
   EXPECT_EQ(back[0], 1.0f);
 }
 
 TEST(Parts, OfANumberAreTheNumber) {
   std::vector<float> from{3}, to{0};
-  EXPECT_EQ(copy_shared(dense_part({}, DType::float32, bytes_of(from)), dense_part({}, DType::float32, bytes_of(to))), 1);
+  EXPECT_EQ(copy_shared(dense_part({}, DType::float32, room_of(from)), dense_part({}, DType::float32, room_of(to))), 1);
   EXPECT_EQ(to[0], 3);
 }
 

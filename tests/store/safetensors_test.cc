@@ -13,6 +13,7 @@
 namespace moesh::store {
 namespace {
 
+using test::bytes_of;
 using test::message_of;
 using test::safetensors;
 using ::testing::HasSubstr;
@@ -22,17 +23,12 @@ std::map<std::string, StoredTensor> parse(const std::string& bytes) {
   return parse_safetensors(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), "f");
 }
 
-std::string refusal(const std::string& bytes) {
+std::string safetensors_refusal(const std::string& bytes) {
   return message_of([&] { parse(bytes); });
 }
 
 std::string entry(const std::string& dtype, const std::string& shape, const std::string& offsets) {
   return R"({"w":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
-}
-
-template <typename T>
-std::string bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
 TEST(Safetensors, AreReadWhateverTheTypeIs) {
@@ -61,20 +57,20 @@ TEST(Safetensors, MayHoldEmptyTensorsScalarsAndMetadata) {
 }
 
 TEST(Safetensors, AreRefusedWhenTheHeaderIsCutShort) {
-  EXPECT_EQ(refusal("1234567"), "f: 7 bytes, too few for a safetensors header");
-  EXPECT_EQ(refusal(test::length_word(100) + "{}"),
+  EXPECT_EQ(safetensors_refusal("1234567"), "f: 7 bytes, too few for a safetensors header");
+  EXPECT_EQ(safetensors_refusal(test::length_word(100) + "{}"),
             "f: the header says 100 bytes, the file has 2\n  fix: the file is cut short or no safetensors file");
-  EXPECT_THAT(refusal(test::length_word(~std::uint64_t{0}) + "{}"), HasSubstr("the header says 18446744073709551615"));
+  EXPECT_THAT(safetensors_refusal(test::length_word(~std::uint64_t{0}) + "{}"), HasSubstr("the header says 18446744073709551615"));
 }
 
 TEST(Safetensors, AreRefusedWhenTheHeaderIsNoMapping) {
   for (const char* header : {"[]", "", "{", "{} x", "1", "{\"a\": \"\xff\"}"}) {
-    EXPECT_EQ(refusal(safetensors(header, "")), "f: the header is no JSON object") << header;
+    EXPECT_EQ(safetensors_refusal(safetensors(header, "")), "f: the header is no JSON object") << header;
   }
 }
 
 TEST(Safetensors, AreRefusedWhenTheHeaderIsNestedTooDeep) {
-  EXPECT_EQ(refusal(safetensors("{\"a\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}", "")),
+  EXPECT_EQ(safetensors_refusal(safetensors("{\"a\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}", "")),
             "f: the header nests values more than 4 deep");
 }
 
@@ -83,47 +79,47 @@ TEST(Safetensors, AreRefusedWhenAnEntryIsIncomplete) {
        {R"({"w":1})", R"({"w":{"dtype":"F32","shape":[1]}})", R"({"w":{"dtype":1,"shape":[1],"data_offsets":[0,4]}})",
         R"({"w":{"dtype":"F32","shape":1,"data_offsets":[0,4]}})",
         R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4,4]}})"}) {
-    EXPECT_EQ(refusal(safetensors(header, "1234")), "f: w: an entry without dtype, shape and two data_offsets");
+    EXPECT_EQ(safetensors_refusal(safetensors(header, "1234")), "f: w: an entry without dtype, shape and two data_offsets");
   }
 }
 
 TEST(Safetensors, AreRefusedForATypeThatIsNotRead) {
-  EXPECT_EQ(refusal(safetensors(entry("\"F8_E5M2\"", "[1]", "[0,1]"), "1")),
+  EXPECT_EQ(safetensors_refusal(safetensors(entry("\"F8_E5M2\"", "[1]", "[0,1]"), "1")),
             "f: w: dtype \"F8_E5M2\", one of F32, BF16, F64, I32, BOOL, F16, F8_E4M3, U8, I64 was expected");
-  EXPECT_THAT(refusal(safetensors(entry("\"" + std::string(10'000, 'x') + "\"", "[1]", "[0,1]"), "1")),
+  EXPECT_THAT(safetensors_refusal(safetensors(entry("\"" + std::string(10'000, 'x') + "\"", "[1]", "[0,1]"), "1")),
               StartsWith("f: w: dtype \"" + std::string(58, 'x') + "…, one of"));
 }
 
 TEST(Safetensors, AreRefusedForSizesThatAreNone) {
   for (const char* size : {"-1", "1.5", "\"1\"", "281474976710657", "[1]"}) {
-    EXPECT_EQ(refusal(safetensors(entry("\"F32\"", "[" + std::string(size) + "]", "[0,4]"), "1234")),
+    EXPECT_EQ(safetensors_refusal(safetensors(entry("\"F32\"", "[" + std::string(size) + "]", "[0,4]"), "1234")),
               "f: w: a size that is no size: " + std::string(size));
   }
-  EXPECT_EQ(refusal(safetensors(entry("\"F32\"", "[281474976710656,281474976710656]", "[0,4]"), "1234")),
+  EXPECT_EQ(safetensors_refusal(safetensors(entry("\"F32\"", "[281474976710656,281474976710656]", "[0,4]"), "1234")),
             "f: w: a shape that no file can hold: [281474976710656, 281474976710656]");
 }
 
 TEST(Safetensors, AreRefusedForMoreDimsThanAnyTensorHas) {
   std::string shape = "[1";
   for (int i = 0; i < 100'000; ++i) shape += ",1";
-  EXPECT_EQ(refusal(safetensors(entry("\"F32\"", shape + "]", "[0,4]"), "1234")),
+  EXPECT_EQ(safetensors_refusal(safetensors(entry("\"F32\"", shape + "]", "[0,4]"), "1234")),
             "f: w: 100001 dims, at most 32 were expected");
 }
 
 TEST(Safetensors, AreRefusedForOffsetsThatDoNotFit) {
   for (const char* offsets : {"[-1,4]", "[0,4.5]", "[0,\"4\"]"}) {
-    EXPECT_EQ(refusal(safetensors(entry("\"F32\"", "[1]", offsets), "1234")), "f: w: data_offsets that are no offsets");
+    EXPECT_EQ(safetensors_refusal(safetensors(entry("\"F32\"", "[1]", offsets), "1234")), "f: w: data_offsets that are no offsets");
   }
-  EXPECT_EQ(refusal(safetensors(entry("\"F32\"", "[2]", "[0,8]"), "1234")),
+  EXPECT_EQ(safetensors_refusal(safetensors(entry("\"F32\"", "[2]", "[0,8]"), "1234")),
             "f: w: data_offsets [0, 8) of 4 bytes, 8 were expected for [2]\n  fix: the file is cut short or damaged");
-  EXPECT_THAT(refusal(safetensors(entry("\"F32\"", "[1]", "[4,0]"), "1234")), HasSubstr("data_offsets [4, 0)"));
-  EXPECT_THAT(refusal(safetensors(entry("\"F32\"", "[1]", "[18446744073709551612,0]"), "1234")),
+  EXPECT_THAT(safetensors_refusal(safetensors(entry("\"F32\"", "[1]", "[4,0]"), "1234")), HasSubstr("data_offsets [4, 0)"));
+  EXPECT_THAT(safetensors_refusal(safetensors(entry("\"F32\"", "[1]", "[18446744073709551612,0]"), "1234")),
               HasSubstr("data_offsets [18446744073709551612, 0)"));
 }
 
 TEST(Safetensors, ShortenTheNameOfAnEntry) {
   const std::string name(10'000, 'n');
-  EXPECT_EQ(refusal(safetensors("{\"" + name + "\":1}", "")),
+  EXPECT_EQ(safetensors_refusal(safetensors("{\"" + name + "\":1}", "")),
             "f: " + std::string(79, 'n') + "…: an entry without dtype, shape and two data_offsets");
 }
 

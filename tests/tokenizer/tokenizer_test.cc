@@ -19,7 +19,7 @@ using test::tokens_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::string kRecorded = (test::source_folder() / "tests/golden/tokenizers").string();
+const std::string kTokenizers = (test::source_folder() / "tests/golden/tokenizers").string();
 const std::string kByteLevel = R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})";
 
 std::string refusal(const std::vector<Part>& parts) {
@@ -54,7 +54,7 @@ TEST(Tokenizer, TellsTheBytesThatATokenCameFromThroughAllSteps) {
 
 // A sequence that was begun and goes wrong is one bad character, as most readers have it.
 TEST(Tokenizer, TakesBytesThatAreNoTextForReplacementCharacters) {
-  const auto tokenizer = open(kRecorded + "/bytelevel-gpt2");
+  const auto tokenizer = open(kTokenizers + "/bytelevel-gpt2");
   const std::string bad =
                         "a\xFF\xE6\x97"
                         "b\xF0\x9F\x92",
@@ -64,19 +64,19 @@ TEST(Tokenizer, TakesBytesThatAreNoTextForReplacementCharacters) {
   EXPECT_EQ(tokenizer->encode(bad, Special::added), tokenizer->encode(good, Special::added));
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(bad, Special::added), Special::added), good);
   EXPECT_EQ(tokenizer->pieces(bad, Special::added).back().end, 8);
-  const auto pieces = open(kRecorded + "/spm-bpe");
+  const auto pieces = open(kTokenizers + "/spm-bpe");
   EXPECT_EQ(pieces->decode(pieces->encode("a\xE6\x97", Special::added), Special::added), "a\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
 TEST(Tokenizer, KeepsAllThatIsAscii) {
-  const auto tokenizer = open(kRecorded + "/bytelevel-llama3");
+  const auto tokenizer = open(kTokenizers + "/bytelevel-llama3");
   std::string all;
   for (int c = 0; c < 128; ++c) all += static_cast<char>(c);
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(all, Special::left_out), Special::added), all);
 }
 
 TEST(Tokenizer, MayBeUsedBySeveralThreads) {
-  const auto tokenizer = open(kRecorded + "/bytelevel-gpt2");
+  const auto tokenizer = open(kTokenizers + "/bytelevel-gpt2");
   const std::string text = "hello world, the same words again and again";
   const Ids expected = tokenizer->encode(text, Special::added);
   std::vector<std::thread> threads;
@@ -106,13 +106,13 @@ TEST(Tokenizer, CutsLongWordsOnlyWhereNoTokenGoesAcross) {
 }
 
 TEST(TokenizerSlow, TakesTimeThatGrowsWithTheTextOnly) {
-  const auto tokenizer = open(kRecorded + "/bytelevel-gpt2");
+  const auto tokenizer = open(kTokenizers + "/bytelevel-gpt2");
   const auto begin = std::chrono::steady_clock::now();
   const std::string word(2'000'000, 'x'), blanks(2'000'000, ' ');
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(word, Special::added), Special::added), word);
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(blanks + "a", Special::added), Special::added), blanks + "a");
   for (const char* name : {"uni-whole", "llama-spm", "bert-uncased", "metaspace-strip"})
-    open(kRecorded + "/" + name)->encode(word, Special::added);
+    open(kTokenizers + "/" + name)->encode(word, Special::added);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(test::kIsSanitized ? 300 : 60));
 }
 
@@ -131,7 +131,7 @@ TEST(Tokenizer, ReadsTheNamesOfTokensThatBeginAndEndTexts) {
 
 TEST(Tokenizer, PutsTokensAroundSentencePiecesAsTheSettingsSay) {
   const test::TemporaryFolder folder;
-  folder.write("tokenizer.model", test::read_text(kRecorded + "/spm-bpe/tokenizer.model"));
+  folder.write("tokenizer.model", test::read_text(kTokenizers + "/spm-bpe/tokenizer.model"));
   EXPECT_THAT(open(folder.path())->encode("", Special::added), ElementsAre(1));
   folder.write("tokenizer_config.json", R"({"add_bos_token": false, "add_eos_token": true})");
   EXPECT_THAT(open(folder.path())->encode("", Special::added), ElementsAre(2));
@@ -145,7 +145,7 @@ TEST(Tokenizer, OpensAFolderByTheFileThatItHas) {
             folder.path() +
                 ": the folder has no tokenizer.json and no tokenizer.model\n"
                 "  fix: a folder with a tokenizer.json or tokenizer.model, or such a file");
-  folder.write("tokenizer.model", test::read_text(kRecorded + "/spm-unigram/tokenizer.model"));
+  folder.write("tokenizer.model", test::read_text(kTokenizers + "/spm-unigram/tokenizer.model"));
   EXPECT_THAT(open(folder.path())->describe(), HasSubstr("SentencePiece's pieces of "));
   const std::string json = folder.write("tokenizer.json", test::tokenizer_json().dump());
   EXPECT_THAT(open(folder.path())->describe(), HasSubstr("byte pairs of "));
@@ -161,12 +161,12 @@ TEST(Tokenizer, RefusesFilesThatAreNone) {
   EXPECT_THAT(message("{\"model_type\": \"llama\"}"), HasSubstr("no tokenizer.json: it has no \"model\""));
   EXPECT_THAT(message("no tokenizer"), HasSubstr("not readable as a tokenizer.model: "));
   EXPECT_THAT(message(""), HasSubstr("not readable as a tokenizer.model: "));
-  EXPECT_THAT(message(test::read_text(kRecorded + "/spm-bpe/tokenizer.model").substr(0, 4000)),
+  EXPECT_THAT(message(test::read_text(kTokenizers + "/spm-bpe/tokenizer.model").substr(0, 4000)),
               HasSubstr("not readable as a tokenizer.model: "));
   EXPECT_THAT(message_of([&] { open(folder.path() + "/nothing"); }),
               HasSubstr("the tokenizer cannot be read: No such file"));
   EXPECT_THAT(message_of([&] { open("vocab.tiktoken"); }), HasSubstr("files of tiktoken are not read"));
-  const std::string whole = test::read_text(kRecorded + "/bytelevel-gpt2/tokenizer.json");
+  const std::string whole = test::read_text(kTokenizers + "/bytelevel-gpt2/tokenizer.json");
   for (std::size_t cut = 1; cut < whole.size() - 2; cut += whole.size() / 50) {
     EXPECT_THAT(message(whole.substr(0, cut)), HasSubstr("not readable as JSON")) << cut;
   }
@@ -181,7 +181,7 @@ TEST(Tokenizer, RefusesIdsThatItLacks) {
               "t: " + std::to_string(id) +
                   " is the id of no token, those that there are lie below 12\n  fix: ids that this tokenizer has made");
   }
-  const auto pieces = open(kRecorded + "/spm-bpe");
+  const auto pieces = open(kTokenizers + "/spm-bpe");
   EXPECT_THAT(message_of([&] { pieces->decode(Ids{480}, Special::added); }),
               HasSubstr("480 is the id of no token, those that there are lie below 480"));
   EXPECT_EQ(pieces->id("<s>"), 1);
@@ -196,7 +196,7 @@ TEST(Tokenizer, RefusesTextsBeyondAllBounds) {
   EXPECT_THAT(
       message_of([&] { tokenizer_of({})->encode(text, Special::added); }),
       HasSubstr("a text of 2,147,483,649 bytes, or that grows to them, at most 2,147,483,648 are tokenized at once"));
-  EXPECT_THAT(message_of([&] { open(kRecorded + "/spm-bpe")->encode(text, Special::added); }),
+  EXPECT_THAT(message_of([&] { open(kTokenizers + "/spm-bpe")->encode(text, Special::added); }),
               HasSubstr("a text of 2,147,483,649 bytes, SentencePiece takes at most 67,108,864 at once"));
   ::munmap(nothing, bytes);
 }

@@ -60,13 +60,13 @@ TEST(Interrupts, OfOneWishAreOne) {
 }
 
 // What a child prints on its error stream, and how it ends.
-struct Ended {
+struct EndedRun {
   int code;
   std::string err;
 };
 
 template <typename Act>
-Ended in_a_child(Act act) {
+EndedRun in_a_child(Act act) {
   const TemporaryFolder folder;
   const std::string err = folder.path() + "/err";
   const pid_t child = ::fork();
@@ -81,7 +81,7 @@ Ended in_a_child(Act act) {
 }
 
 TEST(Interrupts, AreAnsweredAtOnceAndTheSecondEndsTheProcess) {
-  const Ended once = in_a_child([] {
+  const EndedRun once = in_a_child([] {
     const Interrupts interrupts;
     if (interrupts.asked()) ::_exit(1);
     std::raise(SIGTERM);
@@ -89,7 +89,7 @@ TEST(Interrupts, AreAnsweredAtOnceAndTheSecondEndsTheProcess) {
   });
   EXPECT_EQ(once.code, 0);
   EXPECT_EQ(once.err, kAnswer);
-  const Ended twice = in_a_child([] {
+  const EndedRun twice = in_a_child([] {
     const Interrupts interrupts;
     std::raise(SIGTERM);
     std::this_thread::sleep_for(std::chrono::milliseconds(600));
@@ -116,7 +116,7 @@ TEST(Interrupts, AreTheSystemsBeforeAndAfterwards) {
 }
 
 TEST(Interrupts, LeaveAHangupIgnoredAsNohupHasIt) {
-  const Ended ended = in_a_child([] {
+  const EndedRun ended = in_a_child([] {
     std::signal(SIGHUP, SIG_IGN);
     const Interrupts interrupts;
     std::raise(SIGHUP);

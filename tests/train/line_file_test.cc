@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr std::string_view kOurs = "{\"ours\"";
 
-std::string refusal(const std::string& path) {
+std::string line_refusal(const std::string& path) {
   return message_of([&] { LineFile(path, kOurs); });
 }
 
@@ -38,12 +38,12 @@ TEST(LineFile, LeavesFilesOfOthersAlone) {
   const test::TemporaryFolder folder;
   for (const std::string text : {"steps: 5\n", "{\"text\": \"a document\"}\n", "\n", "{", "{\"ours", "\xff\xfe"}) {
     const std::string path = folder.write("other", text);
-    EXPECT_EQ(refusal(path), path +
+    EXPECT_EQ(line_refusal(path), path +
                                  ": the file holds something else than metrics of moesh, which is not overwritten\n"
                                  "  fix: name another file, or remove this one");
     const std::string link = folder.path() + "/link";
     std::filesystem::create_symlink(path, link);
-    EXPECT_THAT(refusal(link), HasSubstr("the file holds something else"));
+    EXPECT_THAT(line_refusal(link), HasSubstr("the file holds something else"));
     std::filesystem::remove(link);
     EXPECT_EQ(read_text(path), text);
   }
@@ -82,11 +82,11 @@ TEST(LineFile, BelongsToOneAtATime) {
   const std::string path = folder.path() + "/lines";
   {
     const LineFile first(path, kOurs);
-    EXPECT_EQ(refusal(path), path +
+    EXPECT_EQ(line_refusal(path), path +
                                  ": another run is writing this file\n"
                                  "  fix: a run_name or a metrics_file of its own, or wait for its end");
   }
-  EXPECT_EQ(refusal(path), "no error");
+  EXPECT_EQ(line_refusal(path), "no error");
 }
 
 // A process that is killed leaves no lock behind.
@@ -103,10 +103,10 @@ TEST(LineFile, IsFreeOnceItsProcessIsGone) {
   }
   char told = 0;
   ASSERT_EQ(::read(ready[0], &told, 1), 1);
-  EXPECT_THAT(refusal(path), HasSubstr("another run is writing this file"));
+  EXPECT_THAT(line_refusal(path), HasSubstr("another run is writing this file"));
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  EXPECT_EQ(refusal(path), "no error");
+  EXPECT_EQ(line_refusal(path), "no error");
   ::close(ready[0]);
   ::close(ready[1]);
 }
@@ -146,7 +146,7 @@ TEST(LineFile, SaysWhyAFileCannotBeWritten) {
       {folder.path() + "/" + std::string(300, 'x'), "the file cannot be written: File name too long"},
       {folder.path() + "/loop", "the file cannot be written: Too many levels of symbolic links"},
   };
-  for (const auto& [path, words] : cases) EXPECT_THAT(refusal(path), HasSubstr(words)) << path;
+  for (const auto& [path, words] : cases) EXPECT_THAT(line_refusal(path), HasSubstr(words)) << path;
   LineFile full("/dev/full", kOurs);
   EXPECT_THAT(message_of([&] { full.append("{}"); }), HasSubstr("could not be written: No space left on device"));
 }
@@ -167,7 +167,7 @@ TEST(LineFile, WritesToNoDisk) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/disk";
   if (::mknod(path.c_str(), S_IFBLK | 0600, 0) != 0) GTEST_SKIP() << "no right to make a device";
-  EXPECT_THAT(refusal(path), HasSubstr("a disk, a file was expected"));
+  EXPECT_THAT(line_refusal(path), HasSubstr("a disk, a file was expected"));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void expect_same(const Drawn& made, const Drawn& expected, const std::string& wh
   EXPECT_NEAR(made.loss / expected.loss, 1, 1e-6) << what;
 }
 
-constexpr const char* kMeshes[] = {
+constexpr const char* kRoutedMeshes[] = {
     "ici_fsdp_parallelism=8",
     "ici_data_parallelism=2 ici_fsdp_parallelism=4",
     "ici_fsdp_parallelism=2 ici_expert_parallelism=4",
@@ -60,14 +60,14 @@ TEST(RandomRouting, IsTheSameOnEveryMeshAndForEveryStrategy) {
   for (const std::string strategy : {"sparse_matmul=true use_ring_of_experts=true",
                                      "sparse_matmul=true use_ring_of_experts=false", "sparse_matmul=false"}) {
     const Drawn expected = drawn(on("") + strategy);
-    for (const char* mesh : kMeshes) expect_same(drawn(on(mesh) + strategy), expected, mesh + (" " + strategy));
+    for (const char* mesh : kRoutedMeshes) expect_same(drawn(on(mesh) + strategy), expected, mesh + (" " + strategy));
   }
 }
 
 TEST(RandomRouting, IsTheSameWhereTokensAreDroppedByTheirPlace) {
   const std::string strategy = "sparse_matmul=false capacity_factor=1";
   const Drawn expected = drawn(on("") + strategy);
-  for (const char* mesh : kMeshes) expect_same(drawn(on(mesh) + strategy), expected, mesh);
+  for (const char* mesh : kRoutedMeshes) expect_same(drawn(on(mesh) + strategy), expected, mesh);
 }
 
 TEST(RandomRouting, IsTheSameForLayersWrittenOneByOne) {
@@ -84,7 +84,7 @@ TEST(RandomRouting, IsTheSameForLayersWrittenOneByOne) {
   }
 }
 
-Loads layers_of(const std::vector<double>& loads, std::size_t experts = 4) {
+Loads loads_by_layer(const std::vector<double>& loads, std::size_t experts = 4) {
   Loads layers;
   for (std::size_t i = 0; i < loads.size(); i += experts + 1) {
     layers.emplace_back(loads.begin() + static_cast<std::ptrdiff_t>(i),
@@ -97,8 +97,8 @@ TEST(RandomRouting, DiffersBetweenLayersAndSteps) {
   Training training(on("ici_fsdp_parallelism=8"));
   const Drawn first = drawn(training);
   const Drawn second = drawn(training);
-  Loads all = layers_of(first.tokens[0]);
-  for (const std::vector<double>& layer : layers_of(second.tokens[0])) all.push_back(layer);
+  Loads all = loads_by_layer(first.tokens[0]);
+  for (const std::vector<double>& layer : loads_by_layer(second.tokens[0])) all.push_back(layer);
   ASSERT_EQ(all.size(), 4u);
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) EXPECT_NE(all[i], all[k]) << "layers and steps " << i << " and " << k;
@@ -128,7 +128,7 @@ TEST(RandomRouting, WithoutSkewIsEven) {
   const Drawn made = drawn(on("ici_fsdp_parallelism=8") +
                            "router_skew=-1 use_random_routing=true max_target_length=512 num_experts=8");
   const double each = 8 * 512 * 2 / 8.0;
-  for (const std::vector<double>& layer : layers_of(made.tokens[0], 8)) {
+  for (const std::vector<double>& layer : loads_by_layer(made.tokens[0], 8)) {
     for (const double tokens : layer) EXPECT_NEAR(tokens, each, 5 * std::sqrt(each));
   }
 }

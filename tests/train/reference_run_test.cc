@@ -46,25 +46,25 @@ TEST(ReferenceRun, RefusesDeepNestingWithoutRunningOutOfStack) {
 TEST(ReferenceRun, SpellsPathsWithDots) { EXPECT_EQ(dotted("decoder/layers/wo"), "decoder.layers.wo"); }
 
 template <typename Change>
-std::string refusal(const std::string& file, Change change) {
+std::string run_refusal(const std::string& file, Change change) {
   const RunCopy copy("mixtral-sparse");
   copy.change_json(file, change);
   return message_of([&] { read_reference_run(copy.path()); });
 }
 
 TEST(ReferenceRun, IsRefusedWithoutWhatDescribesIt) {
-  EXPECT_THAT(refusal("config.json", [](json& config) { config.erase("model_name"); }),
+  EXPECT_THAT(run_refusal("config.json", [](json& config) { config.erase("model_name"); }),
               HasSubstr("config.json: 'model_name' is missing"));
-  EXPECT_THAT(refusal("config.json", [](json& config) { config.erase("devices"); }), HasSubstr("'devices' is missing"));
-  EXPECT_THAT(refusal("config.json", [](json& config) { config["devices"] = "one"; }),
+  EXPECT_THAT(run_refusal("config.json", [](json& config) { config.erase("devices"); }), HasSubstr("'devices' is missing"));
+  EXPECT_THAT(run_refusal("config.json", [](json& config) { config["devices"] = "one"; }),
               HasSubstr("'devices' is \"one\", which is not of the type expected"));
-  EXPECT_THAT(refusal("config.json", [](json& config) { config = json::array(); }),
+  EXPECT_THAT(run_refusal("config.json", [](json& config) { config = json::array(); }),
               HasSubstr("'model_name' is missing"));
-  EXPECT_THAT(refusal("curve.json", [](json& curve) { curve = json::array(); }),
+  EXPECT_THAT(run_refusal("curve.json", [](json& curve) { curve = json::array(); }),
               HasSubstr("a list of steps was expected"));
-  EXPECT_THAT(refusal("curve.json", [](json& curve) { curve = json::object(); }),
+  EXPECT_THAT(run_refusal("curve.json", [](json& curve) { curve = json::object(); }),
               HasSubstr("a list of steps was expected"));
-  EXPECT_THAT(refusal("curve.json", [](json& curve) { curve[3].erase("loss"); }),
+  EXPECT_THAT(run_refusal("curve.json", [](json& curve) { curve[3].erase("loss"); }),
               HasSubstr("curve.json: 'loss' is missing"));
 }
 

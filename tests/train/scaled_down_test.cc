@@ -10,13 +10,13 @@
 namespace moesh::train {
 namespace {
 
-const std::string kSmall =
+const std::string kScaledDown =
     "compile_topology=cpu-8 override_model_config=true base_emb_dim=32 base_num_query_heads=8 base_num_kv_heads=8 head_dim=8 "
     "base_mlp_dim=64 base_num_decoder_layers=3 vocab_size=64 max_target_length=32 per_device_batch_size=4 dataset_type=synthetic "
     "remat_policy=full ";
-const std::string kMixtral = kSmall + "model_name=mixtral-8x7b base_moe_mlp_dim=64 ";
+const std::string kScaledMixtral = kScaledDown + "model_name=mixtral-8x7b base_moe_mlp_dim=64 ";
 const std::string kDeepseek =
-    kSmall + "model_name=deepseek2-16b base_moe_mlp_dim=32 num_experts=16 kv_lora_rank=16 qk_nope_head_dim=8 qk_rope_head_dim=4 "
+    kScaledDown + "model_name=deepseek2-16b base_moe_mlp_dim=32 num_experts=16 kv_lora_rank=16 qk_nope_head_dim=8 qk_rope_head_dim=4 "
              "v_head_dim=8 ";
 
 class ScaledDown : public ::testing::TestWithParam<std::string> {};
@@ -49,14 +49,14 @@ TEST_P(ScaledDown, MovesWhatIsListedAhead) {
 
 INSTANTIATE_TEST_SUITE_P(
     Compiled, ScaledDown,
-    ::testing::Values(kMixtral + "ici_fsdp_parallelism=2 ici_expert_parallelism=4",
-                      kMixtral + "ici_fsdp_parallelism=2 ici_expert_parallelism=4 use_ring_of_experts=true",
-                      kMixtral + "ici_fsdp_parallelism=2 ici_expert_parallelism=4 sparse_matmul=false capacity_factor=1.25",
-                      kMixtral + "ici_fsdp_parallelism=2 ici_expert_parallelism=4 sparse_matmul=false capacity_factor=1.25 "
+    ::testing::Values(kScaledMixtral + "ici_fsdp_parallelism=2 ici_expert_parallelism=4",
+                      kScaledMixtral + "ici_fsdp_parallelism=2 ici_expert_parallelism=4 use_ring_of_experts=true",
+                      kScaledMixtral + "ici_fsdp_parallelism=2 ici_expert_parallelism=4 sparse_matmul=false capacity_factor=1.25",
+                      kScaledMixtral + "ici_fsdp_parallelism=2 ici_expert_parallelism=4 sparse_matmul=false capacity_factor=1.25 "
                                  "moe_dispatch_no_expert_sharding=true",
                       kDeepseek + "custom_mesh_and_rule=shard-exp-on-fsdp ici_fsdp_parallelism=4 ici_expert_parallelism=2",
                       kDeepseek + "custom_mesh_and_rule=ep-as-cp ici_fsdp_parallelism=4 ici_expert_parallelism=2",
-                      kSmall + "model_name=llama2-7b ici_fsdp_parallelism=4 ici_tensor_parallelism=2"));
+                      kScaledDown + "model_name=llama2-7b ici_fsdp_parallelism=4 ici_tensor_parallelism=2"));
 
 }  // namespace
 }  // namespace moesh::train

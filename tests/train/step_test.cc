@@ -28,7 +28,7 @@ const std::string kTinyGptOss =
     "model_name=gpt-oss-20b override_model_config=true base_num_decoder_layers=4 base_moe_mlp_dim=20 num_experts=4 "
     "num_experts_per_tok=2 ";
 
-std::vector<std::vector<double>> gradients_of(const std::string& request) {
+std::vector<std::vector<double>> gradients_by_parameter(const std::string& request) {
   Training training(request, 2, test::kKeepAll);
   const StepResults made = training.trainer.run_step(training.batch());
   std::vector<std::vector<double>> all{{made.metrics.loss}};
@@ -47,8 +47,8 @@ class RematPolicy : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(RematPolicy, ChangesNoBitOfAModelsGradients) {
   for (const std::string& model : {kTinyModel, kTinyMixtral, kTinyDeepseek, kTinyGptOss}) {
-    const auto expected = gradients_of(model + "remat_policy=full");
-    EXPECT_EQ(gradients_of(model + "remat_policy=" + GetParam()), expected) << model;
+    const auto expected = gradients_by_parameter(model + "remat_policy=full");
+    EXPECT_EQ(gradients_by_parameter(model + "remat_policy=" + GetParam()), expected) << model;
   }
 }
 
@@ -56,10 +56,10 @@ INSTANTIATE_TEST_SUITE_P(Of, RematPolicy, ::testing::ValuesIn(policies()),
                          [](const auto& test) { return test.param.empty() ? "everything" : test.param; });
 
 TEST(RematPolicies, MayNameWhatIsSaved) {
-  const auto expected = gradients_of(kTinyMixtral + "remat_policy=full");
+  const auto expected = gradients_by_parameter(kTinyMixtral + "remat_policy=full");
   for (const char* key :
        {"context", "query_proj", "key_proj", "value_proj", "out_proj", "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo"}) {
-    EXPECT_EQ(gradients_of(kTinyMixtral + "remat_policy=custom " + key + "=device"), expected) << key;
+    EXPECT_EQ(gradients_by_parameter(kTinyMixtral + "remat_policy=custom " + key + "=device"), expected) << key;
   }
 }
 
@@ -238,8 +238,8 @@ TEST(StepProgram, KeepsThePhasesOfItsNodes) {
 }
 
 TEST(StepGraph, RoundsGradientsWhereThatIsAsked) {
-  const auto narrow = gradients_of(kTinyModel + "grad_dtype=bfloat16");
-  const auto wide = gradients_of(kTinyModel);
+  const auto narrow = gradients_by_parameter(kTinyModel + "grad_dtype=bfloat16");
+  const auto wide = gradients_by_parameter(kTinyModel);
   bool any = false;
   for (std::size_t i = 1; i < wide.size(); ++i) {
     for (std::size_t k = 0; k < wide[i].size(); ++k) {

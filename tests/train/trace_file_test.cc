@@ -15,12 +15,12 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::string kRun = "train " + test::kTinyModel + "compile_topology=cpu-2 ici_fsdp_parallelism=2 run_name=r base_output_directory=out profiler=xplane ";
+const std::string kTracedRun = "train " + test::kTinyModel + "compile_topology=cpu-2 ici_fsdp_parallelism=2 run_name=r base_output_directory=out profiler=xplane ";
 
 TEST(TraceFile, HasTheStepsThatAreAskedForAndWhatRanInThem) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
-  const cli::Outcome made = cli::outcome(kRun + "steps=4 skip_first_n_steps_for_profiler=1 profiler_steps=2");
+  const cli::Outcome made = cli::outcome(kTracedRun + "steps=4 skip_first_n_steps_for_profiler=1 profiler_steps=2");
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, HasSubstr("Trace of steps 1 to 2, for chrome://tracing or ui.perfetto.dev: out/r/metrics.trace.json\n"));
   std::ifstream file("out/r/metrics.trace.json");
@@ -56,7 +56,7 @@ TEST(TraceFile, HasTheStepsThatAreAskedForAndWhatRanInThem) {
 TEST(TraceFile, SaysWhereNothingWasTraced) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
-  const cli::Outcome made = cli::outcome(kRun + "steps=2 skip_first_n_steps_for_profiler=7");
+  const cli::Outcome made = cli::outcome(kTracedRun + "steps=2 skip_first_n_steps_for_profiler=7");
   EXPECT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, HasSubstr("No step was traced: the run ended before step 7, see skip_first_n_steps_for_profiler.\n"));
   EXPECT_FALSE(std::filesystem::exists("out/r/metrics.trace.json"));
@@ -65,9 +65,9 @@ TEST(TraceFile, SaysWhereNothingWasTraced) {
 TEST(TraceFile, TakesThePlaceOfATraceAndOfNothingElse) {
   const test::TemporaryFolder folder;
   const test::WorkingFolder here(folder.path());
-  for (int run = 0; run < 2; ++run) EXPECT_EQ(cli::outcome(kRun + "steps=2").code, 0);
+  for (int run = 0; run < 2; ++run) EXPECT_EQ(cli::outcome(kTracedRun + "steps=2").code, 0);
   std::ofstream("out/r/metrics.trace.json") << "mine, and longer than what a trace of moesh's begins with";
-  const cli::Outcome refused = cli::outcome(kRun + "steps=2");
+  const cli::Outcome refused = cli::outcome(kTracedRun + "steps=2");
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("out/r/metrics.trace.json: this file is no trace of moesh's, so it is not overwritten"),
                                  HasSubstr("move it, or name another metrics_file")));

@@ -99,7 +99,7 @@ TEST(Accumulation, TrainsAsTheWholeBatchDoes) {
 }
 
 // Layers with experts, each with a router bias that moves, and one without.
-const std::string kSpread =
+const std::string kSpreadOut =
     kTinyModel +
     "model_name=deepseek3-tiny override_model_config=true base_num_decoder_layers=5 first_num_dense_layers=1 num_experts=4 "
     "num_experts_per_tok=2 n_routing_groups=-1 topk_routing_group=-1 base_emb_dim=16 base_mlp_dim=16 base_moe_mlp_dim=16 "
@@ -107,7 +107,7 @@ const std::string kSpread =
     "warmup_steps_fraction=0 routed_bias_update_rate=0.01 ";
 
 // Devices, and what they are laid out as. With two of them Muon takes two layers of attention at a time, with four all.
-const std::pair<int, const char*> kMeshes[] = {
+const std::pair<int, const char*> kMeshesOfDevices[] = {
     {2, "ici_fsdp_parallelism=2"},
     {4, "ici_fsdp_parallelism=2 ici_expert_parallelism=2"},
     {4, "ici_fsdp_parallelism=1 ici_tensor_parallelism=4"},
@@ -126,9 +126,9 @@ TEST_P(Optimizer, TrainsOnEveryMeshAsOnOneDevice) {
     return all;
   };
   for (const int microbatches : {1, 2}) {
-    const std::string request = kSpread + fmt::format("gradient_accumulation_steps={} opt_type={} ", microbatches, GetParam());
+    const std::string request = kSpreadOut + fmt::format("gradient_accumulation_steps={} opt_type={} ", microbatches, GetParam());
     const auto expected = trained(request + fmt::format("per_device_batch_size={}", 8 / microbatches));
-    for (const auto& [devices, mesh] : kMeshes) {
+    for (const auto& [devices, mesh] : kMeshesOfDevices) {
       const auto made = trained(request + fmt::format("compile_topology=cpu-{} per_device_batch_size={} {}", devices,
                                                       8 / microbatches / devices, mesh));
       ASSERT_EQ(made.size(), expected.size());

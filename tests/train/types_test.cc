@@ -10,7 +10,7 @@ namespace {
 using test::kTinyModel;
 using test::Training;
 
-const std::string kExperts =
+const std::string kTypedExperts =
     kTinyModel + "override_model_config=true base_moe_mlp_dim=20 num_experts=4 num_experts_per_tok=2 ";
 const std::string kGroups =
     "base_num_decoder_layers=2 first_num_dense_layers=1 n_routing_groups=-1 topk_routing_group=-1 ";
@@ -19,12 +19,12 @@ const std::vector<std::string> kFamilies{
     kTinyModel,
     kTinyModel + "decoder_block=mistral logits_via_embedding=true ",
     kTinyModel + "model_name=qwen3-0.6b override_model_config=true ",
-    kExperts + "model_name=mixtral-8x7b load_balance_loss_weight=0.1 ",
-    kExperts + "model_name=mixtral-8x7b sparse_matmul=false capacity_factor=1 load_balance_loss_weight=0.1 ",
-    kExperts + "model_name=qwen3-30b-a3b sparse_matmul=false ",
-    kExperts + kGroups + "model_name=deepseek2-16b ",
-    kExperts + kGroups + "model_name=deepseek3-tiny routed_bias=true routed_bias_update_rate=0.01 ",
-    kExperts + "model_name=gpt-oss-20b ",
+    kTypedExperts + "model_name=mixtral-8x7b load_balance_loss_weight=0.1 ",
+    kTypedExperts + "model_name=mixtral-8x7b sparse_matmul=false capacity_factor=1 load_balance_loss_weight=0.1 ",
+    kTypedExperts + "model_name=qwen3-30b-a3b sparse_matmul=false ",
+    kTypedExperts + kGroups + "model_name=deepseek2-16b ",
+    kTypedExperts + kGroups + "model_name=deepseek3-tiny routed_bias=true routed_bias_update_rate=0.01 ",
+    kTypedExperts + "model_name=gpt-oss-20b ",
 };
 
 // All mixtures of two types under these keys.
@@ -57,7 +57,7 @@ double train_two_steps(const std::string& request) {
 }
 
 // Rounded numbers begin where others do, but for a few tokens that choose other experts.
-void hold_to(double expected, double loss, const std::string& what) {
+void hold_loss_to(double expected, double loss, const std::string& what) {
   EXPECT_NEAR(loss, expected, 0.1 * expected) << what;
 }
 
@@ -68,7 +68,7 @@ TEST_P(TypesSlow, MixInEveryFamily) {
     const std::string request = family + "opt_type=" + GetParam();
     const double expected = train_two_steps(request + mixtures().front());
     for (const std::string& mixture : mixtures())
-      hold_to(expected, train_two_steps(request + mixture), request + mixture);
+      hold_loss_to(expected, train_two_steps(request + mixture), request + mixture);
   }
 }
 
@@ -87,7 +87,7 @@ TEST(Types, MixOnAMesh) {
                                 "gradient_accumulation_steps=2 per_device_batch_size=1 weight_dtype=";
     const double expected = train_two_steps(request + "float32 dtype=float32");
     for (const char* types : {"bfloat16 dtype=float32", "float32 dtype=bfloat16"}) {
-      hold_to(expected, train_two_steps(request + types), request + types);
+      hold_loss_to(expected, train_two_steps(request + types), request + types);
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/workspace.h"
 #include "backend/scratch_list.h"
+#include "base/place.h"
 
 namespace moesh::backend::cpu {
 namespace {
@@ -34,8 +35,6 @@ constexpr std::int64_t kMostInStrip = 1024;     // of several rows, so that sums
 constexpr std::int64_t kFewestOfOneRow = 1024;  // so that memory is read in long runs
 constexpr std::int64_t kTasksPerThread = 4;     // so that threads end together
 constexpr std::int64_t kGrainWork = 200000;     // multiplications worth handing to a thread
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // A thread's memory. Rows by step take more than they are, 8 lines for 6; blocks of sums hang over.
 template <typename P>

@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "base/place.h"
+
 namespace moesh::forecast {
 namespace {
 
@@ -13,8 +15,6 @@ using plan::InstructionId;
 
 constexpr std::size_t kKernelsOfAPart = 120;
 constexpr std::int64_t kManyIterations = 5;
-
-std::size_t at(InstructionId id) { return static_cast<std::size_t>(id); }
 
 // Calls `see` with each bin that a run has a part in, and how long that is.
 template <typename See>

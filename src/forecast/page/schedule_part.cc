@@ -16,8 +16,8 @@ namespace {
 using page::escaped;
 using plan::InstructionId;
 
-constexpr double kLeft = 110, kRight = kDrawn - 12, kLane = 40, kGap = 10, kMemoryLane = 56;
-constexpr std::size_t kBins = 525, kMostNamed = 4;
+constexpr double kScheduleLeft = 110, kScheduleRight = kDrawn - 12, kLane = 40, kGap = 10, kMemoryLane = 56;
+constexpr std::size_t kScheduleBins = 525, kMostNamed = 4;
 constexpr double kLeastDrawn = 0.25;  // of a pixel
 
 // "ici" of a chip's links, by their number.
@@ -77,9 +77,9 @@ std::string stretches(const std::vector<Stretch>& all, const page::Scale& x, dou
 
 std::string overview(const Shown& shown, std::size_t plan) {
   const Course& course = shown.courses[plan];
-  const Bins bins{kBins, shown.seconds};
-  const page::Scale x{kLeft, kRight, 0, shown.seconds};
-  const double column = (kRight - kLeft) / static_cast<double>(bins.count);
+  const Bins bins{kScheduleBins, shown.seconds};
+  const page::Scale x{kScheduleLeft, kScheduleRight, 0, shown.seconds};
+  const double column = (kScheduleRight - kScheduleLeft) / static_cast<double>(bins.count);
   std::string made =
       stretches(phases_of(course), x, 2, "stretch") + stretches(loops_of(course), x, 19, "stretch inner");
   double bottom = 42 + kLane;
@@ -87,22 +87,22 @@ std::string overview(const Shown& shown, std::size_t plan) {
       shares_of(course, bins, kKernelKinds, [&](InstructionId id) { return kernel_shade(course, id); });
   std::vector<Layer> layers = layers_of(kernels, "k");
   layers.push_back(waits_of(kernels, bins, course.schedule.seconds));
-  made += label(kLeft - 8, bottom - kLane / 2 + 4, "compute", "", "end") + stacked(layers, kLeft, column, bottom);
+  made += label(kScheduleLeft - 8, bottom - kLane / 2 + 4, "compute", "", "end") + stacked(layers, kScheduleLeft, column, bottom);
   for (const std::size_t link : links_of(shown)) {
     bottom += kLane + kGap;
     const Shares busy = shares_of(course, bins, kAxesColours, [&](InstructionId id) -> std::optional<std::size_t> {
       if (!keeps_busy(course.timing(id), link)) return std::nullopt;
       return shown.colours.at(course.sent_by(id)->axes);
     });
-    made += rect({kLeft, bottom - kLane, x.at(course.schedule.seconds) - kLeft, kLane}, "idle");
-    made += label(kLeft - 8, bottom - kLane / 2 + 4, link_name(course, link), "", "end") +
-            stacked(layers_of(busy, "x"), kLeft, column, bottom);
+    made += rect({kScheduleLeft, bottom - kLane, x.at(course.schedule.seconds) - kScheduleLeft, kLane}, "idle");
+    made += label(kScheduleLeft - 8, bottom - kLane / 2 + 4, link_name(course, link), "", "end") +
+            stacked(layers_of(busy, "x"), kScheduleLeft, column, bottom);
   }
-  made += time_axis(kLeft, kRight, bottom, bottom + 4, 0, shown.seconds);
+  made += time_axis(kScheduleLeft, kScheduleRight, bottom, bottom + 4, 0, shown.seconds);
   return svg(bottom + 24, "what runs over the step, by resource", made);
 }
 
-Legend legend_of(const Shown& shown) {
+Legend schedule_legend_of(const Shown& shown) {
   Legend legend;
   for (std::size_t kind = 0; kind < kKernelKinds; ++kind)
     legend.emplace_back(fmt::format("k{}", kind), name_of(static_cast<graph::KernelKind>(kind)));
@@ -134,7 +134,7 @@ std::string sent_words(const Sent& sent) {
 }
 
 Box clipped(const Run& run, const page::Scale& x, double top) {
-  const double begin = std::max(kLeft, x.at(run.start)), end = std::min(kRight, x.at(run.finish));
+  const double begin = std::max(kScheduleLeft, x.at(run.start)), end = std::min(kScheduleRight, x.at(run.finish));
   return {begin, top, end - begin, kLane};
 }
 
@@ -204,7 +204,7 @@ std::string lanes(const Shown& shown, const Course& course, const page::Scale& x
   const std::vector<Run> runs = runs_between(course, x.least, std::min(x.most, x.least + seconds));
   double top = 4;
   const page::Scale own{x.from, x.at(x.least + seconds), x.least, x.least + seconds};
-  std::string made = label(kLeft - 8, top + kLane / 2 + 4, "compute", "", "end") + waits(course, runs, own, top);
+  std::string made = label(kScheduleLeft - 8, top + kLane / 2 + 4, "compute", "", "end") + waits(course, runs, own, top);
   for (const Run& run : runs) {
     if (course.sent_by(run.instruction) != nullptr) continue;
     made += named(clipped(run, x, top), fmt::format("k{} edge", *kernel_shade(course, run.instruction)),
@@ -212,8 +212,8 @@ std::string lanes(const Shown& shown, const Course& course, const page::Scale& x
   }
   for (const std::size_t link : links_of(shown)) {
     top += kLane + kGap;
-    made += rect({kLeft, top, own.to - kLeft, kLane}, "idle") +
-            label(kLeft - 8, top + kLane / 2 + 4, link_name(course, link), "", "end");
+    made += rect({kScheduleLeft, top, own.to - kScheduleLeft, kLane}, "idle") +
+            label(kScheduleLeft - 8, top + kLane / 2 + 4, link_name(course, link), "", "end");
     for (const Run& run : runs) {
       const Sent* sent = course.sent_by(run.instruction);
       if (sent == nullptr || !keeps_busy(course.timing(run.instruction), link)) continue;
@@ -226,7 +226,7 @@ std::string lanes(const Shown& shown, const Course& course, const page::Scale& x
   top += kLane + kGap;
   made += memory_lane(course, runs, own, top);
   const double bottom = top + kMemoryLane;
-  made += time_axis(kLeft, kRight, bottom, bottom + 4, 0, x.most - x.least);
+  made += time_axis(kScheduleLeft, kScheduleRight, bottom, bottom + 4, 0, x.most - x.least);
   return svg(bottom + 24, "kernels and collectives of one layer", made);
 }
 
@@ -266,7 +266,7 @@ std::string layer_figure(const Shown& shown, graph::Phase phase) {
       "<figure><figcaption>One layer of the {} pass, and what memory holds beside it</figcaption>", name_of(phase));
   for (std::size_t i = 0; i < windows.size(); ++i) {
     if (!windows[i]) continue;
-    const page::Scale x{kLeft, kRight, windows[i]->begin, windows[i]->begin + seconds};
+    const page::Scale x{kScheduleLeft, kScheduleRight, windows[i]->begin, windows[i]->begin + seconds};
     made += fmt::format("<p class=\"note\">{}{}</p>", name_html(shown, i),
                         escaped(window_words(shown.courses[i], *windows[i])));
     made += lanes(shown, shown.courses[i], x, windows[i]->end - windows[i]->begin);
@@ -280,7 +280,7 @@ std::string schedule_part(const Shown& shown) {
   std::string made =
       "<section id=\"schedule\"><h2>Schedule</h2><figure><figcaption>The whole step, by resource; a loop over layers "
       "as the mean of its iterations</figcaption>" +
-      to_html(legend_of(shown));
+      to_html(schedule_legend_of(shown));
   for (std::size_t i = 0; i < shown.courses.size(); ++i) made += name_html(shown, i) + overview(shown, i);
   made += "</figure>\n" + layer_figure(shown, graph::Phase::forward) + layer_figure(shown, graph::Phase::backward);
   return made + "</section>\n";

@@ -8,10 +8,10 @@ namespace {
 
 std::string any_shape(const NodeView&) { return ""; }
 
-std::string same_value(const NodeView& v) { return all_like(v, v.operand(0)) ? "" : "the value itself"; }
+std::string the_value_itself(const NodeView& v) { return all_like(v, v.operand(0)) ? "" : "the value itself"; }
 
 std::string constraint_shapes(const NodeView& v) {
-  const bool fits = same_value(v).empty() && v.of<ConstraintOf>().labels.size() == v.operand(0).shape.size();
+  const bool fits = the_value_itself(v).empty() && v.of<ConstraintOf>().labels.size() == v.operand(0).shape.size();
   return fits ? "" : "a layout with a label for each dim";
 }
 
@@ -123,7 +123,7 @@ const OpFacts kReshard{.name = "reshard",
                        .attributes = blank<ReshardOf>,
                        .takes = {1},
                        .gives = {1},
-                       .shapes = same_value,
+                       .shapes = the_value_itself,
                        .factors = kNotSpread,
                        .gradient = kNoGradient,
                        .looked_up = 0};

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kCount = 17001;  // several pieces, and more than one thread's
 
-Tensor numbers(double applied) { return values(DType::float32, {graph::kUpdateNumbers}, {0.01, 3, 0.7, applied}); }
+Tensor update_numbers(double applied) { return values(DType::float32, {graph::kUpdateNumbers}, {0.01, 3, 0.7, applied}); }
 
 // A call of each op, type and function, with and without an update that is applied.
 std::vector<Call> calls() {
@@ -27,7 +27,7 @@ std::vector<Call> calls() {
       all.push_back({Op::binary, graph::BinaryOf{static_cast<graph::Binary>(f)}, {x, y}, {x}});
     }
     for (const double applied : {1.0, 0.0}) {
-      const Tensor g = noise(DType::float32, {kCount}, 3), numbers_of_step = numbers(applied);
+      const Tensor g = noise(DType::float32, {kCount}, 3), numbers_of_step = update_numbers(applied);
       for (const DType moment : floating_types()) {
         const Tensor mu = noise(moment, {kCount}, 4, -0.1, 0.1), nu = noise(dtype, {kCount}, 5, 0, 0.01);
         for (const bool nesterov : {false, true}) {

@@ -7,7 +7,7 @@ namespace {
 
 using graph::RopeOf;
 
-std::vector<RopeOf> kinds() {
+std::vector<RopeOf> kinds_of_rope() {
   RopeOf standard, scaled, llama3, yarn, pairs;
   scaled.linear_scaling = 2;
   llama3.kind = RopeOf::Kind::llama3;
@@ -25,7 +25,7 @@ std::vector<RopeOf> kinds() {
 Tensor positions(std::uint32_t limit) { return draws({2, 9}, 7, limit); }
 
 TEST(Rope, IsThePlainOne) {
-  for (RopeOf of : kinds()) {
+  for (RopeOf of : kinds_of_rope()) {
     for (const bool inverse : {false, true}) {
       of.inverse = inverse;
       for (const DType dtype : floating_types()) {
@@ -48,7 +48,7 @@ TEST(Temper, GrowsWithTheLogarithmOfWholeFloors) {
 }
 
 TEST(Rope, TurningBackUndoesTurningButForTheScale) {
-  for (RopeOf of : kinds()) {
+  for (RopeOf of : kinds_of_rope()) {
     of.attention_scaling = false;
     const Tensor x = noise(DType::float64, {2, 9, 3, 24}, 1);
     const Tensor turned = run({Op::rope, of, {x, positions(4000)}, {x}})[0];
@@ -58,7 +58,7 @@ TEST(Rope, TurningBackUndoesTurningButForTheScale) {
 }
 
 TEST(Rope, TurningBackIsTheGradientOfTurning) {
-  for (RopeOf of : kinds()) {
+  for (RopeOf of : kinds_of_rope()) {
     const Tensor x = noise(DType::float64, {1, 2, 1, 8}, 1);
     const Tensor at = values(DType::int32, {1, 2}, {3, 1000});
     const Tensor dy = noise(DType::float64, {1, 2, 1, 8}, 2);
