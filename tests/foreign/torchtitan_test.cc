@@ -116,7 +116,7 @@ TEST(FromTorchtitan, NamesWhatItDoesNotKnow) {
 // The names that the source asks for, as they stand in it; each is known as such where it has no effect.
 TEST(FromTorchtitan, KnowsTheNamesOfTheSettingsThatItTranslates) {
   const std::string source = test::read_text(test::source_folder() / "src/foreign/torchtitan.cc");
-  const std::string listed = source.substr(source.find("kTranslated[]"), source.find("kIdleSections[]") - source.find("kTranslated[]"));
+  const std::string listed = source.substr(source.find("kTranslatedSettings[]"), source.find("kIdleSections[]") - source.find("kTranslatedSettings[]"));
   const std::regex call("(flags_\\.\\w+|degree)\\(\"([a-z_0-9.]+)\"");
   for (std::sregex_iterator at(source.begin(), source.end(), call), end; at != end; ++at) {
     const std::string name = (*at)[1] == "degree" ? "parallelism." + (*at)[2].str() : (*at)[2].str();
