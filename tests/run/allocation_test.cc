@@ -27,12 +27,15 @@ void* counted(std::size_t bytes, std::size_t alignment) {
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+// Not inlined: GCC warns of a mismatch where it sees what one of them calls and not what the other does.
+#define MOESH_APART [[gnu::noinline]]
+MOESH_APART void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+MOESH_APART void* operator new(std::size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
+MOESH_APART void operator delete(void* memory) noexcept { std::free(memory); }
+MOESH_APART void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+MOESH_APART void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+MOESH_APART void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+#undef MOESH_APART
 
 namespace moesh::run {
 namespace {
