@@ -4,10 +4,12 @@
 // the same operand is weighed where they are cut.
 #include "backend/cpu/gemm.h"
 
+#include <limits>
 #include <optional>
 
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/pack.h"
+#include "backend/cpu/product_cut.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/workspace.h"
 #include "backend/scratch_list.h"
@@ -63,12 +65,6 @@ struct Task {
   std::int64_t i;
   Range rows;
   Range columns;
-};
-
-// How many rows and columns tasks have.
-struct Cut {
-  std::int64_t rows;
-  std::int64_t columns;
 };
 
 template <typename P, typename W, typename C>
@@ -159,14 +155,14 @@ class Product {
 
   ScratchList<Task> all_tasks() const {
     double work = 0;
-    for (std::int64_t i = 0; i < batch_; ++i) work += work_of(rows_of(i).size(), columns_, i);
+    for (std::int64_t i = 0; i < batch_; ++i) work += size_of(i).work({rows_of(i).size(), columns_});
     const auto threads = static_cast<double>(workers_ == nullptr ? 1 : workers_->threads());
     const double most = threads == 1 ? work : std::max<double>(kGrainWork, work / (kTasksPerThread * threads));
     ScratchList<Task> tasks;
     for (std::int64_t i = 0; i < batch_; ++i) {
       const Range rows = rows_of(i);
       if (rows.size() == 0) continue;
-      const Cut cut = takes_strips(i, rows) ? Cut{rows.size(), strip_width(rows.size())} : cut_of(i, most);
+      const Cut cut = takes_strips(i, rows) ? Cut{rows.size(), strip_width(rows.size())} : cut_of(size_of(i), most);
       for (std::int64_t row = rows.begin; row < rows.end; row += cut.rows) {
         for (std::int64_t column = 0; column < columns_; column += cut.columns) {
           tasks.push_back({i, {row, std::min(row + cut.rows, rows.end)}, {column, std::min(column + cut.columns, columns_)}});
@@ -176,31 +172,15 @@ class Product {
     return tasks;
   }
 
-  double work_of(std::int64_t rows, std::int64_t columns, std::int64_t i) const {
-    return static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(std::max<std::int64_t>(1, depth_of(i).size()));
-  }
-
-  // Into parts that fit a thread's memory and have this work at most, unless they were too small to be worth it. Half
-  // as many rows pack b twice as often, half as many columns a: what costs less is halved.
-  Cut cut_of(std::int64_t i, double most_work) const {
-    const std::int64_t rows = rows_of(i).size(), most_rows = std::min(kMostTaskRows, kRowElements<P> / depth_room_);
-    const auto even = [](std::int64_t all, std::int64_t parts, std::int64_t step) { return round_up(divide_up(all, parts), step); };
-    std::int64_t bands = divide_up(rows, most_rows), parts = 1;
-    Cut cut{even(rows, bands, kernels_.rows), columns_};
-    if (is_deep_ && !is_in_place()) {
-      parts = divide_up(columns_, std::max(kernels_.columns, round_down(kSumElements / cut.rows, kernels_.columns)));
-      cut.columns = even(columns_, parts, kernels_.columns);
-    }
-    const std::int64_t cheaper = in_place_.pack != nullptr ? kPackingOnTheWay : 1;
-    while (work_of(std::min(cut.rows, rows), std::min(cut.columns, columns_), i) > most_work) {
-      const bool has_rows = cut.rows >= 2 * kernels_.rows, has_columns = cut.columns >= 2 * kernels_.columns;
-      if (!has_rows && !has_columns) break;
-      if (has_rows && (!has_columns || cut.rows * cheaper >= cut.columns))
-        cut.rows = even(rows, bands *= 2, kernels_.rows);
-      else
-        cut.columns = even(columns_, parts *= 2, kernels_.columns);
-    }
-    return cut;
+  ProductSize size_of(std::int64_t i) const {
+    return {.rows = rows_of(i).size(),
+            .columns = columns_,
+            .depth = depth_of(i).size(),
+            .row_step = kernels_.rows,
+            .column_step = kernels_.columns,
+            .most_rows = std::min(kMostTaskRows, kRowElements<P> / depth_room_),
+            .most_sums = is_deep_ && !is_in_place() ? kSumElements : std::numeric_limits<std::int64_t>::max(),
+            .b_is_cheaper = in_place_.pack != nullptr ? kPackingOnTheWay : 1};
   }
 
   // Several rows read b as they fetch it, in pieces of any width, and one row as the machine fetches it, in long runs.

@@ -87,14 +87,13 @@ template <typename Words, typename T>
 
 }  // namespace
 
-#define MOESH_PACK(T, WORDS)                                                                                                            \
-  void turn_avx2(const T* const (&lines)[8], const T* const (&next)[8], std::int64_t depth, const PanelShape& panel,      \
-                 float* out) {                                                                                                          \
-    turn_eight<WORDS>(lines, next, depth, panel.width, out);                                                                                  \
-  }                                                                                                                                     \
-  void pack_straight_avx2(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,          \
-                          PanelShape panel, float* out) {                                                                               \
-    pack_straight<WORDS>(data, count, ahead, depth, size, panel, out);                                                                  \
+#define MOESH_PACK(T, WORDS)                                                                                                          \
+  void turn_avx2(const T* const (&lines)[8], const T* const (&next)[8], std::int64_t depth, const PanelShape& panel, float* out) {    \
+    turn_eight<WORDS>(lines, next, depth, panel.width, out);                                                                          \
+  }                                                                                                                                   \
+  void pack_straight_avx2(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,        \
+                          PanelShape panel, float* out) {                                                                             \
+    pack_straight<WORDS>(data, count, ahead, depth, size, panel, out);                                                                \
   }
 MOESH_PACK(float, Floats)
 MOESH_PACK(bfloat16, WidenedFloats)

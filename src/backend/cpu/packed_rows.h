@@ -33,8 +33,8 @@ class PackedRows {
   // From this step of the depth on, where a step of the kernels begins. What is read late had better not fill the caches.
   template <typename T>
   void pack(Isa isa, const Lines<T>& of, std::int64_t begin = 0, bool is_read_late = false) const {
-    Packer<P, T>(isa, kernels_, room_).rows(of, {0, static_cast<std::int64_t>(of.lines.size())},
-                                            {0, static_cast<std::int64_t>(of.depth.size())}, data_ + begin * lines_together(), is_read_late);
+    const Range lines{0, static_cast<std::int64_t>(of.lines.size())}, depth{0, static_cast<std::int64_t>(of.depth.size())};
+    Packer<P, T>(isa, kernels_, room_).rows(of, lines, depth, data_ + begin * lines_together(), is_read_late);
   }
 
   P& at(std::int64_t row, std::int64_t depth) const {
