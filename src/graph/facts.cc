@@ -70,6 +70,7 @@ const OpFacts& facts_of(Op op) {
     case Op::rms_norm_grad: return ops::kRmsNormGrad;
     case Op::attention_grad: return ops::kAttentionGrad;
     case Op::embed_grad: return ops::kEmbedGrad;
+    case Op::embed_add: return ops::kEmbedAdd;
     case Op::cross_entropy_grad: return ops::kCrossEntropyGrad;
     case Op::vocab_loss: return ops::kVocabLoss;
     case Op::top_k_grad: return ops::kTopKGrad;

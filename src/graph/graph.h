@@ -91,6 +91,7 @@ enum class Op : std::uint8_t {
   rms_norm_grad,       // x, scale, dy: dx, dscale
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
   embed_grad,          // tokens, dy: dtable
+  embed_add,           // table, tokens, dy: the table plus dtable
   cross_entropy_grad,  // logits, targets, segments, dsum [, vocab_scores' logarithms]: dlogits
   vocab_loss,          // x[B, S, M], table, targets, segments[, dsum]: cross_entropy of x table[, dx, dtable in x's wide type]
   top_k_grad,          // scores that the weights came from, ids, dweights: dscores
@@ -102,7 +103,7 @@ enum class Op : std::uint8_t {
   // Learning. `numbers` are those of UpdateNumber. Where they say that the update is not applied, results are the operands that
   // they are the new values of, bit for bit.
   sum_squares,      // x: a scalar, float32
-  adam_update,      // parameter, gradient, mu, nu, numbers: the new parameter, mu and nu
+  adam_update,      // parameter, gradient, mu, nu, numbers: the new parameter, mu and nu, perhaps the sum of the new parameter's squares
   sgd_update,       // parameter, direction, numbers: the new parameter
   momentum_update,  // gradient, mu, numbers: the new mu, and the direction that a parameter moves in
   balance_update,   // a router's bias, load[microbatches, layers, E + 1], numbers: the new bias

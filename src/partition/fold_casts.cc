@@ -15,7 +15,7 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-bool is_product(Op op) { return op == Op::einsum || op == Op::grouped_matmul || op == Op::grouped_outer; }
+bool sums_wide(Op op) { return op == Op::einsum || op == Op::grouped_matmul || op == Op::grouped_outer || op == Op::embed_grad; }
 
 std::int64_t readers_of(const Graph& graph, ValueId id) {
   std::int64_t readers = std::count(graph.results.begin(), graph.results.end(), id);
@@ -23,7 +23,7 @@ std::int64_t readers_of(const Graph& graph, ValueId id) {
   return readers;
 }
 
-// A product, or the result of a region whose body has it from one, that nobody else reads. False where it is none.
+// A product or sum, or the result of a region whose body has it from one, that nobody else reads. False where it is none.
 bool makes_wide(Graph& graph, ValueId id) {
   graph::Value& value = graph.values[at(id)];
   Node& producer = graph.nodes[at(value.producer)];
@@ -33,11 +33,21 @@ bool makes_wide(Graph& graph, ValueId id) {
     Graph body = *region->body;
     if (!makes_wide(body, body.results[at(place)])) return false;
     region->body = std::make_shared<const Graph>(std::move(body));
-  } else if (!is_product(producer.op)) {
+  } else if (!sums_wide(producer.op)) {
     return false;
   }
   value.dtype = DType::float32;
   return true;
+}
+
+bool widens(const Graph& graph, const Node& node) {
+  return node.op == Op::cast && graph.value(node.results[0]).dtype == DType::float32 &&
+         graph.value(node.operands[0]).dtype == DType::bfloat16;
+}
+
+void look_up_before_cast(Graph& graph, Node& node) {
+  const Node& cast = graph.node(graph.value(node.operands[0]).producer);
+  if (cast.op == Op::cast && graph.value(node.operands[0]).dtype == graph.value(node.results[0]).dtype) node.operands[0] = cast.operands[0];
 }
 
 }  // namespace
@@ -50,10 +60,10 @@ Graph with_casts_folded(Graph graph) {
       if (body.nodes.size() == repeat->body->nodes.size()) continue;
       graph::replace_body(*repeat, std::move(body));
     }
-    const bool widens = node.op == Op::cast && graph.value(node.results[0]).dtype == DType::float32;
-    if (widens && makes_wide(graph, node.operands[0])) stand_ins[node.results[0]] = node.operands[0];
+    if (node.op == Op::embed) look_up_before_cast(graph, node);
+    if (widens(graph, node) && makes_wide(graph, node.operands[0])) stand_ins[node.results[0]] = node.operands[0];
   }
-  return stand_ins.empty() ? std::move(graph) : graph::without_dead_nodes(graph::with_operands_replaced(std::move(graph), stand_ins));
+  return graph::without_dead_nodes(graph::with_operands_replaced(std::move(graph), stand_ins));
 }
 
 }  // namespace moesh::partition

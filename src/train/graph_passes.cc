@@ -30,7 +30,8 @@ constexpr GraphPass kPasses[] = {
      "The layers come first in memory, so that a layer's slice is dense, wherever only repeats and updates use a stack.", true},
     {pass_names::fuse, "The logits of all tokens are a value.",
      "Their product, their loss and its gradients are one op, which holds those of some tokens at a time, unless something else reads "
-     "them or devices have pieces of the vocabulary. A product of bfloat16 that is only cast to float32 is made in it.",
+     "them or devices have pieces of the vocabulary. A product of bfloat16 that is only cast to float32 is made in it, "
+     "updates give the norm of what they make, and an embedding's gradient goes into the table that it would be added to.",
      true},
 };
 

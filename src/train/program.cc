@@ -10,6 +10,7 @@
 #include "models/model.h"
 #include "partition/fold_casts.h"
 #include "partition/fuse_loss.h"
+#include "partition/fuse_updates.h"
 #include "partition/stack_first.h"
 #include "plan/arena.h"
 #include "plan/lower.h"
@@ -76,7 +77,7 @@ void lay_out(StepProgram& program, const Where& where, const SeeGraph& see) {
   if (see) see(pass_names::partition, program.graph);
   program.graph = partition::stack_first(program.graph);
   if (see) see(pass_names::stack, program.graph);
-  program.graph = partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph)));
+  program.graph = partition::with_updates_fused(partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph))));
   if (see) see(pass_names::fuse, program.graph);
   program.plan = plan::lower(program.graph, program.mesh);
 }

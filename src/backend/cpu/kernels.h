@@ -42,6 +42,7 @@ void attention_grad(const KernelCall& call);
 // vocabulary.cc
 void embed(const KernelCall& call);
 void embed_grad(const KernelCall& call);
+void embed_add(const KernelCall& call);
 void positions(const KernelCall& call);
 void cross_entropy(const KernelCall& call);
 void cross_entropy_grad(const KernelCall& call);

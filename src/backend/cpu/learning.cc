@@ -101,22 +101,17 @@ void update_elements(Isa isa, const AdamStep& step, std::int64_t count, const Ad
   });
 }
 
-// Where all are of one type, memory is read and written as one goes along, without pieces between: three times as fast.
 template <typename T>
-void adam_update_of(const KernelCall& call) {
-  using W = Wide<T>;
-  const AdamStep step = adam_step(std::get<AdamOf>(call.attributes), UpdateNumbers(call));
-  const Isa isa = chosen_isa();
-  const auto has_type = [&](const View& view) { return view.dtype == call.results[0].dtype; };
-  if (std::ranges::all_of(call.operands.first(4), has_type) && std::ranges::all_of(call.results, has_type)) {
-    const auto from = [&](std::size_t i) { return call.operands[i].as<T>(); };
-    const auto to = [&](std::size_t i) { return call.results[i].as<T>(); };
-    return call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      update_elements<T>(isa, step, end - begin, {from(0) + begin, from(1) + begin, from(2) + begin, from(3) + begin, to(0) + begin,
-                                                  to(1) + begin, to(2) + begin});
-    });
-  }
-  for_pieces(call, [&](std::int64_t begin, std::int64_t count) {
+void update_where_they_lie(Isa isa, const AdamStep& step, const KernelCall& call, std::int64_t begin, std::int64_t count) {
+  const auto from = [&](std::size_t i) { return call.operands[i].as<T>() + begin; };
+  const auto to = [&](std::size_t i) { return call.results[i].as<T>() + begin; };
+  update_elements<T>(isa, step, count, {from(0), from(1), from(2), from(3), to(0), to(1), to(2)});
+}
+
+template <typename W>
+void update_by_pieces(Isa isa, const AdamStep& step, const KernelCall& call, std::int64_t begin, std::int64_t end) {
+  for (; begin < end; begin += kPiece) {
+    const std::int64_t count = std::min(kPiece, end - begin);
     W p[kPiece], g[kPiece], mu[kPiece], nu[kPiece];
     W* const pieces[] = {p, g, mu, nu};
     for (std::size_t i = 0; i < 4; ++i) widen(isa, call.operands[i], begin, count, pieces[i]);
@@ -124,8 +119,50 @@ void adam_update_of(const KernelCall& call) {
     narrow(isa, p, count, call.results[0], begin);
     narrow(isa, mu, count, call.results[1], begin);
     narrow(isa, nu, count, call.results[2], begin);
-  });
+  }
 }
+
+// Pieces wait for memory in turns: where all are of one type, they are read and written as one goes along, which is three times as fast.
+template <typename T>
+void adam_update_of(const KernelCall& call, std::int64_t begin, std::int64_t end) {
+  const AdamStep step = adam_step(std::get<AdamOf>(call.attributes), UpdateNumbers(call));
+  const Isa isa = chosen_isa();
+  const auto has_type = [&](std::size_t i) { return call.operands[i].dtype == call.results[0].dtype; };
+  if (has_type(1) && has_type(2) && has_type(3)) update_where_they_lie<T>(isa, step, call, begin, end - begin);
+  else update_by_pieces<Wide<T>>(isa, step, call, begin, end);
+}
+
+template <typename T>
+double squares_of(Isa isa, const T* __restrict from, std::int64_t count) {
+  double sum = 0;
+  const auto square = [&](std::int64_t i) MOESH_LOOP {
+    const double value = static_cast<double>(load(from[i]));
+    return value * value;
+  };
+  vectorised(isa, [&]() MOESH_LOOP { sum = sum_of<double>(count, square); });
+  return sum;
+}
+
+// Sums of squares of blocks of elements, added up in their order.
+class SquaresOf {
+ public:
+  explicit SquaresOf(const View& values) : values_(values), sums_(static_cast<std::size_t>((values.count() + kGrain - 1) / kGrain)) {}
+
+  // Of the block that begins there.
+  void see(std::int64_t begin, std::int64_t end) {
+    for_floating(values_.dtype, [&]<typename T>() {
+      sums_[static_cast<std::size_t>(begin / kGrain)] = squares_of(chosen_isa(), values_.as<T>() + begin, end - begin);
+    });
+  }
+  void give(const View& result) const {
+    const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
+    for_floating(result.dtype, [&]<typename R>() { *result.as<R>() = store<R>(total); });
+  }
+
+ private:
+  const View& values_;
+  ScratchList<double> sums_;
+};
 
 template <typename T>
 void sgd_update_of(const KernelCall& call) {
@@ -149,27 +186,24 @@ void sgd_update_of(const KernelCall& call) {
 }  // namespace
 
 void sum_squares(const KernelCall& call) {
-  const View& x = call.operands[0];
-  const Isa isa = chosen_isa();
-  ScratchList<double> sums(static_cast<std::size_t>((x.count() + kGrain - 1) / kGrain));
-  for_floating(x.dtype, [&]<typename T>() {
-    call.workers.parallel(x.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      const T* __restrict from = x.as<T>() + begin;
-      const auto square = [&](std::int64_t i) MOESH_LOOP {
-        const double value = static_cast<double>(load(from[i]));
-        return value * value;
-      };
-      vectorised(isa, [&]() MOESH_LOOP { sums[static_cast<std::size_t>(begin / kGrain)] = sum_of<double>(end - begin, square); });
-    });
-  });
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  for_floating(call.results[0].dtype, [&]<typename R>() { *call.results[0].as<R>() = store<R>(total); });
+  SquaresOf squares(call.operands[0]);
+  call.workers.parallel(call.operands[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) { squares.see(begin, end); });
+  squares.give(call.results[0]);
 }
 
 void adam_update(const KernelCall& call) {
-  if (!UpdateNumbers(call).is_applied) return keep<3>(call, {0, 2, 3});
-  for_floating(call.results[0].dtype, [&]<typename T>() { adam_update_of<T>(call); });
+  const View& parameter = call.results[0];
+  const bool is_applied = UpdateNumbers(call).is_applied, gives_squares = call.results.size() > 3;
+  if (!is_applied) keep<3>(call, {0, 2, 3});
+  if (!is_applied && !gives_squares) return;
+  SquaresOf squares(parameter);
+  for_floating(parameter.dtype, [&]<typename T>() {
+    call.workers.parallel(parameter.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      if (is_applied) adam_update_of<T>(call, begin, end);
+      if (gives_squares) squares.see(begin, end);
+    });
+  });
+  if (gives_squares) squares.give(call.results[3]);
 }
 
 void sgd_update(const KernelCall& call) {

@@ -41,6 +41,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::rms_norm_grad: return cpu::rms_norm_grad;
     case Op::attention_grad: return cpu::attention_grad;
     case Op::embed_grad: return cpu::embed_grad;
+    case Op::embed_add: return cpu::embed_add;
     case Op::cross_entropy_grad: return cpu::cross_entropy_grad;
     case Op::vocab_loss: return cpu::vocab_loss;
     case Op::top_k_grad: return cpu::top_k_grad;

@@ -222,7 +222,7 @@ class VocabLoss {
       for (std::int64_t i = first; i < last; ++i) pack_unit(begin + i, i);
     });
     const std::int64_t panels = divide_up(tokens_, shared_.columns);
-    const std::int64_t of_task = std::clamp<std::int64_t>(panels / (2 * call_.workers.threads()), 1, kPanelsOfTask);
+    const std::int64_t of_task = std::clamp<std::int64_t>(divide_up(panels, call_.workers.threads()), 1, kPanelsOfTask);
     call_.workers.parallel(divide_up(panels, of_task), 1, [&](std::int64_t first, std::int64_t last) {
       const Own<T, P> own = own_memory(isa_);
       if (shared_.kernels.begin != nullptr) shared_.kernels.begin();

@@ -49,32 +49,46 @@ Groups group_by_id(const View& tokens, std::int64_t vocabulary) {
   return groups;
 }
 
-template <typename T>
-void embed_grad_of(const KernelCall& call) {
+// What a token's uses have of `dy` together; added to `table`, where there is one.
+template <typename T, typename D>
+void sum_uses(const View& tokens, const View& dy, const View* table, const KernelCall& call) {
   using W = Wide<T>;
-  const View& tokens = call.operands[0];
-  const std::int64_t vocabulary = call.results[0].size(0);
-  const std::int64_t width = call.results[0].size(1);
+  const View& dtable = call.results[0];
+  const std::int64_t vocabulary = dtable.size(0), width = dtable.size(1);
   check_tokens(tokens, vocabulary);
   const Groups groups = group_by_id(tokens, vocabulary);
-  const T* dy = call.operands[1].as<T>();
-  T* dtable = call.results[0].as<T>();
   const Isa isa = chosen_isa();
   call.workers.parallel(vocabulary, 1 + kGrain / width, [&](std::int64_t begin, std::int64_t end) {
     ScratchList<W> sum(static_cast<std::size_t>(width));
     for (std::int64_t id = begin; id < end; ++id) {
       const auto v = static_cast<std::size_t>(id);
+      const bool is_used = groups.begin[v] < groups.begin[v + 1];
+      const T* old = table == nullptr ? nullptr : table->as<T>() + id * width;
       W* __restrict total = sum.data();
-      T* __restrict to = dtable + id * width;
+      T* to = dtable.as<T>() + id * width;
+      if (!is_used) {
+        if (old == nullptr) std::fill_n(to, width, T(0));
+        else if (old != to) std::copy_n(old, width, to);
+        continue;
+      }
       std::fill(sum.begin(), sum.end(), W(0));
       vectorised(isa, [&]() MOESH_LOOP {
         for (std::int64_t i = groups.begin[v]; i < groups.begin[v + 1]; ++i) {
-          const T* __restrict from = dy + groups.order[static_cast<std::size_t>(i)] * width;
-          for (std::int64_t j = 0; j < width; ++j) total[j] += load(from[j]);
+          const D* __restrict from = dy.as<D>() + groups.order[static_cast<std::size_t>(i)] * width;
+          for (std::int64_t j = 0; j < width; ++j) total[j] += static_cast<W>(load(from[j]));
+        }
+        if (old != nullptr) {
+          for (std::int64_t j = 0; j < width; ++j) total[j] += load(old[j]);
         }
         for (std::int64_t j = 0; j < width; ++j) to[j] = store<T>(total[j]);
       });
     }
+  });
+}
+
+void sum_uses(const View& tokens, const View& dy, const View* table, const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() {
+    for_floating(dy.dtype, [&]<typename D>() { sum_uses<T, D>(tokens, dy, table, call); });
   });
 }
 
@@ -262,24 +276,31 @@ void embed(const KernelCall& call) {
   const std::int64_t first = call.origins.empty() ? 0 : call.origins[0][0];
   if (call.origins.empty()) check_tokens(tokens, table.size(0));
   const auto* token = tokens.as<std::int32_t>();
-  const std::int64_t bytes = table.size(1) * size_of(table.dtype);
-  call.workers.parallel(tokens.count(), 1 + kGrain / std::max<std::int64_t>(1, table.size(1)), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      std::byte* to = call.results[0].raw() + i * bytes;
-      const std::int64_t row = token[i] - first;
-      const bool is_here = row >= 0 && row < table.size(0);
-      if (is_here) {
-        std::memcpy(to, table.raw() + row * bytes, static_cast<std::size_t>(bytes));
-      } else {
-        std::memset(to, 0, static_cast<std::size_t>(bytes));
-      }
-    }
+  const std::int64_t width = table.size(1);
+  const Isa isa = chosen_isa();
+  for_floating(table.dtype, [&]<typename T>() {
+    for_floating(call.results[0].dtype, [&]<typename R>() {
+      call.workers.parallel(tokens.count(), 1 + kGrain / std::max<std::int64_t>(1, width), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          R* __restrict to = call.results[0].as<R>() + i * width;
+          const std::int64_t row = token[i] - first;
+          if (row < 0 || row >= table.size(0)) {
+            std::fill_n(to, width, R(0));
+            continue;
+          }
+          const T* __restrict from = table.as<T>() + row * width;
+          vectorised(isa, [&]() MOESH_LOOP {
+            for (std::int64_t j = 0; j < width; ++j) to[j] = store<R>(static_cast<Wide<R>>(load(from[j])));
+          });
+        }
+      });
+    });
   });
 }
 
-void embed_grad(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { embed_grad_of<T>(call); });
-}
+void embed_grad(const KernelCall& call) { sum_uses(call.operands[0], call.operands[1], nullptr, call); }
+
+void embed_add(const KernelCall& call) { sum_uses(call.operands[1], call.operands[2], &call.operands[0], call); }
 
 void positions(const KernelCall& call) {
   const auto* segments = call.operands[0].as<std::int32_t>();

@@ -10,15 +10,24 @@ namespace moesh::backend::reference {
 namespace {
 
 
-void sum_squares(const KernelCall& call) {
-  for_floating(call.operands[0].dtype, [&]<typename T>() {
+void sum_squares_of(const View& values, const View& result) {
+  for_floating(values.dtype, [&]<typename T>() {
     double sum = 0;
-    for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
-      const double x = static_cast<double>(load(call.operands[0].as<T>()[i]));
+    for (std::int64_t i = 0; i < values.count(); ++i) {
+      const double x = static_cast<double>(load(values.as<T>()[i]));
       sum += x * x;
     }
-    call.results[0].as<float>()[0] = static_cast<float>(sum);
+    result.as<float>()[0] = static_cast<float>(sum);
   });
+}
+
+void sum_squares(const KernelCall& call) { sum_squares_of(call.operands[0], call.results[0]); }
+
+// A gradient may be of a narrower type than what it updates.
+double gradient_at(const View& gradient, std::int64_t i) {
+  double g = 0;
+  for_floating(gradient.dtype, [&]<typename T>() { g = static_cast<double>(load(gradient.as<T>()[i])); });
+  return g;
 }
 
 // The decay rates and corrections of a step.
@@ -49,15 +58,15 @@ void adam_update(const KernelCall& call) {
   const auto& of = std::get<graph::AdamOf>(call.attributes);
   const UpdateNumbers numbers(call);
   const View& parameter = call.operands[0];
-  if (!numbers.is_applied) return keep<3>(call, {0, 2, 3});
   const auto rate = static_cast<double>(numbers.rate), factor = static_cast<double>(numbers.factor);
   const Adam adam(of, static_cast<double>(numbers.step));
+  if (!numbers.is_applied) keep<3>(call, {0, 2, 3});
   for_floating(parameter.dtype, [&]<typename P>() {
     for_floating(call.operands[2].dtype, [&]<typename M>() {
       for_floating(call.operands[3].dtype, [&]<typename N>() {
-        call.workers.parallel(parameter.count(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+        call.workers.parallel(numbers.is_applied ? parameter.count() : 0, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
-            const double g = factor * static_cast<double>(call.operands[1].as<float>()[i]);
+            const double g = factor * gradient_at(call.operands[1], i);
             const double p = static_cast<double>(load(parameter.as<P>()[i]));
             const double mu = adam.decay1 * static_cast<double>(load(call.operands[2].as<M>()[i])) + adam.rest1 * g;
             const double nu = adam.decay2 * static_cast<double>(load(call.operands[3].as<N>()[i])) + adam.rest2 * g * g;
@@ -71,6 +80,7 @@ void adam_update(const KernelCall& call) {
       });
     });
   });
+  if (call.results.size() > 3) sum_squares_of(call.results[0], call.results[3]);
 }
 
 void sgd_update(const KernelCall& call) {
@@ -81,7 +91,7 @@ void sgd_update(const KernelCall& call) {
   for_floating(call.operands[0].dtype, [&]<typename P>() {
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
       const double p = static_cast<double>(load(call.operands[0].as<P>()[i]));
-      const double direction = factor * static_cast<double>(call.operands[1].as<float>()[i]);
+      const double direction = factor * gradient_at(call.operands[1], i);
       call.results[0].as<P>()[i] = store<P>(p - rate * (direction + decay * p));
     }
   });
@@ -96,7 +106,7 @@ void momentum_update(const KernelCall& call) {
   const auto factor = static_cast<double>(numbers.factor);
   for_floating(call.operands[1].dtype, [&]<typename M>() {
     for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
-      const double g = factor * static_cast<double>(call.operands[0].as<float>()[i]);
+      const double g = factor * gradient_at(call.operands[0], i);
       const M old_mu = call.operands[1].as<M>()[i];
       const double mu = of.decay * static_cast<double>(load(old_mu)) + (1 - of.beta) * g;
       call.results[0].as<M>()[i] = numbers.is_applied ? store<M>(mu) : old_mu;

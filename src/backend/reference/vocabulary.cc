@@ -20,32 +20,51 @@ std::int64_t checked(std::int32_t token, std::int64_t vocabulary) {
 
 void embed(const KernelCall& call) {
   const View& table = call.operands[0];
-  const std::int64_t width = table.size(1) * size_of(table.dtype);
+  const View& rows = call.results[0];
+  const std::int64_t width = table.size(1);
   const bool in_pieces = !call.origins.empty();
   for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
     const std::int32_t token = call.operands[1].as<std::int32_t>()[i];
     const std::int64_t row = in_pieces ? token - call.origins[0][0] : checked(token, table.size(0));
-    std::byte* to = call.results[0].raw() + i * width;
-    if (row >= 0 && row < table.size(0)) {
-      std::memcpy(to, table.raw() + row * width, static_cast<std::size_t>(width));
-    } else {
-      std::memset(to, 0, static_cast<std::size_t>(width));  // another piece has it
-    }
+    const bool is_here = row >= 0 && row < table.size(0);  // otherwise another piece has it
+    for_floating(rows.dtype, [&]<typename R>() {
+      for_floating(table.dtype, [&]<typename T>() {
+        for (std::int64_t m = 0; m < width; ++m) {
+          rows.as<R>()[i * width + m] = is_here ? store<R>(static_cast<Wide<R>>(load(table.as<T>()[row * width + m]))) : R(0);
+        }
+      });
+    });
   }
+}
+
+// By element of the table, what its uses have of `dy` together.
+template <typename W>
+std::vector<W> sums_of_uses(const View& tokens, const View& dy, const View& table) {
+  std::vector<W> sums(static_cast<std::size_t>(table.count()), 0);
+  const std::int64_t width = table.size(1);
+  for_floating(dy.dtype, [&]<typename D>() {
+    for (std::int64_t i = 0; i < tokens.count(); ++i) {
+      const std::int64_t token = checked(tokens.as<std::int32_t>()[i], table.size(0));
+      W* const row = sums.data() + token * width;
+      for (std::int64_t m = 0; m < width; ++m) row[m] += static_cast<W>(load(dy.as<D>()[i * width + m]));
+    }
+  });
+  return sums;
 }
 
 void embed_grad(const KernelCall& call) {
   const View& table = call.results[0];
-  const std::int64_t width = table.size(1);
   for_floating(table.dtype, [&]<typename T>() {
-    std::vector<Wide<T>> sums(static_cast<std::size_t>(table.count()), 0);
-    for (std::int64_t i = 0; i < call.operands[0].count(); ++i) {
-      const std::int64_t token = checked(call.operands[0].as<std::int32_t>()[i], table.size(0));
-      for (std::int64_t m = 0; m < width; ++m) {
-        sums[static_cast<std::size_t>(token * width + m)] += load(call.operands[1].as<T>()[i * width + m]);
-      }
-    }
+    const auto sums = sums_of_uses<Wide<T>>(call.operands[0], call.operands[1], table);
     for (std::size_t i = 0; i < sums.size(); ++i) table.as<T>()[i] = store<T>(sums[i]);
+  });
+}
+
+void embed_add(const KernelCall& call) {
+  const View& table = call.results[0];
+  for_floating(table.dtype, [&]<typename T>() {
+    const auto sums = sums_of_uses<Wide<T>>(call.operands[1], call.operands[2], table);
+    for (std::size_t i = 0; i < sums.size(); ++i) table.as<T>()[i] = store<T>(load(call.operands[0].as<T>()[i]) + sums[i]);
   });
 }
 
@@ -191,6 +210,7 @@ Kernel find_vocabulary(graph::Op op) {
   switch (op) {
     case graph::Op::embed: return embed;
     case graph::Op::embed_grad: return embed_grad;
+    case graph::Op::embed_add: return embed_add;
     case graph::Op::positions: return positions;
     case graph::Op::cross_entropy: return cross_entropy;
     case graph::Op::vocab_scores: return vocab_scores;

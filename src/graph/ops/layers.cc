@@ -82,12 +82,12 @@ std::string temper_shapes(const NodeView& v) {
 
 void temper_factors(const NodeView& v, FactorTable& table) { table.alike(table.own(v.result(0).shape)); }
 
-// Rows [..., M] of a table [V, M], one for each token.
+// Rows [..., M] of a table [V, M], one for each token, perhaps in another type.
 bool are_rows_of_table(const Value& rows, const Value& tokens, const Value& table) {
   Shape shape = tokens.shape;
   if (table.shape.size() != 2 || tokens.dtype != DType::int32) return false;
   shape.push_back(table.shape[1]);
-  return rows.shape == shape && rows.dtype == table.dtype;
+  return rows.shape == shape;
 }
 
 std::string embed_shapes(const NodeView& v) {
@@ -114,6 +114,18 @@ std::string embed_grad_shapes(const NodeView& v) {
 void embed_grad_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> rows = table.own(v.operand(1).shape);
   table.takes(first_dims(rows, v.operand(0).shape.size())).takes(rows).gives({kWhole, rows.back()}).linear_in({1});
+}
+
+std::string embed_add_shapes(const NodeView& v) {
+  const bool fits = are_rows_of_table(v.operand(2), v.operand(1), v.operand(0)) && is_like(v.operand(0), v.result(0));
+  return fits ? "" : "a table, token ids and what is added to their rows";
+}
+
+void embed_add_factors(const NodeView& v, FactorTable& table) {
+  const int width = table.factor(v.operand(0).shape[1]);
+  std::vector<int> rows(v.operand(2).shape.size(), kWhole);
+  rows.back() = width;
+  table.takes({kWhole, width}).takes(std::vector<int>(rows.size() - 1, kWhole)).takes(rows).gives({kWhole, width}).in_place();
 }
 
 }  // namespace
@@ -187,5 +199,13 @@ const OpFacts kEmbedGrad{.name = "embed_grad",
                          .factors = embed_grad_factors,
                          .gradient = kNoGradient,
                          .kernel = KernelKind::rows};
+const OpFacts kEmbedAdd{.name = "embed_add",
+                        .attributes = blank<std::monostate>,
+                        .takes = {3},
+                        .gives = {1},
+                        .shapes = embed_add_shapes,
+                        .factors = embed_add_factors,
+                        .gradient = kNoGradient,
+                        .kernel = KernelKind::rows};
 
 }  // namespace moesh::graph::ops

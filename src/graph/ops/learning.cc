@@ -11,6 +11,9 @@ void sum_squares_factors(const NodeView& v, FactorTable& table) {
   table.takes(table.own(v.operand(0).shape)).gives({});
 }
 
+// A parameter and its moments.
+constexpr std::size_t kMostUpdated = 3;
+
 bool has_update_numbers(const NodeView& v) { return v.operand(v.operands() - 1).shape == Shape{kUpdateNumbers}; }
 
 // A parameter, its gradient and its moments are alike; the last operand holds the step's numbers.
@@ -19,14 +22,15 @@ bool are_alike_but_last(const NodeView& v) {
   for (std::size_t i = 0; i + 1 < v.operands(); ++i) {
     if (v.operand(i).shape != v.operand(0).shape) return false;
   }
-  for (std::size_t i = 0; i < v.results(); ++i) {
+  for (std::size_t i = 0; i < std::min(v.results(), kMostUpdated); ++i) {
     if (v.result(i).shape != v.operand(0).shape) return false;
   }
   return true;
 }
 
 std::string adam_update_shapes(const NodeView& v) {
-  return are_alike_but_last(v) ? "" : "a parameter, its gradient, mu, nu and the step's numbers";
+  const bool fits = are_alike_but_last(v) && (v.results() == kMostUpdated || v.result(kMostUpdated).shape.empty());
+  return fits ? "" : "a parameter, its gradient, mu, nu and the step's numbers, and perhaps a sum of squares";
 }
 
 std::string sgd_update_shapes(const NodeView& v) {
@@ -41,7 +45,7 @@ void update_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> dims = table.own(v.result(0).shape);
   for (std::size_t i = 0; i + 1 < v.operands(); ++i) table.takes(dims);
   table.takes({kWhole});
-  for (std::size_t i = 0; i < v.results(); ++i) table.gives(dims);
+  for (std::size_t i = 0; i < v.results(); ++i) table.gives(i < kMostUpdated ? dims : std::vector<int>{});
 }
 
 std::string balance_update_shapes(const NodeView& v) {
@@ -71,7 +75,7 @@ const OpFacts kSumSquares{.name = "sum_squares",
 const OpFacts kAdamUpdate{.name = "adam_update",
                           .attributes = blank<AdamOf>,
                           .takes = {5},
-                          .gives = {3},
+                          .gives = {3, 4},
                           .shapes = adam_update_shapes,
                           .factors = update_factors,
                           .gradient = kNoGradient};

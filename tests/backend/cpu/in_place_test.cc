@@ -34,6 +34,7 @@ std::vector<Call> calls() {
           graph::AdamOf of;
           of.nesterov = nesterov;
           all.push_back({Op::adam_update, of, {x, g, mu, nu, numbers_of_step}, {x, mu, nu}});
+          all.push_back({Op::adam_update, of, {x, converted(g, DType::bfloat16), mu, nu, numbers_of_step}, {x, mu, nu, Tensor(DType::float32, {})}});
         }
         if (moment != DType::float64)
           all.push_back({Op::momentum_update, graph::MomentumOf{}, {g, mu, numbers_of_step}, {mu, g}});
@@ -55,6 +56,9 @@ std::vector<Call> calls() {
     const Tensor logits = noise(dtype, {5, 7, 300}, 12, -4, 4), logs = noise(dtype == DType::float64 ? dtype : DType::float32, {5, 7, 3}, 13, 5, 6);
     all.push_back({Op::cross_entropy_grad, graph::CrossEntropyOf{1e-3}, {logits, targets, segments, dsum}, {logits}});
     all.push_back({Op::cross_entropy_grad, graph::CrossEntropyOf{1e-3}, {logits, targets, segments, dsum, logs}, {logits}});
+  }
+  for (const DType dtype : floating_types()) {
+    all.push_back({Op::embed_add, {}, {noise(dtype, {30, 33}, 14), draws({3, 40}, 15, 30), noise(dtype, {3, 40, 33}, 16)}, {Tensor(dtype, {30, 33})}});
   }
   for (const DType dtype : {DType::float32, DType::bfloat16, DType::float64, DType::int32, DType::boolean}) {
     Tensor cache(dtype, {2, 8, 3}), rows(dtype, {2, 4, 3});

@@ -36,6 +36,30 @@ TEST(Learning, AdamIsThePlainOne) {
       hold_to_plain(adam(of, DType::float32, DType::float32, step, 5000, 0.3));
       hold_to_plain(adam(of, DType::float32, DType::bfloat16, step));
       hold_to_plain(adam(of, DType::float64, DType::float64, step));
+      hold_to_plain(adam(of, DType::bfloat16, DType::bfloat16, step));
+    }
+  }
+}
+
+// Gradients of any type, and the squares of what is made.
+TEST(Learning, UpdatesTakeAnyGradientAndGiveSquares) {
+  for (const DType of_parameter : floating_types()) {
+    for (const DType of_mu : floating_types()) {
+      if (of_mu == DType::float64 && of_parameter != DType::float64) continue;  // moments are no wider than what they move
+      for (const DType of_gradient : floating_types()) {
+        for (const double applied : {1.0, 0.0}) {
+          Call call = adam(AdamOf{}, of_parameter, of_mu, 3, 40001);
+          call.operands[1] = converted(call.operands[1], of_gradient);
+          call.operands[4] = numbers(1e-2, 3, 1, applied);
+          call.results.push_back(Tensor(DType::float32, {}));
+          hold_to_plain(call);
+          const Tensors made = run(call);
+          EXPECT_EQ(made[3].at(0), run({Op::sum_squares, {}, {made[0]}, {made[3]}})[0].at(0)) << "the same sum, in the same order";
+        }
+        const Tensor p = noise(of_parameter, {5000}, 1), g = noise(of_gradient, {5000}, 2), mu = noise(of_mu, {5000}, 3, -0.1, 0.1);
+        hold_to_plain({Op::sgd_update, SgdOf{0.1}, {p, g, numbers(1e-2, 3)}, {p}});
+        if (of_parameter == DType::float32) hold_to_plain({Op::momentum_update, graph::MomentumOf{}, {g, mu, numbers(1e-2, 3)}, {mu, Tensor(DType::float32, {5000})}});
+      }
     }
   }
 }

@@ -17,11 +17,26 @@ TEST(Embed, LooksUpRows) {
   }
 }
 
+TEST(Embed, RoundsWhatItLooksUp) {
+  for (const DType from : floating_types()) {
+    for (const DType to : floating_types()) {
+      hold_to_plain({Op::embed, {}, {noise(from, {50, 33}, 1), draws({3, 40}, 2, 50)}, {Tensor(to, {3, 40, 33})}});
+    }
+  }
+}
+
 // Tokens repeat, and some of the vocabulary never comes.
 TEST(Embed, GradientSumsOverTheUsesOfAToken) {
   for (const DType dtype : floating_types()) {
     const Tensor tokens = draws({3, 40}, 2, 30);
     hold_to_plain({Op::embed_grad, {}, {tokens, noise(dtype, {3, 40, 33}, 1)}, {Tensor(dtype, {50, 33})}});
+  }
+  for (const DType of_table : floating_types()) {
+    for (const DType of_rows : floating_types()) {
+      const Tensor tokens = draws({3, 40}, 2, 30), dy = noise(of_rows, {3, 40, 33}, 1), table = noise(of_table, {50, 33}, 3);
+      hold_to_plain({Op::embed_grad, {}, {tokens, dy}, {Tensor(of_table, {50, 33})}});
+      hold_to_plain({Op::embed_add, {}, {table, tokens, dy}, {table}});
+    }
   }
   const Tensor tokens = draws({2, 6}, 2, 5);
   const Tensor table = noise(DType::float64, {7, 3}, 1);
