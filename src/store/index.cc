@@ -14,7 +14,7 @@ namespace moesh::store {
 namespace {
 
 constexpr const char* kFormat = "moesh checkpoint";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kFormatVersion = 1;
 constexpr std::string_view kHashKey = ",\n\"hash\":\"";
 constexpr std::string_view kEnd = "\"}\n";
 constexpr std::size_t kHashDigits = 16;
@@ -216,7 +216,7 @@ std::int64_t Index::bytes() const {
 
 std::string to_json(const Index& index) {
   JsonWriter json;
-  json.begin_object().key("format").value(kFormat).key("version").value(kVersion).line();
+  json.begin_object().key("format").value(kFormat).key("version").value(kFormatVersion).line();
   write(json, index.about);
   json.line().key("files").begin_array();
   for (const File& file : index.files) {
@@ -249,8 +249,8 @@ Index parse_index(std::string_view text, const std::string& where, Extent extent
   const Json json = parse_json(text, where, 16);
   if (member<std::string>(json, "format", where) != kFormat) refuse("no index of a checkpoint", where, kTakeAnother);
   const auto version = member<std::int64_t>(json, "version", where);
-  if (version != kVersion) {
-    refuse(fmt::format("version {} of the format, this moesh reads version {}", version, kVersion), where,
+  if (version != kFormatVersion) {
+    refuse(fmt::format("version {} of the format, this moesh reads version {}", version, kFormatVersion), where,
            "read it with the moesh that wrote it or a later one");
   }
   return Reader(where, extent).run(json);
