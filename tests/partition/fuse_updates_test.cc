@@ -11,7 +11,7 @@
 namespace moesh::partition {
 namespace {
 
-std::string fused(const std::string& text) { return graph::to_text(with_updates_fused(graph::parse_graph(text).graph)); }
+std::string updated(const std::string& text) { return graph::to_text(with_updates_fused(graph::parse_graph(text).graph)); }
 
 const std::string kTable =
     "%0: float32[9, 4] = input labels=(-, -)  # table\n"
@@ -21,13 +21,13 @@ const std::string kTable =
 TEST(FuseUpdates, AddsAnEmbeddingsGradientToTheTableItMeets) {
   const std::string gradient = "%3: float32[9, 4] = embed_grad %1, %2  # embed\n";
   for (const std::string sum : {"%0, %3", "%3, %0"}) {
-    EXPECT_EQ(fused(kTable + gradient + "%4: float32[9, 4] = binary " + sum + " function=add  # add\nreturn %4 as y\n"),
+    EXPECT_EQ(updated(kTable + gradient + "%4: float32[9, 4] = binary " + sum + " function=add  # add\nreturn %4 as y\n"),
               kTable + "%3: float32[9, 4] = embed_add %0, %1, %2  # embed\nreturn %3 as y\n");
   }
   for (const std::string rest : {"%4: float32[9, 4] = binary %0, %3 function=multiply  # add\nreturn %4 as y\n",
                                  "%4: float32[9, 4] = binary %0, %3 function=add  # add\nreturn %4 as y, %3 as gradient\n",
                                  "%4: float32[9, 4] = binary %3, %3 function=add  # add\nreturn %4 as y\n"}) {
-    EXPECT_EQ(fused(kTable + gradient + rest), kTable + gradient + rest);
+    EXPECT_EQ(updated(kTable + gradient + rest), kTable + gradient + rest);
   }
 }
 
@@ -36,7 +36,7 @@ TEST(FuseUpdates, HaveUpdatesGiveTheNorm) {
       "%0: float32[4] = input labels=(-) kind=batch  # numbers\n"
       "%1: float32[3, 4] = input labels=(-, -)  # p\n"
       "%2: float32[3, 4] = input labels=(-, -)  # g\n";
-  EXPECT_EQ(fused(inputs + "%3: float32[3, 4], %4: float32[3, 4], %5: float32[3, 4] = adam_update %1, %2, %2, %2, %0  # adam\n"
+  EXPECT_EQ(updated(inputs + "%3: float32[3, 4], %4: float32[3, 4], %5: float32[3, 4] = adam_update %1, %2, %2, %2, %0  # adam\n"
                            "%6: float32[] = sum_squares %3  # new\n%7: float32[] = sum_squares %1  # old\n"
                            "%8: float32[] = sum_squares %4  # mu\nreturn %3 as p, %4 as mu, %5 as nu, %6 as s, %7 as t, %8 as u\n"),
             inputs + "%3: float32[3, 4], %4: float32[3, 4], %5: float32[3, 4], %6: float32[] = adam_update %1, %2, %2, %2, %0  # adam\n"
