@@ -181,6 +181,11 @@ HttpAnswer Service::whole(const HttpRequest& request, const std::shared_ptr<Text
 
 HttpAnswer Service::stream(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked) {
   struct Streaming {
+    // Whoever sends what `next` gives may find before it does that the client is gone.
+    ~Streaming() {
+      if (!is_over) service.refused(ApiError(kGone, "the client is gone"));
+    }
+    Service& service;
     std::shared_ptr<Texts> texts;
     std::function<bool()> is_alive;
     Completion asked;
@@ -188,7 +193,7 @@ HttpAnswer Service::stream(const HttpRequest& request, const std::shared_ptr<Tex
     Clock::time_point begin;
     bool is_over = false;
   };
-  const auto of = std::make_shared<Streaming>(Streaming{texts, request.is_alive, asked, new_head(), Clock::now()});
+  const std::shared_ptr<Streaming> of(new Streaming{*this, texts, request.is_alive, asked, new_head(), Clock::now()});
   HttpAnswer answer{.content_type = "text/event-stream", .headers = {{"Cache-Control", "no-cache"}}};
   answer.next = [this, of]() -> std::optional<std::string> {
     if (of->is_over) return std::nullopt;
@@ -202,10 +207,8 @@ HttpAnswer Service::stream(const HttpRequest& request, const std::shared_ptr<Tex
       return events + last_event();
     }
     if (!heard.failure.empty()) return events + event_of(refused(ApiError(kNotNow, heard.failure)).body);
-    if (of->is_alive()) return events;
-    const ApiError gone(kGone, "the client is gone");
-    refused(gone);
-    throw gone;
+    if (!of->is_alive()) throw ApiError(kGone, "the client is gone");
+    return events;
   };
   return answer;
 }

@@ -72,6 +72,13 @@ class Serving {
   bool comes_to(const std::string& metric) const {
     return test::wait_until([&] { return metrics().find(metric + "\n") != std::string::npos; });
   }
+  std::int64_t answers(int status) const {
+    const std::string name = fmt::format("moesh_answers_total{{status=\"{}\"}} ", status);
+    for (const std::string& line : split(metrics(), '\n')) {
+      if (line.starts_with(name)) return parse_integer(line.substr(name.size())).value_or(-1);
+    }
+    return 0;
+  }
 
  private:
   session::Session session_;
@@ -323,8 +330,25 @@ TEST(Serve, GivesUpTheTextsOfClientsThatGo) {
     EXPECT_EQ(text_of(post(serving.port(), greedy("abc", 8))), expected);
     EXPECT_TRUE(serving.comes_to("moesh_texts_running 0"));
   }
-  EXPECT_TRUE(serving.comes_to("moesh_answers_total{status=\"499\"} 20"));
+  // On a busy machine those that run may end before their clients go: three answers were asked for to the end.
+  EXPECT_TRUE(test::wait_until([&] { return serving.answers(200) + serving.answers(499) == 23; })) << serving.metrics();
+  EXPECT_GT(serving.answers(499), 10);
   EXPECT_TRUE(test::wait_until([&] { return const_cast<Serving&>(serving).server().connections() == 0; }));
+}
+
+// Whoever sends an answer's pieces may find out first, before it asks for one and between two.
+TEST(Serve, CountsStreamsThatNobodyTakesToTheirEnd) {
+  const Serving serving;
+  Service& service = const_cast<Serving&>(serving).service();
+  for (const int pieces : {0, 1}) {
+    const HttpAnswer answer = service.answer(
+        {"POST", "/v1/completions", "application/json", greedy("abc", 1900, R"("stream": true, )"), HttpRequest::Body::whole, [] { return true; }});
+    ASSERT_TRUE(answer.next);
+    for (int i = 0; i < pieces; ++i) EXPECT_TRUE(answer.next());
+  }
+  EXPECT_TRUE(serving.comes_to("moesh_answers_total{status=\"499\"} 2"));
+  EXPECT_TRUE(serving.comes_to("moesh_texts_running 0"));
+  EXPECT_LT(parse_integer(split(split(serving.metrics(), '\n')[5], ' ')[1]).value_or(1 << 20), 2 * 1900) << "they were given up";
 }
 
 TEST(Serve, RefusesTextsThatItCannotKeep) {
