@@ -389,6 +389,9 @@ struct Value {
   sharding::Spec spec = {};  // once partitioned; no dims: whole on every device
 };
 
+// The same shape, type and layout: one may be made where the other lies.
+inline bool is_alike(const Value& a, const Value& b) { return a.shape == b.shape && a.dtype == b.dtype && a.spec == b.spec; }
+
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;  // in an order in which they can run

@@ -13,6 +13,12 @@ bool all_given(const Node& node, const std::map<ValueId, Tensor>& given) {
 
 }  // namespace
 
+std::int64_t uses_of(const Graph& graph, ValueId id) {
+  std::int64_t uses = std::count(graph.results.begin(), graph.results.end(), id);
+  for (const Node& node : graph.nodes) uses += std::count(node.operands.begin(), node.operands.end(), id);
+  return uses;
+}
+
 std::vector<bool> needed_nodes(const Graph& graph) {
   std::vector<bool> needed(graph.nodes.size());
   for (const ValueId result : graph.results) needed[static_cast<std::size_t>(graph.value(result).producer)] = true;

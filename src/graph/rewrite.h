@@ -15,6 +15,9 @@ std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std
 // The inputs of a graph, in order.
 std::vector<ValueId> inputs_of(const Graph& graph);
 
+// How often nodes and results use a value.
+std::int64_t uses_of(const Graph& graph, ValueId id);
+
 // By node, whether the results need it.
 std::vector<bool> needed_nodes(const Graph& graph);
 

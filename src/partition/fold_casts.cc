@@ -17,17 +17,11 @@ using graph::ValueId;
 
 bool sums_wide(Op op) { return op == Op::einsum || op == Op::grouped_matmul || op == Op::grouped_outer || op == Op::embed_grad; }
 
-std::int64_t readers_of(const Graph& graph, ValueId id) {
-  std::int64_t readers = std::count(graph.results.begin(), graph.results.end(), id);
-  for (const Node& node : graph.nodes) readers += std::count(node.operands.begin(), node.operands.end(), id);
-  return readers;
-}
-
 // A product or sum, or the result of a region whose body has it from one, that nobody else reads. False where it is none.
 bool makes_wide(Graph& graph, ValueId id) {
   graph::Value& value = graph.values[at(id)];
   Node& producer = graph.nodes[at(value.producer)];
-  if (value.dtype != DType::bfloat16 || readers_of(graph, id) != 1) return false;
+  if (value.dtype != DType::bfloat16 || graph::uses_of(graph, id) != 1) return false;
   if (auto* region = std::get_if<graph::RegionOf>(&producer.attributes)) {
     const auto place = std::find(producer.results.begin(), producer.results.end(), id) - producer.results.begin();
     Graph body = *region->body;
@@ -38,11 +32,6 @@ bool makes_wide(Graph& graph, ValueId id) {
   }
   value.dtype = DType::float32;
   return true;
-}
-
-bool widens(const Graph& graph, const Node& node) {
-  return node.op == Op::cast && graph.value(node.results[0]).dtype == DType::float32 &&
-         graph.value(node.operands[0]).dtype == DType::bfloat16;
 }
 
 void look_up_before_cast(Graph& graph, Node& node) {
@@ -61,7 +50,8 @@ Graph with_casts_folded(Graph graph) {
       graph::replace_body(*repeat, std::move(body));
     }
     if (node.op == Op::embed) look_up_before_cast(graph, node);
-    if (widens(graph, node) && makes_wide(graph, node.operands[0])) stand_ins[node.results[0]] = node.operands[0];
+    const bool widens = node.op == Op::cast && graph.value(node.results[0]).dtype == DType::float32;
+    if (widens && makes_wide(graph, node.operands[0])) stand_ins[node.results[0]] = node.operands[0];
   }
   return graph::without_dead_nodes(graph::with_operands_replaced(std::move(graph), stand_ins));
 }

@@ -95,7 +95,7 @@ class Fusion {
       if (found >= 0) return false;
       found = user;
     }
-    return loss.dx >= 0 && loss.dtable >= 0 && is_like(result_of(loss.dx), x) &&
+    return loss.dx >= 0 && loss.dtable >= 0 && is_alike(graph_.value(result_of(loss.dx)), graph_.value(x)) &&
            graph_.value(result_of(loss.dtable)).shape == graph_.value(table).shape && is_whole(result_of(loss.dtable), 0) &&
            is_whole(result_of(loss.dtable), 1);
   }
@@ -104,11 +104,6 @@ class Fusion {
     return std::find(node(id).operands.begin(), node(id).operands.end(), value) != node(id).operands.end();
   }
   ValueId result_of(NodeId id) const { return node(id).results[0]; }
-  bool is_like(ValueId a, ValueId b) const {
-    const graph::Value& left = graph_.value(a);
-    const graph::Value& right = graph_.value(b);
-    return left.shape == right.shape && left.dtype == right.dtype && left.spec == right.spec;
-  }
 
   // The nodes behind the loss that need it, up to its gradient.
   std::vector<bool> later_nodes(const Loss& loss) const {

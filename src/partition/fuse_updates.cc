@@ -1,6 +1,5 @@
 #include "partition/fuse_updates.h"
 
-#include <algorithm>
 #include <map>
 
 #include "base/place.h"
@@ -14,29 +13,17 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-std::int64_t uses_of(const Graph& graph, ValueId id) {
-  std::int64_t uses = std::count(graph.results.begin(), graph.results.end(), id);
-  for (const Node& node : graph.nodes) uses += std::count(node.operands.begin(), node.operands.end(), id);
-  return uses;
+// The update that makes this parameter gives `squares` of it too: what stands in for the squares; -1 where there is no such update.
+ValueId squares_by_update(Graph& graph, const Node& squares) {
+  const ValueId parameter = squares.operands[0];
+  Node& update = graph.nodes[at(graph.value(parameter).producer)];
+  if (update.op != Op::adam_update || update.results.size() != 3 || update.results[0] != parameter) return -1;
+  graph::Value sum = graph.value(squares.results[0]);
+  sum.producer = graph.value(parameter).producer;
+  graph.values.push_back(std::move(sum));
+  update.results.push_back(static_cast<ValueId>(graph.values.size() - 1));
+  return update.results.back();
 }
-
-// The update whose parameter this is, unless it already gives the squares.
-Node* update_of(Graph& graph, ValueId parameter) {
-  Node& producer = graph.nodes[at(graph.value(parameter).producer)];
-  const bool fits = producer.op == Op::adam_update && producer.results.size() == 3 && producer.results[0] == parameter;
-  return fits ? &producer : nullptr;
-}
-
-// The update takes the place of the squares' node as their producer.
-bool give_squares(Graph& graph, Node& squares) {
-  Node* const update = update_of(graph, squares.operands[0]);
-  if (update == nullptr) return false;
-  update->results.push_back(squares.results[0]);
-  graph.values[at(squares.results[0])].producer = graph.value(squares.operands[0]).producer;
-  return true;
-}
-
-bool is_alike(const graph::Value& a, const graph::Value& b) { return a.shape == b.shape && a.dtype == b.dtype && a.spec == b.spec; }
 
 // Either side of the sum.
 void add_to_rows(Graph& graph, Node& sum) {
@@ -45,8 +32,9 @@ void add_to_rows(Graph& graph, Node& sum) {
   for (const std::size_t side : {0, 1}) {
     const ValueId gradient = sum.operands[side], table = sum.operands[1 - side];
     const Node& embedding = graph.node(graph.value(gradient).producer);
-    if (embedding.op != Op::embed_grad || uses_of(graph, gradient) != 1 || !is_alike(graph.value(table), graph.value(gradient))) continue;
-    if (!is_alike(graph.value(table), graph.value(sum.results[0]))) continue;
+    const auto is_like_table = [&](ValueId id) { return is_alike(graph.value(id), graph.value(table)); };
+    if (embedding.op != Op::embed_grad || graph::uses_of(graph, gradient) != 1) continue;
+    if (!is_like_table(gradient) || !is_like_table(sum.results[0])) continue;
     sum = {Op::embed_add, embedding.path, "", {table, embedding.operands[0], embedding.operands[1]}, sum.results, {}, sum.phase};
     return;
   }
@@ -55,23 +43,13 @@ void add_to_rows(Graph& graph, Node& sum) {
 }  // namespace
 
 Graph with_updates_fused(Graph graph) {
-  std::vector<bool> is_given(graph.nodes.size());
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    Node& node = graph.nodes[i];
+  std::map<ValueId, ValueId> stand_ins;
+  for (Node& node : graph.nodes) {
     if (node.op == Op::binary) add_to_rows(graph, node);
-    if (node.op == Op::sum_squares) is_given[i] = give_squares(graph, node);
+    const ValueId sum = node.op == Op::sum_squares ? squares_by_update(graph, node) : -1;
+    if (sum >= 0) stand_ins[node.results[0]] = sum;
   }
-  std::vector<Node> kept;
-  std::vector<graph::NodeId> place(graph.nodes.size());
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    place[i] = static_cast<graph::NodeId>(kept.size());
-    if (!is_given[i]) kept.push_back(std::move(graph.nodes[i]));
-  }
-  graph.nodes = std::move(kept);
-  for (graph::Value& value : graph.values) {
-    if (value.producer >= 0) value.producer = place[at(value.producer)];
-  }
-  return graph::without_dead_nodes(std::move(graph));
+  return graph::without_dead_nodes(graph::with_operands_replaced(std::move(graph), stand_ins));
 }
 
 }  // namespace moesh::partition

@@ -14,8 +14,6 @@ using graph::ValueId;
 
 bool is_alias(const Node& node) { return node.op == Op::reshape || node.op == Op::constraint; }
 
-bool is_alike(const graph::Value& a, const graph::Value& b) { return a.shape == b.shape && a.dtype == b.dtype && a.spec == b.spec; }
-
 // An iteration reads and writes the same slice, or a carried value.
 bool keeps_apart(const graph::RepeatOf& of, std::size_t operand, std::size_t result) {
   const auto carried = static_cast<std::size_t>(of.carried), shared_end = carried + static_cast<std::size_t>(of.shared);

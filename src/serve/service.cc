@@ -25,6 +25,8 @@ constexpr int kNotSo = 405, kGone = 499, kNotNow = 503;
 
 constexpr std::string_view kCompletions = "/v1/completions", kModels = "/v1/models", kHealth = "/health", kMetrics = "/metrics";
 
+ApiError client_is_gone() { return {kGone, "the client is gone"}; }
+
 std::int64_t seconds_now() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -175,15 +177,15 @@ HttpAnswer Service::whole(const HttpRequest& request, const std::shared_ptr<Text
       return {.body = completion_json(new_head(), all, {asked.prompt_tokens(), heard.tokens})};
     }
     if (!heard.failure.empty()) throw ApiError(kNotNow, heard.failure);
-    if (!request.is_alive()) throw ApiError(kGone, "the client is gone");
+    if (!request.is_alive()) throw client_is_gone();
   }
 }
 
 HttpAnswer Service::stream(const HttpRequest& request, const std::shared_ptr<Texts>& texts, const Completion& asked) {
   struct Streaming {
-    // Whoever sends what `next` gives may find before it does that the client is gone.
+    // Where the client went, which whoever sends the pieces may find before `next` does.
     ~Streaming() {
-      if (!is_over) service.refused(ApiError(kGone, "the client is gone"));
+      if (!is_over) service.refused(client_is_gone());
     }
     Service& service;
     std::shared_ptr<Texts> texts;
@@ -207,7 +209,7 @@ HttpAnswer Service::stream(const HttpRequest& request, const std::shared_ptr<Tex
       return events + last_event();
     }
     if (!heard.failure.empty()) return events + event_of(refused(ApiError(kNotNow, heard.failure)).body);
-    if (!of->is_alive()) throw ApiError(kGone, "the client is gone");
+    if (!of->is_alive()) throw client_is_gone();
     return events;
   };
   return answer;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/simd.h"
@@ -38,12 +39,16 @@ void narrow(Isa isa, const W* __restrict from, std::int64_t count, const View& t
   });
 }
 
-// Calls body(begin, count) for pieces of the elements.
+// Calls body(begin, count) for pieces of these elements.
+template <typename Body>
+void for_pieces(std::int64_t begin, std::int64_t end, const Body& body) {
+  for (; begin < end; begin += kPiece) body(begin, std::min(kPiece, end - begin));
+}
+
+// And of all elements.
 template <typename Body>
 void for_pieces(const KernelCall& call, const Body& body) {
-  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (; begin < end; begin += kPiece) body(begin, std::min(kPiece, end - begin));
-  });
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) { for_pieces(begin, end, body); });
 }
 
 // A step as numbers: the gradient is multiplied by `factor`; mu and nu decay and take in it and its square; the update is
@@ -110,23 +115,20 @@ void update_where_they_lie(Isa isa, const AdamStep& step, const KernelCall& call
 
 template <typename W>
 void update_by_pieces(Isa isa, const AdamStep& step, const KernelCall& call, std::int64_t begin, std::int64_t end) {
-  for (; begin < end; begin += kPiece) {
-    const std::int64_t count = std::min(kPiece, end - begin);
+  for_pieces(begin, end, [&](std::int64_t first, std::int64_t count) {
     W p[kPiece], g[kPiece], mu[kPiece], nu[kPiece];
     W* const pieces[] = {p, g, mu, nu};
-    for (std::size_t i = 0; i < 4; ++i) widen(isa, call.operands[i], begin, count, pieces[i]);
+    for (std::size_t i = 0; i < 4; ++i) widen(isa, call.operands[i], first, count, pieces[i]);
     update_elements<W>(isa, step, count, {p, g, mu, nu, p, mu, nu});
-    narrow(isa, p, count, call.results[0], begin);
-    narrow(isa, mu, count, call.results[1], begin);
-    narrow(isa, nu, count, call.results[2], begin);
-  }
+    narrow(isa, p, count, call.results[0], first);
+    narrow(isa, mu, count, call.results[1], first);
+    narrow(isa, nu, count, call.results[2], first);
+  });
 }
 
 // Pieces wait for memory in turns: where all are of one type, they are read and written as one goes along, which is three times as fast.
 template <typename T>
-void adam_update_of(const KernelCall& call, std::int64_t begin, std::int64_t end) {
-  const AdamStep step = adam_step(std::get<AdamOf>(call.attributes), UpdateNumbers(call));
-  const Isa isa = chosen_isa();
+void adam_update_of(Isa isa, const AdamStep& step, const KernelCall& call, std::int64_t begin, std::int64_t end) {
   const auto has_type = [&](std::size_t i) { return call.operands[i].dtype == call.results[0].dtype; };
   if (has_type(1) && has_type(2) && has_type(3)) update_where_they_lie<T>(isa, step, call, begin, end - begin);
   else update_by_pieces<Wide<T>>(isa, step, call, begin, end);
@@ -193,17 +195,20 @@ void sum_squares(const KernelCall& call) {
 
 void adam_update(const KernelCall& call) {
   const View& parameter = call.results[0];
-  const bool is_applied = UpdateNumbers(call).is_applied, gives_squares = call.results.size() > 3;
-  if (!is_applied) keep<3>(call, {0, 2, 3});
-  if (!is_applied && !gives_squares) return;
-  SquaresOf squares(parameter);
+  const UpdateNumbers numbers(call);
+  const AdamStep step = adam_step(std::get<AdamOf>(call.attributes), numbers);
+  const Isa isa = chosen_isa();
+  std::optional<SquaresOf> squares;
+  if (call.results.size() > 3) squares.emplace(parameter);
+  if (!numbers.is_applied) keep<3>(call, {0, 2, 3});
+  if (!numbers.is_applied && !squares) return;
   for_floating(parameter.dtype, [&]<typename T>() {
     call.workers.parallel(parameter.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      if (is_applied) adam_update_of<T>(call, begin, end);
-      if (gives_squares) squares.see(begin, end);
+      if (numbers.is_applied) adam_update_of<T>(isa, step, call, begin, end);
+      if (squares) squares->see(begin, end);
     });
   });
-  if (gives_squares) squares.give(call.results[3]);
+  if (squares) squares->give(call.results[3]);
 }
 
 void sgd_update(const KernelCall& call) {
