@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -93,8 +95,12 @@ class Workers::State {
   explicit State(int threads) {
     // A machine that gives no more threads is worked on with those that it gave.
     try {
-      for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { loop(); });
+      for (int i = 1; i < threads; ++i) {
+        Worker& worker = workers_.emplace_back();
+        worker.thread = std::thread([this, &worker] { loop(worker); });
+      }
     } catch (const std::system_error&) {
+      workers_.pop_back();
     }
   }
 
@@ -104,11 +110,11 @@ class Workers::State {
       stop_ = true;
       ++posted_;
     }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    for (Worker& worker : workers_) worker.wake.notify_one();
+    for (Worker& worker : workers_) worker.thread.join();
   }
 
-  int threads() const { return static_cast<int>(threads_.size()) + 1; }
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   void run(Job& job) {
     post(job);
@@ -117,16 +123,37 @@ class Workers::State {
   }
 
  private:
+  struct Worker {
+    std::thread thread;
+    std::condition_variable wake;
+    bool is_parked = false;
+    ThreadCores cores = {};  // known while it is parked
+  };
+
   void post(Job& job) {
     std::int64_t sleepers = 0;
     {
       const std::lock_guard lock(mutex_);
       open_.push_back(&job);
       ++posted_;
-      sleepers = parked_;
-      if (sleepers > 0) posting_core_ = current_core();
+      sleepers = std::ssize(parked_);
     }
-    for (std::int64_t i = 0; i < std::min(sleepers, job.blocks() - 1); ++i) wake_.notify_one();
+    for (std::int64_t i = 0; i < std::min(sleepers, job.blocks() - 1); ++i) wake_one();
+  }
+
+  // Some machines wake a thread on the core of whoever wakes it, where it waits for milliseconds until that one has had its share: so it
+  // is sent to another one first.
+  void wake_one() {
+    Worker* worker = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (parked_.empty()) return;
+      worker = parked_.back();
+      parked_.pop_back();
+      worker->is_parked = false;
+      worker->cores.keep_off(current_core());
+    }
+    worker->wake.notify_one();
   }
 
   // When it returns, no thread holds the job.
@@ -149,7 +176,7 @@ class Workers::State {
     return *found;
   }
 
-  void loop() {
+  void loop(Worker& self) {
     std::unique_lock lock(mutex_);
     while (!stop_) {
       if (Job* job = join_one()) {
@@ -163,30 +190,29 @@ class Workers::State {
       const std::uint64_t seen = posted_;
       const auto has_more = [&] { return posted_.load(std::memory_order_relaxed) != seen; };
       lock.unlock();
-      const bool found = seen_before_parking(has_more);
+      seen_before_parking(has_more);
       lock.lock();
-      if (found) continue;
-      ++parked_;
-      wake_.wait(lock, has_more);
-      --parked_;
-      // Some machines wake a thread on the core of whoever woke it, where both would share it for milliseconds.
-      if (const int core = posting_core_; !stop_ && core == current_core()) {
-        lock.unlock();
-        leave_core(core);
-        lock.lock();
-      }
+      if (!has_more()) park(self, lock);
     }
   }
 
+  void park(Worker& self, std::unique_lock<std::mutex>& lock) {
+    self.cores = ThreadCores::of_caller();
+    self.is_parked = true;
+    parked_.push_back(&self);
+    self.wake.wait(lock, [&] { return !self.is_parked || stop_; });
+    lock.unlock();
+    self.cores.restore();
+    lock.lock();
+  }
+
   std::mutex mutex_;
-  std::condition_variable wake_;          // parked threads, when there is more to do
   std::condition_variable done_;          // callers, when a job has lost its last helper
   std::vector<Job*> open_;                // oldest first
   std::atomic<std::uint64_t> posted_{0};  // grows with every job
-  std::int64_t parked_ = 0;
-  int posting_core_ = -1;  // of who woke parked threads last
+  std::vector<Worker*> parked_;           // the last to park is the first to be woken
   bool stop_ = false;
-  std::vector<std::thread> threads_;
+  std::deque<Worker> workers_;
 };
 
 Workers::Workers(int threads) : state_(std::make_unique<State>(threads > 0 ? threads : usable_cores())) {}

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <thread>
 
-#include <sched.h>
+#include <unistd.h>
 
 #include "base/control_groups.h"
 
@@ -50,13 +50,24 @@ int usable_cores(const std::string& root) {
 
 int current_core() { return sched_getcpu(); }
 
-void leave_core(int core) {
-  cpu_set_t all, others;
-  if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof all, &all) != 0) return;
-  others = all;
+ThreadCores ThreadCores::of_caller() {
+  ThreadCores cores;
+  cores.thread_ = gettid();
+  CPU_ZERO(&cores.all_);
+  // More cores than a set has room for are not told: then nobody moves the thread.
+  if (sched_getaffinity(0, sizeof cores.all_, &cores.all_) != 0) CPU_ZERO(&cores.all_);
+  return cores;
+}
+
+void ThreadCores::keep_off(int core) const {
+  if (core < 0 || core >= CPU_SETSIZE) return;
+  cpu_set_t others = all_;
   CPU_CLR(static_cast<std::size_t>(core), &others);
-  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
-  sched_setaffinity(0, sizeof all, &all);
+  if (CPU_COUNT(&others) > 0) sched_setaffinity(thread_, sizeof others, &others);
+}
+
+void ThreadCores::restore() const {
+  if (CPU_COUNT(&all_) > 0) sched_setaffinity(thread_, sizeof all_, &all_);
 }
 
 }  // namespace moesh

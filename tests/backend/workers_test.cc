@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 namespace moesh::backend {
 namespace {
@@ -66,6 +68,27 @@ TEST(Workers, ServeManyCallersAndTasksThatCallAgain) {
     for (std::thread& caller : callers) caller.join();
     EXPECT_EQ(wrong, 0) << threads << " threads";
   }
+}
+
+// Who wakes a parked thread sends it to another core; it may run anywhere again while it works.
+TEST(Workers, AreFreeToRunAnywhereAfterTheyWereParked) {
+  const auto cores = [] {
+    cpu_set_t of_thread;
+    CPU_ZERO(&of_thread);
+    EXPECT_EQ(sched_getaffinity(0, sizeof of_thread, &of_thread), 0);
+    return CPU_COUNT(&of_thread);
+  };
+  Workers workers(4);
+  const int before = cores();
+  std::atomic<int> fewer{0};
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    workers.parallel(8, 1, [&](std::int64_t, std::int64_t) {
+      if (cores() != before) ++fewer;
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+    });
+  }
+  EXPECT_EQ(fewer, 0);
 }
 
 TEST(Workers, RethrowToTheCallerWhoseTaskThrew) {

@@ -1,6 +1,9 @@
 // How many cores there are to use, by the files in which a kernel tells it.
 #include "base/machine_cores.h"
 
+#include <algorithm>
+#include <atomic>
+#include <future>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -56,24 +59,50 @@ cpu_set_t cores_of_this_thread() {
   return cores;
 }
 
-TEST(LeaveCore, MovesAThreadAndLeavesItFreeToRunAnywhere) {
+TEST(ThreadCores, KeepsAnotherThreadOffACoreAndGivesItBack) {
+  std::atomic<bool> is_moved{false}, is_seen{false};
+  std::promise<ThreadCores> promise;
+  std::thread thread([&] {
+    const cpu_set_t before = cores_of_this_thread();
+    promise.set_value(ThreadCores::of_caller());
+    while (!is_moved) std::this_thread::yield();
+    const cpu_set_t moved = cores_of_this_thread();
+    EXPECT_EQ(CPU_COUNT(&moved), std::max(1, CPU_COUNT(&before) - 1)) << "the only core stays";
+    is_seen = true;
+    while (is_moved) std::this_thread::yield();
+    const cpu_set_t after = cores_of_this_thread();
+    EXPECT_TRUE(CPU_EQUAL(&before, &after));
+  });
+  const ThreadCores cores = promise.get_future().get();
+  cores.keep_off(current_core());
+  is_moved = true;
+  while (!is_seen) std::this_thread::yield();
+  cores.restore();
+  is_moved = false;
+  thread.join();
+}
+
+TEST(ThreadCores, KnowsNoCoreThatIsNone) {
   const cpu_set_t before = cores_of_this_thread();
-  for (const int core : {current_core(), -1, CPU_SETSIZE}) {
-    leave_core(core);
+  const ThreadCores cores = ThreadCores::of_caller();
+  for (const int core : {-1, CPU_SETSIZE}) {
+    cores.keep_off(core);
     const cpu_set_t after = cores_of_this_thread();
     EXPECT_TRUE(CPU_EQUAL(&before, &after)) << core;
   }
 }
 
-TEST(LeaveCore, StaysWhereThereIsNoOther) {
+TEST(ThreadCores, StayWhereThereIsNoOther) {
   std::thread([] {
     cpu_set_t one;
     CPU_ZERO(&one);
     const int core = current_core();
     CPU_SET(static_cast<std::size_t>(core), &one);
     ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-    leave_core(core);
+    const ThreadCores cores = ThreadCores::of_caller();
+    cores.keep_off(core);
     EXPECT_EQ(current_core(), core);
+    cores.restore();
     const cpu_set_t after = cores_of_this_thread();
     EXPECT_TRUE(CPU_EQUAL(&one, &after));
   }).join();
