@@ -35,7 +35,7 @@ constexpr std::int64_t kStripSums = 16 * 1024;  // of all rows of a strip: they 
 constexpr std::int64_t kFewestInStrip = 128;    // columns
 constexpr std::int64_t kMostInStrip = 1024;     // of several rows, so that sums stay in the first cache
 constexpr std::int64_t kFewestOfOneRow = 1024;  // so that memory is read in long runs
-constexpr std::int64_t kTasksPerThread = 4;     // so that threads end together
+constexpr std::int64_t kTasksPerThread = 4;     // of several products, so that threads end together
 constexpr std::int64_t kGrainWork = 200000;     // multiplications worth handing to a thread
 
 // A thread's memory. Rows by step take more than they are, 8 lines for 6; blocks of sums hang over.
@@ -130,6 +130,7 @@ class Product {
   }
 
  private:
+  std::int64_t threads() const { return workers_ == nullptr ? 1 : workers_->threads(); }
   Range rows_of(std::int64_t i) const {
     if (options_.row_begins.empty()) return {0, static_cast<std::int64_t>(c_.rows.size())};
     return {options_.row_begins[at(i)], options_.row_begins[at(i + 1)]};
@@ -144,10 +145,10 @@ class Product {
   // Whether threads share the depth of the only row: where they would read short pieces of b, were they to share its
   // columns.
   bool takes_chunks() const {
-    if (workers_ == nullptr || workers_->threads() == 1 || batch_ != 1) return false;
+    if (threads() == 1 || batch_ != 1) return false;
     if (rows_of(0).size() != 1 || !takes_strips(0, rows_of(0))) return false;
     const std::int64_t depth = depth_of(0).size(), chunks = divide_up(depth, kernels_.chunk_of(depth)), sums = rows_of(0).size() * columns_;
-    const bool is_narrow = columns_ >= kernels_.columns && columns_ < kFewestOfOneRow * workers_->threads();
+    const bool is_narrow = columns_ >= kernels_.columns && columns_ < kFewestOfOneRow * threads();
     return is_narrow && chunks > 1 && chunks * sums <= kSumElements && sums * depth > kGrainWork;
   }
   // Whether kernels write the result itself.
@@ -155,17 +156,19 @@ class Product {
 
   ScratchList<Task> all_tasks() const {
     double work = 0;
-    for (std::int64_t i = 0; i < batch_; ++i) work += size_of(i).work({rows_of(i).size(), columns_});
-    const auto threads = static_cast<double>(workers_ == nullptr ? 1 : workers_->threads());
-    const double most = threads == 1 ? work : std::max<double>(kGrainWork, work / (kTasksPerThread * threads));
+    for (std::int64_t i = 0; i < batch_; ++i) work += size_of(i).work();
+    const double most = threads() == 1 ? work : std::max<double>(kGrainWork, work / static_cast<double>(kTasksPerThread * threads()));
     ScratchList<Task> tasks;
     for (std::int64_t i = 0; i < batch_; ++i) {
       const Range rows = rows_of(i);
-      if (rows.size() == 0) continue;
-      const Cut cut = takes_strips(i, rows) ? Cut{rows.size(), strip_width(rows.size())} : cut_of(size_of(i), most);
-      for (std::int64_t row = rows.begin; row < rows.end; row += cut.rows) {
-        for (std::int64_t column = 0; column < columns_; column += cut.columns) {
-          tasks.push_back({i, {row, std::min(row + cut.rows, rows.end)}, {column, std::min(column + cut.columns, columns_)}});
+      if (rows.size() == 0 || columns_ == 0) continue;
+      const Cut cut = takes_strips(i, rows) ? Cut{1, strips_of(rows.size())}
+                      : batch_ == 1         ? cut_for_threads(size_of(i), threads())
+                                            : cut_of(size_of(i), most);
+      for (std::int64_t band = 0; band < cut.bands; ++band) {
+        const Range of_band = piece_of(rows.size(), kernels_.rows, cut.bands, band);
+        for (std::int64_t part = 0; part < cut.parts; ++part) {
+          tasks.push_back({i, {rows.begin + of_band.begin, rows.begin + of_band.end}, piece_of(columns_, kernels_.columns, cut.parts, part)});
         }
       }
     }
@@ -184,10 +187,10 @@ class Product {
   }
 
   // Several rows read b as they fetch it, in pieces of any width, and one row as the machine fetches it, in long runs.
-  std::int64_t strip_width(std::int64_t rows) const {
-    const std::int64_t threads = workers_ == nullptr ? 1 : workers_->threads();
-    if (rows == 1) return std::max(kFewestOfOneRow, round_up(divide_up(columns_, threads), kernels_.columns));
-    return std::clamp(round_up(divide_up(columns_, kTasksPerThread * threads), kernels_.columns), kFewestInStrip, kMostInStrip);
+  std::int64_t strips_of(std::int64_t rows) const {
+    const std::int64_t most = rows == 1 ? std::max(kFewestOfOneRow, divide_up(columns_, threads())) : kMostInStrip;
+    const std::int64_t turns = divide_up(columns_, threads() * most);
+    return std::min(turns * threads(), divide_up(columns_, rows == 1 ? kFewestOfOneRow : kFewestInStrip));
   }
 
   Lines<A> rows_of_a(const Task& task) const { return {a_.data + a_.batch[at(task.i)], a_.rows, a_.columns, a_rows_run_, a_depth_runs_}; }
@@ -235,7 +238,7 @@ class Product {
   const B* likely_next(const Task& task, Range chunk) const {
     const Range depth = depth_of(task.i);
     if (chunk.end < depth.end) return lines_of_b(task.i, chunk.end, task.columns.begin);
-    const std::int64_t column = task.columns.begin + strip_width(task.rows.size()) * (workers_ == nullptr ? 1 : workers_->threads());
+    const std::int64_t column = task.columns.begin + task.columns.size() * threads();
     return lines_of_b(task.i, depth.begin, column < columns_ ? column : task.columns.begin);
   }
 

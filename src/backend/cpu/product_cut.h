@@ -3,16 +3,28 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "backend/cpu/pack.h"
 
 namespace moesh::backend::cpu {
 
-// How many rows and columns tasks have.
+// Into bands of rows and parts of columns, which share the blocks evenly.
 struct Cut {
-  std::int64_t rows;
-  std::int64_t columns;
+  std::int64_t bands;
+  std::int64_t parts;
 };
+
+// The i-th of so many pieces of `all`, which is made of blocks of `step` and a rest.
+inline Range piece_of(std::int64_t all, std::int64_t step, std::int64_t pieces, std::int64_t i) {
+  const std::int64_t blocks = divide_up(all, step);
+  return {i * blocks / pieces * step, std::min(all, (i + 1) * blocks / pieces * step)};
+}
+
+// The largest.
+inline std::int64_t piece_at_most(std::int64_t all, std::int64_t step, std::int64_t pieces) {
+  return divide_up(divide_up(all, step), pieces) * step;
+}
 
 struct ProductSize {
   std::int64_t rows, columns, depth;
@@ -21,28 +33,73 @@ struct ProductSize {
   std::int64_t most_sums;              // that fit it, where they wait there; else any number
   std::int64_t b_is_cheaper;           // so many times as cheap as a to pack
 
-  double work(const Cut& of) const {
-    return static_cast<double>(std::min(of.rows, rows)) * static_cast<double>(std::min(of.columns, columns)) *
-           static_cast<double>(std::max<std::int64_t>(1, depth));
+  double work() const { return static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(steps()); }
+
+  // Of a task's largest part. All in multiplications: an element costs as much to pack as some, and a task to begin.
+  double time_of(double task_rows, double task_columns) const {
+    constexpr double kPack = 24, kBegin = 40000;
+    const double packed = task_rows + task_columns / static_cast<double>(b_is_cheaper);
+    return kBegin + static_cast<double>(steps()) * (task_rows * task_columns + kPack * packed);
+  }
+
+  std::int64_t steps() const { return std::max<std::int64_t>(1, depth); }
+  std::int64_t row_blocks() const { return divide_up(rows, row_step); }
+  std::int64_t column_blocks() const { return divide_up(columns, column_step); }
+  std::int64_t bands_that_fit() const { return divide_up(row_blocks(), std::max<std::int64_t>(1, most_rows / row_step)); }
+  // Whose sums fit, with rows of so many.
+  std::int64_t parts_that_fit(std::int64_t task_rows) const {
+    return divide_up(column_blocks(), std::max<std::int64_t>(1, most_sums / task_rows / column_step));
+  }
+  std::int64_t bands_that_fit(std::int64_t parts) const {
+    const std::int64_t by_sums = most_sums / piece_at_most(columns, column_step, parts);
+    return std::max(bands_that_fit(), divide_up(row_blocks(), std::max<std::int64_t>(1, by_sums / row_step)));
   }
 };
 
-// Into parts that fit and have this work at most, unless they were too small to be worth it. Half as many rows pack b twice as often, half
-// as many columns a: what costs less is halved.
+// One of several products: into tasks that fit and have this work at most, unless they were too small to be worth it. Twice as many bands
+// pack b twice as often, twice as many parts a: what costs less is halved.
 inline Cut cut_of(const ProductSize& of, double most_work) {
-  const auto even = [](std::int64_t all, std::int64_t parts, std::int64_t step) { return round_up(divide_up(all, parts), step); };
-  std::int64_t bands = divide_up(of.rows, of.most_rows);
-  Cut cut{even(of.rows, bands, of.row_step), of.columns};
-  std::int64_t parts = divide_up(of.columns, std::max(of.column_step, round_down(of.most_sums / cut.rows, of.column_step)));
-  if (parts > 1) cut.columns = even(of.columns, parts, of.column_step);
-  while (of.work(cut) > most_work) {
-    const bool has_rows = cut.rows >= 2 * of.row_step, has_columns = cut.columns >= 2 * of.column_step;
-    if (!has_rows && !has_columns) break;
-    const bool takes_rows = has_rows && (!has_columns || cut.rows * of.b_is_cheaper >= cut.columns);
-    if (takes_rows) cut.rows = even(of.rows, bands *= 2, of.row_step);
-    else cut.columns = even(of.columns, parts *= 2, of.column_step);
+  Cut cut{of.bands_that_fit(), 0};
+  cut.parts = of.parts_that_fit(piece_at_most(of.rows, of.row_step, cut.bands));
+  while (true) {
+    const std::int64_t rows = piece_at_most(of.rows, of.row_step, cut.bands), columns = piece_at_most(of.columns, of.column_step, cut.parts);
+    const auto of_task = [&](std::int64_t piece, std::int64_t all) { return static_cast<double>(std::min(piece, all)); };
+    if (of_task(rows, of.rows) * of_task(columns, of.columns) * static_cast<double>(of.steps()) <= most_work) return cut;
+    const bool has_rows = rows >= 2 * of.row_step, has_columns = columns >= 2 * of.column_step;
+    if (!has_rows && !has_columns) return cut;
+    const bool takes_rows = has_rows && (!has_columns || rows * of.b_is_cheaper >= columns);
+    if (takes_rows) cut.bands = std::min(2 * cut.bands, of.row_blocks());
+    else cut.parts = std::min(2 * cut.parts, of.column_blocks());
   }
-  return cut;
+}
+
+// A product by itself: into tasks that fit, of which each thread has the same number, and of those the ones that end first.
+inline Cut cut_for_threads(const ProductSize& of, std::int64_t threads) {
+  constexpr std::int64_t kMostTurns = 4;
+  constexpr double kShare = 100000;      // multiplications in the time that it takes to have other threads join
+  constexpr double kDisturbance = 0.02;  // of a task's time: smaller ones lose less where a thread is held up
+  Cut best{};
+  double least = std::numeric_limits<double>::infinity();
+  const auto consider = [&](Cut cut) {
+    const auto bands = static_cast<double>(cut.bands), parts = static_cast<double>(cut.parts);
+    const double usual = of.time_of(static_cast<double>(of.rows) / bands, static_cast<double>(of.columns) / parts);
+    const double longest = of.time_of(static_cast<double>(piece_at_most(of.rows, of.row_step, cut.bands)),
+                                      static_cast<double>(piece_at_most(of.columns, of.column_step, cut.parts)));
+    const auto turns = static_cast<double>(divide_up(cut.bands * cut.parts, threads));
+    const double time = (turns - 1 + kDisturbance) * usual + longest + (cut.bands * cut.parts > 1 ? kShare : 0);
+    if (time < least) {
+      least = time;
+      best = cut;
+    }
+  };
+  for (std::int64_t parts = of.parts_that_fit(of.row_step);; parts = std::min(2 * parts, of.column_blocks())) {
+    const std::int64_t fewest = of.bands_that_fit(parts);
+    consider({fewest, parts});
+    for (std::int64_t turns = 1; turns <= kMostTurns; ++turns) {
+      consider({std::clamp(divide_up(turns * threads, parts), fewest, std::max(fewest, of.row_blocks())), parts});
+    }
+    if (parts >= std::min(of.column_blocks(), kMostTurns * threads)) return best;
+  }
 }
 
 }  // namespace moesh::backend::cpu

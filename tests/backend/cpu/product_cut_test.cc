@@ -15,43 +15,84 @@ ProductSize product(std::int64_t rows, std::int64_t columns, std::int64_t depth)
           .b_is_cheaper = 1};
 }
 
+std::int64_t rows_of(const ProductSize& of, Cut cut) { return piece_at_most(of.rows, of.row_step, cut.bands); }
+std::int64_t columns_of(const ProductSize& of, Cut cut) { return piece_at_most(of.columns, of.column_step, cut.parts); }
+
+TEST(ProductCut, PiecesCoverAllAndShareBlocksEvenly) {
+  for (const std::int64_t all : {1, 14, 15, 256, 1000, 4096}) {
+    const std::int64_t blocks = divide_up(all, std::int64_t{14});
+    for (std::int64_t pieces = 1; pieces <= blocks; pieces += 1 + pieces / 3) {
+      std::int64_t end = 0;
+      for (std::int64_t i = 0; i < pieces; ++i) {
+        const Range piece = piece_of(all, 14, pieces, i);
+        EXPECT_EQ(piece.begin, end);
+        EXPECT_GT(piece.size(), 0) << all << " in " << pieces;
+        EXPECT_LE(piece.size(), piece_at_most(all, 14, pieces));
+        EXPECT_GE(divide_up(piece.size(), 14), blocks / pieces);
+        end = piece.end;
+      }
+      EXPECT_EQ(end, all);
+    }
+  }
+}
+
 TEST(ProductCut, FitsAThreadsMemory) {
   for (const std::int64_t rows : {1, 13, 14, 223, 225, 1000, 4096}) {
-    for (const std::int64_t columns : {1, 31, 500, 8192}) {
+    for (const std::int64_t columns : {1, 31, 500, 8192, 100000}) {
       ProductSize of = product(rows, columns, 512);
       of.most_sums = 100000;
-      const Cut cut = cut_of(of, std::numeric_limits<double>::max());
-      EXPECT_LE(cut.rows, 224) << rows;
-      EXPECT_EQ(cut.rows % 14, 0) << rows;
-      EXPECT_TRUE(cut.columns >= columns || cut.columns % 32 == 0) << columns;
-      EXPECT_LE(cut.rows * std::min(cut.columns, columns), 100000 + 32 * cut.rows) << rows << " x " << columns;
+      for (const Cut cut : {cut_of(of, std::numeric_limits<double>::max()), cut_of(of, 1e6), cut_for_threads(of, 1), cut_for_threads(of, 7)}) {
+        EXPECT_LE(rows_of(of, cut), 224) << rows;
+        EXPECT_LE(rows_of(of, cut) * columns_of(of, cut), 100000) << rows << " x " << columns;
+        EXPECT_TRUE(cut.bands >= 1 && cut.bands <= of.row_blocks()) << cut.bands << " of " << rows;
+        EXPECT_TRUE(cut.parts >= 1 && cut.parts <= of.column_blocks()) << cut.parts << " of " << columns;
+      }
     }
   }
 }
 
 TEST(ProductCut, LeavesWholeWhatIsSmallEnough) {
   const ProductSize of = product(200, 1000, 64);
-  const Cut cut = cut_of(of, of.work({200, 1000}));
-  EXPECT_EQ(cut.rows, 210);
-  EXPECT_EQ(cut.columns, 1000);
+  const Cut cut = cut_of(of, of.work());
+  EXPECT_EQ(cut.bands, 1);
+  EXPECT_EQ(cut.parts, 1);
 }
 
 TEST(ProductCut, EndsWhereBlocksAreNoLongerDivided) {
-  const Cut cut = cut_of(product(100, 100, 1000), 1);
-  EXPECT_LT(cut.rows, 28);
-  EXPECT_LT(cut.columns, 64);
-  EXPECT_GT(cut.rows, 0);
-  EXPECT_GT(cut.columns, 0);
+  const ProductSize of = product(100, 100, 1000);
+  const Cut cut = cut_of(of, 1);
+  EXPECT_EQ(cut.bands, of.row_blocks());
+  EXPECT_EQ(cut.parts, of.column_blocks());
 }
 
 TEST(ProductCut, HalvesWhatPacksLess) {
   ProductSize of = product(112, 448, 512);
-  const double half = of.work({112, 448}) / 2;
-  EXPECT_EQ(cut_of(of, half).rows, 112) << "columns are more";
-  EXPECT_EQ(cut_of(of, half).columns, 224);
+  EXPECT_EQ(cut_of(of, of.work() / 2).bands, 1) << "columns are more";
+  EXPECT_EQ(cut_of(of, of.work() / 2).parts, 2);
   of.b_is_cheaper = 4;
-  EXPECT_EQ(cut_of(of, half).rows, 56) << "rows are cheaper to halve";
-  EXPECT_EQ(cut_of(of, half).columns, 448);
+  EXPECT_EQ(cut_of(of, of.work() / 2).bands, 2) << "rows are cheaper to halve";
+  EXPECT_EQ(cut_of(of, of.work() / 2).parts, 1);
+}
+
+TEST(ProductCut, GivesEachThreadAsMuch) {
+  for (const std::int64_t threads : {2, 3, 8}) {
+    for (const std::int64_t rows : {256, 1024, 2048}) {
+      for (const std::int64_t columns : {512, 1024}) {
+        const ProductSize of = product(rows, columns, 512);
+        const Cut cut = cut_for_threads(of, threads);
+        const std::int64_t turns = divide_up(cut.bands * cut.parts, threads);
+        const double longest = static_cast<double>(turns * rows_of(of, cut) * columns_of(of, cut));
+        EXPECT_LE(longest * static_cast<double>(threads), 1.3 * static_cast<double>(rows * columns))
+            << rows << " x " << columns << " on " << threads << " in " << cut.bands << " x " << cut.parts;
+      }
+    }
+  }
+}
+
+TEST(ProductCut, LeavesToOneThreadWhatIsDoneBeforeOthersJoin) {
+  const ProductSize of = product(28, 64, 40);
+  const Cut cut = cut_for_threads(of, 2);
+  EXPECT_EQ(cut.bands * cut.parts, 1);
 }
 
 }  // namespace
