@@ -49,7 +49,7 @@ struct PanelShape {
   std::int64_t lines;
   std::int64_t width;  // a multiple of what a register of the instructions holds
   std::int64_t depth;
-  bool is_read_late = false;  // written past the caches, where instructions for that are at hand
+  bool is_read_late = false;  // written past the caches, where instructions for that are at hand: settle_late_writes() is to follow
 
   std::int64_t size() const { return width * depth; }
 };
@@ -70,6 +70,13 @@ MOESH_PACK(float, float, avx512, 16);
 MOESH_PACK(bfloat16, float, avx512, 16);
 MOESH_PACK(bfloat16, bfloat16, avx512, 16);
 #undef MOESH_PACK
+
+// Before other threads read what was written past the caches. It waits for memory, so it is called once for much of it.
+inline void settle_late_writes() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
 
 // Tiles of AMX, with so much room for the depth: of lines whose depth runs, and of lines that run.
 void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,

@@ -50,11 +50,9 @@ struct Pairs {
 // How registers are written: what is read soon, and what is read after more than caches hold, which lies on cache lines.
 struct IntoCaches {
   MOESH_INLINE static void write(std::byte* to, __m512i words) { _mm512_storeu_si512(to, words); }
-  MOESH_INLINE static void end() {}
 };
 struct PastCaches {
   MOESH_INLINE static void write(std::byte* to, __m512i words) { _mm512_stream_si512(reinterpret_cast<__m512i*>(to), words); }
-  MOESH_INLINE static void end() { _mm_sfence(); }
 };
 
 // Sixteen words of sixteen lines, turned: four of them to each place, `pitch` bytes apart. Each line is read once, as a
@@ -99,7 +97,6 @@ MOESH_TARGET void turn_sixteen(const T* const (&line)[16], const T* const (&next
     turn<Words, Way>(line, p, to + p / Words::kElements * pitch, pitch);
     for (const T* const one : next) _mm_prefetch(one + p, _MM_HINT_T1);
   }
-  Way::end();
   if (p == depth) return;
   T ends[16][kBlock] = {};
   const T* end[16];

@@ -30,7 +30,8 @@ class PackedRows {
   }
   void set(P* data) { data_ = data; }
 
-  // From this step of the depth on, where a step of the kernels begins. What is read late had better not fill the caches.
+  // From this step of the depth on, where a step of the kernels begins. What is read late had better not fill the caches; then
+  // settle_late_writes() is to follow.
   template <typename T>
   void pack(Isa isa, const Lines<T>& of, std::int64_t begin = 0, bool is_read_late = false) const {
     const Range lines{0, static_cast<std::int64_t>(of.lines.size())}, depth{0, static_cast<std::int64_t>(of.depth.size())};

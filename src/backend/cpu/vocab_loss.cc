@@ -231,6 +231,7 @@ class VocabLoss {
           for (std::int64_t p = task * of_task; p < std::min(panels, (task + 1) * of_task); ++p) meet(own, p, unit, unit - begin);
         }
       }
+      settle_late_writes();
       if (shared_.kernels.end != nullptr) shared_.kernels.end();
     });
   }
