@@ -26,7 +26,7 @@ constexpr std::int64_t kUnit = 224;                             // of the vocabu
 constexpr std::int64_t kPanelsOfTask = 8;                       // that share a unit while it is in a core's cache
 constexpr std::int64_t kPackedElements = 2 * 1024 * 1024;       // of the table, each way, that are packed at a time
 constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024;   // of the tokens that go together
-constexpr std::int64_t kFewestTokens = 512;                     // that are worth packing the table and going over dtable for
+constexpr std::int64_t kFewestTokens = 1024;                    // that are worth packing the table and going over dtable for
 
 // A score so far above its token's base makes a new one.
 constexpr double kMostAboveBase = 60;
