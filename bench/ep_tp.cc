@@ -25,7 +25,7 @@
 namespace moesh::bench {
 namespace {
 
-constexpr const char* kHelp = R"(bench_ep_tp [--rounds=N] [--seconds=N] [--prompt=N] [--only=TEXT] [--json]
+constexpr const char* kHelp = R"(bench_ep_tp [--rounds=N] [--seconds=N] [--prompt=N] [--only=TEXT] [--json] [KEY=VALUE ...]
 
 Runs models shaped like Mixtral and DeepSeek 3, scaled down, on eight devices of this machine: single tokens that read a KV cache,
 and prompts that fill it. Layouts: ep-tp (expert=8, rules ep-tp), the default rules with expert=8 by rings and by all-to-alls, and
@@ -44,6 +44,8 @@ the rounds' ratios; above 1: ep-tp wins; times within a twentieth tie). '-': the
   --prompt=N    tokens of a prompt (default 32; the cache has room for four times as many)
   --only=TEXT   only cases whose name has this text, e.g. mixtral, decode
   --json        one line of JSON for each case and layout
+  KEY=VALUE     instead of the models' own, e.g. base_emb_dim=2048: weights that the cores' caches do not hold, as those of real
+                models are not. Devices of this machine share caches: what one has read of a small weight costs the others nothing
 )";
 
 struct Options {
@@ -51,6 +53,7 @@ struct Options {
   double seconds = 20;
   std::int64_t prompt = 32;
   std::string only;
+  std::string request;  // KEY=VALUE ...
   bool json = false;
 };
 
@@ -62,6 +65,7 @@ Options parse(int argc, char** argv) {
     else if (name == "--seconds") options.seconds = static_cast<double>(count_in(name, value));
     else if (name == "--prompt") options.prompt = count_in(name, value, 4096);
     else if (name == "--only") options.only = value;
+    else if (!name.starts_with("-") && !value.empty()) options.request += fmt::format(" {}={}", name, value);
     else return false;
     return true;
   });
@@ -144,7 +148,7 @@ class Bench {
  public:
   Bench(const Named& model, const Options& options) : options_(options), workers_(0), pool_(run::Pool::create()) {
     for (const Named& layout : kLayouts) {
-      const std::vector<std::string> words = split(kEverywhere + model.request + " " + layout.request, ' ');
+      const std::vector<std::string> words = split(kEverywhere + model.request + " " + layout.request + options.request, ' ');
       std::vector<std::string> arguments;
       std::copy_if(words.begin(), words.end(), std::back_inserter(arguments), [](const std::string& w) { return !w.empty(); });
       sessions_.push_back(session::open(arguments));
