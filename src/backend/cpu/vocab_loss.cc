@@ -24,7 +24,8 @@ namespace {
 
 constexpr std::int64_t kUnit = 224;                             // of the vocabulary: whole blocks of most micro kernels
 constexpr std::int64_t kPanelsOfTask = 8;                       // that share a unit while it is in a core's cache
-constexpr std::int64_t kPackedElements = 2 * 1024 * 1024;       // of the table, each way, that are packed at a time
+constexpr std::int64_t kPackedElements = 512 * 1024;            // of the table, each way, that are packed at a time, but
+constexpr std::int64_t kFewestUnits = 4;                        // at least, so that threads share the packing
 constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024;   // of the tokens that go together
 constexpr std::int64_t kFewestTokens = 1024;                    // that are worth packing the table and going over dtable for
 
@@ -47,7 +48,7 @@ struct LossShape {
       : tokens(at_once(std::max<std::int64_t>(1, all), of_vocabulary, element)),
         vocabulary(of_vocabulary),
         width(of_width),
-        units(std::clamp<std::int64_t>(kPackedElements / (kUnit * of_width), 1, all_units())),
+        units(std::min(std::max(kFewestUnits, kPackedElements / (kUnit * of_width)), all_units())),
         has_gradients(gives_gradients) {}
   std::int64_t all_units() const { return divide_up(vocabulary, kUnit); }
 };
