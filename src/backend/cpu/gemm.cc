@@ -168,7 +168,8 @@ class Product {
       for (std::int64_t band = 0; band < cut.bands; ++band) {
         const Range of_band = piece_of(rows.size(), kernels_.rows, cut.bands, band);
         for (std::int64_t part = 0; part < cut.parts; ++part) {
-          tasks.push_back({i, {rows.begin + of_band.begin, rows.begin + of_band.end}, piece_of(columns_, kernels_.columns, cut.parts, part)});
+          const Range columns = piece_of(columns_, kernels_.columns, cut.parts, part);
+          tasks.push_back({i, {rows.begin + of_band.begin, rows.begin + of_band.end}, columns});
         }
       }
     }

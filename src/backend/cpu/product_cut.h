@@ -35,7 +35,7 @@ struct ProductSize {
 
   double work() const { return static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(steps()); }
 
-  // Of a task's largest part. All in multiplications: an element costs as much to pack as some, and a task to begin.
+  // Of a task with so many, in multiplications: it costs as much as some to pack an element, and to begin.
   double time_of(double task_rows, double task_columns) const {
     constexpr double kPack = 24, kBegin = 40000;
     const double packed = task_rows + task_columns / static_cast<double>(b_is_cheaper);
@@ -56,8 +56,8 @@ struct ProductSize {
   }
 };
 
-// One of several products: into tasks that fit and have this work at most, unless they were too small to be worth it. Twice as many bands
-// pack b twice as often, twice as many parts a: what costs less is halved.
+// One of several products: into tasks that fit and have this work at most, unless they were too small to be worth it. Twice as many
+// bands pack b twice as often, twice as many parts a: what costs less is halved.
 inline Cut cut_of(const ProductSize& of, double most_work) {
   Cut cut{of.bands_that_fit(), 0};
   cut.parts = of.parts_that_fit(piece_at_most(of.rows, of.row_step, cut.bands));
