@@ -62,7 +62,8 @@ inline Cut cut_of(const ProductSize& of, double most_work) {
   Cut cut{of.bands_that_fit(), 0};
   cut.parts = of.parts_that_fit(piece_at_most(of.rows, of.row_step, cut.bands));
   while (true) {
-    const std::int64_t rows = piece_at_most(of.rows, of.row_step, cut.bands), columns = piece_at_most(of.columns, of.column_step, cut.parts);
+    const std::int64_t rows = piece_at_most(of.rows, of.row_step, cut.bands);
+    const std::int64_t columns = piece_at_most(of.columns, of.column_step, cut.parts);
     const auto of_task = [&](std::int64_t piece, std::int64_t all) { return static_cast<double>(std::min(piece, all)); };
     if (of_task(rows, of.rows) * of_task(columns, of.columns) * static_cast<double>(of.steps()) <= most_work) return cut;
     const bool has_rows = rows >= 2 * of.row_step, has_columns = columns >= 2 * of.column_step;
