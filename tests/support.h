@@ -1,6 +1,7 @@
 // What many tests need: errors as text, files that vanish, and sessions opened in process.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -10,6 +11,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -47,12 +49,14 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// A folder that is gone when the test ends.
+// A folder that is gone when the test ends. Its name has no letters by chance: they could spell what a test looks for in a text, as "inf".
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "moesh_test_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
+    static std::atomic<int> made{0};
+    do {
+      path_ = std::filesystem::temp_directory_path() / ("moesh_test_" + std::to_string(::getpid()) + "_" + std::to_string(made++));
+    } while (!std::filesystem::create_directory(path_));
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }
   TemporaryFolder(const TemporaryFolder&) = delete;
