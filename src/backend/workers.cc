@@ -93,6 +93,7 @@ class Job {
 class Workers::State {
  public:
   explicit State(int threads) {
+    parked_.reserve(static_cast<std::size_t>(threads));  // so that a thread needs no memory to park
     // A machine that gives no more threads is worked on with those that it gave.
     try {
       for (int i = 1; i < threads; ++i) {

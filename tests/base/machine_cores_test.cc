@@ -1,4 +1,4 @@
-// How many cores there are to use, by the files in which a kernel tells it.
+// How many cores there are to use, by the files in which a kernel tells it, and threads that are kept off one.
 #include "base/machine_cores.h"
 
 #include <algorithm>

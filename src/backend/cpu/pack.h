@@ -71,7 +71,7 @@ MOESH_PACK(bfloat16, float, avx512, 16);
 MOESH_PACK(bfloat16, bfloat16, avx512, 16);
 #undef MOESH_PACK
 
-// Before other threads read what was written past the caches. It waits for memory, so it is called once for much of it.
+// To be called before other threads read what was written past the caches. It waits for memory: one call serves all writes before it.
 inline void settle_late_writes() {
 #if defined(__x86_64__)
   __builtin_ia32_sfence();

@@ -74,7 +74,7 @@ inline Cut cut_of(const ProductSize& of, double most_work) {
   }
 }
 
-// A product by itself: into tasks that fit, of which each thread has the same number, and of those the ones that end first.
+// A product by itself. Of the cuts that give each thread as many tasks, and the ones into as few as fit, it is the one that ends first.
 inline Cut cut_for_threads(const ProductSize& of, std::int64_t threads) {
   constexpr std::int64_t kMostTurns = 4;
   constexpr double kShare = 100000;      // multiplications in the time that it takes to have other threads join
@@ -97,7 +97,7 @@ inline Cut cut_for_threads(const ProductSize& of, std::int64_t threads) {
     const std::int64_t fewest = of.bands_that_fit(parts);
     consider({fewest, parts});
     for (std::int64_t turns = 1; turns <= kMostTurns; ++turns) {
-      consider({std::clamp(divide_up(turns * threads, parts), fewest, std::max(fewest, of.row_blocks())), parts});
+      consider({std::clamp(divide_up(turns * threads, parts), fewest, of.row_blocks()), parts});
     }
     if (parts >= std::min(of.column_blocks(), kMostTurns * threads)) return best;
   }
