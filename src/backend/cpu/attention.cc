@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "backend/cpu/attention_panel.h"
+#include "backend/cpu/attention_step.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/simd.h"
@@ -144,30 +145,19 @@ class Attention {
     memory.values.multiply({0, shape_.value_dim}, {rows.begin, rows.begin + padded}, panel_of_keys, is_narrow, true, result, columns_);
   }
 
-  // Scores become exponentials above the largest so far; what was summed above a smaller one shrinks.
   void soften(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p, Range keys) const {
     W* const result = memory.results + p * memory.result_size;
-    W* const largest = memory.largest + p * kStats;
-    W* const sums = memory.sums + p * kStats;
     with_columns(columns_, [&]<int kColumns>() {
-      W before[kColumns], base[kColumns], shrink[kColumns];
-      std::copy_n(largest, kColumns, before);
-      panel.template finish_scores<kColumns>(isa_, keys, memory.scores, nullptr, largest);
-      bool shrinks = false;
-      for (int j = 0; j < kColumns; ++j) {
-        base[j] = base_of(largest[j]);
-        shrink[j] = before[j] == largest[j] ? W(1) : exp_of(before[j] - base[j]);
-        sums[j] *= shrink[j];
-        shrinks = shrinks || shrink[j] != 1;
+      W shrink[kColumns];
+      if (!panel.template soften<kColumns>(isa_, keys, memory.scores, memory.exponentials, memory.largest + p * kStats,
+                                           memory.sums + p * kStats, shrink)) {
+        return;
       }
-      if (shrinks) {
-        vectorised(isa_, [&]() MOESH_LOOP {
-          for (std::int64_t v = 0; v < shape_.value_dim; ++v) {
-            for (int j = 0; j < kColumns; ++j) result[v * kColumns + j] *= shrink[j];
-          }
-        });
-      }
-      exponentiate<kColumns>(isa_, keys.size(), base, memory.scores, memory.exponentials, sums);
+      vectorised(isa_, [&]() MOESH_LOOP {
+        for (std::int64_t v = 0; v < shape_.value_dim; ++v) {
+          for (int j = 0; j < kColumns; ++j) result[v * kColumns + j] *= shrink[j];
+        }
+      });
     });
   }
 
@@ -189,9 +179,14 @@ class Attention {
 
 std::int64_t attention_bytes(const Shape& query, const Shape& key, const Shape& value) {
   const AttentionShape shape = attention_shape(query, key, value);
+  if (is_attention_step(shape)) return 0;
   return most_bytes([&]<typename T, typename S, typename E>(Isa isa) { return Memory<T, S, E>(Pieces(nullptr), isa, shape).bytes; });
 }
 
-void attention(const KernelCall& call) { run_in_types<Attention>(call); }
+void attention(const KernelCall& call) {
+  const std::span<const View> in = call.operands;
+  if (is_attention_step(attention_shape(in[0].shape, in[1].shape, in[2].shape))) return attention_step(call);
+  run_in_types<Attention>(call);
+}
 
 }  // namespace moesh::backend::cpu

@@ -81,6 +81,24 @@ class AttentionPanel {
   template <int kColumns>
   void finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const;
 
+  // Finishes scores and makes them exponentials above the largest so far, which are added to the sums. Whether what was
+  // summed before, above a smaller one, is to shrink by the factors of `shrink`; the sums have shrunk.
+  template <int kColumns, typename E>
+  bool soften(Isa isa, Range keys, W* scores, E* exponentials, W* largest, W* sums, W* shrink) const {
+    W before[kColumns], base[kColumns];
+    std::copy_n(largest, kColumns, before);
+    finish_scores<kColumns>(isa, keys, scores, nullptr, largest);
+    bool shrinks = false;
+    for (int j = 0; j < kColumns; ++j) {
+      base[j] = base_of(largest[j]);
+      shrink[j] = before[j] == largest[j] ? W(1) : exp_of(before[j] - base[j]);
+      sums[j] *= shrink[j];
+      shrinks = shrinks || shrink[j] != 1;
+    }
+    exponentiate<kColumns>(isa, keys.size(), base, scores, exponentials, sums);
+    return shrinks;
+  }
+
   // Without keys: the largest is the sink's score, whose exponential is all of the sum.
   void begin_softmax(W* largest, W* sums) const;
 

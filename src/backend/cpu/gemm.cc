@@ -121,7 +121,10 @@ class Product {
     if (tasks.empty()) return;
     const auto count = static_cast<std::int64_t>(tasks.size());
     const auto run = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t task = begin; task < end; ++task) run_task(tasks[at(task)]);
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t next = task + threads();  // of this thread, if all take as long
+        run_task(tasks[at(task)], next < count ? begin_of_b(tasks[at(next)]) : nullptr);
+      }
     };
     if (workers_ == nullptr) return run(0, count);
     std::int64_t work = 0;
@@ -140,7 +143,8 @@ class Product {
     return {options_.depth_begins[at(i)], options_.depth_begins[at(i + 1)]};
   }
   bool takes_strips(std::int64_t i, Range rows) const {
-    return in_place_.strip != nullptr && rows.size() <= std::min(kernels_.rows, Strip<P, B>::kMostRows) && depth_of(i).size() > 0;
+    const bool are_few = rows.size() > 0 && rows.size() <= std::min(kernels_.rows, Strip<P, B>::kMostRows);
+    return in_place_.strip != nullptr && are_few && depth_of(i).size() > 0;
   }
   // Whether threads share the depth of the only row: where they would read short pieces of b, were they to share its
   // columns.
@@ -156,13 +160,18 @@ class Product {
 
   ScratchList<Task> all_tasks() const {
     double work = 0;
-    for (std::int64_t i = 0; i < batch_; ++i) work += size_of(i).work();
+    std::int64_t of_few_rows = 0;
+    for (std::int64_t i = 0; i < batch_; ++i) {
+      work += size_of(i).work();
+      of_few_rows += takes_strips(i, rows_of(i)) ? 1 : 0;
+    }
+    std::int64_t whole = round_down(of_few_rows, threads());  // threads take them in turns, and share those that are left
     const double most = threads() == 1 ? work : std::max<double>(kGrainWork, work / static_cast<double>(kTasksPerThread * threads()));
     ScratchList<Task> tasks;
     for (std::int64_t i = 0; i < batch_; ++i) {
       const Range rows = rows_of(i);
       if (rows.size() == 0 || columns_ == 0) continue;
-      const Cut cut = takes_strips(i, rows) ? Cut{1, strips_of(rows.size())}
+      const Cut cut = takes_strips(i, rows) ? Cut{1, whole-- > 0 ? 1 : strips_of(rows.size())}
                       : batch_ == 1         ? cut_for_threads(size_of(i), threads())
                                             : cut_of(size_of(i), most);
       for (std::int64_t band = 0; band < cut.bands; ++band) {
@@ -196,20 +205,23 @@ class Product {
 
   Lines<A> rows_of_a(const Task& task) const { return {a_.data + a_.batch[at(task.i)], a_.rows, a_.columns, a_rows_run_, a_depth_runs_}; }
 
-  // Few rows take strips, but for the columns at the end that are fewer than a block's.
-  void run_task(Task task) const {
+  // Few rows take strips, but for the columns at the end that are fewer than a block's. `next`: what the thread is likely
+  // to read of b after this, or null.
+  void run_task(Task task, const B* next) const {
     if (takes_strips(task.i, task.rows)) {
       const std::int64_t end = task.columns.begin + round_down(task.columns.size(), kernels_.columns);
       const std::int64_t width = round_down(kStripSums / task.rows.size(), kernels_.columns);
       for (std::int64_t column = task.columns.begin; column < end; column += width) {
-        run_strip({task.i, task.rows, {column, std::min(column + width, end)}});
+        const Task strip{task.i, task.rows, {column, std::min(column + width, end)}};
+        const Task rest{task.i, task.rows, {strip.columns.end, end}};
+        run_strip(strip, rest.columns.size() > 0 ? begin_of_b(rest) : next);
       }
       task.columns.begin = end;
     }
     if (task.columns.size() > 0) run_blocks(task);
   }
 
-  void run_strip(const Task& task) const {
+  void run_strip(const Task& task, const B* next) const {
     const Range depth = depth_of(task.i);
     const std::int64_t columns = task.columns.size(), count = task.rows.size() * columns;
     Wide<P>* const sums = room<P>().sums;
@@ -217,17 +229,18 @@ class Product {
     if (options_.add) fetch(task, sums, columns);
     const std::int64_t chunk = kernels_.chunk_of(depth.size());
     for (std::int64_t begin = depth.begin; begin < depth.end; begin += chunk) {
-      const bool adds = options_.add || begin > depth.begin;
-      run_strip_chunk(task, {begin, std::min(begin + chunk, depth.end)}, adds ? chunk_sums : sums);
+      const Range of_chunk{begin, std::min(begin + chunk, depth.end)};
+      const bool adds = options_.add || begin > depth.begin, is_last = of_chunk.end == depth.end;
+      run_strip_chunk(task, of_chunk, is_last ? next : lines_of_b(task.i, of_chunk.end, task.columns.begin), adds ? chunk_sums : sums);
       if (adds) add_to(sums, chunk_sums, count);
     }
     hand_over(task, sums, columns);
   }
 
-  void run_strip_chunk(const Task& task, Range chunk, Wide<P>* sums) const {
+  void run_strip_chunk(const Task& task, Range chunk, const B* next, Wide<P>* sums) const {
     Packer<P, A>(isa_, kernels_, depth_room_).rows(rows_of_a(task), task.rows, chunk, room<P>().rows);
     const B* const b = lines_of_b(task.i, chunk.begin, task.columns.begin);
-    in_place_.strip({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *b_pitch_, likely_next(task, chunk), sums,
+    in_place_.strip({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *b_pitch_, next == nullptr ? b : next, sums,
                      task.columns.size()});
   }
 
@@ -235,12 +248,10 @@ class Product {
     return b_.data + b_.batch[at(i)] + b_.rows[at(depth)] + b_.columns[at(column)];
   }
 
-  // What this thread reads after a chunk, if threads take strips in turns.
-  const B* likely_next(const Task& task, Range chunk) const {
+  // Null where a task reads none.
+  const B* begin_of_b(const Task& task) const {
     const Range depth = depth_of(task.i);
-    if (chunk.end < depth.end) return lines_of_b(task.i, chunk.end, task.columns.begin);
-    const std::int64_t column = task.columns.begin + task.columns.size() * threads();
-    return lines_of_b(task.i, depth.begin, column < columns_ ? column : task.columns.begin);
+    return depth.size() == 0 ? nullptr : lines_of_b(task.i, depth.begin, task.columns.begin);
   }
 
   void add_to(Wide<P>* sums, const Wide<P>* more, std::int64_t count) const {
@@ -260,7 +271,7 @@ class Product {
     workers_->parallel(chunks, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t first = depth.begin + i * chunk;
-        run_strip_chunk(task, {first, std::min(first + chunk, depth.end)}, sums + i * count);
+        run_strip_chunk(task, {first, std::min(first + chunk, depth.end)}, nullptr, sums + i * count);
       }
     });
     if (options_.add) {

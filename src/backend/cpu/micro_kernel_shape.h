@@ -200,21 +200,21 @@ MOESH_TARGET void multiply_steps(const Strip<typename Words::Element, B>& strip,
 template <typename Words, typename Reader, typename B>
 MOESH_TARGET void multiply_row(const Strip<typename Words::Element, B>& strip) {
   constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether;
-  // So many lines of b are read side by side, for which the machine fetches ahead where they are long. Where they lie
-  // one behind another it does not, and one row is slower than memory: fewer lines are, and moesh fetches.
-  constexpr std::int64_t kSteps = 8 / kTogether, kFewSteps = 4 / kTogether;
+  // So many lines of b are read side by side, for which the machine fetches ahead where they are long. Where short ones
+  // lie one behind another it does not, and one row is slower than memory: fewer lines are, and moesh fetches.
+  constexpr std::int64_t kSteps = 8 / kTogether, kFewSteps = 2 / kTogether, kShortBytes = 4096;
   const std::int64_t steps = (strip.depth + kTogether - 1) / kTogether;
   std::int64_t step = 0;
-  if (strip.b_pitch == strip.columns) {
+  if (strip.b_pitch == strip.columns && strip.columns * static_cast<std::int64_t>(sizeof(B)) <= kShortBytes) {
     for (; step + kFewSteps <= steps; step += kFewSteps) multiply_steps<Words, Reader, kFewSteps, true>(strip, step);
   }
   for (; step + kSteps <= steps; step += kSteps) multiply_steps<Words, Reader, kSteps, false>(strip, step);
   for (; step < steps; ++step) multiply_steps<Words, Reader, 1, false>(strip, step);
 }
 
-// Lines of b that several rows take at a time: while their columns go down these in the second cache, the next ones are
+// Lines of b that several rows take at a time: while their columns go down these in the caches, the next ones are
 // fetched, in the order in which they lie. So memory is read at its rate whatever the strip's width.
-constexpr std::int64_t kStripLines = 64;
+constexpr std::int64_t kStripLines = 16;
 constexpr int kStripRows = std::min(kRows, 8);
 
 // Terms [begin, end) of the chunk.
@@ -238,7 +238,7 @@ MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip,
       Vector of_b[2];
       Reader::read(b, strip.b_pitch, end - p, of_b);
 #pragma GCC unroll 2
-      for (std::int64_t k = 0; k < kFetch; k += kCacheLine) __builtin_prefetch(next + fetched + k, 0, 2);
+      for (std::int64_t k = 0; k < kFetch; k += kCacheLine) __builtin_prefetch(next + fetched + k);
       if ((fetched += kFetch) >= strip.columns) {
         fetched = 0;
         next += strip.b_pitch;

@@ -151,6 +151,34 @@ TEST(Attention, OfAShareOfTheQueriesIsThatShareOfAll) {
   }
 }
 
+// One query a row, of a place of its own among keys of two blocks, as a step of decoding has it: of few heads that share one of keys, and
+// of more.
+TEST(Attention, OfAStepIsThePlainOne) {
+  for (const std::int64_t sharing : {1, 2, 5, 8, 9}) {
+    const Sizes s{3, 300, 2 * sharing, 2, 24, 20};
+    for (const AttentionOf& of : kinds()) {
+      for (const bool sinks : {false, true}) {
+        for (const DType dtype : floating_types()) {
+          Call step = call_of(dtype, s, of, sinks);
+          const Tensor order = step.operands[3], segments = step.operands[4];
+          step.operands[0] = noise(dtype, {s.rows, 1, s.heads, s.dim}, 1);
+          step.results = {Tensor(dtype, {s.rows, 1, s.heads, s.value_dim})};
+          Tensor places(DType::int32, {s.rows, 1}), own_segments(DType::int32, {s.rows, 1});
+          for (std::int64_t row = 0; row < s.rows; ++row) {
+            const std::int64_t place = row * s.queries + (row == 0 ? 290 : row == 1 ? 130 : 0);
+            places.set(row, order.at(place));
+            own_segments.set(row, segments.at(place));
+          }
+          step.operands[3] = places;
+          step.operands[4] = own_segments;
+          step.operands.insert(step.operands.begin() + 5, {order, segments});
+          hold_to_plain(step);
+        }
+      }
+    }
+  }
+}
+
 TEST(Attention, OfTheFirstTokenIsItsValue) {
   const Call call = call_of(DType::float32, {}, {}, false);
   const Tensor made = run(call)[0];
