@@ -201,4 +201,29 @@ class Packer {
   std::int64_t room_;  // for the depth
 };
 
+// to[j][i] = from[i][j] for `lines` lines of `depth`, each side at its pitch. Whole cache lines are written past the caches:
+// settle_late_writes() is to follow.
+template <typename W>
+void turn_over(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t depth, W* to, std::int64_t to_pitch) {
+  std::int64_t done = 0;
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<W, float>) {
+    const auto by = [&]<std::int64_t kLines>(auto turn) {
+      constexpr std::int64_t kCacheLine = 64 / static_cast<std::int64_t>(sizeof(W));
+      const bool is_aligned = reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && to_pitch % kCacheLine == 0;
+      for (; done + kLines <= lines; done += kLines) {
+        const W* line[kLines];
+        for (std::int64_t i = 0; i < kLines; ++i) line[i] = from + (done + i) * from_pitch;
+        turn(line, line, depth, PanelShape{kLines, to_pitch, depth, is_aligned}, to + done);
+      }
+    };
+    if (isa >= Isa::avx512) by.template operator()<16>([](const auto&... of) { turn_avx512(of...); });
+    else if (isa == Isa::avx2) by.template operator()<8>([](const auto&... of) { turn_avx2(of...); });
+  }
+#endif
+  for (; done < lines; ++done) {
+    for (std::int64_t j = 0; j < depth; ++j) to[j * to_pitch + done] = from[done * from_pitch + j];
+  }
+}
+
 }  // namespace moesh::backend::cpu

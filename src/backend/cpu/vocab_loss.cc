@@ -383,6 +383,7 @@ class VocabLoss {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         for (std::int64_t first = 0; first < shape_.width; first += shared_.columns) add_table_gradient(own, unit, first);
       }
+      settle_late_writes();
       if (shared_.kernels.end != nullptr) shared_.kernels.end();
     });
   }
@@ -404,7 +405,8 @@ class VocabLoss {
       });
     };
     if (of_.by_token) hand_over(rows, columns, of_token_, count, 1);
-    else hand_over(count, 1, of_width_, rows, columns);
+    else if (first_ > 0) hand_over(count, 1, of_width_, rows, columns);
+    else turn_over(isa_, own.scores, columns, rows, count, to, of_width_);
   }
 
   const KernelCall& call_;
