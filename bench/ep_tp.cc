@@ -14,10 +14,16 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cost/network.h"
 #include "decode/decoder.h"
 #include "errors.h"
+#include "forecast/schedule.h"
+#include "forecast/timing.h"
 #include "median.h"
 #include "partition/collectives.h"
+#include "partition/stack_first.h"
+#include "plan/arena.h"
+#include "plan/lower.h"
 #include "session/session.h"
 #include "train/initialize.h"
 #include "words.h"
@@ -25,7 +31,8 @@
 namespace moesh::bench {
 namespace {
 
-constexpr const char* kHelp = R"(bench_ep_tp [--rounds=N] [--seconds=N] [--prompt=N] [--only=TEXT] [--json] [KEY=VALUE ...]
+constexpr const char* kHelp = R"(bench_ep_tp [--planned=TOPOLOGY] [--rounds=N] [--seconds=N] [--prompt=N] [--only=TEXT] [--json]
+            [KEY=VALUE ...]
 
 Runs models shaped like Mixtral and DeepSeek 3, scaled down, on eight devices of this machine: single tokens that read a KV cache,
 and prompts that fill it. Layouts: ep-tp (expert=8, rules ep-tp), the default rules with expert=8 by rings and by all-to-alls, and
@@ -35,10 +42,14 @@ with tensor=8. For each number of rows:
   ms     a step of a program that does the work of all eight devices on this machine's cores. Equal work of several
          devices is done once and sending is copying, so it measures work and copies, not the wires of a real machine
 
+With --planned the models are whole, in bfloat16, and nothing is run: a step takes what is planned for eight of those chips.
+
 Layouts take turns, round by round, so that a machine's drift meets all; times are medians over the rounds. The last columns hold
 the better of the two `ep` layouts, and `tp`, to ep-tp: how many times as many bytes, and how many times as long (the median of
-the rounds' ratios; above 1: ep-tp wins; times within a twentieth tie). '-': the layout refuses so few rows.
+the rounds' ratios; above 1: ep-tp wins; times within a twentieth tie, planned ones within 0.5%).
+'-': the layout refuses so few rows.
 
+  --planned=T   the target of eight chips, e.g. h100-8, mi355x-8 or v6e-8
   --rounds=N    rounds of each case (default 9)
   --seconds=N   fewer rounds where a case takes longer, but three (default 20)
   --prompt=N    tokens of a prompt (default 32; the cache has room for four times as many)
@@ -54,6 +65,7 @@ struct Options {
   std::int64_t prompt = 32;
   std::string only;
   std::string request;  // KEY=VALUE ...
+  std::string planned;  // for this target; empty: run here
   bool json = false;
 };
 
@@ -61,6 +73,7 @@ Options parse(int argc, char** argv) {
   Options options;
   for_words(argc, argv, kHelp, [&](std::string_view name, const std::string& value) {
     if (name == "--json") options.json = true;
+    else if (name == "--planned") options.planned = value;
     else if (name == "--rounds") options.rounds = static_cast<int>(count_in(name, value));
     else if (name == "--seconds") options.seconds = static_cast<double>(count_in(name, value));
     else if (name == "--prompt") options.prompt = count_in(name, value, 4096);
@@ -77,17 +90,23 @@ struct Named {
   std::string request;
 };
 
-const std::string kEverywhere =
-    "compile_topology=cpu-8 ici_fsdp_parallelism=1 dtype=float32 weight_dtype=float32 override_model_config=true scan_layers=false "
-    "per_device_batch_size=1 vocab_size=4096 base_emb_dim=512 ";
+const std::string kEverywhere = "ici_fsdp_parallelism=1 override_model_config=true scan_layers=false per_device_batch_size=1";
+const std::string kPlanned = "dtype=bfloat16 weight_dtype=bfloat16";
+const std::string kHere = "compile_topology=cpu-8 dtype=float32 weight_dtype=float32 vocab_size=4096 base_emb_dim=512";
+
+struct Model {
+  std::string name;
+  std::string request;
+  std::string scaled_down;
+};
 
 // The proportions of the real ones; heads and experts divide by eight.
-const std::vector<Named> kModels{
-    {"mixtral",
-     "model_name=mixtral-8x7b base_num_query_heads=32 base_num_kv_heads=8 head_dim=16 base_mlp_dim=1792 base_moe_mlp_dim=1792 "
+const std::vector<Model> kModels{
+    {"mixtral", "model_name=mixtral-8x7b",
+     "base_num_query_heads=32 base_num_kv_heads=8 head_dim=16 base_mlp_dim=1792 base_moe_mlp_dim=1792 "
      "base_num_decoder_layers=2 num_experts=8 num_experts_per_tok=2"},
-    {"deepseek3",
-     "model_name=deepseek3-671b base_num_query_heads=16 base_num_kv_heads=16 q_lora_rank=128 kv_lora_rank=64 qk_nope_head_dim=64 "
+    {"deepseek3", "model_name=deepseek3-671b",
+     "base_num_query_heads=16 base_num_kv_heads=16 q_lora_rank=128 kv_lora_rank=64 qk_nope_head_dim=64 "
      "qk_rope_head_dim=32 v_head_dim=64 base_mlp_dim=1280 base_moe_mlp_dim=144 base_num_decoder_layers=3 first_num_dense_layers=1 "
      "num_experts=64 num_experts_per_tok=8 n_routing_groups=8 topk_routing_group=4"},
 };
@@ -122,7 +141,7 @@ struct Contestant {
   std::size_t collectives = 0;
   std::vector<double> seconds;
 
-  bool runs() const { return decoder != nullptr; }
+  bool is_there() const { return refused.empty(); }
 };
 
 struct Case {
@@ -146,24 +165,27 @@ struct Case {
 
 class Bench {
  public:
-  Bench(const Named& model, const Options& options) : options_(options), workers_(0), pool_(run::Pool::create()) {
+  Bench(const Model& model, const Options& options) : options_(options), workers_(0), pool_(run::Pool::create()) {
+    const std::string of_place =
+        options.planned.empty() ? kHere + " " + model.scaled_down : kPlanned + " compile_topology=" + options.planned;
     for (const Named& layout : kLayouts) {
-      const std::vector<std::string> words = split(kEverywhere + model.request + " " + layout.request + options.request, ' ');
+      const std::vector<std::string> words =
+          split(join({kEverywhere, model.request, of_place, layout.request, options.request}, " "), ' ');
       std::vector<std::string> arguments;
       std::copy_if(words.begin(), words.end(), std::back_inserter(arguments), [](const std::string& w) { return !w.empty(); });
       sessions_.push_back(session::open(arguments));
     }
-    parameters_ = make_parameters(sessions_.front().graph, *pool_, workers_);
+    if (options.planned.empty()) parameters_ = make_parameters(sessions_.front().graph, *pool_, workers_);
   }
 
   std::vector<Contestant> measure(const Case& of) {
     std::vector<Contestant> all;
     for (std::size_t i = 0; i < kLayouts.size(); ++i) all.push_back(prepare(i, of));
     const auto start = std::chrono::steady_clock::now();
-    for (int round = 0; round < options_.rounds; ++round) {
+    for (int round = 0; options_.planned.empty() && round < options_.rounds; ++round) {
       for (std::size_t turn = 0; turn < all.size(); ++turn) {
         Contestant& one = all[(turn + static_cast<std::size_t>(round)) % all.size()];
-        if (one.runs()) one.seconds.push_back(seconds_of(one, of));
+        if (one.is_there()) one.seconds.push_back(seconds_of(one, of));
       }
       const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
       if (round >= 2 && spent.count() > options_.seconds) break;
@@ -189,6 +211,10 @@ class Bench {
       made.wire_bytes += c.total_wire_bytes();
       made.collectives += static_cast<std::size_t>(c.runs);
     }
+    if (!options_.planned.empty()) {
+      made.seconds = {planned_seconds(made.program, session)};
+      return made;
+    }
     made.decoder = std::make_unique<decode::Decoder>(workers_);
     made.ready = std::make_unique<decode::Ready>(made.decoder->prepare(made.program));
     for (const auto& [path, value] : parameters_) made.decoder->set_parameter(path, value);
@@ -201,6 +227,12 @@ class Bench {
     }
     seconds_of(made, of);
     return made;
+  }
+
+  static double planned_seconds(const decode::Program& program, const session::Session& session) {
+    const plan::Plan plan = plan::lower(partition::stack_first(program.graph), program.mesh);
+    const cost::Network network(session.mesh, session.target);
+    return forecast::schedule_of(plan, plan::device_arena(plan), forecast::timings_of(plan, network)).seconds;
   }
 
   double seconds_of(Contestant& one, const Case& of) {
@@ -237,8 +269,8 @@ struct Verdict {
 Verdict judge(const std::vector<Contestant>& all) {
   Verdict verdict;
   const Contestant& ours = all.front();
-  for (std::size_t i = 1; ours.runs() && i < all.size(); ++i) {
-    if (!all[i].runs()) continue;
+  for (std::size_t i = 1; ours.is_there() && i < all.size(); ++i) {
+    if (!all[i].is_there()) continue;
     const Ratio ratio = ratio_of(all[i], ours);
     std::optional<Ratio>& best = all[i].layout == "tp" ? verdict.tensor : verdict.experts;
     best = best ? Ratio{std::min(best->bytes, ratio.bytes), std::min(best->time, ratio.time)} : ratio;
@@ -255,8 +287,8 @@ void print_head(const std::string& name) {
 void print_row(const Case& of, const std::vector<Contestant>& all, const Verdict& verdict) {
   fmt::print("{:>4}", of.rows);
   for (const Contestant& one : all) {
-    if (one.runs())
-      fmt::print(" |{:>10.1f} KiB {:>6.1f} ms", one.wire_bytes / 1024, 1e3 * median(one.seconds));
+    if (one.is_there())
+      fmt::print(" |{:>10.1f} KiB {:>6.2f} ms", one.wire_bytes / 1024, 1e3 * median(one.seconds));
     else
       fmt::print(" |{:>24}", "-");
   }
@@ -273,7 +305,7 @@ void print_row(const Case& of, const std::vector<Contestant>& all, const Verdict
 void print_json(const Case& of, const std::vector<Contestant>& all) {
   for (const Contestant& one : all) {
     const std::string figures =
-        one.runs() ? fmt::format(R"("wire_bytes":{:.0f},"collectives":{},"seconds":{:.6f},"rounds":{})", one.wire_bytes,
+        one.is_there() ? fmt::format(R"("wire_bytes":{:.0f},"collectives":{},"seconds":{:.6f},"rounds":{})", one.wire_bytes,
                                  one.collectives, median(one.seconds), one.seconds.size())
                    : R"("refused":true)";
     fmt::print(R"({{"model":"{}","phase":"{}","rows":{},"layout":"{}",{}}})" "\n", of.model,
@@ -303,17 +335,17 @@ std::string outcome(const std::vector<Judged>& all, std::optional<Ratio> Verdict
   return join(parts, "; ");
 }
 
-void print_outcome(const std::vector<Judged>& all) {
+void print_outcome(const std::vector<Judged>& all, double tie_in_time) {
   fmt::print("rows at which ep-tp\n");
   for (const auto& [name, other] : {std::pair{"default ep", &Verdict::experts}, std::pair{"tp", &Verdict::tensor}}) {
     fmt::print("  against {:<10}  bytes: {}\n", name, outcome(all, other, &Ratio::bytes, 0.005));
-    fmt::print("  {:<18}  time:  {}\n", "", outcome(all, other, &Ratio::time, 0.05));
+    fmt::print("  {:<18}  time:  {}\n", "", outcome(all, other, &Ratio::time, tie_in_time));
   }
 }
 
 int run(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  for (const Named& model : kModels) {
+  for (const Model& model : kModels) {
     std::unique_ptr<Bench> bench;
     for (const bool prompt : {false, true}) {
       Case of{model.name, prompt, 1, options.prompt};
@@ -327,12 +359,12 @@ int run(int argc, char** argv) {
         const std::vector<Contestant> all = bench->measure(of);
         judged.push_back({rows, judge(all)});
         for (const Contestant& one : all) {
-          if (!one.runs()) refused = fmt::format("{}, {} rows: {}", one.layout, rows, one.refused);
+          if (!one.is_there()) refused = fmt::format("{}, {} rows: {}", one.layout, rows, one.refused);
         }
         options.json ? print_json(of, all) : print_row(of, all, judged.back().verdict);
       }
       if (options.json) continue;
-      print_outcome(judged);
+      print_outcome(judged, options.planned.empty() ? 0.05 : 0.005);
       if (!refused.empty()) fmt::print("- stands for refusals such as: {}\n", refused);
     }
   }

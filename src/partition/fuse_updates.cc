@@ -29,7 +29,7 @@ ValueId squares_by_update(Graph& graph, const Node& squares) {
 void add_to_rows(Graph& graph, Node& sum) {
   const auto* of = std::get_if<graph::BinaryOf>(&sum.attributes);
   if (of == nullptr || of->function != graph::Binary::add) return;
-  for (const std::size_t side : {0, 1}) {
+  for (const std::size_t side : {0u, 1u}) {
     const ValueId gradient = sum.operands[side], table = sum.operands[1 - side];
     const Node& embedding = graph.node(graph.value(gradient).producer);
     const auto is_like_table = [&](ValueId id) { return is_alike(graph.value(id), graph.value(table)); };

@@ -12,7 +12,7 @@
     using Sum = ELEMENT;                                                                                                      \
     using Vector = VECTOR;                                                                                                    \
     static constexpr int kWidth = BITS / 8 / sizeof(Element);                                                                 \
-    static constexpr bool kRounds = false;                                                                                    \
+    [[maybe_unused]] static constexpr bool kRounds = false;                                                                   \
     MOESH_INLINE static Vector zero() { return _mm##BITS##_setzero_##SUFFIX(); }                                              \
     MOESH_INLINE static Vector read(const Element* p) { return _mm##BITS##_loadu_##SUFFIX(p); }                               \
     MOESH_INLINE static Vector read_sum(const Sum* p) { return _mm##BITS##_loadu_##SUFFIX(p); }                               \
