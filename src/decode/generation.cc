@@ -7,6 +7,7 @@
 
 #include "backend/element.h"
 #include "base/error.h"
+#include "base/place.h"
 #include "base/text.h"
 
 namespace moesh::decode {
@@ -15,12 +16,13 @@ namespace {
 // Prompts go through programs of few lengths: a prompt takes the next longer one, and several runs of the longest.
 constexpr std::int64_t kLengths[] = {8, 32, 128, 512};
 
-std::vector<float> floats(const run::Array& array, std::int64_t first, std::int64_t count) {
-  std::vector<float> made;
+// Elements as float32: where they lie, or in `room`.
+std::span<const float> floats(const run::Array& array, std::int64_t first, std::int64_t count, std::vector<float>& room) {
+  if (array.view.dtype == DType::float32) return {array.as<float>() + first, static_cast<std::size_t>(count)};
   backend::for_floating(array.view.dtype, [&]<typename T>() {
-    for (std::int64_t i = 0; i < count; ++i) made.push_back(static_cast<float>(backend::load(array.as<T>()[first + i])));
+    for (std::int64_t i = 0; i < count; ++i) room.push_back(static_cast<float>(backend::load(array.as<T>()[first + i])));
   });
-  return made;
+  return room;
 }
 
 // What a program takes for so many tokens, where reading the weights is 1. The products of some tokens take as long as that. A rule by
@@ -45,6 +47,7 @@ Generator::Generator(const models::ModelRequest& request, const mesh::Topology& 
     : request_(request),
       target_(target),
       slots_(slots),
+      workers_(workers),
       decoder_(workers, backend::find_backend(request.settings.text("backend"))),
       program_(make_program(request, {1, slots}, target)),
       step_(decoder_.prepare(program_)),
@@ -138,18 +141,29 @@ Ended Generator::end_of(const Row& row, std::int32_t token) const {
 void Generator::step(const std::function<bool(const Continued&)>& see) {
   take_rows();
   keep_prompts();
-  const run::Array logits = decoder_.run(step_, next_tokens(1, 0));
-  const std::int64_t vocabulary = logits.view.shape.back();
+  const std::vector<std::int32_t> tokens = drawn(decoder_.run(step_, next_tokens(1, 0)));
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     Row& row = rows_[r];
-    if (row.is_free() || row.kept < static_cast<std::int64_t>(row.ids.size())) continue;
-    const std::vector<float> scores = floats(logits, static_cast<std::int64_t>(r) * vocabulary, vocabulary);
-    const std::int32_t token = sample(scores, row.ids, row.prompt.sampling, row.prompt.number);
-    row.ids.push_back(token);
-    const Ended ended = end_of(row, token);
-    const bool goes_on = see({row.prompt.text, token, ended});
+    if (!row.is_kept()) continue;
+    row.ids.push_back(tokens[r]);
+    const Ended ended = end_of(row, tokens[r]);
+    const bool goes_on = see({row.prompt.text, tokens[r], ended});
     if (ended != Ended::not_yet || !goes_on) row.free();
   }
+}
+
+// The next token of each row whose tokens are all kept.
+std::vector<std::int32_t> Generator::drawn(const run::Array& logits) const {
+  std::vector<std::int32_t> tokens(rows_.size());
+  const std::int64_t vocabulary = logits.view.shape.back();
+  workers_.parallel(static_cast<std::int64_t>(rows_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const Row& row = rows_[at(r)];
+      std::vector<float> room;
+      if (row.is_kept()) tokens[at(r)] = sample(floats(logits, r * vocabulary, vocabulary, room), row.ids, row.prompt.sampling, row.prompt.number);
+    }
+  });
+  return tokens;
 }
 
 void Generator::drop(std::int64_t text) {

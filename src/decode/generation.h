@@ -63,6 +63,7 @@ class Generator {
     std::int32_t segment = 0;       // tells its texts apart
 
     bool is_free() const { return ids.empty(); }
+    bool is_kept() const { return !is_free() && kept == static_cast<std::int64_t>(ids.size()); }
     std::int64_t left() const { return is_free() ? 0 : static_cast<std::int64_t>(ids.size()) - kept - 1; }  // of the prompt, but its last
     void free() {
       ids.clear();
@@ -74,11 +75,13 @@ class Generator {
   bool pays(std::int64_t length) const;
   Ready& prefill(std::int64_t length);
   NewTokens next_tokens(std::int64_t length, std::int64_t left);
+  std::vector<std::int32_t> drawn(const run::Array& logits) const;
   Ended end_of(const Row& row, std::int32_t token) const;
 
   models::ModelRequest request_;
   const mesh::Topology& target_;
   std::int64_t slots_;
+  backend::Workers& workers_;
   Decoder decoder_;
   Program program_;  // of a token
   Ready step_;

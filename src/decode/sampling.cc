@@ -31,16 +31,37 @@ std::vector<float> penalised(std::span<const float> logits, std::span<const std:
   return scores;
 }
 
-std::int32_t likeliest(std::span<const float> scores) {
-  return static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// What all scores have to be looked at for, in lanes that vectorise.
+struct Seen {
+  float largest = -kInfinity;
+  bool has_order = true;  // minus infinity is a token that is never chosen; nothing else that is not finite has a place among the others
+};
+
+Seen look_at(std::span<const float> scores) {
+  constexpr std::size_t kLanes = 32;
+  float largest[kLanes];
+  std::uint32_t is_out[kLanes] = {};
+  std::fill_n(largest, kLanes, -kInfinity);
+  const auto see = [&](std::size_t lane, float score) {
+    largest[lane] = score > largest[lane] ? score : largest[lane];
+    is_out[lane] |= score < kInfinity ? 0u : 1u;
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= scores.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) see(lane, scores[i + lane]);
+  }
+  for (std::size_t lane = 0; i + lane < scores.size(); ++lane) see(lane, scores[i + lane]);
+  return {*std::max_element(largest, largest + kLanes), std::all_of(is_out, is_out + kLanes, [](std::uint32_t out) { return out == 0; })};
 }
 
-// Minus infinity is a token that is never chosen; nothing else that is not finite has a place among the others.
-void check_order(std::span<const float> scores) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  auto bad = std::find_if(scores.begin(), scores.end(), [](float score) { return !(score < kInfinity); });
-  if (bad == scores.end() && scores[static_cast<std::size_t>(likeliest(scores))] == -kInfinity) bad = scores.begin();
-  if (bad == scores.end()) return;
+// The likeliest token. Fails on scores that have no order.
+std::int32_t likeliest(std::span<const float> scores) {
+  const Seen seen = look_at(scores);
+  auto bad = scores.begin();
+  if (!seen.has_order) bad = std::find_if(scores.begin(), scores.end(), [](float score) { return !(score < kInfinity); });
+  else if (seen.largest > -kInfinity) return static_cast<std::int32_t>(std::find(scores.begin(), scores.end(), seen.largest) - scores.begin());
   fail(fmt::format("no token can be chosen: the logit of token {} is {}", bad - scores.begin(), *bad), "the model's logits",
        "weights that are all finite, or activations of a wider range: dtype=float32");
 }
@@ -166,8 +187,8 @@ std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t>
   std::vector<float> changed;
   if (sampling.repetition_penalty != 1) changed = penalised(logits, before, sampling.repetition_penalty);
   const std::span<const float> scores = changed.empty() ? logits : std::span<const float>(changed);
-  check_order(scores);
-  if (sampling.temperature <= 0) return likeliest(scores);
+  const std::int32_t first = likeliest(scores);
+  if (sampling.temperature <= 0) return first;
   Ranked ranked(scores);
   if (sampling.top_k > 0) ranked.keep(static_cast<std::size_t>(sampling.top_k));
   keep_share(ranked, sampling.top_p);
