@@ -159,8 +159,10 @@ std::vector<std::int32_t> Generator::drawn(const run::Array& logits) const {
   workers_.parallel(static_cast<std::int64_t>(rows_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const Row& row = rows_[at(r)];
+      if (!row.is_kept()) continue;
       std::vector<float> room;
-      if (row.is_kept()) tokens[at(r)] = sample(floats(logits, r * vocabulary, vocabulary, room), row.ids, row.prompt.sampling, row.prompt.number);
+      const std::span<const float> scores = floats(logits, r * vocabulary, vocabulary, room);
+      tokens[at(r)] = sample(scores, row.ids, row.prompt.sampling, row.prompt.number);
     }
   });
   return tokens;

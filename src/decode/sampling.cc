@@ -59,9 +59,11 @@ Seen look_at(std::span<const float> scores) {
 // The likeliest token. Fails on scores that have no order.
 std::int32_t likeliest(std::span<const float> scores) {
   const Seen seen = look_at(scores);
-  auto bad = scores.begin();
-  if (!seen.has_order) bad = std::find_if(scores.begin(), scores.end(), [](float score) { return !(score < kInfinity); });
-  else if (seen.largest > -kInfinity) return static_cast<std::int32_t>(std::find(scores.begin(), scores.end(), seen.largest) - scores.begin());
+  if (seen.has_order && seen.largest > -kInfinity) {
+    return static_cast<std::int32_t>(std::find(scores.begin(), scores.end(), seen.largest) - scores.begin());
+  }
+  auto bad = std::find_if(scores.begin(), scores.end(), [](float score) { return !(score < kInfinity); });
+  if (bad == scores.end()) bad = scores.begin();
   fail(fmt::format("no token can be chosen: the logit of token {} is {}", bad - scores.begin(), *bad), "the model's logits",
        "weights that are all finite, or activations of a wider range: dtype=float32");
 }
