@@ -50,11 +50,8 @@ OffsetList offsets_of(const std::string& letters, const Term& term) {
   for (const char letter : letters) {
     const std::int64_t size = term.size(letter);
     const std::int64_t stride = term.stride(letter);
-    OffsetList finer;
-    finer.reserve(offsets.size() * static_cast<std::size_t>(size));
-    for (const std::int64_t offset : offsets) {
-      for (std::int64_t i = 0; i < size; ++i) finer.push_back(offset + i * stride);
-    }
+    OffsetList finer(offsets.size() * static_cast<std::size_t>(size));
+    for (std::size_t i = 0; i < offsets.size(); ++i) lay_steps(offsets[i], stride, size, finer.data() + i * static_cast<std::size_t>(size));
     offsets = std::move(finer);
   }
   return offsets;

@@ -14,10 +14,13 @@ namespace moesh::backend::cpu {
 using Offsets = std::span<const std::int64_t>;
 using OffsetList = ScratchList<std::int64_t>;
 
-// 0, step, 2 step, ...
+// first, first + step, first + 2 step, ...
+inline void lay_steps(std::int64_t first, std::int64_t step, std::int64_t count, std::int64_t* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = first + i * step;
+}
 inline OffsetList steps(std::int64_t count, std::int64_t step) {
   OffsetList offsets(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] = static_cast<std::int64_t>(i) * step;
+  lay_steps(0, step, count, offsets.data());
   return offsets;
 }
 

@@ -25,9 +25,9 @@ inline std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * 
 inline std::optional<std::int64_t> pitch_of(std::span<const std::int64_t> offsets) {
   if (offsets.size() < 2) return 1;
   const std::int64_t pitch = offsets[1] - offsets[0];
-  for (std::size_t i = 2; i < offsets.size(); ++i) {
-    if (offsets[i] - offsets[i - 1] != pitch) return std::nullopt;
-  }
+  std::int64_t others = 0;  // some bit of one that differs; without a way out the loop vectorises
+  for (std::size_t i = 2; i < offsets.size(); ++i) others |= (offsets[i] - offsets[i - 1]) ^ pitch;
+  if (others != 0) return std::nullopt;
   return pitch;
 }
 
