@@ -4,11 +4,14 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include <fmt/core.h>
 
+#include "backend/cpu/simd.h"
 #include "base/error.h"
+#include "base/place.h"
 #include "base/random.h"
 
 namespace moesh::decode {
@@ -77,6 +80,7 @@ class Ranked {
   }
 
   std::size_t size() const { return all_.size(); }
+  bool has_all_of(std::span<const float> scores) const { return size() == scores.size(); }
   const std::vector<Candidate>& in_any_order() const { return all_; }
   bool is_sorted() const { return sorted_ == size(); }
   const Candidate& at(std::size_t place) {
@@ -112,30 +116,76 @@ class Ranked {
   std::size_t sorted_ = 0;  // of them, from the first on
 };
 
-// An exponential above that of the first.
+// An exponential above that of the first, in float64.
 double weight(const Candidate& candidate, const Candidate& first, double temperature) {
   return std::exp((candidate.score - first.score) / temperature);
 }
 
+// The same in float32, for all scores: by whole registers, so that a vocabulary takes microseconds.
+constexpr std::size_t kBlock = 1024;
+[[gnu::always_inline]] inline float weight(float score, float largest, float temperature) {
+  return backend::cpu::exp_of((score - largest) / temperature);
+}
+float divisor_of(double temperature) { return static_cast<float>(std::max(temperature, 1e-30)); }
+
+// The sum of each block of the scores.
+std::vector<double> block_sums(std::span<const float> scores, float largest, double temperature) {
+  std::vector<double> sums;
+  const float divisor = divisor_of(temperature);
+  backend::cpu::vectorised(backend::cpu::chosen_isa(), [&]() MOESH_LOOP {
+    for (std::size_t begin = 0; begin < scores.size(); begin += kBlock) {
+      const float* const block = scores.data() + begin;
+      const auto count = static_cast<std::int64_t>(std::min(kBlock, scores.size() - begin));
+      sums.push_back(backend::cpu::sum_of<double>(count, [&](std::int64_t i) MOESH_LOOP { return weight(block[i], largest, divisor); }));
+    }
+  });
+  return sums;
+}
+
+// Among all tokens, by their numbers: nothing limits the choice, so that no order of theirs is needed. `part`: of the sum of all weights.
+std::int32_t drawn_among_all(std::span<const float> scores, std::int32_t likeliest, double temperature, double part) {
+  const float largest = scores[at(likeliest)], divisor = divisor_of(temperature);
+  const std::vector<double> sums = block_sums(scores, largest, temperature);
+  double left = part * std::accumulate(sums.begin(), sums.end(), 0.0);
+  std::size_t block = 0;
+  while (block + 1 < sums.size() && left >= sums[block]) left -= sums[block++];
+  for (std::size_t i = block * kBlock; i < std::min((block + 1) * kBlock, scores.size()); ++i) {
+    const double here = weight(scores[i], largest, divisor);
+    if (left < here) return static_cast<std::int32_t>(i);
+    left -= here;
+  }
+  return likeliest;  // rounding left a bit
+}
+
 // The place that `find` finds with the sum of all weights, added up from the first to the last. A larger sum finds the same place or a
-// later one: where both ends of what rounding can make of a sum find the same, the order does not matter and is not made.
+// later one: where both ends of what rounding can make of a sum find the same, the order does not matter and is not made. `scores`: of all
+// tokens.
 template <typename Find>
-std::size_t place_by_sum(Ranked& ranked, double temperature, const Find& find) {
+std::size_t place_by_sum(Ranked& ranked, std::span<const float> scores, double temperature, const Find& find) {
+  const auto found = [&](double sum, double error, std::size_t& place) {
+    const std::size_t low = find(sum - error * sum), high = find(sum + error * sum);
+    place = low;
+    return low == high;
+  };
+  std::size_t place = 0;
+  const Candidate first = ranked.at(0);
+  if (ranked.has_all_of(scores)) {
+    constexpr double kErrorOfFloats = 1e-4;
+    const std::vector<double> sums = block_sums(scores, static_cast<float>(first.score), temperature);
+    if (found(std::accumulate(sums.begin(), sums.end(), 0.0), kErrorOfFloats, place)) return place;
+  }
   while (true) {
-    const Candidate first = ranked.at(0);
     double sum = 0;
     for (const Candidate& candidate : ranked.in_any_order()) sum += weight(candidate, first, temperature);
     if (ranked.is_sorted()) return find(sum);
-    const double error = 2 * static_cast<double>(ranked.size()) * std::numeric_limits<double>::epsilon() * sum;
-    const std::size_t low = find(sum - error), high = find(sum + error);
-    if (low == high) return low;
+    if (found(sum, 2 * static_cast<double>(ranked.size()) * std::numeric_limits<double>::epsilon(), place)) return place;
     ranked.sort();
   }
 }
 
-void keep_share(Ranked& ranked, double share) {
+void keep_share(Ranked& ranked, std::span<const float> scores, double share) {
   if (share >= 1) return;
-  const std::size_t count = place_by_sum(ranked, 1, [&](double all) {
+  const std::size_t count = place_by_sum(ranked, scores, 1, [&](double all) {
     const double needed = share * all;
     std::size_t taken = 0;
     for (double kept = 0; taken < ranked.size() && kept < needed; ++taken) kept += weight(ranked.at(taken), ranked.at(0), 1);
@@ -191,12 +241,14 @@ std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t>
   const std::span<const float> scores = changed.empty() ? logits : std::span<const float>(changed);
   const std::int32_t first = likeliest(scores);
   if (sampling.temperature <= 0) return first;
+  const double part = uniform(sampling, text, before.size());
+  const bool is_limited = sampling.top_k > 0 || sampling.top_p < 1 || sampling.min_p > 0;
+  if (!is_limited) return drawn_among_all(scores, first, sampling.temperature, part);
   Ranked ranked(scores);
   if (sampling.top_k > 0) ranked.keep(static_cast<std::size_t>(sampling.top_k));
-  keep_share(ranked, sampling.top_p);
+  keep_share(ranked, scores, sampling.top_p);
   keep_as_likely(ranked, sampling.min_p);
-  const double part = uniform(sampling, text, before.size());
-  const std::size_t drawn = place_by_sum(ranked, sampling.temperature, [&](double all) {
+  const std::size_t drawn = place_by_sum(ranked, scores, sampling.temperature, [&](double all) {
     double left = part * all;
     for (std::size_t place = 0; place + 1 < ranked.size(); ++place) {
       const double here = weight(ranked.at(place), ranked.at(0), sampling.temperature);

@@ -21,7 +21,8 @@ struct Sampling {
 Sampling sampling_of(const config::Settings& settings);
 
 // The token for a place of a text: it depends on nothing but these. What limits the choice goes by probabilities before the
-// temperature, one limit after the other. `before`: the text's tokens; `text`: its number. Fails on logits that have no order.
+// temperature, one limit after the other, and then the likeliest tokens come first; where nothing limits it they come by their
+// numbers. `before`: the text's tokens; `text`: its number. Fails on logits that have no order.
 std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> before, const Sampling& sampling, std::int64_t text);
 
 }  // namespace moesh::decode

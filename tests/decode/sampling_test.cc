@@ -67,15 +67,17 @@ TEST(Sampling, KeepsToTheLikeliest) {
   EXPECT_THAT(drawn({.temperature = 5, .top_k = 2, .top_p = 0.99, .min_p = 0.01}), ElementsAre(1, 4));
 }
 
-// All tokens in their order, one limit after the other.
+// Tokens in their order, one limit after the other; all of them as they are numbered where there is none.
 std::int32_t by_sorting_all(const std::vector<float>& logits, std::size_t place, const Sampling& sampling, std::int64_t text) {
   std::vector<std::pair<double, std::int32_t>> sorted;  // by score, and the token, both turned round
   for (std::size_t i = 0; i < logits.size(); ++i) sorted.emplace_back(-double{logits[i]}, static_cast<std::int32_t>(i));
-  std::sort(sorted.begin(), sorted.end());
+  const bool is_limited = sampling.top_k > 0 || sampling.top_p < 1 || sampling.min_p > 0;
+  const double most = -std::min_element(sorted.begin(), sorted.end())->first;
+  if (is_limited) std::sort(sorted.begin(), sorted.end());
   if (sampling.top_k > 0) sorted.resize(std::min(sorted.size(), static_cast<std::size_t>(sampling.top_k)));
   const auto weights = [&](double temperature) {
     std::vector<double> all;
-    for (const auto& [turned, token] : sorted) all.push_back(std::exp((sorted.front().first - turned) / temperature));
+    for (const auto& [turned, token] : sorted) all.push_back(std::exp((-turned - most) / temperature));
     return all;
   };
   if (sampling.top_p < 1) {
