@@ -41,13 +41,18 @@ Numbers made_numbers(const Shape& shape, DType dtype) {
   return {dtype, whole.data, whole.strides, room};
 }
 
-// Of numbers whose exponent is all ones where they are not finite.
+// Of numbers whose exponent is all ones where they are not finite. Some at a time are looked at without a way out, which vectorises.
 template <typename Bits>
 bool none_has(const StoredTensor& tensor, Bits exponent) {
-  for (std::int64_t i = 0; i < elements(tensor.shape); ++i) {
-    Bits bits;
-    std::memcpy(&bits, tensor.data + i * static_cast<std::int64_t>(sizeof bits), sizeof bits);
-    if ((bits & exponent) == exponent) return false;
+  constexpr std::int64_t kTogether = 64;
+  const std::int64_t all = elements(tensor.shape);
+  for (std::int64_t begin = 0; begin < all; begin += kTogether) {
+    Bits bits[kTogether] = {};
+    const auto count = static_cast<std::size_t>(std::min(kTogether, all - begin));
+    std::memcpy(bits, tensor.data + begin * static_cast<std::int64_t>(sizeof(Bits)), count * sizeof(Bits));
+    Bits found = 0;
+    for (const Bits one : bits) found = static_cast<Bits>(found | ((one & exponent) == exponent ? 1 : 0));
+    if (found != 0) return false;
   }
   return true;
 }

@@ -17,14 +17,23 @@ const std::byte* at(const Part& part, const Block& block) {
   return data;
 }
 
+template <typename Element>
+void copy_each(const std::byte* from, std::int64_t from_stride, std::byte* to, std::int64_t to_stride, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) copy_bytes(to + i * to_stride, from + i * from_stride, sizeof(Element));
+}
+
 // One row of elements; strides in bytes.
 void copy_row(const std::byte* from, std::int64_t from_stride, DType from_dtype, std::byte* to, std::int64_t to_stride, DType to_dtype,
               std::int64_t count) {
   const std::int64_t size = size_of(from_dtype);
   if (from_dtype == to_dtype) {
     if (from_stride == size && to_stride == size) return copy_bytes(to, from, count * size);
-    for (std::int64_t i = 0; i < count; ++i) copy_bytes(to + i * to_stride, from + i * from_stride, size);
-    return;
+    switch (size) {
+      case 1: return copy_each<std::uint8_t>(from, from_stride, to, to_stride, count);
+      case 2: return copy_each<std::uint16_t>(from, from_stride, to, to_stride, count);
+      case 4: return copy_each<std::uint32_t>(from, from_stride, to, to_stride, count);
+      default: return copy_each<std::uint64_t>(from, from_stride, to, to_stride, count);
+    }
   }
   backend::for_floating(from_dtype, [&]<typename From>() {
     backend::for_floating(to_dtype, [&]<typename To>() {
