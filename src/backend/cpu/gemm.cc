@@ -32,8 +32,8 @@ constexpr std::int64_t kFewColumns = 64;        // for which packing a is not wo
 constexpr std::int64_t kPageBytes = 4096;       // are between its rows: then all of a block share their place in the first cache
 constexpr std::int64_t kDenseBytes = 512;       // between rows, so that they lie as close as packed
 constexpr std::int64_t kStripSums = 16 * 1024;  // of all rows of a strip: they stay in the second cache
-constexpr std::int64_t kFewestInStrip = 128;    // columns
-constexpr std::int64_t kMostInStrip = 1024;     // of several rows, so that sums stay in the first cache
+constexpr std::int64_t kFewestInStrip = 1024;   // bytes of a line of b: of shorter ones one thread reads more than two do
+constexpr std::int64_t kMostInStrip = 512;      // columns of several rows, so that sums stay in the first cache
 constexpr std::int64_t kFewestOfOneRow = 1024;  // so that memory is read in long runs
 constexpr std::int64_t kTasksPerThread = 4;     // of several products, so that threads end together
 constexpr std::int64_t kGrainWork = 200000;     // multiplications worth handing to a thread
@@ -196,11 +196,12 @@ class Product {
             .b_is_cheaper = in_place_.pack != nullptr ? kPackingOnTheWay : 1};
   }
 
-  // Several rows read b as they fetch it, in pieces of any width, and one row as the machine fetches it, in long runs.
+  // Several rows read b as they fetch it, in pieces of a kilobyte or more, and one row as the machine does, in long runs.
   std::int64_t strips_of(std::int64_t rows) const {
     const std::int64_t most = rows == 1 ? std::max(kFewestOfOneRow, divide_up(columns_, threads())) : kMostInStrip;
     const std::int64_t turns = divide_up(columns_, threads() * most);
-    return std::min(turns * threads(), divide_up(columns_, rows == 1 ? kFewestOfOneRow : kFewestInStrip));
+    const std::int64_t fewest = rows == 1 ? kFewestOfOneRow : kFewestInStrip / static_cast<std::int64_t>(sizeof(B));
+    return std::min(turns * threads(), divide_up(columns_, fewest));
   }
 
   Lines<A> rows_of_a(const Task& task) const { return {a_.data + a_.batch[at(task.i)], a_.rows, a_.columns, a_rows_run_, a_depth_runs_}; }
