@@ -67,6 +67,8 @@ struct Options {
   std::string request;  // KEY=VALUE ...
   std::string planned;  // for this target; empty: run here
   bool json = false;
+
+  bool runs_here() const { return planned.empty(); }
 };
 
 Options parse(int argc, char** argv) {
@@ -167,7 +169,7 @@ class Bench {
  public:
   Bench(const Model& model, const Options& options) : options_(options), workers_(0), pool_(run::Pool::create()) {
     const std::string of_place =
-        options.planned.empty() ? kHere + " " + model.scaled_down : kPlanned + " compile_topology=" + options.planned;
+        options.runs_here() ? kHere + " " + model.scaled_down : kPlanned + " compile_topology=" + options.planned;
     for (const Named& layout : kLayouts) {
       const std::vector<std::string> words =
           split(join({kEverywhere, model.request, of_place, layout.request, options.request}, " "), ' ');
@@ -175,14 +177,14 @@ class Bench {
       std::copy_if(words.begin(), words.end(), std::back_inserter(arguments), [](const std::string& w) { return !w.empty(); });
       sessions_.push_back(session::open(arguments));
     }
-    if (options.planned.empty()) parameters_ = make_parameters(sessions_.front().graph, *pool_, workers_);
+    if (options.runs_here()) parameters_ = make_parameters(sessions_.front().graph, *pool_, workers_);
   }
 
   std::vector<Contestant> measure(const Case& of) {
     std::vector<Contestant> all;
     for (std::size_t i = 0; i < kLayouts.size(); ++i) all.push_back(prepare(i, of));
     const auto start = std::chrono::steady_clock::now();
-    for (int round = 0; options_.planned.empty() && round < options_.rounds; ++round) {
+    for (int round = 0; options_.runs_here() && round < options_.rounds; ++round) {
       for (std::size_t turn = 0; turn < all.size(); ++turn) {
         Contestant& one = all[(turn + static_cast<std::size_t>(round)) % all.size()];
         if (one.is_there()) one.seconds.push_back(seconds_of(one, of));
@@ -211,7 +213,7 @@ class Bench {
       made.wire_bytes += c.total_wire_bytes();
       made.collectives += static_cast<std::size_t>(c.runs);
     }
-    if (!options_.planned.empty()) {
+    if (!options_.runs_here()) {
       made.seconds = {planned_seconds(made.program, session)};
       return made;
     }
@@ -364,7 +366,7 @@ int run(int argc, char** argv) {
         options.json ? print_json(of, all) : print_row(of, all, judged.back().verdict);
       }
       if (options.json) continue;
-      print_outcome(judged, options.planned.empty() ? 0.05 : 0.005);
+      print_outcome(judged, options.runs_here() ? 0.05 : 0.005);
       if (!refused.empty()) fmt::print("- stands for refusals such as: {}\n", refused);
     }
   }

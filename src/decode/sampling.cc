@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include <fmt/core.h>
@@ -36,35 +37,15 @@ std::vector<float> penalised(std::span<const float> logits, std::span<const std:
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// What all scores have to be looked at for, in lanes that vectorise.
-struct Seen {
-  float largest = -kInfinity;
-  bool has_order = true;  // minus infinity is a token that is never chosen; nothing else that is not finite has a place among the others
-};
-
-Seen look_at(std::span<const float> scores) {
-  constexpr std::size_t kLanes = 32;
-  float largest[kLanes];
-  std::uint32_t is_out[kLanes] = {};
-  std::fill_n(largest, kLanes, -kInfinity);
-  const auto see = [&](std::size_t lane, float score) {
-    largest[lane] = score > largest[lane] ? score : largest[lane];
-    is_out[lane] |= score < kInfinity ? 0u : 1u;
-  };
-  std::size_t i = 0;
-  for (; i + kLanes <= scores.size(); i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) see(lane, scores[i + lane]);
-  }
-  for (std::size_t lane = 0; i + lane < scores.size(); ++lane) see(lane, scores[i + lane]);
-  return {*std::max_element(largest, largest + kLanes), std::all_of(is_out, is_out + kLanes, [](std::uint32_t out) { return out == 0; })};
-}
-
-// The likeliest token. Fails on scores that have no order.
+// The likeliest token. Fails on scores that have no order: minus infinity is a token that is never chosen; nothing else that is not finite
+// has a place among the others.
 std::int32_t likeliest(std::span<const float> scores) {
-  const Seen seen = look_at(scores);
-  if (seen.has_order && seen.largest > -kInfinity) {
-    return static_cast<std::int32_t>(std::find(scores.begin(), scores.end(), seen.largest) - scores.begin());
-  }
+  float largest = 0;
+  backend::cpu::vectorised(backend::cpu::chosen_isa(), [&]() MOESH_LOOP {
+    const auto or_infinity = [&](std::int64_t i) MOESH_LOOP { return scores[at(i)] < kInfinity ? scores[at(i)] : kInfinity; };
+    largest = backend::cpu::largest_of<float>(static_cast<std::int64_t>(scores.size()), or_infinity);
+  });
+  if (std::isfinite(largest)) return static_cast<std::int32_t>(std::find(scores.begin(), scores.end(), largest) - scores.begin());
   auto bad = std::find_if(scores.begin(), scores.end(), [](float score) { return !(score < kInfinity); });
   if (bad == scores.end()) bad = scores.begin();
   fail(fmt::format("no token can be chosen: the logit of token {} is {}", bad - scores.begin(), *bad), "the model's logits",
@@ -162,23 +143,21 @@ std::int32_t drawn_among_all(std::span<const float> scores, std::int32_t likelie
 // tokens.
 template <typename Find>
 std::size_t place_by_sum(Ranked& ranked, std::span<const float> scores, double temperature, const Find& find) {
-  const auto found = [&](double sum, double error, std::size_t& place) {
+  const auto found = [&](double sum, double error) -> std::optional<std::size_t> {
     const std::size_t low = find(sum - error * sum), high = find(sum + error * sum);
-    place = low;
-    return low == high;
+    return low == high ? std::optional(low) : std::nullopt;
   };
-  std::size_t place = 0;
   const Candidate first = ranked.at(0);
   if (ranked.has_all_of(scores)) {
     constexpr double kErrorOfFloats = 1e-4;
     const std::vector<double> sums = block_sums(scores, static_cast<float>(first.score), temperature);
-    if (found(std::accumulate(sums.begin(), sums.end(), 0.0), kErrorOfFloats, place)) return place;
+    if (const auto place = found(std::accumulate(sums.begin(), sums.end(), 0.0), kErrorOfFloats)) return *place;
   }
   while (true) {
     double sum = 0;
     for (const Candidate& candidate : ranked.in_any_order()) sum += weight(candidate, first, temperature);
     if (ranked.is_sorted()) return find(sum);
-    if (found(sum, 2 * static_cast<double>(ranked.size()) * std::numeric_limits<double>::epsilon(), place)) return place;
+    if (const auto place = found(sum, 2 * static_cast<double>(ranked.size()) * std::numeric_limits<double>::epsilon())) return *place;
     ranked.sort();
   }
 }

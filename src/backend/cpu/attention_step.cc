@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/simd.h"
 #include "backend/scratch_list.h"
 #include "base/place.h"
 
@@ -13,13 +14,7 @@ namespace {
 constexpr int kColumns = kMostStepHeads;
 constexpr std::int64_t kKeyBlock = 224;
 constexpr std::int64_t kKeysAhead = 24;       // that are fetched into the cache: a head's keys do not lie side by side
-constexpr std::int64_t kCacheLine = 64;       // bytes
 constexpr std::int64_t kTaskElements = 8192;  // worth handing to a thread
-
-template <typename T>
-[[gnu::always_inline]] inline void fetch(const T* line, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; i += kCacheLine / static_cast<std::int64_t>(sizeof(T))) __builtin_prefetch(line + i);
-}
 
 // Exponentials are rounded to E; nothing is packed as S.
 template <typename T, typename S, typename E>

@@ -122,12 +122,6 @@ MOESH_INLINE void lay_pairs(const bfloat16* first, const bfloat16* second, bfloa
 // The lines of the depth do not lie side by side, so that the machine does not fetch those that come next.
 constexpr std::int64_t kDepthAhead = 8;
 
-template <typename T>
-MOESH_INLINE void fetch(const T* begin, const T* end) {
-  constexpr std::int64_t kCacheLine = 64 / sizeof(T);
-  for (; begin < end; begin += kCacheLine) _mm_prefetch(begin, _MM_HINT_T0);
-}
-
 template <typename Words, typename T, typename P>
 MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size,
                                 PanelShape panel, P* out) {
@@ -138,7 +132,7 @@ MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t 
       const T* second = p + Words::kElements <= size ? data + depth[p + Words::kElements - 1] : nullptr;
       P* to = out + p * panel.width;
       for (std::int64_t next = p + kDepthAhead; next < std::min(p + kDepthAhead + Words::kElements, size); ++next) {
-        fetch(data + depth[next] + begin, data + depth[next] + end);
+        fetch(data + depth[next] + begin, end - begin);
       }
       for (std::int64_t line = begin; line < end; line += panel.lines, to += panel.size()) {
         if constexpr (std::is_same_v<Words, Pairs>) {
