@@ -10,6 +10,8 @@ using enum Status;
 constexpr std::string_view kHelpAbsentTensor = "remat_policy=custom: where a tensor of a layer unknown here is kept";
 
 constexpr Key kRemat[] = {
+    {"remat_gradients", boolean, "true", "", used,
+     "moesh's own: few tokens on one device have gradients of weights made again for the update, not kept"},
     {"remat_policy", choice, "full",
      "|full|minimal|minimal_with_context|save_dot_with_context_except_mlp|save_dot_except_mlpwi|save_dot_except_mlp|"
      "save_qkv_proj|qkv_proj_offloaded|custom|minimal_offloaded|save_out_proj",

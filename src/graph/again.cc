@@ -63,9 +63,7 @@ class CheapAgain {
       if (i >= end_) read_copies(node);
       made_.nodes.push_back(std::move(node));
     }
-    for (std::size_t i = 0; i < made_.nodes.size(); ++i) {
-      for (const ValueId result : made_.nodes[i].results) made_.values[at(result)].producer = static_cast<NodeId>(i);
-    }
+    find_producers(made_);
     return std::move(made_);
   }
 

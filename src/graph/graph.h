@@ -93,7 +93,8 @@ enum class Op : std::uint8_t {
   embed_grad,          // tokens, dy: dtable
   embed_add,           // table, tokens, dy: the table plus dtable
   cross_entropy_grad,  // logits, targets, segments, dsum [, vocab_scores' logarithms]: dlogits
-  vocab_loss,          // x[B, S, M], table, targets, segments[, dsum]: cross_entropy of x table[, dx, dtable in x's wide type]
+  vocab_loss,          // x[B, S, M], table, targets, segments[, dsum]: cross_entropy of x table[, dx, dtable in x's wide type]. The
+                       // table is of x's type, or of the wide one and rounded to x's.
   top_k_grad,          // scores that the weights came from, ids, dweights: dscores
   spread_grad,         // ids, dspread: dweights
   grouped_outer,       // rows[R, K], drows[R, N], sizes: dweights[E, K, N]

@@ -71,6 +71,12 @@ Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stan
   return graph;
 }
 
+void find_producers(Graph& graph) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId result : graph.nodes[i].results) graph.values[static_cast<std::size_t>(result)].producer = static_cast<NodeId>(i);
+  }
+}
+
 void replace_body(RepeatOf& repeat, Graph body) {
   repeat.body = std::make_shared<const Graph>(std::move(body));
   repeat.saved.clear();

@@ -24,6 +24,9 @@ std::vector<bool> needed_nodes(const Graph& graph);
 // Each use of a value replaced by one of what stands in for it.
 Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stand_ins);
 
+// Of a graph whose nodes have moved: says again which of them makes each value.
+void find_producers(Graph& graph);
+
 // Gives a repeat another body. Only once the backward pass is there: it is what a body's values are saved for, by their numbers.
 void replace_body(RepeatOf& repeat, Graph body);
 

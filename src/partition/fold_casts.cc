@@ -34,9 +34,16 @@ bool makes_wide(Graph& graph, ValueId id) {
   return true;
 }
 
-void look_up_before_cast(Graph& graph, Node& node) {
-  const Node& cast = graph.node(graph.value(node.operands[0]).producer);
-  if (cast.op == Op::cast && graph.value(node.operands[0]).dtype == graph.value(node.results[0]).dtype) node.operands[0] = cast.operands[0];
+// Some ops round a table as they read it.
+void read_table_before_cast(const Graph& graph, Node& node) {
+  if (node.op != Op::embed && node.op != Op::vocab_loss) return;
+  ValueId& table = node.operands[node.op == Op::embed ? 0 : 1];
+  const Node& cast = graph.producer_of(table);
+  if (cast.op != Op::cast) return;
+  const DType before = graph.value(cast.operands[0]).dtype, after = graph.value(table).dtype;
+  const bool is_rounded = node.op == Op::embed ? after == graph.value(node.results[0]).dtype
+                                               : before == DType::float32 && after == DType::bfloat16;
+  if (is_rounded) table = cast.operands[0];
 }
 
 }  // namespace
@@ -49,7 +56,7 @@ Graph with_casts_folded(Graph graph) {
       if (body.nodes.size() == repeat->body->nodes.size()) continue;
       graph::replace_body(*repeat, std::move(body));
     }
-    if (node.op == Op::embed) look_up_before_cast(graph, node);
+    read_table_before_cast(graph, node);
     const bool widens = node.op == Op::cast && graph.value(node.results[0]).dtype == DType::float32;
     if (widens && makes_wide(graph, node.operands[0])) stand_ins[node.results[0]] = node.operands[0];
   }

@@ -33,6 +33,10 @@ constexpr GraphPass kPasses[] = {
      "them or devices have pieces of the vocabulary. A product of bfloat16 that is only cast to float32 is made in it, "
      "updates give the norm of what they make, and an embedding's gradient goes into the table that it would be added to.",
      true},
+    {pass_names::remat_gradients, "Gradients are held until the update has their norm.",
+     "On one device with few tokens, gradients of layers' weights are made again for the update from the layers' inputs and cotangents, "
+     "unless remat_gradients is false.",
+     true},
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ inline constexpr std::string_view expand = "expand";
 inline constexpr std::string_view partition = "partition";
 inline constexpr std::string_view stack = "stack";
 inline constexpr std::string_view fuse = "fuse";
+inline constexpr std::string_view remat_gradients = "remat_gradients";
 }  // namespace pass_names
 
 }  // namespace moesh::train

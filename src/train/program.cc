@@ -11,6 +11,7 @@
 #include "partition/fold_casts.h"
 #include "partition/fuse_loss.h"
 #include "partition/fuse_updates.h"
+#include "partition/remat_gradients.h"
 #include "partition/stack_first.h"
 #include "plan/arena.h"
 #include "plan/lower.h"
@@ -60,7 +61,7 @@ std::vector<std::optional<Spec>> results_of(const Graph& graph, const std::map<s
 }
 
 // The program's graph as it runs on the layout's devices, and its plan.
-void lay_out(StepProgram& program, const Where& where, const SeeGraph& see) {
+void lay_out(StepProgram& program, const config::Settings& settings, const Where& where, const SeeGraph& see) {
   const sharding::Layout& layout = where.layout;
   if (layout.mesh.devices() > 1) {
     const std::map<std::string, Spec> places = places_of(layout);
@@ -79,6 +80,9 @@ void lay_out(StepProgram& program, const Where& where, const SeeGraph& see) {
   if (see) see(pass_names::stack, program.graph);
   program.graph = partition::with_updates_fused(partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph))));
   if (see) see(pass_names::fuse, program.graph);
+  const bool holds_all = program.mesh.devices() == 1;  // of a layer: else gradients have been added up in between
+  if (holds_all && settings.boolean("remat_gradients")) program.graph = partition::with_gradients_made_again(std::move(program.graph));
+  if (see) see(pass_names::remat_gradients, program.graph);
   program.plan = plan::lower(program.graph, program.mesh);
 }
 
@@ -105,14 +109,14 @@ StepProgram step_program(const Graph& model, const config::Settings& settings, c
   const mesh::Mesh& mesh = where.layout.mesh;
   StepProgram program{mesh, trained_parameters(model, settings), settings.integer("gradient_accumulation_steps"),
                       static_cast<int>(settings.integer("owners")), -1, step_graph(model, settings, keep, mesh.devices(), see), {}, {}};
-  lay_out(program, where, see);
+  lay_out(program, settings, where, see);
   return program;
 }
 
 StepProgram evaluation_program(const Subject& subject) {
   StepProgram program{subject.where.layout.mesh, {}, 1, static_cast<int>(subject.settings.integer("owners")), -1,
                       losses_alone(subject.model), {}, {}};
-  lay_out(program, subject.where, {});
+  lay_out(program, subject.settings, subject.where, {});
   return program;
 }
 

@@ -233,7 +233,8 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
 }
 
 void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, backend::Workers& workers) {
-  put_initial_values(model, seed, trainer.pool(), workers,
+  const std::shared_ptr<run::Pool> pool = run::Pool::create();  // what it holds goes with it
+  put_initial_values(model, seed, *pool, workers,
                      [&](const std::string& path, Array value) { trainer.set_parameter(path, std::move(value)); });
 }
 

@@ -158,6 +158,7 @@ const std::vector<Effect> kEffects{
     {"eval_data_columns=[title]", kJsonl + "eval_interval=1 eval_dataset_path=docs.jsonl "},
     {"tokenize_eval_data=false", kJsonl + "eval_interval=1 eval_dataset_path=docs.jsonl "},
     {"remat_policy=minimal", kLlama},
+    {"remat_gradients=false", kLlama + "compile_topology=cpu-1 base_emb_dim=48 base_mlp_dim=64 per_device_batch_size=1 max_target_length=4 "},
     {"context=device", kCustom},
     {"mlpwi_0=device", kCustom},
     {"mlpwi_1=device", kCustom},

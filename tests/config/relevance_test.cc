@@ -139,6 +139,7 @@ const std::map<std::string, std::string> kQuiet{
     {"routing_group_score=best_two", "there are no groups"},
     {"remat_policy=custom", "keeps what is named, and nothing is"},
     {"remat_policy=full", "the same"},
+    {"remat_gradients=false", "these weights are small beside their tokens"},
     {"decoder_layer_input=remat", "a layer's input is never made again"},
     {"decoder_layer_input=offload", "these machines' memory is the host's"},
     {"remat_policy=save_out_proj", "the default block's backward pass does not read it, as attention and MLP stand side by side"},

@@ -1,6 +1,8 @@
 // Which casts go away.
 #include "partition/fold_casts.h"
 
+#include <regex>
+
 #include <gtest/gtest.h>
 
 #include "graph/parse.h"
@@ -44,6 +46,19 @@ TEST(FoldCasts, LooksRowsUpInTheTableAsItWas) {
   const std::string inputs = "%0: float32[9, 4] = input labels=(-, -)  # table\n%1: int32[2, 3] = input labels=(-, -) kind=batch  # tokens\n";
   EXPECT_EQ(folded(inputs + "%2: bfloat16[9, 4] = cast %0  # cast\n%3: bfloat16[2, 3, 4] = embed %2, %1  # embed\nreturn %3 as y\n"),
             inputs + "%2: bfloat16[2, 3, 4] = embed %0, %1  # embed\nreturn %2 as y\n");
+}
+
+TEST(FoldCasts, ScoresTheVocabularyByTheTableAsItWas) {
+  const std::string inputs =
+      "%0: float32[9, 4] = input labels=(-, -)  # table\n%1: int32[2, 3] = input labels=(-, -) kind=batch  # tokens\n"
+      "%2: bfloat16[2, 3, 4] = input labels=(-, -, -)  # x\n";
+  EXPECT_EQ(folded(inputs + "%3: bfloat16[9, 4] = cast %0  # cast\n%4: float32[] = vocab_loss %2, %3, %1, %1 by_token=true  # loss\n"
+                            "return %4 as loss\n"),
+            inputs + "%3: float32[] = vocab_loss %2, %0, %1, %1 by_token=true  # loss\nreturn %3 as loss\n");
+  const std::string of_bfloat16 = std::regex_replace(inputs, std::regex("float32\\[9"), "bfloat16[9") +
+                                  "%3: float32[9, 4] = cast %0  # cast\n%4: float32[2, 3, 4] = cast %2  # cast\n"
+                                  "%5: float32[] = vocab_loss %4, %3, %1, %1 by_token=true  # loss\nreturn %5 as loss\n";
+  EXPECT_EQ(folded(of_bfloat16), of_bfloat16);
 }
 
 // Of experts too, whose products stand in a region of a layer.

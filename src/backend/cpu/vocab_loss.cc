@@ -124,8 +124,9 @@ struct Shared {
 template <typename T, typename P>
 struct Own {
   using W = Wide<T>;
-  Own(Pieces pieces, Isa isa) {
+  Own(Pieces pieces, Isa isa, std::int64_t rounded_width) {
     const std::int64_t columns = micro_kernels<P>(isa).columns;
+    rounded = pieces.take<T>(kUnit * rounded_width);
     scores = pieces.take<W>(columns * (kUnit + kTileRows));
     if constexpr (std::is_same_v<P, W>) {
       exponentials = scores;
@@ -139,6 +140,7 @@ struct Own {
   W* scores;            // [V][N] of a unit and a panel
   P* exponentials;      // the same
   P* packed = nullptr;  // the same as a panel
+  T* rounded;           // a unit of a table of the wide type
   std::int64_t bytes;
 };
 
@@ -152,7 +154,9 @@ class VocabLoss {
         of_(std::get<graph::VocabLossOf>(call.attributes)),
         isa_(isa),
         x_(call.operands[0].as<T>()),
-        table_(call.operands[1].as<T>()),
+        is_wide_(call.operands[1].dtype != call.operands[0].dtype),
+        table_(is_wide_ ? nullptr : call.operands[1].as<T>()),
+        wide_table_(is_wide_ ? call.operands[1].as<W>() : nullptr),
         targets_(call.operands[2].as<std::int32_t>()),
         segments_(call.operands[3].as<std::int32_t>()),
         dsum_(gives_gradients(call) ? load_scalar(call.operands[4]) : 0),
@@ -185,16 +189,21 @@ class VocabLoss {
     thread_local Scratch mine;
     return {Pieces(mine.of<std::byte>(Shared<T, P>(Pieces(nullptr), isa, shape).bytes)), isa, shape};
   }
-  static Own<T, P> own_memory(Isa isa) {
+  Own<T, P> own_memory() const {
     thread_local Scratch mine;
-    return {Pieces(mine.of<std::byte>(Own<T, P>(Pieces(nullptr), isa).bytes)), isa};
+    const std::int64_t rounded_width = is_wide_ ? shape_.width : 0;
+    return {Pieces(mine.of<std::byte>(Own<T, P>(Pieces(nullptr), isa_, rounded_width).bytes)), isa_, rounded_width};
   }
 
   static bool gives_gradients(const KernelCall& call) { return call.results.size() > 1; }
   bool counts(std::int64_t token) const { return segments_[token] != 0; }
   std::int64_t first_of(std::int64_t panel) const { return first_ + panel * shared_.columns; }
   std::int64_t count_of(std::int64_t panel) const { return std::min(shared_.columns, tokens_ - panel * shared_.columns); }
-  const T* row_of(std::int64_t v) const { return table_ + v * of_token_; }
+  // Of word `v`, as products take it.
+  W element(std::int64_t v, std::int64_t m) const {
+    const std::int64_t place = v * of_token_ + m * of_width_;
+    return load(is_wide_ ? store<T>(wide_table_[place]) : table_[place]);
+  }
 
   template <typename Body>
   void for_panels(const Body& body) const {
@@ -220,12 +229,16 @@ class VocabLoss {
 
   void meet_units(std::int64_t begin, std::int64_t end) const {
     call_.workers.parallel(end - begin, 1, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) pack_unit(begin + i, i);
+      const Own<T, P> own = own_memory();
+      for (std::int64_t i = first; i < last; ++i) {
+        if (is_wide_) pack_unit(rounded_unit(begin + i, own.rounded), begin + i, i);
+        else pack_unit({table_ + (begin + i) * kUnit * of_token_, of_token_, of_width_}, begin + i, i);
+      }
     });
     const std::int64_t panels = divide_up(tokens_, shared_.columns);
     const std::int64_t of_task = std::clamp<std::int64_t>(divide_up(panels, call_.workers.threads()), 1, kPanelsOfTask);
     call_.workers.parallel(divide_up(panels, of_task), 1, [&](std::int64_t first, std::int64_t last) {
-      const Own<T, P> own = own_memory(isa_);
+      const Own<T, P> own = own_memory();
       if (shared_.kernels.begin != nullptr) shared_.kernels.begin();
       for (std::int64_t task = first; task < last; ++task) {
         for (std::int64_t unit = begin; unit < end; ++unit) {
@@ -239,12 +252,29 @@ class VocabLoss {
 
   std::int64_t rows_of(std::int64_t unit) const { return std::min(kUnit, shape_.vocabulary - unit * kUnit); }
 
-  void pack_unit(std::int64_t unit, std::int64_t place) const {
-    const T* const from = row_of(unit * kUnit);
-    const OffsetList words = steps(rows_of(unit), of_token_), dims = steps(shape_.width, of_width_);
-    shared_.rows_of(place).pack(isa_, Lines<T>{from, words, dims, of_token_ == 1, of_width_ == 1});
+  struct Words {
+    const T* data;
+    std::int64_t of_token, of_width;  // steps
+  };
+
+  // A unit of a table of the wide type, its words one after the other or side by side as they are there.
+  Words rounded_unit(std::int64_t unit, T* to) const {
+    const std::int64_t rows = rows_of(unit), lines = of_.by_token ? rows : shape_.width, length = of_.by_token ? shape_.width : rows;
+    const W* const from = wide_table_ + unit * kUnit * of_token_;
+    const std::int64_t pitch = of_.by_token ? of_token_ : of_width_;
+    vectorised(isa_, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < lines; ++i) {
+        for (std::int64_t j = 0; j < length; ++j) to[i * length + j] = store<T>(from[i * pitch + j]);
+      }
+    });
+    return {to, of_.by_token ? length : 1, of_.by_token ? 1 : length};
+  }
+
+  void pack_unit(const Words& from, std::int64_t unit, std::int64_t place) const {
+    const OffsetList words = steps(rows_of(unit), from.of_token), dims = steps(shape_.width, from.of_width);
+    shared_.rows_of(place).pack(isa_, Lines<T>{from.data, words, dims, from.of_token == 1, from.of_width == 1});
     if (shape_.has_gradients)
-      shared_.turned_of(place, shape_.width).pack(isa_, Lines<T>{from, dims, words, of_width_ == 1, of_token_ == 1});
+      shared_.turned_of(place, shape_.width).pack(isa_, Lines<T>{from.data, dims, words, from.of_width == 1, from.of_token == 1});
   }
 
   void meet(const Own<T, P>& own, std::int64_t p, std::int64_t unit, std::int64_t place) const {
@@ -345,13 +375,12 @@ class VocabLoss {
     const auto share = static_cast<W>(dsum_ * slope / sum);
     const auto of_target = static_cast<W>(shared_.target_exponential[column] - sum / slope);
     shared_.exponentials_of(targets_[token] / kUnit).at(targets_[token] % kUnit, column) = store<P>(of_target);
-    const T* const target = row_of(targets_[token]);
     const T* const x = x_ + token * shape_.width;
     W line[kLine], words[kLine];
     for (std::int64_t first = 0; first < shape_.width; first += kLine) {
       const std::int64_t count = std::min(kLine, shape_.width - first);
       take_column(dx, shared_.columns, j, first, count, line);
-      for (std::int64_t i = 0; i < count; ++i) words[i] = load(target[(first + i) * of_width_]);
+      for (std::int64_t i = 0; i < count; ++i) words[i] = element(targets_[token], first + i);
       vectorised(isa_, [&]() MOESH_LOOP {
         for (std::int64_t i = 0; i < count; ++i) to[first + i] = store<T>(share * (line[i] + of_target * words[i]));
         for (std::int64_t i = 0; i < count; ++i) scaled[first + i] = store<T>(share * load(x[first + i]));
@@ -378,7 +407,7 @@ class VocabLoss {
       }
     });
     call_.workers.parallel(shape_.all_units(), 1, [&](std::int64_t begin, std::int64_t end) {
-      const Own<T, P> own = own_memory(isa_);
+      const Own<T, P> own = own_memory();
       if (shared_.kernels.begin != nullptr) shared_.kernels.begin();
       for (std::int64_t unit = begin; unit < end; ++unit) {
         for (std::int64_t first = 0; first < shape_.width; first += shared_.columns) add_table_gradient(own, unit, first);
@@ -413,7 +442,9 @@ class VocabLoss {
   const graph::VocabLossOf& of_;
   Isa isa_;
   const T* x_;
+  bool is_wide_;  // the table, which products take rounded to T
   const T* table_;
+  const W* wide_table_;
   const std::int32_t* targets_;
   const std::int32_t* segments_;
   double dsum_;
@@ -438,12 +469,15 @@ void with_types(DType dtype, Isa isa, const Body& body) {
 
 }  // namespace
 
-SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype, bool gives_gradients) {
+SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype, DType of_table,
+                             bool gives_gradients) {
   const Isa isa = chosen_isa();
   SharedBytes bytes;
   with_types(dtype, isa, [&]<typename T, typename P>() {
     const LossShape shape(tokens, vocabulary, width, sizeof(P), gives_gradients);
-    bytes = {bytes_of_pages(Shared<T, P>(Pieces(nullptr), isa, shape).bytes), bytes_of_pages(Own<T, P>(Pieces(nullptr), isa).bytes)};
+    const std::int64_t rounded_width = of_table == dtype ? 0 : width;
+    bytes = {bytes_of_pages(Shared<T, P>(Pieces(nullptr), isa, shape).bytes),
+             bytes_of_pages(Own<T, P>(Pieces(nullptr), isa, rounded_width).bytes)};
   });
   return bytes;
 }

@@ -19,6 +19,7 @@ struct SharedBytes {
   std::int64_t shared = 0;
   std::int64_t own = 0;
 };
-SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype, bool gives_gradients);
+SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype, DType of_table,
+                             bool gives_gradients);
 
 }  // namespace moesh::backend::cpu

@@ -173,6 +173,9 @@ void vocab_loss(const KernelCall& call) {
   const double dsum = has_gradients ? load_scalar(call.operands[4]) : 0;
   for_floating(x.dtype, [&]<typename T>() {
     const auto place = [&](std::int64_t v, std::int64_t m) { return of.by_token ? v * width + m : m * vocabulary + v; };
+    const auto word = [&](std::int64_t v, std::int64_t m) {
+      return double{load(table.dtype == x.dtype ? table.as<T>()[place(v, m)] : store<T>(table.as<Wide<T>>()[place(v, m)]))};
+    };
     std::vector<double> dtable(static_cast<std::size_t>(table.count()), 0), logits(static_cast<std::size_t>(vocabulary)), dx;
     double sum = 0;
     for (std::int64_t i = 0; i < call.operands[2].count(); ++i) {
@@ -181,7 +184,7 @@ void vocab_loss(const KernelCall& call) {
         for (std::int64_t v = 0; v < vocabulary; ++v) {
           double logit = 0;
           for (std::int64_t m = 0; m < width; ++m)
-            logit += double{load(x.as<T>()[i * width + m])} * double{load(table.as<T>()[place(v, m)])};
+            logit += double{load(x.as<T>()[i * width + m])} * word(v, m);
           logits[static_cast<std::size_t>(v)] = logit;
         }
         const double log = log_sum_exp(logits.data(), vocabulary);
@@ -191,7 +194,7 @@ void vocab_loss(const KernelCall& call) {
           const double p = std::exp(logits[static_cast<std::size_t>(v)] - log);
           const double slope = dsum * (p * (1 + 2 * of.z_loss * log) - (v == target ? 1 : 0));
           for (std::int64_t m = 0; m < width; ++m) {
-            dx[static_cast<std::size_t>(m)] += slope * double{load(table.as<T>()[place(v, m)])};
+            dx[static_cast<std::size_t>(m)] += slope * word(v, m);
             dtable[static_cast<std::size_t>(place(v, m))] += slope * double{load(x.as<T>()[i * width + m])};
           }
         }

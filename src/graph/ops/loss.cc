@@ -81,16 +81,18 @@ void cross_entropy_of_scores_factors(const NodeView& v, FactorTable& table) {
 std::string vocab_loss_shapes(const NodeView& v) {
   const Shape& x = v.operand(0).shape;
   const Shape& table = v.operand(1).shape;
+  const DType wide = v.operand(0).dtype == DType::float64 ? DType::float64 : DType::float32;
   const bool fits = x.size() == 3 && table.size() == 2 && table[v.of<VocabLossOf>().by_token ? 1 : 0] == x[2] &&
-                    v.operand(1).dtype == v.operand(0).dtype && are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) &&
+                    (v.operand(1).dtype == v.operand(0).dtype || v.operand(1).dtype == wide) &&
+                    are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) &&
                     v.result(0).shape.empty() && v.operands() == (v.results() == 1 ? 4 : 5);
   const auto gradients_fit = [&] {
     return v.operand(4).shape.empty() && is_like(v.operand(0), v.result(1)) && v.result(2).shape == table &&
-           v.result(2).dtype == (v.operand(0).dtype == DType::float64 ? DType::float64 : DType::float32);
+           v.result(2).dtype == wide;
   };
   return fits && (v.results() == 1 || gradients_fit())
              ? ""
-             : "x [B, S, M] and a table of one type, targets and segments [B, S], the loss' cotangent";
+             : "x [B, S, M] and a table of its type or of the wide one, targets and segments [B, S], the loss' cotangent";
 }
 
 // Two products for the gradients, where they are asked for, beside that of the scores.

@@ -50,6 +50,21 @@ TEST(VocabLoss, IsThePlainOne) {
   }
 }
 
+// A table of float32 beside bfloat16 is rounded as it is read: the very bits of one that was rounded before.
+TEST(VocabLoss, RoundsAWideTable) {
+  for (const bool by_token : {false, true}) {
+    for (const Shape& tokens : {Shape{1, 1}, Shape{3, 33}}) {
+      VocabLoss rounded(DType::bfloat16, tokens, 700, 37, by_token), wide = rounded;
+      wide.table = noise(DType::float32, rounded.table.shape, 2);
+      for (std::int64_t i = 0; i < wide.table.count(); ++i) rounded.table.set(i, wide.table.at(i));
+      hold_to_plain(wide.call(), 1e-6);
+      hold_to_plain(wide.alone(), 1e-6);
+      const Tensors expected = run(rounded.call()), made = run(wide.call());
+      for (std::size_t i = 0; i < made.size(); ++i) EXPECT_EQ(made[i].bytes, expected[i].bytes) << i;
+    }
+  }
+}
+
 // Part by part: too many logits to go together, and a table too wide to be packed at once.
 TEST(VocabLoss, OfManyTokensAndOfAWideTableIsThePlainOne) {
   hold_to_plain(VocabLoss(DType::float32, {9, 30}, 140'000, 1, true).call());
