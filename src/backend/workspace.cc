@@ -41,7 +41,8 @@ class Walk {
         const Shape x = of_operand(0), table = of_operand(1);
         const std::int64_t vocabulary = elements(table) / std::max<std::int64_t>(1, x[2]);
         const DType dtype = graph.value(node.operands[0]).dtype, of_table = graph.value(node.operands[1]).dtype;
-        const cpu::SharedBytes bytes = cpu::vocab_loss_bytes(x[0] * x[1], vocabulary, x[2], dtype, of_table, node.results.size() > 1);
+        const bool gives_gradients = node.results.size() > 1;
+        const cpu::SharedBytes bytes = cpu::vocab_loss_bytes(x[0] * x[1], vocabulary, x[2], dtype, of_table, gives_gradients, threads_);
         loss_ = {std::max(loss_.shared, bytes.shared), std::max(loss_.own, bytes.own)};
         break;
       }

@@ -15,6 +15,7 @@
 #include "backend/cpu/packed_rows.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/vocabulary.h"
+#include "backend/cpu/word_table.h"
 #include "backend/cpu/workspace.h"
 #include "backend/scalar.h"
 #include "backend/scratch_list.h"
@@ -24,8 +25,8 @@ namespace {
 
 constexpr std::int64_t kUnit = 224;                             // of the vocabulary: whole blocks of most micro kernels
 constexpr std::int64_t kPanelsOfTask = 8;                       // that share a unit while it is in a core's cache
-constexpr std::int64_t kPackedElements = 512 * 1024;            // of the table, each way, that are packed at a time, but
-constexpr std::int64_t kFewestUnits = 4;                        // at least, so that threads share the packing
+constexpr std::int64_t kPackedElements = 64 * 1024;             // of the table, each way, packed at a time: the next stay in a cache too
+constexpr std::int64_t kUnitsOfThread = 2;                      // at least, so that threads share the packing
 constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024;   // of the tokens that go together
 constexpr std::int64_t kFewestTokens = 1024;                    // that are worth packing the table and going over dtable for
 
@@ -44,11 +45,12 @@ struct LossShape {
   std::int64_t units;  // packed at a time
   bool has_gradients;
 
-  LossShape(std::int64_t all, std::int64_t of_vocabulary, std::int64_t of_width, std::int64_t element, bool gives_gradients)
+  LossShape(std::int64_t all, std::int64_t of_vocabulary, std::int64_t of_width, std::int64_t element, bool gives_gradients,
+            std::int64_t threads)
       : tokens(at_once(std::max<std::int64_t>(1, all), of_vocabulary, element)),
         vocabulary(of_vocabulary),
         width(of_width),
-        units(std::min(std::max(kFewestUnits, kPackedElements / (kUnit * of_width)), all_units())),
+        units(std::min(std::max(kUnitsOfThread * threads, kPackedElements / (kUnit * of_width)), all_units())),
         has_gradients(gives_gradients) {}
   std::int64_t all_units() const { return divide_up(vocabulary, kUnit); }
 };
@@ -124,9 +126,9 @@ struct Shared {
 template <typename T, typename P>
 struct Own {
   using W = Wide<T>;
-  Own(Pieces pieces, Isa isa, std::int64_t rounded_width) {
+  Own(Pieces pieces, Isa isa, std::int64_t of_words) {
     const std::int64_t columns = micro_kernels<P>(isa).columns;
-    rounded = pieces.take<T>(kUnit * rounded_width);
+    rounded = pieces.take<T>(of_words);
     scores = pieces.take<W>(columns * (kUnit + kTileRows));
     if constexpr (std::is_same_v<P, W>) {
       exponentials = scores;
@@ -140,7 +142,7 @@ struct Own {
   W* scores;            // [V][N] of a unit and a panel
   P* exponentials;      // the same
   P* packed = nullptr;  // the same as a panel
-  T* rounded;           // a unit of a table of the wide type
+  T* rounded;           // words of a table of the wide type
   std::int64_t bytes;
 };
 
@@ -154,16 +156,13 @@ class VocabLoss {
         of_(std::get<graph::VocabLossOf>(call.attributes)),
         isa_(isa),
         x_(call.operands[0].as<T>()),
-        is_wide_(call.operands[1].dtype != call.operands[0].dtype),
-        table_(is_wide_ ? nullptr : call.operands[1].as<T>()),
-        wide_table_(is_wide_ ? call.operands[1].as<W>() : nullptr),
+        table_(isa, call.operands[1], of_.by_token, kUnit),
         targets_(call.operands[2].as<std::int32_t>()),
         segments_(call.operands[3].as<std::int32_t>()),
         dsum_(gives_gradients(call) ? load_scalar(call.operands[4]) : 0),
         all_(call.operands[2].count()),
-        shape_(all_, call.operands[1].size(of_.by_token ? 0 : 1), call.operands[0].size(2), sizeof(P), gives_gradients(call)),
-        of_token_(of_.by_token ? shape_.width : 1),
-        of_width_(of_.by_token ? 1 : shape_.vocabulary),
+        shape_(all_, call.operands[1].size(of_.by_token ? 0 : 1), call.operands[0].size(2), sizeof(P), gives_gradients(call),
+               call.workers.threads()),
         shared_(memory(isa, shape_)),
         losses_(static_cast<std::size_t>(all_)) {}
 
@@ -191,19 +190,14 @@ class VocabLoss {
   }
   Own<T, P> own_memory() const {
     thread_local Scratch mine;
-    const std::int64_t rounded_width = is_wide_ ? shape_.width : 0;
-    return {Pieces(mine.of<std::byte>(Own<T, P>(Pieces(nullptr), isa_, rounded_width).bytes)), isa_, rounded_width};
+    const std::int64_t rounded = table_.room_of_words();
+    return {Pieces(mine.of<std::byte>(Own<T, P>(Pieces(nullptr), isa_, rounded).bytes)), isa_, rounded};
   }
 
   static bool gives_gradients(const KernelCall& call) { return call.results.size() > 1; }
   bool counts(std::int64_t token) const { return segments_[token] != 0; }
   std::int64_t first_of(std::int64_t panel) const { return first_ + panel * shared_.columns; }
   std::int64_t count_of(std::int64_t panel) const { return std::min(shared_.columns, tokens_ - panel * shared_.columns); }
-  // Of word `v`, as products take it.
-  W element(std::int64_t v, std::int64_t m) const {
-    const std::int64_t place = v * of_token_ + m * of_width_;
-    return load(is_wide_ ? store<T>(wide_table_[place]) : table_[place]);
-  }
 
   template <typename Body>
   void for_panels(const Body& body) const {
@@ -230,10 +224,7 @@ class VocabLoss {
   void meet_units(std::int64_t begin, std::int64_t end) const {
     call_.workers.parallel(end - begin, 1, [&](std::int64_t first, std::int64_t last) {
       const Own<T, P> own = own_memory();
-      for (std::int64_t i = first; i < last; ++i) {
-        if (is_wide_) pack_unit(rounded_unit(begin + i, own.rounded), begin + i, i);
-        else pack_unit({table_ + (begin + i) * kUnit * of_token_, of_token_, of_width_}, begin + i, i);
-      }
+      for (std::int64_t i = first; i < last; ++i) pack_unit(own, begin + i, i);
     });
     const std::int64_t panels = divide_up(tokens_, shared_.columns);
     const std::int64_t of_task = std::clamp<std::int64_t>(divide_up(panels, call_.workers.threads()), 1, kPanelsOfTask);
@@ -252,34 +243,18 @@ class VocabLoss {
 
   std::int64_t rows_of(std::int64_t unit) const { return std::min(kUnit, shape_.vocabulary - unit * kUnit); }
 
-  struct Words {
-    const T* data;
-    std::int64_t of_token, of_width;  // steps
-  };
-
-  // A unit of a table of the wide type, its words one after the other or side by side as they are there.
-  Words rounded_unit(std::int64_t unit, T* to) const {
-    const std::int64_t rows = rows_of(unit), lines = of_.by_token ? rows : shape_.width, length = of_.by_token ? shape_.width : rows;
-    const W* const from = wide_table_ + unit * kUnit * of_token_;
-    const std::int64_t pitch = of_.by_token ? of_token_ : of_width_;
-    vectorised(isa_, [&]() MOESH_LOOP {
-      for (std::int64_t i = 0; i < lines; ++i) {
-        for (std::int64_t j = 0; j < length; ++j) to[i * length + j] = store<T>(from[i * pitch + j]);
-      }
-    });
-    return {to, of_.by_token ? length : 1, of_.by_token ? 1 : length};
-  }
-
-  void pack_unit(const Words& from, std::int64_t unit, std::int64_t place) const {
-    const OffsetList words = steps(rows_of(unit), from.of_token), dims = steps(shape_.width, from.of_width);
-    shared_.rows_of(place).pack(isa_, Lines<T>{from.data, words, dims, from.of_token == 1, from.of_width == 1});
+  void pack_unit(const Own<T, P>& own, std::int64_t unit, std::int64_t place) const {
+    const typename WordTable<T>::Words from = table_.words(unit, own.rounded);
+    const OffsetList words = steps(rows_of(unit), from.word_step), dims = steps(shape_.width, from.dim_step);
+    shared_.rows_of(place).pack(isa_, Lines<T>{from.data, words, dims, from.word_step == 1, from.dim_step == 1});
     if (shape_.has_gradients)
-      shared_.turned_of(place, shape_.width).pack(isa_, Lines<T>{from.data, dims, words, from.of_width == 1, from.of_token == 1});
+      shared_.turned_of(place, shape_.width).pack(isa_, Lines<T>{from.data, dims, words, from.dim_step == 1, from.word_step == 1});
   }
 
   void meet(const Own<T, P>& own, std::int64_t p, std::int64_t unit, std::int64_t place) const {
     const std::int64_t columns = shared_.columns, rows = rows_of(unit), depth = round_up(rows, shared_.kernels.depth_step);
     const bool is_narrow = count_of(p) <= columns / 2;
+    table_.ask_for(unit + shape_.units, p, divide_up(tokens_, columns));  // which is packed next, while this one is multiplied
     shared_.rows_of(place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
     with_columns(columns, [&]<int kColumns>() { soften<kColumns>(own, p, unit); });
     if (!shape_.has_gradients) return;
@@ -380,7 +355,7 @@ class VocabLoss {
     for (std::int64_t first = 0; first < shape_.width; first += kLine) {
       const std::int64_t count = std::min(kLine, shape_.width - first);
       take_column(dx, shared_.columns, j, first, count, line);
-      for (std::int64_t i = 0; i < count; ++i) words[i] = element(targets_[token], first + i);
+      for (std::int64_t i = 0; i < count; ++i) words[i] = table_.element(targets_[token], first + i);
       vectorised(isa_, [&]() MOESH_LOOP {
         for (std::int64_t i = 0; i < count; ++i) to[first + i] = store<T>(share * (line[i] + of_target * words[i]));
         for (std::int64_t i = 0; i < count; ++i) scaled[first + i] = store<T>(share * load(x[first + i]));
@@ -421,7 +396,7 @@ class VocabLoss {
     const std::int64_t columns = shared_.columns, rows = rows_of(unit), count = std::min(columns, shape_.width - first);
     shared_.exponentials_of(unit).multiply({0, rows}, {0, tokens_}, shared_.packed_x + first * shared_.depth, count <= columns / 2, false,
                                            own.scores, columns);
-    W* const to = call_.results[2].as<W>() + unit * kUnit * of_token_ + first * of_width_;
+    W* const to = call_.results[2].as<W>() + unit * kUnit * table_.word_step() + first * table_.dim_step();
     const auto hand_over = [&](std::int64_t lines, std::int64_t line_step, std::int64_t of_line, std::int64_t width, std::int64_t step) {
       vectorised(isa_, [&]() MOESH_LOOP {
         with_constant(first_ > 0, [&](auto adds) MOESH_LOOP {
@@ -433,24 +408,21 @@ class VocabLoss {
         });
       });
     };
-    if (of_.by_token) hand_over(rows, columns, of_token_, count, 1);
-    else if (first_ > 0) hand_over(count, 1, of_width_, rows, columns);
-    else turn_over(isa_, own.scores, columns, rows, count, to, of_width_);
+    if (of_.by_token) hand_over(rows, columns, table_.word_step(), count, 1);
+    else if (first_ > 0) hand_over(count, 1, table_.dim_step(), rows, columns);
+    else turn_over(isa_, own.scores, columns, rows, count, to, table_.dim_step());
   }
 
   const KernelCall& call_;
   const graph::VocabLossOf& of_;
   Isa isa_;
   const T* x_;
-  bool is_wide_;  // the table, which products take rounded to T
-  const T* table_;
-  const W* wide_table_;
+  WordTable<T> table_;
   const std::int32_t* targets_;
   const std::int32_t* segments_;
   double dsum_;
   std::int64_t all_;  // tokens
   LossShape shape_;
-  std::int64_t of_token_, of_width_;  // steps in the table
   Shared<T, P> shared_;
   ScratchList<double> losses_;
   std::int64_t first_ = 0, tokens_ = 0;  // those that go together now
@@ -470,14 +442,14 @@ void with_types(DType dtype, Isa isa, const Body& body) {
 }  // namespace
 
 SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype, DType of_table,
-                             bool gives_gradients) {
+                             bool gives_gradients, std::int64_t threads) {
   const Isa isa = chosen_isa();
   SharedBytes bytes;
   with_types(dtype, isa, [&]<typename T, typename P>() {
-    const LossShape shape(tokens, vocabulary, width, sizeof(P), gives_gradients);
-    const std::int64_t rounded_width = of_table == dtype ? 0 : width;
+    const LossShape shape(tokens, vocabulary, width, sizeof(P), gives_gradients, threads);
+    const std::int64_t rounded = of_table == dtype ? 0 : kUnit * width;
     bytes = {bytes_of_pages(Shared<T, P>(Pieces(nullptr), isa, shape).bytes),
-             bytes_of_pages(Own<T, P>(Pieces(nullptr), isa, rounded_width).bytes)};
+             bytes_of_pages(Own<T, P>(Pieces(nullptr), isa, rounded).bytes)};
   });
   return bytes;
 }

@@ -20,6 +20,6 @@ struct SharedBytes {
   std::int64_t own = 0;
 };
 SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width, DType dtype, DType of_table,
-                             bool gives_gradients);
+                             bool gives_gradients, std::int64_t threads);
 
 }  // namespace moesh::backend::cpu

@@ -1,0 +1,85 @@
+// The table of a vocabulary as products take it, so many words at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backend/cpu/simd.h"
+#include "backend/kernel.h"
+
+namespace moesh::backend::cpu {
+
+// Its elements are T, or of T's wide type and then rounded to T.
+template <typename T>
+class WordTable {
+  using W = Wide<T>;
+
+ public:
+  // [words][width], or [width][words]; `unit`: words at a time.
+  WordTable(Isa isa, const View& table, bool by_word, std::int64_t unit)
+      : isa_(isa),
+        is_wide_(table.dtype != dtype_of<T>()),
+        elements_(is_wide_ ? nullptr : table.as<const T>()),
+        wide_(is_wide_ ? table.as<const W>() : nullptr),
+        by_word_(by_word),
+        words_(table.size(by_word ? 0 : 1)),
+        width_(table.size(by_word ? 1 : 0)),
+        unit_(unit) {}
+
+  // Of a word and of a dim.
+  std::int64_t word_step() const { return by_word_ ? width_ : 1; }
+  std::int64_t dim_step() const { return by_word_ ? 1 : words_; }
+
+  Wide<T> element(std::int64_t word, std::int64_t dim) const {
+    const std::int64_t at = word * word_step() + dim * dim_step();
+    return load(is_wide_ ? store<T>(wide_[at]) : elements_[at]);
+  }
+
+  // A unit's words: where they lie, or rounded into `room` in lines as there.
+  struct Words {
+    const T* data;
+    std::int64_t word_step, dim_step;
+  };
+  Words words(std::int64_t unit, T* room) const {
+    if (!is_wide_) return {elements_ + unit * unit_ * word_step(), word_step(), dim_step()};
+    const Lines lines = lines_of(unit);
+    vectorised(isa_, [&]() MOESH_LOOP {
+      for (std::int64_t i = 0; i < lines.count; ++i) {
+        const W* const from = wide_ + lines.begin + i * lines.pitch;
+        for (std::int64_t j = 0; j < lines.length; ++j) room[i * lines.length + j] = store<T>(from[j]);
+      }
+    });
+    return {room, by_word_ ? lines.length : 1, by_word_ ? 1 : lines.length};
+  }
+  std::int64_t room_of_words() const { return is_wide_ ? unit_ * width_ : 0; }
+
+  // Has one of so many shares of a unit, if there is such a unit, on its way into the caches.
+  void ask_for(std::int64_t unit, std::int64_t share, std::int64_t shares) const {
+    if (unit * unit_ >= words_) return;
+    const Lines lines = lines_of(unit);
+    for (std::int64_t i = share * lines.count / shares; i < (share + 1) * lines.count / shares; ++i) {
+      const std::int64_t at = lines.begin + i * lines.pitch;
+      if (is_wide_) fetch(wide_ + at, lines.length);
+      else fetch(elements_ + at, lines.length);
+    }
+  }
+
+ private:
+  // A unit as elements that run.
+  struct Lines {
+    std::int64_t begin, count, length, pitch;
+  };
+  Lines lines_of(std::int64_t unit) const {
+    const std::int64_t begin = unit * unit_ * word_step(), here = std::min(unit_, words_ - unit * unit_);
+    return by_word_ ? Lines{begin, here, width_, width_} : Lines{begin, width_, here, words_};
+  }
+
+  Isa isa_;
+  bool is_wide_;
+  const T* elements_;
+  const W* wide_;
+  bool by_word_;
+  std::int64_t words_, width_, unit_;
+};
+
+}  // namespace moesh::backend::cpu
