@@ -72,7 +72,7 @@ class Search {
 
   void try_layouts() {
     if (settings_.text("remat_policy") != "full") attempt(Kind::remat, {"remat_policy=full"});
-    if (!settings_.boolean("remat_gradients")) attempt(Kind::remat, {"remat_gradients=true"});
+    if (!settings_.boolean("remat_gradients") && session_.mesh.devices() == 1) attempt(Kind::remat, {"remat_gradients=true"});
     try_chunks();
     const std::string& rules = settings_.text("custom_mesh_and_rule");
     for (const std::string& name : rule_sets_to_try()) {

@@ -22,6 +22,9 @@ constexpr std::int64_t size_of(DType dtype) {
 
 constexpr bool is_floating(DType dtype) { return dtype != DType::int32 && dtype != DType::boolean; }
 
+// What sums of elements of a floating type are made in.
+constexpr DType wide_of(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
+
 std::string_view name_of(DType dtype);  // as NumPy spells it: "float32", "bool"
 std::optional<DType> parse_dtype(std::string_view name);
 

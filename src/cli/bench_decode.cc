@@ -45,13 +45,12 @@ double weights_read(const graph::Graph& graph, const config::ModelShape& shape, 
   double bytes = 0;
   for (const graph::Node& node : graph.nodes) {
     if (node.op != graph::Op::parameter) continue;
-    const graph::Value& value = graph.value(node.results.front());
     const graph::Role role = std::get<graph::ParameterOf>(node.attributes).role;
     const bool is_looked_up = role == graph::Role::embedding && !shape.tied_embedding;
     const double part = train::is_of_an_expert(role) ? share
                         : is_looked_up               ? static_cast<double>(rows) / static_cast<double>(shape.vocab_size)
                                                      : 1;
-    bytes += part * static_cast<double>(elements(value.shape) * size_of(value.dtype));
+    bytes += part * static_cast<double>(graph::bytes_of(graph.value(node.results.front())));
   }
   return bytes;
 }

@@ -390,6 +390,9 @@ struct Value {
   sharding::Spec spec = {};  // once partitioned; no dims: whole on every device
 };
 
+// As a whole, however it lies.
+inline std::int64_t bytes_of(const Value& value) { return elements(value.shape) * size_of(value.dtype); }
+
 // The same shape, type and layout: one may be made where the other lies.
 inline bool is_alike(const Value& a, const Value& b) { return a.shape == b.shape && a.dtype == b.dtype && a.spec == b.spec; }
 

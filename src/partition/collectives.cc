@@ -14,7 +14,7 @@ using graph::Node;
 using graph::Op;
 using Kind = graph::ReshardOf::Kind;
 
-double bytes_of(const graph::Value& value) { return static_cast<double>(elements(value.shape) * size_of(value.dtype)); }
+double bytes_in(const graph::Value& value) { return static_cast<double>(graph::bytes_of(value)); }
 
 // Of all tokens of the group, so many have a row on a device when a router favours no expert.
 double tokens_with_rows(std::int64_t tokens, const graph::GroupOf& group) {
@@ -31,10 +31,10 @@ struct RowBytes {
 RowBytes row_bytes(const Graph& body, const Node& node, const graph::GroupOf& group) {
   const graph::Value& from = body.value(node.operands[0]);
   const graph::Value& to = body.value(node.results[0]);
-  if (node.op == Op::exchange_rows) return {std::min(bytes_of(from), bytes_of(to)), bytes_of(from)};
+  if (node.op == Op::exchange_rows) return {std::min(bytes_in(from), bytes_in(to)), bytes_in(from)};
   // A token's sums travel with its number.
   const auto room = static_cast<double>(from.shape[0]);
-  const double each = bytes_of(from) / std::max(1.0, room) + static_cast<double>(size_of(body.value(node.operands[1]).dtype));
+  const double each = bytes_in(from) / std::max(1.0, room) + static_cast<double>(size_of(body.value(node.operands[1]).dtype));
   return {std::min(room, tokens_with_rows(to.shape[0], group)) * each, room * each};
 }
 
@@ -43,7 +43,7 @@ Collective in_region(const Graph& body, const Node& node) {
   const auto& group = std::get<graph::GroupOf>(node.attributes);
   const graph::Value& from = body.value(node.operands[0]);
   Collective made{node.path, kind, group.axes, from.shape, group.members, 1, 0, {}, 0, true};
-  double bytes = bytes_of(from);
+  double bytes = bytes_in(from);
   if (node.op == Op::exchange_rows || node.op == Op::scatter_rows) {
     const RowBytes rows = row_bytes(body, node, group);
     bytes = rows.even;

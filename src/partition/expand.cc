@@ -146,7 +146,7 @@ class Expansion {
     std::vector<Tensor>& made = scores_[node.operands[0]];
     if (!made.empty()) return made;
     const Tensor logits = operands[0];
-    const DType dtype = logits.dtype() == DType::float64 ? DType::float64 : DType::float32;
+    const DType dtype = wide_of(logits.dtype());
     const std::int64_t pieces = sharding::shards(last_axes(node.operands[0]), request_.mesh);
     const Shape tokens{logits.size(0), logits.size(1)};
     made = builder_.add(Op::vocab_scores, "scores", {logits, operands[1]}, {},

@@ -147,7 +147,7 @@ class Fusion {
     const Node& scores = node(loss.scores);
     const Node& gradient = node(loss.gradient);
     const ValueId sum = node(loss.entropy).results[0], dx = result_of(loss.dx), dtable = result_of(loss.dtable);
-    const DType dtype = graph_.value(dtable).dtype, wide = dtype == DType::float64 ? dtype : DType::float32;
+    const DType dtype = graph_.value(dtable).dtype, wide = wide_of(dtype);
     std::map<ValueId, ValueId> stand_ins{{sum, like(sum, graph_.value(sum).dtype)}, {dx, like(dx, graph_.value(dx).dtype)}};
     const ValueId wide_dtable = like(dtable, wide);
     Node whole{Op::vocab_loss,
@@ -179,9 +179,7 @@ class Fusion {
       else made.nodes.push_back(next);
       if (i == at(loss.gradient)) made.nodes.insert(made.nodes.end(), behind.begin(), behind.end());
     }
-    for (std::size_t i = 0; i < made.nodes.size(); ++i) {
-      for (const ValueId result : made.nodes[i].results) made.values[at(result)].producer = static_cast<NodeId>(i);
-    }
+    graph::find_producers(made);
   }
 
   const Graph& graph_;

@@ -23,19 +23,13 @@ using graph::RepeatOf;
 using graph::Value;
 using graph::ValueId;
 
-// Than a gradient that is made again, so that in bfloat16 products of its rows take half of its own multiplications at most.
+// A gradient is made again where the two factors of its product take a fourth of its bytes at most. In bfloat16 their row products then
+// take half of its own multiplications at most.
 constexpr std::int64_t kTimesSmaller = 4;
-
-std::int64_t bytes_of(const Value& value) { return elements(value.shape) * size_of(value.dtype); }
 
 ValueId add_value(Graph& graph, Value value) {
   graph.values.push_back(std::move(value));
   return static_cast<ValueId>(graph.values.size() - 1);
-}
-
-void add_node(Graph& graph, Node node) {
-  for (const ValueId id : node.results) graph.values[at(id)].producer = static_cast<graph::NodeId>(graph.nodes.size());
-  graph.nodes.push_back(std::move(node));
 }
 
 // Of so many layers, which are first.
@@ -54,39 +48,38 @@ Node sum_over_layers(ValueId of, ValueId sum, const Node& stands_for) {
   return {Op::reduce, stands_for.path, "", {of}, {sum}, graph::ReduceOf{graph::Reduction::sum, {0}}, stands_for.phase};
 }
 
-// Products of the rows that a product's depth counts, each with each, of one of its operands: "bsm,bsf->mf" has "bsm,xym->bsxy". The
-// squares of a product a' b add up to those of a a' and b b', multiplied element by element.
+// Products of the rows of one operand with each other; a row is what the letters of the depth count. Of "bsm,bsf->mf" the first operand
+// has "bsm,acm->bsac". The squares of the product a' b add up to those of a a' and b b', multiplied element by element.
 struct RowProducts {
   explicit RowProducts(const graph::Equation& of) {
-    const std::string all = of.a + of.b;
+    const std::string taken = of.a + of.b;
     char unused = 'a';
     for (const char letter : of.a) {
-      const bool is_shared = of.b.find(letter) != std::string::npos;
-      if (!is_shared) continue;
-      result += letter;
+      if (of.b.find(letter) == std::string::npos) continue;
+      shared += letter;
       if (of.result.find(letter) != std::string::npos) continue;
-      while (all.find(unused) != std::string::npos) ++unused;
-      renamed[letter] = unused++;
+      while (taken.find(unused) != std::string::npos) ++unused;
+      depth += letter;
+      renamed += unused++;
     }
-    for (const auto& [letter, other] : renamed) result += other;
   }
 
   std::string equation(const std::string& operand) const {
     std::string other = operand;
-    for (char& letter : other) letter = renamed.contains(letter) ? renamed.at(letter) : letter;
-    return operand + "," + other + "->" + result;
+    for (char& letter : other) {
+      const std::size_t place = depth.find(letter);
+      if (place != std::string::npos) letter = renamed[place];
+    }
+    return operand + "," + other + "->" + shared + renamed;
   }
   Shape shape(const std::string& operand, const Shape& sizes) const {
     Shape made;
-    for (const char letter : result) {
-      const auto original = std::find_if(renamed.begin(), renamed.end(), [&](const auto& pair) { return pair.second == letter; });
-      made.push_back(sizes[operand.find(original == renamed.end() ? letter : original->first)]);
-    }
+    for (const char letter : shared + depth) made.push_back(sizes[operand.find(letter)]);
     return made;
   }
 
-  std::string result;
-  std::map<char, char> renamed;
+  std::string shared;          // of both operands
+  std::string depth, renamed;  // those of them that the result lacks, and what the second rows call these
 };
 
 // The sum of the squares of what an einsum makes, from what it multiplies.
@@ -176,11 +169,10 @@ class Remat {
     return found;
   }
 
-  // What has to be held for it is that much smaller.
   static bool is_worth_it(const Graph& graph, const Node& product) {
-    std::int64_t held = 0;
-    for (const ValueId id : product.operands) held += bytes_of(graph.value(id));
-    return held * kTimesSmaller <= bytes_of(graph.value(product.results[0]));
+    std::int64_t factors = 0;
+    for (const ValueId id : product.operands) factors += graph::bytes_of(graph.value(id));
+    return factors * kTimesSmaller <= graph::bytes_of(graph.value(product.results[0]));
   }
 
   void make_again(const Candidate& candidate, std::size_t maker) {
@@ -258,7 +250,7 @@ class Remat {
     const auto take = [&](ValueId outer, const char* name, Value value) {
       const Labels labels(value.shape.size());
       const ValueId inner = add_value(body, std::move(value));
-      add_node(body, {Op::input, name, "", {}, {inner}, graph::InputOf{labels}, update.phase});
+      body.nodes.push_back({Op::input, name, "", {}, {inner}, graph::InputOf{labels}, update.phase});
       loop.operands.push_back(outer);
       return inner;
     };
@@ -276,7 +268,7 @@ class Remat {
     again.phase = update.phase;
     again.results = {add_value(body, slice_of(graph_.value(candidate.gradient)))};
     inner_update.operands[1] = again.results[0];
-    add_node(body, again);
+    body.nodes.push_back(std::move(again));
     for (std::size_t i = 0; i < update.results.size(); ++i) {
       const Value value = graph_.value(update.results[i]);
       const bool is_sum = value.shape.empty();
@@ -286,7 +278,8 @@ class Remat {
       loop.results.push_back(is_sum ? add_value(graph_, stack_of(value, of.count())) : update.results[i]);
       if (is_sum) after_[candidate.update].push_back(sum_over_layers(loop.results.back(), update.results[i], update));
     }
-    add_node(body, std::move(inner_update));
+    body.nodes.push_back(std::move(inner_update));
+    graph::find_producers(body);
     of.body = std::make_shared<const Graph>(std::move(body));
     loop.attributes = std::move(of);
     graph_.nodes[candidate.update] = std::move(loop);

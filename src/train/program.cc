@@ -80,8 +80,8 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   if (see) see(pass_names::stack, program.graph);
   program.graph = partition::with_updates_fused(partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph))));
   if (see) see(pass_names::fuse, program.graph);
-  const bool holds_all = program.mesh.devices() == 1;  // of a layer: else gradients have been added up in between
-  if (holds_all && settings.boolean("remat_gradients")) program.graph = partition::with_gradients_made_again(std::move(program.graph));
+  const bool is_alone = program.mesh.devices() == 1;  // several devices add gradients up before they are applied
+  if (is_alone && settings.boolean("remat_gradients")) program.graph = partition::with_gradients_made_again(std::move(program.graph));
   if (see) see(pass_names::remat_gradients, program.graph);
   program.plan = plan::lower(program.graph, program.mesh);
 }
@@ -135,8 +135,7 @@ Footprint footprint_of(const StepProgram& program) {
   std::int64_t batch = 0;
   for (const Node& node : program.graph.nodes) {
     if (!graph::is_input(node, Kind::batch)) continue;
-    const graph::Value& value = program.graph.value(node.results.front());
-    batch += elements(value.shape) * size_of(value.dtype);
+    batch += graph::bytes_of(program.graph.value(node.results.front()));
   }
   const run::Taken process = program.owners == 1
                                  ? run::bytes_of(program.plan)

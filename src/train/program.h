@@ -40,7 +40,7 @@ struct Subject {
 };
 
 // Parameters, moments and gradients lie as the layout says. `see` is shown the graph after each of graph_passes(); on one device
-// the last two change nothing.
+// expand changes nothing, and partition takes constraints out.
 StepProgram step_program(const graph::Graph& model, const config::Settings& settings, const Where& where, const Keep& keep = {},
                          const SeeGraph& see = {});
 

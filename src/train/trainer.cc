@@ -233,7 +233,7 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
 }
 
 void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, backend::Workers& workers) {
-  const std::shared_ptr<run::Pool> pool = run::Pool::create();  // what it holds goes with it
+  const std::shared_ptr<run::Pool> pool = run::Pool::create();  // goes with all that it keeps of them
   put_initial_values(model, seed, *pool, workers,
                      [&](const std::string& path, Array value) { trainer.set_parameter(path, std::move(value)); });
 }

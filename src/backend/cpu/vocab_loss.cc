@@ -25,7 +25,8 @@ namespace {
 
 constexpr std::int64_t kUnit = 224;                             // of the vocabulary: whole blocks of most micro kernels
 constexpr std::int64_t kPanelsOfTask = 8;                       // that share a unit while it is in a core's cache
-constexpr std::int64_t kPackedElements = 64 * 1024;             // of the table, each way, packed at a time: the next stay in a cache too
+constexpr std::int64_t kPackedElements = 64 * 1024;             // of the table, each way, packed at a time: few, so that a cache has
+                                                                // room for those that come next too
 constexpr std::int64_t kUnitsOfThread = 2;                      // at least, so that threads share the packing
 constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024;   // of the tokens that go together
 constexpr std::int64_t kFewestTokens = 1024;                    // that are worth packing the table and going over dtable for
@@ -254,7 +255,7 @@ class VocabLoss {
   void meet(const Own<T, P>& own, std::int64_t p, std::int64_t unit, std::int64_t place) const {
     const std::int64_t columns = shared_.columns, rows = rows_of(unit), depth = round_up(rows, shared_.kernels.depth_step);
     const bool is_narrow = count_of(p) <= columns / 2;
-    table_.ask_for(unit + shape_.units, p, divide_up(tokens_, columns));  // which is packed next, while this one is multiplied
+    table_.ask_for(unit + shape_.units, p, divide_up(tokens_, columns));  // packed next: it comes while this one is multiplied
     shared_.rows_of(place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
     with_columns(columns, [&]<int kColumns>() { soften<kColumns>(own, p, unit); });
     if (!shape_.has_gradients) return;

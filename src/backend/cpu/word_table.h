@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backend/cpu/simd.h"
+#include "backend/element.h"
 #include "backend/kernel.h"
 
 namespace moesh::backend::cpu {
@@ -53,7 +54,7 @@ class WordTable {
   }
   std::int64_t room_of_words() const { return is_wide_ ? unit_ * width_ : 0; }
 
-  // Has one of so many shares of a unit, if there is such a unit, on its way into the caches.
+  // Asks for one of so many shares of a unit to be in the first cache, if there is such a unit.
   void ask_for(std::int64_t unit, std::int64_t share, std::int64_t shares) const {
     if (unit * unit_ >= words_) return;
     const Lines lines = lines_of(unit);

@@ -81,7 +81,7 @@ void cross_entropy_of_scores_factors(const NodeView& v, FactorTable& table) {
 std::string vocab_loss_shapes(const NodeView& v) {
   const Shape& x = v.operand(0).shape;
   const Shape& table = v.operand(1).shape;
-  const DType wide = v.operand(0).dtype == DType::float64 ? DType::float64 : DType::float32;
+  const DType wide = wide_of(v.operand(0).dtype);
   const bool fits = x.size() == 3 && table.size() == 2 && table[v.of<VocabLossOf>().by_token ? 1 : 0] == x[2] &&
                     (v.operand(1).dtype == v.operand(0).dtype || v.operand(1).dtype == wide) &&
                     are_tokens(v.operand(2), x) && are_tokens(v.operand(3), x) &&

@@ -23,12 +23,12 @@ struct VocabLoss {
     for (std::int64_t i = 2; i < segments.count(); i += 5) segments.set(i, 0);
   }
   Call call(double dsum = 1.5) const {
-    const DType wide = x.dtype == DType::float64 ? DType::float64 : DType::float32;
+    const DType wide = wide_of(x.dtype);
     return {Op::vocab_loss, of, {x, table, targets, segments, filled(wide, {}, dsum)}, {Tensor(wide, {}), x, Tensor(wide, table.shape)}};
   }
   // Without gradients.
   Call alone() const {
-    return {Op::vocab_loss, of, {x, table, targets, segments}, {Tensor(x.dtype == DType::float64 ? DType::float64 : DType::float32, {})}};
+    return {Op::vocab_loss, of, {x, table, targets, segments}, {Tensor(wide_of(x.dtype), {})}};
   }
 };
 
