@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "backend/cpu/gemm_operands.h"
+#include "backend/cpu/gemm_tiles.h"
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/product_cut.h"
@@ -27,7 +29,8 @@ template <typename P>
 constexpr std::int64_t kPanelElements = std::is_same_v<P, bfloat16> ? 4 * 32 * 1024 : 4 * 32 * 256;
 
 constexpr std::int64_t kMostTaskRows = 896;
-constexpr std::int64_t kPackingOnTheWay = 4;    // times as cheap as packing apart
+constexpr double kPack = 24;                    // multiplications in the time that it takes to pack an element
+constexpr double kPackingOnTheWay = 0.25;       // of what packing apart takes
 constexpr std::int64_t kFewColumns = 64;        // for which packing a is not worth it, unless
 constexpr std::int64_t kPageBytes = 4096;       // are between its rows: then all of a block share their place in the first cache
 constexpr std::int64_t kDenseBytes = 512;       // between rows, so that they lie as close as packed
@@ -60,28 +63,7 @@ Room<P> room() {
   return {rows, panels, reinterpret_cast<Wide<P>*>(panels + Room<P>::kPanels)};
 }
 
-// A part of the result of product `i` of the batch.
-struct Task {
-  std::int64_t i;
-  Range rows;
-  Range columns;
-};
-
-template <typename P, typename W, typename C>
-void store_block(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, C* to, std::int64_t to_pitch) {
-#if defined(__x86_64__)
-  if constexpr (std::is_same_v<P, bfloat16> && std::is_same_v<C, bfloat16>) {
-    return store_avx512_bf16(from, from_pitch, rows, columns, to, to_pitch);
-  }
-#endif
-  vectorised(isa, [&]() MOESH_LOOP {
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const W* __restrict line = from + i * from_pitch;
-      C* __restrict out = to + i * to_pitch;
-      for (std::int64_t j = 0; j < columns; ++j) out[j] = store<C>(line[j]);
-    }
-  });
-}
+using Task = ProductPart;
 
 // Operands are packed as P, elements of the result are sums of Wide<P>.
 template <typename P, typename A, typename B, typename C>
@@ -94,22 +76,10 @@ class Product {
       : workers_(workers),
         isa_(isa),
         kernels_(micro_kernels<P>(isa)),
-        a_(a),
-        b_(b),
-        c_(c),
-        options_(options),
-        columns_(static_cast<std::int64_t>(c.columns.size())),
-        batch_(static_cast<std::int64_t>(c.batch.size())),
-        a_rows_run_(is_run(a.rows)),
-        a_depth_runs_(is_run(a.columns)),
-        b_columns_run_(is_run(b.columns)),
-        b_depth_runs_(is_run(b.rows)),
-        a_pitch_(pitch_of(a.rows)),
-        b_pitch_(pitch_of(b.rows)),
-        c_pitch_(is_run(c.columns) ? pitch_of(c.rows) : std::nullopt),
-        in_place_(b_columns_run_ && b_pitch_ ? in_place_kernels<P, B>(isa) : InPlaceKernels<P, B>()) {
-    for (std::int64_t i = 0; i < batch_; ++i) {
-      const std::int64_t depth = depth_of(i).size(), chunk = kernels_.chunk_of(depth);
+        of_(a, b, c, options),
+        in_place_(of_.b_columns_run && of_.b_pitch ? in_place_kernels<P, B>(isa) : InPlaceKernels<P, B>()) {
+    for (std::int64_t i = 0; i < of_.batch; ++i) {
+      const std::int64_t depth = of_.depth_of(i).size(), chunk = kernels_.chunk_of(depth);
       is_deep_ = is_deep_ || depth > chunk;
       depth_room_ = std::max(depth_room_, round_up(std::min(depth, chunk), kernels_.depth_step));
     }
@@ -128,56 +98,46 @@ class Product {
     };
     if (workers_ == nullptr) return run(0, count);
     std::int64_t work = 0;
-    for (const Task& task : tasks) work += task.rows.size() * task.columns.size() * depth_of(task.i).size();
+    for (const Task& task : tasks) work += task.rows.size() * task.columns.size() * of_.depth_of(task.i).size();
     workers_->parallel(count, 1 + kGrainWork * count / std::max<std::int64_t>(1, work), run);
   }
 
  private:
   std::int64_t threads() const { return workers_ == nullptr ? 1 : workers_->threads(); }
-  Range rows_of(std::int64_t i) const {
-    if (options_.row_begins.empty()) return {0, static_cast<std::int64_t>(c_.rows.size())};
-    return {options_.row_begins[at(i)], options_.row_begins[at(i + 1)]};
-  }
-  Range depth_of(std::int64_t i) const {
-    if (options_.depth_begins.empty()) return {0, static_cast<std::int64_t>(a_.columns.size())};
-    return {options_.depth_begins[at(i)], options_.depth_begins[at(i + 1)]};
-  }
   bool takes_strips(std::int64_t i, Range rows) const {
     const bool are_few = rows.size() > 0 && rows.size() <= std::min(kernels_.rows, Strip<P, B>::kMostRows);
-    return in_place_.strip != nullptr && are_few && depth_of(i).size() > 0;
+    return in_place_.strip != nullptr && are_few && of_.depth_of(i).size() > 0;
   }
   // Whether threads share the depth of the only row: where they would read short pieces of b, were they to share its
   // columns.
   bool takes_chunks() const {
-    if (threads() == 1 || batch_ != 1) return false;
-    if (rows_of(0).size() != 1 || !takes_strips(0, rows_of(0))) return false;
-    const std::int64_t depth = depth_of(0).size(), chunks = divide_up(depth, kernels_.chunk_of(depth)), sums = rows_of(0).size() * columns_;
-    const bool is_narrow = columns_ >= kernels_.columns && columns_ < kFewestOfOneRow * threads();
+    if (threads() == 1 || of_.batch != 1) return false;
+    if (of_.rows_of(0).size() != 1 || !takes_strips(0, of_.rows_of(0))) return false;
+    const std::int64_t depth = of_.depth_of(0).size(), chunks = divide_up(depth, kernels_.chunk_of(depth));
+    const std::int64_t sums = of_.rows_of(0).size() * of_.columns;
+    const bool is_narrow = of_.columns >= kernels_.columns && of_.columns < kFewestOfOneRow * threads();
     return is_narrow && chunks > 1 && chunks * sums <= kSumElements && sums * depth > kGrainWork;
   }
-  // Whether kernels write the result itself.
-  bool is_in_place() const { return std::is_same_v<C, W> && c_pitch_.has_value(); }
-
   ScratchList<Task> all_tasks() const {
     double work = 0;
     std::int64_t of_few_rows = 0;
-    for (std::int64_t i = 0; i < batch_; ++i) {
+    for (std::int64_t i = 0; i < of_.batch; ++i) {
       work += size_of(i).work();
-      of_few_rows += takes_strips(i, rows_of(i)) ? 1 : 0;
+      of_few_rows += takes_strips(i, of_.rows_of(i)) ? 1 : 0;
     }
     std::int64_t whole = round_down(of_few_rows, threads());  // threads take them in turns, and share those that are left
     const double most = threads() == 1 ? work : std::max<double>(kGrainWork, work / static_cast<double>(kTasksPerThread * threads()));
     ScratchList<Task> tasks;
-    for (std::int64_t i = 0; i < batch_; ++i) {
-      const Range rows = rows_of(i);
-      if (rows.size() == 0 || columns_ == 0) continue;
+    for (std::int64_t i = 0; i < of_.batch; ++i) {
+      const Range rows = of_.rows_of(i);
+      if (rows.size() == 0 || of_.columns == 0) continue;
       const Cut cut = takes_strips(i, rows) ? Cut{1, whole-- > 0 ? 1 : strips_of(rows.size())}
-                      : batch_ == 1         ? cut_for_threads(size_of(i), threads())
-                                            : cut_of(size_of(i), most);
+                      : of_.batch == 1     ? cut_for_threads(size_of(i), threads())
+                                           : cut_of(size_of(i), most);
       for (std::int64_t band = 0; band < cut.bands; ++band) {
         const Range of_band = piece_of(rows.size(), kernels_.rows, cut.bands, band);
         for (std::int64_t part = 0; part < cut.parts; ++part) {
-          const Range columns = piece_of(columns_, kernels_.columns, cut.parts, part);
+          const Range columns = piece_of(of_.columns, kernels_.columns, cut.parts, part);
           tasks.push_back({i, {rows.begin + of_band.begin, rows.begin + of_band.end}, columns});
         }
       }
@@ -186,25 +146,24 @@ class Product {
   }
 
   ProductSize size_of(std::int64_t i) const {
-    return {.rows = rows_of(i).size(),
-            .columns = columns_,
-            .depth = depth_of(i).size(),
+    return {.rows = of_.rows_of(i).size(),
+            .columns = of_.columns,
+            .depth = of_.depth_of(i).size(),
             .row_step = kernels_.rows,
             .column_step = kernels_.columns,
             .most_rows = std::min(kMostTaskRows, kRowElements<P> / depth_room_),
-            .most_sums = is_deep_ && !is_in_place() ? kSumElements : std::numeric_limits<std::int64_t>::max(),
-            .b_is_cheaper = in_place_.pack != nullptr ? kPackingOnTheWay : 1};
+            .most_sums = is_deep_ && !of_.is_in_place() ? kSumElements : std::numeric_limits<std::int64_t>::max(),
+            .pack_row = kPack,
+            .pack_column = in_place_.pack != nullptr ? kPackingOnTheWay * kPack : kPack};
   }
 
   // Several rows read b as they fetch it, in pieces of a kilobyte or more, and one row as the machine does, in long runs.
   std::int64_t strips_of(std::int64_t rows) const {
-    const std::int64_t most = rows == 1 ? std::max(kFewestOfOneRow, divide_up(columns_, threads())) : kMostInStrip;
-    const std::int64_t turns = divide_up(columns_, threads() * most);
+    const std::int64_t most = rows == 1 ? std::max(kFewestOfOneRow, divide_up(of_.columns, threads())) : kMostInStrip;
+    const std::int64_t turns = divide_up(of_.columns, threads() * most);
     const std::int64_t fewest = rows == 1 ? kFewestOfOneRow : kFewestInStrip / static_cast<std::int64_t>(sizeof(B));
-    return std::min(turns * threads(), divide_up(columns_, fewest));
+    return std::min(turns * threads(), divide_up(of_.columns, fewest));
   }
-
-  Lines<A> rows_of_a(const Task& task) const { return {a_.data + a_.batch[at(task.i)], a_.rows, a_.columns, a_rows_run_, a_depth_runs_}; }
 
   // Few rows take strips, but for the columns at the end that are fewer than a block's. `next`: what the thread is likely
   // to read of b after this, or null.
@@ -223,36 +182,33 @@ class Product {
   }
 
   void run_strip(const Task& task, const B* next) const {
-    const Range depth = depth_of(task.i);
+    const Range depth = of_.depth_of(task.i);
     const std::int64_t columns = task.columns.size(), count = task.rows.size() * columns;
     Wide<P>* const sums = room<P>().sums;
     Wide<P>* const chunk_sums = sums + kStripSums;
-    if (options_.add) fetch(task, sums, columns);
+    if (of_.options.add) of_.fetch(task, sums, columns);
     const std::int64_t chunk = kernels_.chunk_of(depth.size());
     for (std::int64_t begin = depth.begin; begin < depth.end; begin += chunk) {
       const Range of_chunk{begin, std::min(begin + chunk, depth.end)};
-      const bool adds = options_.add || begin > depth.begin, is_last = of_chunk.end == depth.end;
-      run_strip_chunk(task, of_chunk, is_last ? next : lines_of_b(task.i, of_chunk.end, task.columns.begin), adds ? chunk_sums : sums);
+      const bool adds = of_.options.add || begin > depth.begin, is_last = of_chunk.end == depth.end;
+      const B* const after = is_last ? next : of_.element_of_b(task.i, of_chunk.end, task.columns.begin);
+      run_strip_chunk(task, of_chunk, after, adds ? chunk_sums : sums);
       if (adds) add_to(sums, chunk_sums, count);
     }
-    hand_over(task, sums, columns);
+    of_.hand_over(isa_, task, sums, columns);
   }
 
   void run_strip_chunk(const Task& task, Range chunk, const B* next, Wide<P>* sums) const {
-    Packer<P, A>(isa_, kernels_, depth_room_).rows(rows_of_a(task), task.rows, chunk, room<P>().rows);
-    const B* const b = lines_of_b(task.i, chunk.begin, task.columns.begin);
-    in_place_.strip({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *b_pitch_, next == nullptr ? b : next, sums,
+    Packer<P, A>(isa_, kernels_, depth_room_).rows(of_.lines_of_a(task.i), task.rows, chunk, room<P>().rows);
+    const B* const b = of_.element_of_b(task.i, chunk.begin, task.columns.begin);
+    in_place_.strip({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *of_.b_pitch, next == nullptr ? b : next, sums,
                      task.columns.size()});
-  }
-
-  const B* lines_of_b(std::int64_t i, std::int64_t depth, std::int64_t column) const {
-    return b_.data + b_.batch[at(i)] + b_.rows[at(depth)] + b_.columns[at(column)];
   }
 
   // Null where a task reads none.
   const B* begin_of_b(const Task& task) const {
-    const Range depth = depth_of(task.i);
-    return depth.size() == 0 ? nullptr : lines_of_b(task.i, depth.begin, task.columns.begin);
+    const Range depth = of_.depth_of(task.i);
+    return depth.size() == 0 ? nullptr : of_.element_of_b(task.i, depth.begin, task.columns.begin);
   }
 
   void add_to(Wide<P>* sums, const Wide<P>* more, std::int64_t count) const {
@@ -263,9 +219,9 @@ class Product {
 
   // Sums of chunks wait for those before them: they are added up in the same order.
   void run_by_chunks() const {
-    const std::int64_t columns = round_down(columns_, kernels_.columns);
-    const Task task{0, rows_of(0), {0, columns}};
-    const Range depth = depth_of(0);
+    const std::int64_t columns = round_down(of_.columns, kernels_.columns);
+    const Task task{0, of_.rows_of(0), {0, columns}};
+    const Range depth = of_.depth_of(0);
     const std::int64_t chunk = kernels_.chunk_of(depth.size());
     const std::int64_t count = task.rows.size() * columns, chunks = divide_up(depth.size(), chunk);
     Wide<P>* const sums = room<P>().sums;  // of this thread, for all of them
@@ -275,21 +231,20 @@ class Product {
         run_strip_chunk(task, {first, std::min(first + chunk, depth.end)}, nullptr, sums + i * count);
       }
     });
-    if (options_.add) {
+    if (of_.options.add) {
       Wide<P>* const before = sums + chunks * count;
-      fetch(task, before, columns);
+      of_.fetch(task, before, columns);
       add_to(sums, before, count);
     }
     for (std::int64_t i = 1; i < chunks; ++i) add_to(sums, sums + i * count, count);
-    hand_over(task, sums, columns);
-    if (columns < columns_) run_blocks({0, task.rows, {columns, columns_}});
+    of_.hand_over(isa_, task, sums, columns);
+    if (columns < of_.columns) run_blocks({0, task.rows, {columns, of_.columns}});
   }
 
   void run_blocks(const Task& task) const {
-    if (kernels_.begin != nullptr) kernels_.begin();
-    const Range depth = depth_of(task.i);
-    const Lines<A> a = rows_of_a(task);
-    const Lines<B> b{b_.data + b_.batch[at(task.i)], b_.columns, b_.rows, b_columns_run_, b_depth_runs_};
+    const Range depth = of_.depth_of(task.i);
+    const Lines<A> a = of_.lines_of_a(task.i);
+    const Lines<B> b = of_.lines_of_b(task.i);
     const std::int64_t panels = std::clamp<std::int64_t>(kPanelElements<P> / (kernels_.columns * depth_room_), 1, kMostPanels);
     const std::int64_t step = kernels_.chunk_of(depth.size());
     for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += step) {
@@ -302,7 +257,6 @@ class Product {
         run_panels(task, {column, std::min(column + panels * kernels_.columns, task.columns.end)}, chunk, b, rows);
       }
     }
-    if (kernels_.end != nullptr) kernels_.end();
   }
 
   std::int64_t size_of_block() const { return kernels_.block_lines() * depth_room_; }
@@ -310,13 +264,13 @@ class Product {
   // Rows of a, where packing them costs more than it saves: they meet few columns, and do not all share a few places in the first cache.
   const P* rows_where_they_lie(const Task& task, Range chunk) const {
     if constexpr (std::is_same_v<P, A>) {
-      const bool fits = kernels_.of_runs != nullptr && a_depth_runs_ && a_pitch_ && chunk.size() > 0 &&
+      const bool fits = kernels_.of_runs != nullptr && of_.a_depth_runs && of_.a_pitch && chunk.size() > 0 &&
                         chunk.size() % kernels_.depth_step == 0 && task.columns.size() % kernels_.columns == 0;
-      const auto bytes = *a_pitch_ * static_cast<std::int64_t>(sizeof(A));
+      const auto bytes = *of_.a_pitch * static_cast<std::int64_t>(sizeof(A));
       const bool pays = task.columns.size() <= kFewColumns ? bytes % kPageBytes != 0 : bytes <= kDenseBytes;
       Block<P> block;
       if (fits && pays && set_result(task, chunk, block)) {
-        return a_.data + a_.batch[at(task.i)] + a_.rows[at(task.rows.begin)] + a_.columns[at(chunk.begin)];
+        return of_.a.data + of_.a.batch[at(task.i)] + of_.a.rows[at(task.rows.begin)] + of_.a.columns[at(chunk.begin)];
       }
     }
     return nullptr;
@@ -332,7 +286,7 @@ class Product {
       const Range panel{column, std::min(column + kernels_.columns, columns.end)};
       const std::int64_t done = column - columns.begin;
       if (in_place != nullptr) {
-        run_panel(task, panel, chunk, {in_place + done, *b_pitch_}, rows);
+        run_panel(task, panel, chunk, {in_place + done, *of_.b_pitch}, rows);
       } else {
         P* const packed = packed_panel(done);
         const bool is_unpacked = column < columns.end - apart;
@@ -346,7 +300,7 @@ class Product {
   // Kernels read b itself where its columns lie as they would packed.
   const P* where_it_lies(const Lines<B>& b, Range columns, Range chunk) const {
     if constexpr (std::is_same_v<P, B> && MicroKernels<P>::kTogether == 1) {
-      if (b_columns_run_ && b_pitch_ && columns.size() % (kernels_.columns / 2) == 0 && chunk.size() > 0) {
+      if (of_.b_columns_run && of_.b_pitch && columns.size() % (kernels_.columns / 2) == 0 && chunk.size() > 0) {
         return b.data + b.lines[at(columns.begin)] + b.depth[at(chunk.begin)];
       }
     }
@@ -366,11 +320,11 @@ class Product {
                    .a_room = depth_room_,
                    .b = panel.b,
                    .b_pitch = panel.pitch,
-                   .add = options_.add || chunk.begin > depth_of(task.i).begin};
+                   .add = of_.options.add || chunk.begin > of_.depth_of(task.i).begin};
     const auto kernel_of = [&](std::int64_t count) { return kernels_.find(is_narrow, count); };
     const auto multiply = [&](std::int64_t row, MicroKernel<P> kernel) {
       if (panel.to_pack == nullptr || row > 0) return kernel(block);
-      in_place_.pack(block, {lines_of_b(task.i, chunk.begin, columns.begin), *b_pitch_, chunk.size(), panel.to_pack});
+      in_place_.pack(block, {of_.element_of_b(task.i, chunk.begin, columns.begin), *of_.b_pitch, chunk.size(), panel.to_pack});
     };
     std::int64_t row = 0;
     const bool is_whole = columns.size() == kernels_.columns || columns.size() == kernels_.columns / 2;
@@ -378,9 +332,9 @@ class Product {
       const MicroKernel<P> kernel = rows == nullptr ? kernel_of(kernels_.rows) : kernels_.of_runs;
       if (rows != nullptr) {
         block.a = rows;
-        block.a_room = *a_pitch_;
+        block.a_room = *of_.a_pitch;
       }
-      const std::int64_t step = rows == nullptr ? size_of_block() : kernels_.rows * *a_pitch_;
+      const std::int64_t step = rows == nullptr ? size_of_block() : kernels_.rows * *of_.a_pitch;
       for (; row + kernels_.rows <= task.rows.size(); row += kernels_.rows, block.a += step) {
         multiply(row, kernel);
         block.c += block.c == nullptr ? 0 : kernels_.rows * block.c_pitch;
@@ -398,14 +352,14 @@ class Product {
 
   // Whether kernels write whole blocks to where the result lies.
   bool set_result(const Task& part, Range chunk, Block<P>& block) const {
-    if (!c_pitch_) return false;
-    block.c_pitch = *c_pitch_;
+    if (!of_.c_pitch) return false;
+    block.c_pitch = *of_.c_pitch;
     if constexpr (std::is_same_v<C, W>) {
-      block.c = first_of(part);
+      block.c = of_.first_of(part);
       return true;
     } else if constexpr (std::is_same_v<C, bfloat16>) {
-      const bool is_all = chunk.size() == depth_of(part.i).size();
-      if (kernels_.rounds && is_all && !options_.add) block.rounded = first_of(part);
+      const bool is_all = chunk.size() == of_.depth_of(part.i).size();
+      if (kernels_.rounds && is_all && !of_.options.add) block.rounded = of_.first_of(part);
       return block.rounded != nullptr;
     }
     return false;
@@ -415,59 +369,30 @@ class Product {
   template <typename Multiply>
   void run_block(const Task& task, const Task& part, Range chunk, Block<P>& block, const Multiply& multiply) const {
     W own[MicroKernels<P>::kMostRows * MicroKernels<P>::kMostColumns];
-    const Range depth = depth_of(task.i);
+    const Range depth = of_.depth_of(task.i);
     const bool is_first = chunk.begin == depth.begin, is_last = chunk.end == depth.end;
     const bool is_whole = part.rows.size() % kernels_.row_step == 0 &&
                           (part.columns.size() == kernels_.columns || part.columns.size() == kernels_.columns / 2);
-    block.add = options_.add || !is_first;
+    block.add = of_.options.add || !is_first;
     if constexpr (std::is_same_v<C, W>) {
-      if (is_in_place() && is_whole) {
-        block.c = first_of(part);
-        block.c_pitch = *c_pitch_;
+      if (of_.is_in_place() && is_whole) {
+        block.c = of_.first_of(part);
+        block.c_pitch = *of_.c_pitch;
         return multiply();
       }
     }
-    const bool waits = !is_in_place() && !(is_first && is_last);
+    const bool waits = !of_.is_in_place() && !(is_first && is_last);
     block.c_pitch = waits ? round_up(task.columns.size(), kernels_.columns) : MicroKernels<P>::kMostColumns;
     block.c = waits ? room<P>().sums + (part.rows.begin - task.rows.begin) * block.c_pitch + part.columns.begin - task.columns.begin : own;
-    if (block.add && (is_first || !waits)) fetch(part, block.c, block.c_pitch);
+    if (block.add && (is_first || !waits)) of_.fetch(part, block.c, block.c_pitch);
     multiply();
-    if (is_last || !waits) hand_over(part, block.c, block.c_pitch);
-  }
-
-  C* first_of(const Task& part) const {
-    return c_.data + c_.batch[at(part.i)] + c_.rows[at(part.rows.begin)] + c_.columns[at(part.columns.begin)];
-  }
-
-  // What c holds, where it is to be added to.
-  void fetch(const Task& part, W* to, std::int64_t pitch) const {
-    for (std::int64_t row = part.rows.begin; row < part.rows.end; ++row, to += pitch) {
-      const C* from = c_.data + c_.batch[at(part.i)] + c_.rows[at(row)];
-      for (std::int64_t j = 0; j < part.columns.size(); ++j) to[j] = static_cast<W>(load(from[c_.columns[at(part.columns.begin + j)]]));
-    }
-  }
-
-  void hand_over(const Task& part, const W* from, std::int64_t pitch) const {
-    if (c_pitch_) return store_block<P>(isa_, from, pitch, part.rows.size(), part.columns.size(), first_of(part), *c_pitch_);
-    for (std::int64_t row = part.rows.begin; row < part.rows.end; ++row, from += pitch) {
-      C* const to = c_.data + c_.batch[at(part.i)] + c_.rows[at(row)];
-      for (std::int64_t j = 0; j < part.columns.size(); ++j) to[c_.columns[at(part.columns.begin + j)]] = store<C>(from[j]);
-    }
+    if (is_last || !waits) of_.hand_over(isa_, part, block.c, block.c_pitch);
   }
 
   Workers* workers_;
   Isa isa_;
   const MicroKernels<P>& kernels_;
-  Matrices<const A> a_;
-  Matrices<const B> b_;
-  Matrices<C> c_;
-  MultiplyOptions options_;
-  std::int64_t columns_;
-  std::int64_t batch_;
-  bool a_rows_run_, a_depth_runs_, b_columns_run_, b_depth_runs_;
-  std::optional<std::int64_t> a_pitch_;  // from row to row
-  std::optional<std::int64_t> b_pitch_;  // from step to step
-  std::optional<std::int64_t> c_pitch_;  // from row to row, where each of them runs
+  ProductOperands<A, B, C> of_;
   InPlaceKernels<P, B> in_place_;        // where they can be taken
   bool is_deep_ = false;                 // more than a chunk
   std::int64_t depth_room_ = 1;          // of a chunk
@@ -476,13 +401,18 @@ class Product {
 }  // namespace
 
 // A run in bfloat16 has products of float32 as well; those of float64 are for tests.
-std::int64_t gemm_scratch_bytes() { return bytes_of_pages(Room<float>::kBytes) + bytes_of_pages(Room<bfloat16>::kBytes); }
+std::int64_t gemm_scratch_bytes() {
+  return bytes_of_pages(Room<float>::kBytes) + std::max(bytes_of_pages(Room<bfloat16>::kBytes), tiles_scratch_bytes());
+}
 
 template <typename A, typename B, typename C>
 void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
               const MultiplyOptions& options) {
   static_assert(std::is_same_v<Wide<A>, Wide<B>>);
   if constexpr (std::is_same_v<A, bfloat16> && std::is_same_v<B, bfloat16>) {
+#if defined(__x86_64__)
+    if (isa == Isa::amx_bf16) return multiply_in_tiles(workers, a, b, c, options);
+#endif
     if (packs_bfloat16(isa)) return Product<bfloat16, A, B, C>(workers, isa, a, b, c, options).run();
   }
   Product<Wide<A>, A, B, C>(workers, isa, a, b, c, options).run();

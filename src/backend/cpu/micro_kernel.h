@@ -2,6 +2,7 @@
 // instructions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "backend/cpu/isa.h"
@@ -31,6 +32,14 @@ struct Block {
 
 template <typename P>
 using MicroKernel = void (*)(const Block<P>& block);
+
+// A block and what makes it.
+template <typename P>
+struct BlockToMake {
+  Block<P> block;
+  MicroKernel<P> kernel;
+  std::int64_t a_step = 0;  // from one step of the rows to the next
+};
 
 template <typename P>
 struct MicroKernels {
@@ -104,6 +113,24 @@ struct Strip {
 template <typename P, typename B>
 using StripKernel = void (*)(const Strip<P, B>& strip);
 
+// Blocks of tiles that share a panel: they meet a piece of it while it is in the first cache. Longer pieces leave it too early, and a
+// machine is slow to store tiles when it has stored none for a while.
+inline constexpr std::int64_t kBlocksTogether = 2;
+inline void make_in_pieces(BlockToMake<bfloat16>* blocks, std::int64_t count) {
+  constexpr std::int64_t kStepsOfPiece = 8;
+  const std::int64_t steps = blocks[0].block.steps;
+  for (std::int64_t step = 0; step == 0 || step < steps; step += kStepsOfPiece) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      Block<bfloat16>& block = blocks[i].block;
+      block.steps = std::min(kStepsOfPiece, steps - step);
+      blocks[i].kernel(block);
+      block.a += block.steps * blocks[i].a_step;
+      block.b += block.steps * block.b_pitch * kTileRows;
+      block.add = true;
+    }
+  }
+}
+
 #define MOESH_READS_B(P, B, isa)                       \
   void multiply_strip_##isa(const Strip<P, B>& strip); \
   void multiply_and_pack_##isa(const Block<P>& block, const Unpacked<P, B>& b)
@@ -148,6 +175,12 @@ const MicroKernels<bfloat16>& amx_kernels();
 // Rounds to nearest even, and numbers too small for a whole mantissa to zero.
 void store_avx512_bf16(const float* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, bfloat16* to,
                        std::int64_t to_pitch);
+
+// Columns are a multiple of 32, and lines begin with a cache line: settle_late_writes() is to follow.
+void store_past_caches_avx512(const float* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, bfloat16* to,
+                              std::int64_t to_pitch);
+void store_past_caches_avx512(const float* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, float* to,
+                              std::int64_t to_pitch);
 
 // Whether products of bfloat16 take it as it is; else they widen it to float32.
 inline bool packs_bfloat16(Isa isa) { return isa >= Isa::avx512_bf16; }

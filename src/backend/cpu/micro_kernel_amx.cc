@@ -42,11 +42,11 @@ void add_product() {
 }
 
 // Tiles 0 to 3 are the sums, row by row, 4 and 5 are of a, 6 and 7 of b. With `add`, sums go on from what c holds.
-template <int row_tiles, int column_tiles>
+// `runs`: rows of a lie unpacked, block.a_room from one to the next.
+template <int row_tiles, int column_tiles, bool runs = false>
 void multiply_block(const Block<bfloat16>& block) {
-  constexpr std::int64_t kTile = kTileRows * kTileDepth;
   constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));
-  constexpr std::int64_t a_bytes = kTileDepth * kElement;
+  const std::int64_t a_step = runs ? kTileDepth : kTileRows * kTileDepth, a_bytes = (runs ? block.a_room : kTileDepth) * kElement;
   const std::int64_t b_bytes = block.b_pitch * kElement, b_step = kTileRows * block.b_pitch, steps = block.steps;
   const std::int64_t c_bytes = block.c_pitch * static_cast<std::int64_t>(sizeof(float));
   const bfloat16* a = block.a;
@@ -79,8 +79,8 @@ void multiply_block(const Block<bfloat16>& block) {
       add_product<2, 5, 6>();
       if constexpr (column_tiles == 2) add_product<3, 5, 7>();
     }
-    a += kTile;
-    a_below += kTile;
+    a += a_step;
+    a_below += a_step;
     b += b_step;
     b_beside += b_step;
   }
@@ -103,6 +103,7 @@ const MicroKernels<bfloat16>& amx_kernels() {
       .end = end,
       .whole = {multiply_block<1, 2>, multiply_block<2, 2>},
       .narrow = {multiply_block<1, 1>, multiply_block<2, 1>},
+      .of_runs = multiply_block<2, 2, true>,
   };
   return kernels;
 }

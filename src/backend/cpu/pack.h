@@ -55,7 +55,7 @@ struct PanelShape {
 };
 
 // Panels that are packed at once: so much of a line of the depth is read in one go, and yet there are few places that are written to.
-inline constexpr std::int64_t kMostPanels = 8;
+inline constexpr std::int64_t kMostPanels = 16;
 
 // turn: so many lines whose depth runs; those that come next are fetched into the cache. pack_straight: lines that run; of them as
 // many as are there, up to `ahead`, may be packed as well.

@@ -52,17 +52,27 @@ class PackedRows {
   // The last block may be of more rows than there are, up to a row step.
   void multiply(Range rows, Range depth, const P* b, bool is_narrow, bool add, Wide<P>* c, std::int64_t c_pitch) const {
     constexpr std::int64_t kTogether = MicroKernels<P>::kTogether;
-    Block<P> block{.steps = divide_up(depth.size(), kernels_.depth_step),
-                   .a_room = room_,
-                   .b = b,
-                   .b_pitch = kernels_.columns * kTogether,
-                   .c = c,
-                   .c_pitch = c_pitch,
-                   .add = add};
-    for (std::int64_t row = rows.begin; row < rows.end; row += kernels_.rows) {
-      block.a = data_ + row / kernels_.rows * strip() + depth.begin * lines_together();
-      kernels_.find(is_narrow, std::min(kernels_.rows, rows.end - row))(block);
-      block.c += kernels_.rows * c_pitch;
+    BlockToMake<P> blocks[kBlocksTogether];
+    std::int64_t count = 0;
+    for (std::int64_t row = rows.begin; row < rows.end; row += kernels_.rows, c += kernels_.rows * c_pitch) {
+      BlockToMake<P>& one = blocks[count++];
+      one = {.block = {.steps = divide_up(depth.size(), kernels_.depth_step),
+                       .a = data_ + row / kernels_.rows * strip() + depth.begin * lines_together(),
+                       .a_room = room_,
+                       .b = b,
+                       .b_pitch = kernels_.columns * kTogether,
+                       .c = c,
+                       .c_pitch = c_pitch,
+                       .add = add},
+             .kernel = kernels_.find(is_narrow, std::min(kernels_.rows, rows.end - row)),
+             .a_step = kTileRows * kTileDepth};
+      if (kernels_.row_room > 0) {
+        one.kernel(one.block);
+        count = 0;
+      } else if (count == kBlocksTogether || row + kernels_.rows >= rows.end) {
+        if constexpr (std::is_same_v<P, bfloat16>) make_in_pieces(blocks, count);
+        count = 0;
+      }
     }
   }
 

@@ -29,17 +29,19 @@ inline std::int64_t piece_at_most(std::int64_t all, std::int64_t step, std::int6
 struct ProductSize {
   std::int64_t rows, columns, depth;
   std::int64_t row_step, column_step;  // of a block
-  std::int64_t most_rows;              // whose packed form fits a thread's memory
-  std::int64_t most_sums;              // that fit it, where they wait there; else any number
-  std::int64_t b_is_cheaper;           // so many times as cheap as a to pack
+  std::int64_t most_rows = std::numeric_limits<std::int64_t>::max();  // whose packed form fits a thread's memory
+  std::int64_t most_sums = std::numeric_limits<std::int64_t>::max();  // that fit it, where they wait there
+  // What else takes time, in multiplications: to pack an element of a row or a column, to begin a task, to have other threads join.
+  double pack_row = 24;
+  double pack_column = 24;
+  double begin = 40000;
+  double share = 100000;
 
   double work() const { return static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(steps()); }
 
-  // Of a task with so many, in multiplications: it costs as much as some to pack an element, and to begin.
+  // Of a task with so many, in multiplications.
   double time_of(double task_rows, double task_columns) const {
-    constexpr double kPack = 24, kBegin = 40000;
-    const double packed = task_rows + task_columns / static_cast<double>(b_is_cheaper);
-    return kBegin + static_cast<double>(steps()) * (task_rows * task_columns + kPack * packed);
+    return begin + static_cast<double>(steps()) * (task_rows * task_columns + pack_row * task_rows + pack_column * task_columns);
   }
 
   std::int64_t steps() const { return std::max<std::int64_t>(1, depth); }
@@ -68,7 +70,8 @@ inline Cut cut_of(const ProductSize& of, double most_work) {
     if (of_task(rows, of.rows) * of_task(columns, of.columns) * static_cast<double>(of.steps()) <= most_work) return cut;
     const bool has_rows = rows >= 2 * of.row_step, has_columns = columns >= 2 * of.column_step;
     if (!has_rows && !has_columns) return cut;
-    const bool takes_rows = has_rows && (!has_columns || rows * of.b_is_cheaper >= columns);
+    const double of_rows = of.pack_row * static_cast<double>(rows), of_columns = of.pack_column * static_cast<double>(columns);
+    const bool takes_rows = has_rows && (!has_columns || of_rows >= of_columns);
     if (takes_rows) cut.bands = std::min(2 * cut.bands, of.row_blocks());
     else cut.parts = std::min(2 * cut.parts, of.column_blocks());
   }
@@ -77,7 +80,6 @@ inline Cut cut_of(const ProductSize& of, double most_work) {
 // A product by itself. Of the cuts that give each thread as many tasks, and the ones into as few as fit, it is the one that ends first.
 inline Cut cut_for_threads(const ProductSize& of, std::int64_t threads) {
   constexpr std::int64_t kMostTurns = 4;
-  constexpr double kShare = 100000;      // multiplications in the time that it takes to have other threads join
   constexpr double kDisturbance = 0.02;  // of a task's time: smaller ones lose less where a thread is held up
   Cut best{};
   double least = std::numeric_limits<double>::infinity();
@@ -87,7 +89,7 @@ inline Cut cut_for_threads(const ProductSize& of, std::int64_t threads) {
     const double longest = of.time_of(static_cast<double>(piece_at_most(of.rows, of.row_step, cut.bands)),
                                       static_cast<double>(piece_at_most(of.columns, of.column_step, cut.parts)));
     const auto turns = static_cast<double>(divide_up(cut.bands * cut.parts, threads));
-    const double time = (turns - 1 + kDisturbance) * usual + longest + (cut.bands * cut.parts > 1 ? kShare : 0);
+    const double time = (turns - 1 + kDisturbance) * usual + longest + (cut.bands * cut.parts > 1 ? of.share : 0);
     if (time < least) {
       least = time;
       best = cut;

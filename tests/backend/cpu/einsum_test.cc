@@ -174,6 +174,23 @@ TEST(Einsum, GivesAnElementTheSameBitsInAnyPlaceOfABatch) {
   EXPECT_EQ(0, std::memcmp(one[0].bytes.data(), all[0].bytes.data() + 2 * one[0].bytes.size(), one[0].bytes.size()));
 }
 
+// Large results may be written another way.
+TEST(Einsum, GivesARowTheSameBitsInALargeResult) {
+  constexpr std::int64_t kRows = 2112, kSome = 40, kColumns = 2048;
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    for (const DType dtype : {DType::bfloat16, DType::float32}) {
+      for (const std::int64_t depth : {33, 1056}) {
+        Call whole = product(DType::bfloat16, "am,mb->ab", {kRows, depth}, {depth, kColumns}, {});
+        whole.results = {Tensor(dtype, {kRows, kColumns})};
+        const Call part{
+            Op::einsum, whole.attributes, {first_rows(whole.operands[0], kSome), whole.operands[1]}, {Tensor(dtype, {kSome, kColumns})}};
+        EXPECT_EQ(run(part)[0].bytes, first_rows(run(whole)[0], kSome).bytes) << name_of(isa) << ", " << depth << " deep";
+      }
+    }
+  }
+}
+
 TEST(Einsum, OfBfloat16MayHaveAFloat32Result) {
   Call call = product(DType::bfloat16, "am,mb->ab", {5, 300}, {300, 20}, {5, 20});
   call.results = {Tensor(DType::float32, {5, 20})};

@@ -8,11 +8,8 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
-
 ProductSize product(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-  return {.rows = rows, .columns = columns, .depth = depth, .row_step = 14, .column_step = 32, .most_rows = 224, .most_sums = kAny,
-          .b_is_cheaper = 1};
+  return {.rows = rows, .columns = columns, .depth = depth, .row_step = 14, .column_step = 32, .most_rows = 224};
 }
 
 std::int64_t rows_of(const ProductSize& of, Cut cut) { return piece_at_most(of.rows, of.row_step, cut.bands); }
@@ -41,7 +38,7 @@ TEST(ProductCut, FitsAThreadsMemory) {
     for (const std::int64_t columns : {1, 31, 500, 8192, 100000}) {
       ProductSize of = product(rows, columns, 512);
       of.most_sums = 100000;
-      for (const Cut cut : {cut_of(of, std::numeric_limits<double>::max()), cut_of(of, 1e6), cut_for_threads(of, 1), cut_for_threads(of, 7)}) {
+      for (const Cut cut : {cut_of(of, 1e18), cut_of(of, 1e6), cut_for_threads(of, 1), cut_for_threads(of, 7)}) {
         EXPECT_LE(rows_of(of, cut), 224) << rows;
         EXPECT_LE(rows_of(of, cut) * columns_of(of, cut), 100000) << rows << " x " << columns;
         EXPECT_TRUE(cut.bands >= 1 && cut.bands <= of.row_blocks()) << cut.bands << " of " << rows;
@@ -69,7 +66,7 @@ TEST(ProductCut, HalvesWhatPacksLess) {
   ProductSize of = product(112, 448, 512);
   EXPECT_EQ(cut_of(of, of.work() / 2).bands, 1) << "columns are more";
   EXPECT_EQ(cut_of(of, of.work() / 2).parts, 2);
-  of.b_is_cheaper = 4;
+  of.pack_column = of.pack_row / 8;
   EXPECT_EQ(cut_of(of, of.work() / 2).bands, 2) << "rows are cheaper to halve";
   EXPECT_EQ(cut_of(of, of.work() / 2).parts, 1);
 }

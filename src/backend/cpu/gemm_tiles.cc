@@ -1,0 +1,242 @@
+#include "backend/cpu/gemm_tiles.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/cpu/gemm_operands.h"
+#include "backend/cpu/micro_kernel.h"
+#include "backend/cpu/pack.h"
+#include "backend/cpu/product_cut.h"
+#include "backend/cpu/scratch.h"
+#include "backend/cpu/workspace.h"
+#include "backend/scratch_list.h"
+
+namespace moesh::backend::cpu {
+
+namespace {
+
+constexpr std::int64_t kChunk = 1024;                     // of the depth, that is packed at a time
+constexpr std::int64_t kPad = 2;                          // between panels: those a power of two apart share places in the caches
+constexpr std::int64_t kPanelElements = 512 * (kChunk + kPad);  // of b, packed: half of a second cache
+constexpr std::int64_t kSumElements = 512 * 1024;         // that wait for the next chunk of the depth
+constexpr std::int64_t kBlock = 2 * kTileRows;            // rows and columns
+constexpr std::int64_t kBlockElements = kBlock * kBlock;
+constexpr std::int64_t kCacheLine = 64;                   // bytes
+constexpr std::int64_t kLateBytes = 8 * 1024 * 1024;      // of a result
+
+struct Room {
+  static constexpr std::int64_t kRows = kBlocksTogether * kBlock * kChunk;
+  static constexpr std::int64_t kBytes = (kRows + kPanelElements) * static_cast<std::int64_t>(sizeof(bfloat16)) +
+                                         (kSumElements + kBlocksTogether * kBlockElements) * static_cast<std::int64_t>(sizeof(float));
+  bfloat16* rows;
+  bfloat16* panels;
+  float* sums;
+  float* own;  // of the blocks that meet a panel
+};
+
+Room room() {
+  thread_local Scratch mine;
+  auto* const rows = reinterpret_cast<bfloat16*>(mine.of<std::byte>(Room::kBytes));
+  bfloat16* const panels = rows + Room::kRows;
+  auto* const sums = reinterpret_cast<float*>(panels + kPanelElements);
+  return {rows, panels, sums, sums + kSumElements};
+}
+
+}  // namespace
+
+std::int64_t tiles_scratch_bytes() { return bytes_of_pages(Room::kBytes); }
+
+#if defined(__x86_64__)
+namespace {
+
+constexpr std::int64_t kGrainWork = 1500000;  // multiplications worth handing to a thread
+constexpr std::int64_t kTasksPerThread = 4;   // of several products, so that threads end together
+
+// Multiplications in the time that other things take.
+constexpr double kPackRun = 40, kPackRow = 200, kPackColumn = 150, kPackTurned = 200;
+constexpr double kBegin = 300000, kShare = 800000;
+
+template <typename C>
+class TileProduct {
+ public:
+  TileProduct(Workers* workers, const Matrices<const bfloat16>& a, const Matrices<const bfloat16>& b, const Matrices<C>& c,
+              const MultiplyOptions& options)
+      : workers_(workers), of_(a, b, c, options), is_late_(is_late()), kernels_(micro_kernels<bfloat16>(kIsa)) {}
+
+  void run() const {
+    const ScratchList<ProductPart> tasks = all_tasks();
+    const auto count = static_cast<std::int64_t>(tasks.size());
+    const auto run = [&](std::int64_t begin, std::int64_t end) {
+      const Room mine = room();
+      kernels_.begin();
+      for (std::int64_t task = begin; task < end; ++task) run_task(mine, tasks[at(task)]);
+      kernels_.end();
+      if (is_late_) settle_late_writes();
+    };
+    if (count == 0) return;
+    if (workers_ == nullptr) return run(0, count);
+    double work = 0;
+    for (const ProductPart& task : tasks) work += size_of(task.i, task.rows.size(), task.columns.size()).work();
+    workers_->parallel(count, 1 + static_cast<std::int64_t>(kGrainWork * static_cast<double>(count) / std::max(1.0, work)), run);
+  }
+
+ private:
+  static constexpr Isa kIsa = Isa::amx_bf16;
+
+  // Whether the result is written past the caches: those would not hold it until it is read, and need not fetch first what it replaces.
+  bool is_late() const {
+    std::int64_t elements = 0;
+    for (std::int64_t i = 0; i < of_.batch; ++i) elements += of_.rows_of(i).size() * of_.columns;
+    if (elements * static_cast<std::int64_t>(sizeof(C)) < kLateBytes || of_.options.add || !of_.c_pitch) return false;
+    const auto is_line = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(C)) % kCacheLine == 0; };
+    return reinterpret_cast<std::uintptr_t>(of_.c.data) % kCacheLine == 0 && is_line(*of_.c_pitch) && is_line(of_.c.columns[0]) &&
+           is_line(of_.c.rows[0]) && std::all_of(of_.c.batch.begin(), of_.c.batch.end(), is_line);
+  }
+
+  bool is_in_place() const { return of_.is_in_place() && !is_late_; }
+
+  std::int64_t threads() const { return workers_ == nullptr ? 1 : workers_->threads(); }
+
+  ScratchList<ProductPart> all_tasks() const {
+    double work = 0;
+    for (std::int64_t i = 0; i < of_.batch; ++i) work += size_of(i, of_.rows_of(i).size(), of_.columns).work();
+    const double most = threads() == 1 ? work : std::max<double>(kGrainWork, work / static_cast<double>(kTasksPerThread * threads()));
+    ScratchList<ProductPart> tasks;
+    for (std::int64_t i = 0; i < of_.batch; ++i) {
+      const Range rows = of_.rows_of(i);
+      if (rows.size() == 0 || of_.columns == 0) continue;
+      const ProductSize size = size_of(i, rows.size(), of_.columns);
+      const Cut cut = of_.batch == 1 ? cut_for_threads(size, threads()) : cut_of(size, most);
+      for (std::int64_t part = 0; part < cut.parts; ++part) {
+        for (std::int64_t band = 0; band < cut.bands; ++band) {
+          const Range of_band = piece_of(rows.size(), kBlock, cut.bands, band);
+          tasks.push_back({i, {rows.begin + of_band.begin, rows.begin + of_band.end}, piece_of(of_.columns, kBlock, cut.parts, part)});
+        }
+      }
+    }
+    return tasks;
+  }
+
+  ProductSize size_of(std::int64_t i, std::int64_t rows, std::int64_t columns) const {
+    return {.rows = rows,
+            .columns = columns,
+            .depth = of_.depth_of(i).size(),
+            .row_step = kBlock,
+            .column_step = kBlock,
+            .pack_row = of_.a_depth_runs ? kPackRun : kPackRow,
+            .pack_column = of_.b_columns_run ? kPackColumn : kPackTurned,
+            .begin = kBegin,
+            .share = kShare};
+  }
+
+  std::int64_t chunk_of(Range depth) const {
+    const std::int64_t chunks = std::max<std::int64_t>(1, divide_up(depth.size(), kChunk));
+    return std::max(kTileDepth, round_up(divide_up(depth.size(), chunks), kTileDepth));
+  }
+
+  void run_task(const Room& mine, const ProductPart& task) const {
+    const Range depth = of_.depth_of(task.i);
+    const std::int64_t chunk = chunk_of(depth);
+    const std::int64_t parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk + kPad), kBlock));
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const Range of_part = piece_of(task.columns.size(), kBlock, parts, part);
+      const Range columns{task.columns.begin + of_part.begin, task.columns.begin + of_part.end};
+      const std::int64_t most_rows = kSumElements / round_up(columns.size(), kBlock);
+      const std::int64_t bands = waits(depth) ? divide_up(task.rows.size(), round_down(most_rows, kBlock)) : 1;
+      for (std::int64_t band = 0; band < bands; ++band) {
+        const Range of_band = piece_of(task.rows.size(), kBlock, bands, band);
+        const ProductPart piece{task.i, {task.rows.begin + of_band.begin, task.rows.begin + of_band.end}, columns};
+        for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += chunk) {
+          run_chunk(mine, piece, {begin, std::min(begin + chunk, depth.end)});
+        }
+      }
+    }
+  }
+
+  // Whether sums of chunks wait for those of the next.
+  bool waits(Range depth) const { return !is_in_place() && depth.size() > kChunk; }
+
+  void run_chunk(const Room& mine, const ProductPart& piece, Range chunk) const {
+    const std::int64_t depth_room = round_up(chunk.size(), kTileDepth);
+    const Packer<bfloat16, bfloat16> packer(kIsa, kernels_, depth_room);
+    Packer<bfloat16, bfloat16>(kIsa, kernels_, depth_room + kPad).columns(of_.lines_of_b(piece.i), piece.columns, chunk, mine.panels);
+    const bool rows_run = of_.a_depth_runs && of_.a_pitch && chunk.size() > 0 && chunk.size() % kTileDepth == 0 &&
+                          piece.columns.size() % kBlock == 0;
+    for (std::int64_t row = piece.rows.begin; row < piece.rows.end; row += kBlocksTogether * kBlock) {
+      const Range rows{row, std::min(row + kBlocksTogether * kBlock, piece.rows.end)};
+      const std::int64_t lying = rows_run ? round_down(rows.size(), kBlock) : 0;
+      packer.rows(of_.lines_of_a(piece.i), {rows.begin + lying, rows.end}, chunk, mine.rows + lying * depth_room);
+      for (std::int64_t column = piece.columns.begin; column < piece.columns.end; column += kBlock) {
+        run_blocks(mine, piece, {piece.i, rows, {column, std::min(column + kBlock, piece.columns.end)}}, chunk, lying);
+      }
+    }
+  }
+
+  // Blocks of some rows and a panel. The first `lying` rows are read where they lie.
+  void run_blocks(const Room& mine, const ProductPart& piece, const ProductPart& part, Range chunk, std::int64_t lying) const {
+    const Range depth = of_.depth_of(part.i);
+    const bool is_first = chunk.begin == depth.begin, is_last = chunk.end == depth.end, is_deep = waits(depth);
+    const std::int64_t depth_room = round_up(chunk.size(), kTileDepth);
+    const std::int64_t panel = (part.columns.begin - piece.columns.begin) / kBlock, panels = divide_up(piece.columns.size(), kBlock);
+    const std::int64_t width = part.columns.size();
+    BlockToMake<bfloat16> all[kBlocksTogether];
+    ProductPart parts[kBlocksTogether];
+    bool is_result[kBlocksTogether];  // block.c
+    std::int64_t count = 0;
+    for (std::int64_t row = part.rows.begin; row < part.rows.end; row += kBlock, ++count) {
+      BlockToMake<bfloat16>& one = all[count];
+      const ProductPart& here = parts[count] = {part.i, {row, std::min(row + kBlock, part.rows.end)}, part.columns};
+      const bool lies = row - part.rows.begin < lying;
+      const std::int64_t place = (row - piece.rows.begin) / kBlock * panels + panel;
+      is_result[count] = is_in_place() && here.rows.size() % kTileRows == 0 && (width == kBlock || width == kBlock / 2);
+      one.kernel = lies ? kernels_.of_runs : kernels_.find(width <= kBlock / 2, here.rows.size());
+      one.a_step = lies ? kTileDepth : kTileRows * kTileDepth;
+      one.block = {.steps = depth_room / kTileDepth,
+                   .a = lies ? of_.element_of_a(part.i, row, chunk.begin) : mine.rows + (row - part.rows.begin) * depth_room,
+                   .a_room = lies ? *of_.a_pitch : depth_room,
+                   .b = mine.panels + panel * kBlock * (depth_room + kPad),
+                   .b_pitch = 2 * kBlock,
+                   .c = is_deep ? mine.sums + place * kBlockElements : mine.own + count * kBlockElements,
+                   .c_pitch = kBlock,
+                   .add = of_.options.add || !is_first};
+      if (is_result[count]) {
+        if constexpr (std::is_same_v<C, float>) one.block.c = of_.first_of(here);
+        one.block.c_pitch = *of_.c_pitch;
+      } else if (one.block.add && (is_first || !is_deep)) {
+        of_.fetch(here, one.block.c, kBlock);
+      }
+    }
+    make_in_pieces(all, count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (!is_result[i] && (is_last || !is_deep)) hand_over(parts[i], all[i].block.c);
+    }
+  }
+
+  void hand_over(const ProductPart& part, const float* from) const {
+    if (!is_late_ || part.columns.size() != kBlock) return of_.hand_over(kIsa, part, from, kBlock);
+    store_past_caches_avx512(from, kBlock, part.rows.size(), kBlock, of_.first_of(part), *of_.c_pitch);
+  }
+
+  Workers* workers_;
+  ProductOperands<bfloat16, bfloat16, C> of_;
+  bool is_late_;
+  const MicroKernels<bfloat16>& kernels_;
+};
+
+}  // namespace
+
+template <typename C>
+void multiply_in_tiles(Workers* workers, const Matrices<const bfloat16>& a, const Matrices<const bfloat16>& b, const Matrices<C>& c,
+                       const MultiplyOptions& options) {
+  TileProduct<C>(workers, a, b, c, options).run();
+}
+
+#define MOESH_MULTIPLY(C)                                                                                                            \
+  template void multiply_in_tiles(Workers*, const Matrices<const bfloat16>&, const Matrices<const bfloat16>&, const Matrices<C>&, \
+                                  const MultiplyOptions&)
+MOESH_MULTIPLY(float);
+MOESH_MULTIPLY(bfloat16);
+#undef MOESH_MULTIPLY
+#endif
+
+}  // namespace moesh::backend::cpu
