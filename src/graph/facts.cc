@@ -66,6 +66,7 @@ const OpFacts& facts_of(Op op) {
     case Op::sum_rows: return ops::kSumRows;
     case Op::scatter_rows: return ops::kScatterRows;
     case Op::unary_grad: return ops::kUnaryGrad;
+    case Op::chain: return ops::kChain;
     case Op::softmax_grad: return ops::kSoftmaxGrad;
     case Op::rms_norm_grad: return ops::kRmsNormGrad;
     case Op::attention_grad: return ops::kAttentionGrad;

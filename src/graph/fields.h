@@ -40,6 +40,11 @@ constexpr auto fields_of(const UnaryOf*) {
   return std::tuple{Field{"function", &UnaryOf::function}, Field{"a", &UnaryOf::a}, Field{"b", &UnaryOf::b}};
 }
 constexpr auto fields_of(const BinaryOf*) { return std::tuple{Field{"function", &BinaryOf::function}}; }
+constexpr auto fields_of(const ChainStep*) {
+  return std::tuple{Field{"kind", &ChainStep::kind}, Field{"unary", &ChainStep::unary}, Field{"binary", &ChainStep::binary},
+                    Field{"dtype", &ChainStep::dtype}, Field{"operands", &ChainStep::operands}};
+}
+constexpr auto fields_of(const ChainOf*) { return std::tuple{Field{"steps", &ChainOf::steps}}; }
 constexpr auto fields_of(const BroadcastOf*) { return std::tuple{Field{"dims", &BroadcastOf::dims}}; }
 constexpr auto fields_of(const ReduceOf*) {
   return std::tuple{Field{"function", &ReduceOf::function}, Field{"dims", &ReduceOf::dims}};
@@ -152,6 +157,9 @@ constexpr auto fields_of(const SortSlotsOf*) { return std::tuple{Field{"limit", 
 
 // The words of enumerations, in their order.
 constexpr auto words_of(const Phase*) { return std::array<std::string_view, 3>{"forward", "backward", "update"}; }
+constexpr auto words_of(const ChainStep::Kind*) {
+  return std::array<std::string_view, 4>{"unary", "unary_grad", "binary", "cast"};
+}
 constexpr auto words_of(const Rounded*) { return std::array<std::string_view, 3>{"none", "int8", "float8"}; }
 constexpr auto words_of(const Role*) {
   constexpr std::size_t kRoles = static_cast<std::size_t>(Role::expert_bias) + 1;

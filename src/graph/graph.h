@@ -101,6 +101,8 @@ enum class Op : std::uint8_t {
   grouped_sum,         // drows[R, N], sizes: dbias[E, N]
   weighted_rows_grad,  // rows[R, M], weights[R], dy[R, M] of each row: drows, dweights
 
+  chain,  // ops on each element of values of one shape, which go through all of them block by block; only the pass adds it
+
   // Learning. `numbers` are those of UpdateNumber. Where they say that the update is not applied, results are the operands that
   // they are the new values of, bit for bit.
   sum_squares,      // x: a scalar, float32
@@ -166,12 +168,31 @@ struct EinsumOf {
   Rounded rounded = Rounded::none;
 };
 struct UnaryOf {
-  Unary function;
+  Unary function = Unary::silu;
   double a = 0;  // scale, offset, or clamp's low
   double b = 0;  // clamp's high
+
+  bool operator==(const UnaryOf&) const = default;
 };
 struct BinaryOf {
-  Binary function;
+  Binary function = Binary::add;
+
+  bool operator==(const BinaryOf&) const = default;
+};
+// An op of a chain. Operands are those of the chain and, behind them, what its steps make, in order.
+struct ChainStep {
+  enum class Kind : std::uint8_t { unary, unary_grad, binary, cast };
+  Kind kind = Kind::unary;
+  UnaryOf unary = {};    // also of unary_grad
+  BinaryOf binary = {};
+  DType dtype = DType::float32;  // of what it makes
+  std::vector<int> operands;
+
+  bool operator==(const ChainStep&) const = default;
+};
+// The last step makes the result.
+struct ChainOf {
+  std::vector<ChainStep> steps;
 };
 struct BroadcastOf {
   std::vector<int> dims;  // the result's dim of each of the operand's dims
@@ -365,7 +386,7 @@ struct BalanceOf {
 };
 
 using Attributes =
-    std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, BroadcastOf, ReduceOf, TransposeOf,
+    std::variant<std::monostate, ParameterOf, InputOf, EinsumOf, UnaryOf, BinaryOf, ChainOf, BroadcastOf, ReduceOf, TransposeOf,
                  SliceOf, ConcatOf, PadOf, FillOf, AdamOf, SgdOf, MomentumOf, BalanceOf, RmsNormOf, RopeOf, TemperOf, AttentionOf,
                  CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
                  GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;

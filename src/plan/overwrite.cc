@@ -34,6 +34,7 @@ bool may_lie_in(Op op, std::size_t operand) {
     case Op::unary:
     case Op::unary_grad:
     case Op::binary:
+    case Op::chain:
     case Op::adam_update:
     case Op::sgd_update:
     case Op::momentum_update:

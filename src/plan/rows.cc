@@ -42,6 +42,7 @@ void see(const Node& node, SameRows& same) {
     case Op::unary_grad:
     case Op::binary:
     case Op::cast:
+    case Op::chain:
       for (const ValueId id : in) same.join(id, node.results[0]);
       break;
     case Op::weighted_rows_grad:

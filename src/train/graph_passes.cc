@@ -37,6 +37,8 @@ constexpr GraphPass kPasses[] = {
      "On one device with few tokens, gradients of layers' weights are made again for the update from the layers' inputs and cotangents, "
      "unless remat_gradients is false.",
      true},
+    {pass_names::chain, "What is done with each element of a value alone is a pass over memory.",
+     "What follows each other of it, and nothing else reads in between, is one op that goes through all of it block by block.", true},
 };
 
 }  // namespace

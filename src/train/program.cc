@@ -8,6 +8,7 @@
 #include "graph/rewrite.h"
 #include "graph/slots.h"
 #include "models/model.h"
+#include "partition/chain.h"
 #include "partition/fold_casts.h"
 #include "partition/fuse_loss.h"
 #include "partition/fuse_updates.h"
@@ -83,6 +84,8 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   const bool is_alone = program.mesh.devices() == 1;  // several devices add gradients up before they are applied
   if (is_alone && settings.boolean("remat_gradients")) program.graph = partition::with_gradients_made_again(std::move(program.graph));
   if (see) see(pass_names::remat_gradients, program.graph);
+  program.graph = partition::with_chains(std::move(program.graph));
+  if (see) see(pass_names::chain, program.graph);
   program.plan = plan::lower(program.graph, program.mesh);
 }
 

@@ -125,7 +125,7 @@ TEST(GraphCommand, RefusesQuestionsThatDoNotGoTogether) {
   EXPECT_THAT(
       refused("--after slotz"),
       HasSubstr("--after: unknown pass 'slotz', one of model, slots, remat, autodiff, step, expand, partition, stack, fuse, "
-                "remat_gradients was expected\n"
+                "remat_gradients, chain was expected\n"
                 "  fix: --after slots"));
   EXPECT_THAT(refused("--after zzzzzzzz"), HasSubstr("`moesh graph --help` tells what each of them does"));
   EXPECT_THAT(refused("--plan --partitioned"), HasSubstr("--partitioned and --plan are different questions"));

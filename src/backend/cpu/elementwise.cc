@@ -3,7 +3,10 @@
 #include <cassert>
 #include <cstdint>
 
+#include "backend/chain.h"
+#include "backend/cpu/elementwise_avx512_bf16.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/simd.h"
 
 namespace moesh::backend::cpu {
@@ -45,6 +48,66 @@ void map2(const KernelCall& call, const Function& function) {
     });
   });
 }
+
+#if defined(__x86_64__)
+// What there is for values of bfloat16 on machines that round to it.
+template <typename From>
+void run(const KernelCall& call, void (*function)(const From*, std::int64_t, bfloat16*)) {
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    function(call.operands[0].as<const From>() + begin, end - begin, call.results[0].as<bfloat16>() + begin);
+  });
+}
+void run(const KernelCall& call, void (*function)(const bfloat16*, const bfloat16*, std::int64_t, bfloat16*)) {
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    function(call.operands[0].as<const bfloat16>() + begin, call.operands[1].as<const bfloat16>() + begin, end - begin,
+             call.results[0].as<bfloat16>() + begin);
+  });
+}
+
+bool rounds_bfloat16(const KernelCall& call) { return call.results[0].dtype == DType::bfloat16 && packs_bfloat16(chosen_isa()); }
+
+bool runs_unary(const KernelCall& call) {
+  if (!rounds_bfloat16(call) || std::get<UnaryOf>(call.attributes).function != Unary::silu) return false;
+  run(call, silu_avx512_bf16);
+  return true;
+}
+bool runs_unary_grad(const KernelCall& call) {
+  if (!rounds_bfloat16(call) || std::get<UnaryOf>(call.attributes).function != Unary::silu) return false;
+  run(call, silu_grad_avx512_bf16);
+  return true;
+}
+bool runs_binary(const KernelCall& call) {
+  if (!rounds_bfloat16(call)) return false;
+  const Binary function = std::get<graph::BinaryOf>(call.attributes).function;
+  if (function == Binary::add) run(call, add_avx512_bf16);
+  if (function == Binary::multiply) run(call, multiply_avx512_bf16);
+  return function == Binary::add || function == Binary::multiply;
+}
+bool runs_cast(const KernelCall& call) {
+  if (!rounds_bfloat16(call) || call.operands[0].dtype != DType::float32) return false;
+  run(call, round_avx512_bf16);
+  return true;
+}
+bool runs_chain(const KernelCall& call) {
+  constexpr std::size_t kMostOperands = 16;
+  const auto& chain = std::get<graph::ChainOf>(call.attributes);
+  const auto is_bfloat16 = [](const View& view) { return view.dtype == DType::bfloat16; };
+  if (!rounds_bfloat16(call) || !std::all_of(call.operands.begin(), call.operands.end(), is_bfloat16)) return false;
+  if (call.operands.size() > kMostOperands || !has_chain_avx512_bf16(chain)) return false;
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    const bfloat16* from[kMostOperands];
+    for (std::size_t i = 0; i < call.operands.size(); ++i) from[i] = call.operands[i].as<const bfloat16>() + begin;
+    chain_avx512_bf16(chain, from, static_cast<std::int64_t>(call.operands.size()), end - begin, call.results[0].as<bfloat16>() + begin);
+  });
+  return true;
+}
+#else
+bool runs_chain(const KernelCall&) { return false; }
+bool runs_unary(const KernelCall&) { return false; }
+bool runs_unary_grad(const KernelCall&) { return false; }
+bool runs_binary(const KernelCall&) { return false; }
+bool runs_cast(const KernelCall&) { return false; }
+#endif
 
 template <typename W>
 [[gnu::always_inline]] inline W gelu_sigmoid(W x) {
@@ -201,21 +264,29 @@ void cast_elements(const KernelCall& call) {
 }  // namespace
 
 void unary(const KernelCall& call) {
+  if (runs_unary(call)) return;
   for_floating(call.results[0].dtype, [&]<typename T>() { unary_of<T>(call); });
 }
 
 void unary_grad(const KernelCall& call) {
+  if (runs_unary_grad(call)) return;
   for_floating(call.results[0].dtype, [&]<typename T>() { unary_grad_of<T>(call); });
 }
 
 void binary(const KernelCall& call) {
+  if (runs_binary(call)) return;
   for_floating(call.results[0].dtype, [&]<typename T>() { binary_of<T>(call); });
 }
 
 void cast(const KernelCall& call) {
+  if (runs_cast(call)) return;
   for_any(call.results[0].dtype, [&]<typename To>() {
     for_any(call.operands[0].dtype, [&]<typename From>() { cast_elements<To, From>(call); });
   });
+}
+
+void chain(const KernelCall& call) {
+  if (!runs_chain(call)) run_chain(call, find_kernel);
 }
 
 void fill(const KernelCall& call) {

@@ -13,6 +13,7 @@ void unary(const KernelCall& call);
 void unary_grad(const KernelCall& call);
 void binary(const KernelCall& call);
 void cast(const KernelCall& call);
+void chain(const KernelCall& call);
 void fill(const KernelCall& call);
 
 // shape.cc

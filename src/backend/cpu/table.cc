@@ -10,6 +10,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::unary: return cpu::unary;
     case Op::binary: return cpu::binary;
     case Op::cast: return cpu::cast;
+    case Op::chain: return cpu::chain;
     case Op::broadcast: return cpu::broadcast;
     case Op::reduce: return cpu::reduce;
     case Op::transpose: return cpu::transpose;

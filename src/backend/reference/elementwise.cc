@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "backend/chain.h"
 #include "backend/element.h"
 #include "backend/reference/kernels.h"
 
@@ -124,6 +125,8 @@ void fill(const KernelCall& call) {
   });
 }
 
+void chain(const KernelCall& call) { run_chain(call, find_elementwise); }
+
 }  // namespace
 
 Kernel find_elementwise(graph::Op op) {
@@ -132,6 +135,7 @@ Kernel find_elementwise(graph::Op op) {
     case graph::Op::unary_grad: return unary_grad;
     case graph::Op::binary: return binary;
     case graph::Op::cast: return cast;
+    case graph::Op::chain: return chain;
     case graph::Op::fill: return fill;
     default: return nullptr;
   }

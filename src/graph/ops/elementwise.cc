@@ -71,6 +71,30 @@ std::vector<Tensor> cast_gradient(const Vjp& v) {
   return {cast(v.dy(), v.operands[0].dtype())};
 }
 
+std::string chain_shapes(const NodeView& v) {
+  std::vector<DType> dtypes;
+  for (std::size_t i = 0; i < v.operands(); ++i) {
+    if (v.operand(i).shape != v.result(0).shape) return "operands of the result's shape";
+    dtypes.push_back(v.operand(i).dtype);
+  }
+  const std::vector<ChainStep>& steps = v.of<ChainOf>().steps;
+  if (steps.empty()) return "a step";
+  for (const ChainStep& step : steps) {
+    const bool takes_two = step.kind == ChainStep::Kind::unary_grad || step.kind == ChainStep::Kind::binary;
+    if (step.operands.size() != (takes_two ? 2u : 1u)) return "steps with as many operands as they take";
+    for (const int operand : step.operands) {
+      if (operand < 0 || static_cast<std::size_t>(operand) >= dtypes.size()) return "steps that take operands or what steps before make";
+      const DType dtype = dtypes[static_cast<std::size_t>(operand)];
+      if (!is_floating(dtype) || !is_floating(step.dtype)) return "steps on floating numbers";
+      if (step.kind != ChainStep::Kind::cast && dtype != step.dtype) return "steps on numbers of their type";
+    }
+    dtypes.push_back(step.dtype);
+  }
+  return dtypes.back() == v.result(0).dtype ? "" : "a last step of the result's type";
+}
+
+void chain_factors(const NodeView& v, FactorTable& table) { table.alike(table.own(v.result(0).shape)); }
+
 }  // namespace
 
 const OpFacts kUnary{.name = "unary",
@@ -106,5 +130,13 @@ const OpFacts kCast{.name = "cast",
                     .gradient = cast_gradient,
                     .keeps_dims = true,
                     .keeps_parameter = true};
+const OpFacts kChain{.name = "chain",
+                     .attributes = blank<ChainOf>,
+                     .takes = {1, kMany},
+                     .gives = {1},
+                     .shapes = chain_shapes,
+                     .factors = chain_factors,
+                     .gradient = kNoGradient,
+                     .keeps_dims = true};
 
 }  // namespace moesh::graph::ops

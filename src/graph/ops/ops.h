@@ -8,7 +8,7 @@ namespace moesh::graph::ops {
 // structure.cc: roots, layouts that are asked for, bodies.
 extern const OpFacts kInput, kParameter, kConstraint, kStageState, kRepeat, kRegion, kReshard;
 // elementwise.cc
-extern const OpFacts kUnary, kUnaryGrad, kBinary, kCast;
+extern const OpFacts kUnary, kUnaryGrad, kBinary, kCast, kChain;
 // shaping.cc
 extern const OpFacts kBroadcast, kReduce, kReshape, kTranspose, kSlice, kConcat, kPad, kFill;
 // products.cc

@@ -64,6 +64,89 @@ TEST(Elementwise, ClampPassesItsEndsAndTheirGradient) {
   EXPECT_EQ(run({Op::unary_grad, of, {x, dy}, {x}})[0].bytes, values(DType::float32, {4}, {3, 3, 0, 0}).bytes);
 }
 
+// Chains of each kind of step, in one type and with casts.
+std::vector<graph::ChainOf> chains(DType dtype) {
+  using graph::ChainStep;
+  using Kind = ChainStep::Kind;
+  const auto step = [](Kind kind, DType of, std::vector<int> operands, Unary unary, Binary binary) {
+    ChainStep made;
+    made.kind = kind;
+    made.unary = {unary, 0.7, 2};
+    made.binary = {binary};
+    made.dtype = of;
+    made.operands = std::move(operands);
+    return made;
+  };
+  std::vector<graph::ChainOf> all;
+  for (const Unary unary : {Unary::silu, Unary::gelu, Unary::scale}) {
+    for (const Binary binary : {Binary::multiply, Binary::add, Binary::subtract}) {
+      all.push_back({{step(Kind::unary, dtype, {0}, unary, binary), step(Kind::binary, dtype, {3, 1}, unary, binary)}});
+      all.push_back({{step(Kind::binary, dtype, {0, 1}, unary, binary), step(Kind::unary_grad, dtype, {2, 3}, unary, binary),
+                      step(Kind::binary, dtype, {4, 3}, unary, binary)}});
+      all.push_back({{step(Kind::cast, DType::float32, {0}, unary, binary), step(Kind::cast, DType::float32, {1}, unary, binary),
+                      step(Kind::binary, DType::float32, {3, 4}, unary, binary), step(Kind::cast, dtype, {5}, unary, binary),
+                      step(Kind::binary, dtype, {6, 2}, unary, binary)}});
+    }
+  }
+  return all;
+}
+
+TEST(Elementwise, AChainIsWhatItsStepsAreOneByOne) {
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    for (const DType dtype : floating_types()) {
+      for (const std::int64_t count : {1, 15, 16, 63, 64, 65, 511, 513, 40001}) {
+        const Tensors operands{noise(dtype, {count}, 1, -4, 4), noise(dtype, {count}, 2), noise(dtype, {count}, 3)};
+        for (const graph::ChainOf& chain : chains(dtype)) {
+          Tensors values = operands;
+          for (const graph::ChainStep& step : chain.steps) {
+            Tensors taken;
+            for (const int operand : step.operands) taken.push_back(values[static_cast<std::size_t>(operand)]);
+            const bool is_unary = step.kind == graph::ChainStep::Kind::unary, is_cast = step.kind == graph::ChainStep::Kind::cast;
+            const bool is_grad = step.kind == graph::ChainStep::Kind::unary_grad;
+            const Op op = is_unary ? Op::unary : is_grad ? Op::unary_grad : is_cast ? Op::cast : Op::binary;
+            graph::Attributes attributes;
+            if (is_unary || is_grad) attributes = step.unary;
+            if (op == Op::binary) attributes = step.binary;
+            values.push_back(run({op, attributes, taken, {Tensor(step.dtype, {count})}})[0]);
+          }
+          const Call whole{Op::chain, chain, operands, {Tensor(dtype, {count})}};
+          EXPECT_EQ(run(whole)[0].bytes, values.back().bytes) << chain.steps.size() << " steps on " << count << ", " << name_of(isa);
+        }
+      }
+    }
+  }
+}
+
+TEST(Elementwise, ChainsAreThePlainOnes) {
+  for (const DType dtype : floating_types()) {
+    for (const graph::ChainOf& chain : chains(dtype)) {
+      hold_to_plain({Op::chain, chain, {noise(dtype, {3, 700}, 1), noise(dtype, {3, 700}, 2), noise(dtype, {3, 700}, 3)}, {Tensor(dtype, {3, 700})}});
+    }
+  }
+}
+
+// Far from zero too, and at what is no number.
+TEST(Elementwise, SiluHasNoEnd) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    for (const DType dtype : floating_types()) {
+      const Tensor x = values(dtype, {9}, {-3e38, -500, -90, -87, 0, 87, 90, 500, 3e38}), one = filled(dtype, {9}, 1);
+      const Tensor y = run({Op::unary, graph::UnaryOf{Unary::silu}, {x}, {x}})[0];
+      const Tensor slope = run({Op::unary_grad, graph::UnaryOf{Unary::silu}, {x, one}, {x}})[0];
+      for (std::int64_t i = 0; i < 9; ++i) {
+        EXPECT_NEAR(y.at(i), i < 5 ? 0 : x.at(i), i < 5 ? 1e-30 : 0) << x.at(i) << " on " << name_of(isa);
+        EXPECT_NEAR(slope.at(i), i < 4 ? 0 : i == 4 ? 0.5 : 1, 1e-30) << x.at(i) << " on " << name_of(isa);
+      }
+      const Tensor no_number = values(dtype, {2}, {std::nan(""), kInfinite});
+      const Tensor of_none = run({Op::unary, graph::UnaryOf{Unary::silu}, {no_number}, {no_number}})[0];
+      EXPECT_TRUE(std::isnan(of_none.at(0)));
+      EXPECT_EQ(of_none.at(1), kInfinite);
+    }
+  }
+}
+
 TEST(Elementwise, FiniteIsOneOrZero) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   const std::vector<double> numbers{0, -0.0, 1e30, -1e-30, kInfinite, -kInfinite, std::nan(""), 3};

@@ -26,6 +26,13 @@ std::vector<Call> calls() {
     for (int f = 0; f <= static_cast<int>(graph::Binary::divide); ++f) {
       all.push_back({Op::binary, graph::BinaryOf{static_cast<graph::Binary>(f)}, {x, y}, {x}});
     }
+    graph::ChainStep silu, product;
+    silu.dtype = product.dtype = dtype;
+    silu.operands = {0};
+    product.kind = graph::ChainStep::Kind::binary;
+    product.binary = {graph::Binary::multiply};
+    product.operands = {2, 1};
+    all.push_back({Op::chain, graph::ChainOf{{silu, product}}, {x, y}, {x}});
     for (const double applied : {1.0, 0.0}) {
       const Tensor g = noise(DType::float32, {kCount}, 3), numbers_of_step = update_numbers(applied);
       for (const DType moment : floating_types()) {

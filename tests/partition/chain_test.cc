@@ -1,0 +1,93 @@
+// Which ops on each element become one, and that nothing else changes.
+#include "partition/chain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/parse.h"
+#include "graph/print.h"
+#include "tests/support.h"
+#include "tests/train/trainer_support.h"
+
+namespace moesh::partition {
+namespace {
+
+std::string with_chains_in(const std::string& text) { return graph::to_text(with_chains(graph::parse_graph(text).graph)); }
+
+const std::string kGate =
+    "%0: bfloat16[64, 64] = input labels=(-, -)  # g\n"
+    "%1: bfloat16[64, 64] = input labels=(-, -)  # u\n"
+    "%2: bfloat16[64, 64] = input labels=(-, -)  # w\n";
+const std::string kSwish = "%3: bfloat16[64, 64] = unary %0 function=silu  # silu\n";
+const std::string kTimes = "%4: bfloat16[64, 64] = binary %3, %1 function=multiply  # multiply\n";
+
+TEST(Chain, JoinsWhatFollowsEachOther) {
+  EXPECT_EQ(with_chains_in(kGate + kSwish + kTimes + "return %4 as y\n"),
+            kGate + "%3: bfloat16[64, 64] = chain %0, %1 steps=[{kind=unary dtype=bfloat16 operands=[0]}, "
+                      "{kind=binary binary={function=multiply} dtype=bfloat16 operands=[2, 1]}]  # multiply\nreturn %3 as y\n");
+}
+
+TEST(Chain, ReadsAnOperandOnceThatSeveralStepsTake) {
+  EXPECT_EQ(with_chains_in(kGate + kSwish + kTimes + "%5: bfloat16[64, 64] = unary_grad %0, %4 function=silu phase backward  # silu'\nreturn %5 as y\n"),
+            kGate + "%3: bfloat16[64, 64] = chain %0, %1 steps=[{kind=unary dtype=bfloat16 operands=[0]}, "
+                      "{kind=binary binary={function=multiply} dtype=bfloat16 operands=[2, 1]}, "
+                      "{kind=unary_grad dtype=bfloat16 operands=[0, 3]}] phase backward  # silu'\nreturn %3 as y\n");
+}
+
+// The silu of a gate is needed for the product's gradient and for the product itself: made twice, it is never held.
+TEST(Chain, MakesTwiceWhatIsMadeOfOneValue) {
+  const std::string made = with_chains_in(kGate + kSwish + kTimes + "%5: bfloat16[64, 64] = binary %2, %3 function=multiply  # other\nreturn %4 as y, %5 as z\n");
+  EXPECT_THAT(made, testing::Not(testing::HasSubstr("unary %"))) << made;
+  EXPECT_THAT(made, testing::HasSubstr("return %3 as y, %4 as z")) << made;
+}
+
+TEST(Chain, LeavesWhatSomebodyElseReads) {
+  for (const std::string rest : {"return %4 as y, %3 as s\n",
+                                 "%5: bfloat16[64, 64] = einsum %3, %2 equation=\"ab,bc->ac\"  # product\nreturn %4 as y, %5 as z\n"}) {
+    EXPECT_EQ(with_chains_in(kGate + kSwish + kTimes + rest), kGate + kSwish + kTimes + rest);
+  }
+}
+
+TEST(Chain, LeavesSmallValues) {
+  std::string text = kGate + kSwish + kTimes + "return %4 as y\n";
+  for (std::size_t place = text.find("[64, 64]"); place != std::string::npos; place = text.find("[64, 64]")) text.replace(place, 8, "[64, 8]");
+  EXPECT_EQ(with_chains_in(text), text);
+}
+
+// A sum that waits for a product takes less memory than its two terms.
+TEST(Chain, HoldsNoMoreThanBefore) {
+  const std::string text = kGate +
+      "%3: bfloat16[64, 64] = unary %0 function=silu  # a\n"
+      "%4: bfloat16[64, 64] = einsum %0, %1 equation=\"ab,bc->ac\"  # b\n"
+      "%5: bfloat16[64, 64] = einsum %4, %1 equation=\"ab,bc->ac\"  # c\n"
+      "%6: bfloat16[64, 64] = binary %4, %5 function=add  # sum\n"
+      "%7: bfloat16[64, 64] = einsum %2, %1 equation=\"ab,bc->ac\"  # d\n"
+      "%8: bfloat16[64, 64] = binary %6, %7 function=add  # sum\nreturn %8 as y, %3 as z\n";
+  EXPECT_EQ(with_chains_in(text), text);
+}
+
+TEST(Chain, LeavesNumbersThatAreNotFloating) {
+  const std::string text =
+      "%0: int32[64, 64] = input labels=(-, -)  # n\n"
+      "%1: float32[64, 64] = cast %0  # cast\n"
+      "%2: float32[64, 64] = unary %1 function=scale a=2  # scale\nreturn %2 as y\n";
+  EXPECT_EQ(with_chains_in(text), text);
+}
+
+// In the layers of a model: in bodies of repeats and of regions.
+TEST(Chain, IsMadeInsideOfLayers) {
+  for (const std::string more : {"", "scan_layers=false", "ici_expert_parallelism=2 compile_topology=cpu-2",
+                                 "ici_expert_parallelism=2 use_ring_of_experts=true compile_topology=cpu-2",
+                                 "sparse_matmul=false capacity_factor=1.25 ici_fsdp_parallelism=2 compile_topology=cpu-2"}) {
+    const test::Training training(test::kTinyMixtral + "num_experts=4 base_mlp_dim=64 base_moe_mlp_dim=64 max_target_length=64 " + more);
+    int chains = 0;
+    for (const plan::Instruction& of : training.trainer.plan().instructions) {
+      chains += of.op == graph::Op::chain ? 1 : 0;
+      EXPECT_FALSE(of.op == graph::Op::unary_grad && of.path.ends_with("silu'")) << of.path << " " << more;
+    }
+    EXPECT_GT(chains, 0) << more;
+  }
+}
+
+}  // namespace
+}  // namespace moesh::partition
