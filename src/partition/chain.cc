@@ -79,7 +79,11 @@ Joined join(const Graph& graph, const Node& first, const Node& second, std::size
 class Chaining {
  public:
   explicit Chaining(Graph graph)
-      : graph_(std::move(graph)), uses_(graph_.values.size()), uses_by_element_(graph_.values.size()), last_use_(graph_.values.size()) {}
+      : graph_(std::move(graph)),
+        uses_(graph_.values.size()),
+        uses_by_element_(graph_.values.size()),
+        last_use_(graph_.values.size()),
+        is_dead_(graph_.nodes.size()) {}
 
   Graph run() {
     for (const ValueId id : graph_.results) see(id, static_cast<NodeId>(graph_.nodes.size()));
@@ -117,8 +121,13 @@ class Chaining {
         ++i;
         continue;
       }
+      const bool is_last_use = --uses_[at(node.operands[i])] == 0;
+      is_dead_[at(value.producer)] = is_last_use;
       Joined joined = join(graph_, before, node, i);
-      for (const ValueId id : before.operands) last_use_[at(id)] = std::max(last_use_[at(id)], place);
+      for (const ValueId id : before.operands) {
+        uses_[at(id)] += is_last_use ? 0 : 1;
+        last_use_[at(id)] = std::max(last_use_[at(id)], place);
+      }
       node.op = Op::chain;
       node.operands = std::move(joined.operands);
       node.attributes = ChainOf{std::move(joined.steps)};
@@ -138,19 +147,23 @@ class Chaining {
     return holds_no_more(before, value, place);
   }
 
-  // Whether what the step before reads is not held for longer in place of less.
+  // Whether what the step before reads is not held for longer in place of less. Ops on each element in between, which take little
+  // memory themselves, do not count.
   bool holds_no_more(const Node& before, const Value& made, NodeId place) const {
-    bool follows = true;
-    for (NodeId between = made.producer + 1; between < place; ++between) follows = follows && is_by_element(graph_, graph_.node(between));
     std::int64_t held = 0;
     for (const ValueId id : before.operands) held += last_use_[at(id)] < place ? bytes_of(graph_.value(id)) : 0;
-    return follows || held <= bytes_of(made);
+    if (held <= bytes_of(made)) return true;
+    for (NodeId between = made.producer + 1; between < place; ++between) {
+      if (!is_dead_[at(between)] && !is_by_element(graph_, graph_.node(between))) return false;
+    }
+    return true;
   }
 
   Graph graph_;
   std::vector<std::int64_t> uses_;
   std::vector<std::int64_t> uses_by_element_;  // of those, by nodes that may become chains
   std::vector<NodeId> last_use_;
+  std::vector<bool> is_dead_;  // nodes that have become parts of all that read them
 };
 
 }  // namespace

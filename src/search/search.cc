@@ -77,7 +77,8 @@ struct Ledger {
 };
 
 // The plans of one layout, a grid: with each row of it less is saved for the backward pass, with each column fewer tokens pass at a
-// time. Time grows along both and memory falls, so that plans which were made bound all that lie beyond them.
+// time. Time grows along both and memory falls, but for the step from one pass to several, so that plans which were made bound all that
+// lie beyond them.
 class Grid {
  public:
   Grid(const std::vector<std::string>& request, std::int64_t usable_memory, const Candidate& candidate)
@@ -139,7 +140,8 @@ class Grid {
       for (place.pass = 0; place.pass <= last_.pass; ++place.pass) {
         if (!at(place).found) continue;
         if (place.is_before(part.fastest)) bound.seconds_per_token = std::max(bound.seconds_per_token, seconds_of(place));
-        if (part.smallest.is_before(place)) bound.peak = std::max(bound.peak, at(place).found->offer.peak);
+        const bool is_alike = (part.fastest.pass > 0) == (place.pass > 0);  // from one pass to several, gradients are held twice
+        if (is_alike && part.smallest.is_before(place)) bound.peak = std::max(bound.peak, at(place).found->offer.peak);
       }
     }
     return bound;

@@ -114,7 +114,7 @@ const std::set<Op>& without_gradient() {
       Op::gather,     Op::device_index,       Op::all_sum,       Op::plan_exchange, Op::unary_grad,         Op::softmax_grad,
       Op::embed_grad, Op::embed_add,      Op::attention_grad,     Op::rms_norm_grad, Op::top_k_grad,    Op::cross_entropy_grad, Op::spread_grad,
       Op::grouped_sum, Op::slots, Op::slot_products, Op::grouped_outer, Op::cache_write, Op::weighted_rows_grad, Op::sum_squares,
-      Op::adam_update, Op::sgd_update, Op::momentum_update, Op::balance_update,
+      Op::adam_update, Op::sgd_update, Op::momentum_update, Op::balance_update, Op::chain,
       // Written as other ops before the backward pass is made.
       Op::slot_mask,
       // Made after the backward pass is.

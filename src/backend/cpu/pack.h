@@ -78,9 +78,9 @@ inline void settle_late_writes() {
 #endif
 }
 
-// Tiles of AMX, with so much room for the depth: of lines whose depth runs, and of lines that run.
+// Tiles of AMX, with so much room for the depth: of lines whose depth runs, and of lines that run. is_read_late: as in PanelShape.
 void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,
-                       bfloat16* out);
+                       bool is_read_late, bfloat16* out);
 void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size, std::int64_t room,
                               bfloat16* out);
 
@@ -93,7 +93,7 @@ class Packer {
   Packer(Isa isa, const MicroKernels<P>& kernels, std::int64_t room) : isa_(isa), kernels_(kernels), room_(room) {}
 
   void rows(const Lines<T>& of, Range lines, Range chunk, P* out, bool are_read_late = false) const {
-    if (kernels_.row_room == 0) return tiles(of, lines, chunk, out);
+    if (kernels_.row_room == 0) return tiles(of, lines, chunk, out, are_read_late);
     panels(of, lines, chunk, {kernels_.rows, kernels_.row_room, room_, are_read_late}, out);
   }
   void columns(const Lines<T>& of, Range lines, Range chunk, P* out) const {
@@ -110,12 +110,13 @@ class Packer {
     return of.lines_run || is_run(of.lines.subspan(static_cast<std::size_t>(lines.begin), static_cast<std::size_t>(lines.size())));
   }
 
-  void tiles(const Lines<T>& of, Range lines, Range chunk, P* out) const {
+  void tiles(const Lines<T>& of, Range lines, Range chunk, P* out, bool are_read_late) const {
     const std::int64_t* depth = of.depth.data() + chunk.begin;
 #if defined(__x86_64__)
     if constexpr (std::is_same_v<P, bfloat16>) {
       if (chunk.size() > 0 && lines.size() > 0 && of.depth_runs) {
-        return pack_tiles_avx512(of.data + depth[0], of.lines.data() + lines.begin, lines.size(), chunk.size(), room_, out);
+        const std::int64_t* const first = of.lines.data() + lines.begin;
+        return pack_tiles_avx512(of.data + depth[0], first, lines.size(), chunk.size(), room_, are_read_late, out);
       }
       if (lines.size() > 0 && runs(of, lines)) {
         return pack_tiles_turned_avx512(first_of(of, lines), lines.size(), depth, chunk.size(), room_, out);

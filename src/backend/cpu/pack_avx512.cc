@@ -168,17 +168,29 @@ MOESH_PACK(bfloat16, float, WidenedFloats)
 MOESH_PACK(bfloat16, bfloat16, Pairs)
 #undef MOESH_PACK
 
-MOESH_TARGET void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth,
-                                    std::int64_t room, bfloat16* out) {
+namespace {
+
+template <typename Way>
+MOESH_TARGET void pack_tiles(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,
+                             bfloat16* out) {
   constexpr std::int64_t kTile = kTileRows * kTileDepth;
   const std::int64_t whole = depth / kTileDepth * kTileDepth;
   const auto rest = static_cast<__mmask32>((1u << (depth - whole)) - 1);
   for (std::int64_t i = 0; i < count; ++i) {
     const bfloat16* const from = data + lines[i];
     bfloat16* const to = out + i / kTileRows * kTileRows * room + i % kTileRows * kTileDepth;
-    for (std::int64_t p = 0; p < whole; p += kTileDepth) _mm512_storeu_si512(to + p / kTileDepth * kTile, _mm512_loadu_si512(from + p));
-    if (rest != 0) _mm512_storeu_si512(to + whole / kTileDepth * kTile, _mm512_maskz_loadu_epi16(rest, from + whole));
+    const auto at = [&](std::int64_t p) { return reinterpret_cast<std::byte*>(to + p / kTileDepth * kTile); };
+    for (std::int64_t p = 0; p < whole; p += kTileDepth) Way::write(at(p), _mm512_loadu_si512(from + p));
+    if (rest != 0) Way::write(at(whole), _mm512_maskz_loadu_epi16(rest, from + whole));
   }
+}
+
+}  // namespace
+
+void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,
+                       bool is_read_late, bfloat16* out) {
+  if (is_read_late) pack_tiles<PastCaches>(data, lines, count, depth, room, out);
+  else pack_tiles<IntoCaches>(data, lines, count, depth, room, out);
 }
 
 // Two tiles at a time, whether all of their lines are there or not. Pairs of the depth are laid together across the
