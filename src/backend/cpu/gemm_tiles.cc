@@ -8,6 +8,7 @@
 #include "backend/cpu/pack.h"
 #include "backend/cpu/product_cut.h"
 #include "backend/cpu/scratch.h"
+#include "backend/cpu/tile_strip.h"
 #include "backend/cpu/workspace.h"
 #include "backend/scratch_list.h"
 
@@ -49,6 +50,9 @@ std::int64_t tiles_scratch_bytes() { return bytes_of_pages(Room::kBytes); }
 #if defined(__x86_64__)
 namespace {
 
+constexpr std::int64_t kStripColumns = 2048;  // so that memory is read in long runs
+constexpr std::int64_t kStripDepth = 32768;   // whose rows fit where panels are
+constexpr std::int64_t kFewestInStrip = 256;  // columns worth handing to a thread
 constexpr std::int64_t kGrainWork = 1500000;  // multiplications worth handing to a thread
 constexpr std::int64_t kTasksPerThread = 4;   // of several products, so that threads end together
 
@@ -69,7 +73,14 @@ class TileProduct {
     const auto run = [&](std::int64_t begin, std::int64_t end) {
       const Room mine = room();
       kernels_.begin();
-      for (std::int64_t task = begin; task < end; ++task) run_task(mine, tasks[at(task)]);
+      for (std::int64_t task = begin; task < end; ++task) {
+        if (!takes_strips(tasks[at(task)])) {
+          run_task(mine, tasks[at(task)]);
+        } else {
+          const std::int64_t next = task + threads();  // of this thread, if all take as long
+          run_strips(mine, tasks[at(task)], next < count ? begin_of_b(tasks[at(next)]) : nullptr);
+        }
+      }
       kernels_.end();
       if (is_late_) settle_late_writes();
     };
@@ -101,12 +112,19 @@ class TileProduct {
     double work = 0;
     for (std::int64_t i = 0; i < of_.batch; ++i) work += size_of(i, of_.rows_of(i).size(), of_.columns).work();
     const double most = threads() == 1 ? work : std::max<double>(kGrainWork, work / static_cast<double>(kTasksPerThread * threads()));
+    std::int64_t of_few_rows = 0;
+    for (std::int64_t i = 0; i < of_.batch; ++i) {
+      of_few_rows += of_.rows_of(i).size() > 0 && takes_strips({i, of_.rows_of(i), {0, of_.columns}}) ? 1 : 0;
+    }
+    std::int64_t whole = round_down(of_few_rows, threads());  // threads take them in turns, and share those that are left
     ScratchList<ProductPart> tasks;
     for (std::int64_t i = 0; i < of_.batch; ++i) {
       const Range rows = of_.rows_of(i);
       if (rows.size() == 0 || of_.columns == 0) continue;
       const ProductSize size = size_of(i, rows.size(), of_.columns);
-      const Cut cut = of_.batch == 1 ? cut_for_threads(size, threads()) : cut_of(size, most);
+      const Cut cut = takes_strips({i, rows, {0, of_.columns}}) ? Cut{1, whole-- > 0 ? 1 : strips()}
+                      : of_.batch == 1                          ? cut_for_threads(size, threads())
+                                                                : cut_of(size, most);
       for (std::int64_t part = 0; part < cut.parts; ++part) {
         for (std::int64_t band = 0; band < cut.bands; ++band) {
           const Range of_band = piece_of(rows.size(), kBlock, cut.bands, band);
@@ -115,6 +133,44 @@ class TileProduct {
       }
     }
     return tasks;
+  }
+
+  // Of columns, each for a thread, unless they were short.
+  std::int64_t strips() const { return std::clamp<std::int64_t>(of_.columns / kFewestInStrip, 1, threads()); }
+
+  // Few rows, by columns that run.
+  bool takes_strips(const ProductPart& part) const {
+    return part.rows.size() <= TileStrip::kMostRows && of_.b_columns_run && of_.b_pitch && of_.depth_of(part.i).size() > 0;
+  }
+
+  // Null where a task reads none.
+  const bfloat16* begin_of_b(const ProductPart& task) const {
+    const Range depth = of_.depth_of(task.i);
+    return depth.size() == 0 ? nullptr : of_.element_of_b(task.i, depth.begin, task.columns.begin);
+  }
+
+  void run_strips(const Room& mine, const ProductPart& task, const bfloat16* next) const {
+    const Range depth = of_.depth_of(task.i);
+    const std::int64_t rows = task.rows.size();
+    auto* const a = reinterpret_cast<float*>(mine.panels);
+    for (std::int64_t column = task.columns.begin; column < task.columns.end; column += kStripColumns) {
+      const ProductPart part{task.i, task.rows, {column, std::min(column + kStripColumns, task.columns.end)}};
+      const bool is_last = part.columns.end == task.columns.end;
+      if (of_.options.add) of_.fetch(part, mine.sums, kStripColumns);
+      else std::fill_n(mine.sums, rows * kStripColumns, 0.0f);
+      for (std::int64_t begin = depth.begin; begin < depth.end; begin += kStripDepth) {
+        const Range chunk{begin, std::min(begin + kStripDepth, depth.end)};
+        for (std::int64_t p = chunk.begin; p < chunk.end; ++p) {
+          for (std::int64_t i = 0; i < rows; ++i) a[(p - begin) * rows + i] = load(*of_.element_of_a(task.i, task.rows.begin + i, p));
+        }
+        const bfloat16* const b = of_.element_of_b(task.i, begin, column);
+        const bfloat16* after = chunk.end < depth.end ? of_.element_of_b(task.i, chunk.end, column) : next;
+        if (chunk.end == depth.end && !is_last) after = of_.element_of_b(task.i, depth.begin, part.columns.end);
+        multiply_tile_strip({chunk.size(), rows, part.columns.size(), a, b, *of_.b_pitch, after == nullptr ? b : after, mine.sums,
+                             kStripColumns});
+      }
+      of_.hand_over(kIsa, part, mine.sums, kStripColumns);
+    }
   }
 
   ProductSize size_of(std::int64_t i, std::int64_t rows, std::int64_t columns) const {

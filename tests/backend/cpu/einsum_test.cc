@@ -106,6 +106,25 @@ TEST(Einsum, GivesARowTheSameBitsHoweverManyStandBesideIt) {
   }
 }
 
+// So small that products have no whole mantissa: some instructions take them for zeros.
+TEST(Einsum, GivesARowOfSmallNumbersTheSameBits) {
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    for (const DType dtype : {DType::float32, DType::bfloat16}) {
+      Call whole{Op::einsum,
+                 graph::EinsumOf{"am,mb->ab"},
+                 {noise(dtype, {40, 70}, 1, -3e-20, 3e-20), noise(dtype, {70, 50}, 2, -3e-19, 3e-19)},
+                 {Tensor(DType::float32, {40, 50})}};
+      const Tensors all = run(whole);
+      for (const std::int64_t rows : {1, 2, 4, 5, 8}) {
+        const Tensors operands{first_rows(whole.operands[0], rows), whole.operands[1]};
+        const Call part{Op::einsum, whole.attributes, operands, {Tensor(DType::float32, {rows, 50})}};
+        EXPECT_EQ(run(part, 1)[0].bytes, first_rows(all[0], rows).bytes) << rows << " rows on " << name_of(isa);
+      }
+    }
+  }
+}
+
 // Threads share the depth of products with few rows and columns; one thread goes through it alone.
 TEST(Einsum, GivesTheSameBitsHoweverManyThreadsShareTheDepth) {
   for (const cpu::Isa isa : isas_here()) {

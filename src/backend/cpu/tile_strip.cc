@@ -1,0 +1,108 @@
+// A tile's step multiplies 32 of the depth: the products of the even ones add up, and those of the odd ones, each fused and from 0 on, and
+// their sum goes into c. Numbers too small for a whole mantissa are zeros.
+#include "backend/cpu/tile_strip.h"
+
+#if defined(__x86_64__)
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
+#endif
+#include <immintrin.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/cpu/micro_kernel.h"
+
+#define MOESH_TARGET [[gnu::target("avx512f,avx512bw,avx512vl")]]
+#define MOESH_INLINE [[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline
+
+namespace moesh::backend::cpu {
+namespace {
+
+constexpr std::int64_t kLanes16 = 16;
+
+// Small numbers are zeros while it is there.
+class SmallIsZero {
+ public:
+  SmallIsZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
+  ~SmallIsZero() { _mm_setcsr(before_); }
+  SmallIsZero(const SmallIsZero&) = delete;
+  SmallIsZero& operator=(const SmallIsZero&) = delete;
+
+ private:
+  unsigned before_;
+};
+
+// Asks for lines in the order in which they lie.
+struct Ahead {
+  const bfloat16* line;
+  std::int64_t pitch, columns, done = 0;
+
+  MOESH_INLINE void fetch() {
+    constexpr std::int64_t kCacheLine = 64 / static_cast<std::int64_t>(sizeof(bfloat16));
+    __builtin_prefetch(line + done, 0, 2);  // the first cache has no room for so many
+    done += kCacheLine;
+    if (done >= columns) {
+      done = 0;
+      line += pitch;
+    }
+  }
+};
+
+template <int rows>
+MOESH_TARGET void take_step(const TileStrip& strip, std::int64_t begin, const bfloat16* next) {
+  const std::int64_t end = std::min(begin + kTileDepth, strip.depth);
+  Ahead ahead{next, strip.b_pitch, strip.columns};
+  for (std::int64_t j = 0; j < strip.columns; j += kLanes16) {
+    const std::int64_t left = strip.columns - j;
+    const auto which = static_cast<__mmask16>(left >= kLanes16 ? 0xFFFF : (1u << left) - 1);
+    const auto widened = [&](std::int64_t p) __attribute__((target("avx512f,avx512bw,avx512vl"), always_inline)) {
+      const __m256i halves = _mm256_maskz_loadu_epi16(which, strip.b + p * strip.b_pitch + j);
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+    };
+    __m512 even[rows], odd[rows];
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) even[i] = odd[i] = _mm512_setzero_ps();
+    std::int64_t p = begin;
+    for (; p + 2 <= end; p += 2) {
+      ahead.fetch();
+      const __m512 first = widened(p), second = widened(p + 1);
+      const float* const a = strip.a + p * rows;
+#pragma GCC unroll 8
+      for (int i = 0; i < rows; ++i) {
+        even[i] = _mm512_fmadd_ps(first, _mm512_set1_ps(a[i]), even[i]);
+        odd[i] = _mm512_fmadd_ps(second, _mm512_set1_ps(a[rows + i]), odd[i]);
+      }
+    }
+    if (p < end) {
+      const __m512 first = widened(p);
+#pragma GCC unroll 8
+      for (int i = 0; i < rows; ++i) even[i] = _mm512_fmadd_ps(first, _mm512_set1_ps(strip.a[p * rows + i]), even[i]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      float* const c = strip.c + i * strip.c_pitch + j;
+      const __m512 sum = _mm512_add_ps(_mm512_maskz_loadu_ps(which, c), _mm512_add_ps(even[i], odd[i]));
+      _mm512_mask_storeu_ps(c, which, sum);
+    }
+  }
+}
+
+template <int... row>
+void multiply_rows(const TileStrip& strip, std::integer_sequence<int, row...>) {
+  static constexpr decltype(&take_step<1>) kOfRows[] = {take_step<row + 1>...};
+  for (std::int64_t begin = 0; begin < strip.depth; begin += kTileDepth) {
+    const std::int64_t end = begin + kTileDepth;
+    kOfRows[strip.rows - 1](strip, begin, end < strip.depth ? strip.b + end * strip.b_pitch : strip.next);
+  }
+}
+
+}  // namespace
+
+void multiply_tile_strip(const TileStrip& strip) {
+  const SmallIsZero small_is_zero;
+  multiply_rows(strip, std::make_integer_sequence<int, static_cast<int>(TileStrip::kMostRows)>());
+}
+
+}  // namespace moesh::backend::cpu
+#endif
