@@ -89,15 +89,15 @@ bool runs_cast(const KernelCall& call) {
   return true;
 }
 bool runs_chain(const KernelCall& call) {
-  constexpr std::size_t kMostOperands = 16;
   const auto& chain = std::get<graph::ChainOf>(call.attributes);
   const auto is_bfloat16 = [](const View& view) { return view.dtype == DType::bfloat16; };
   if (!rounds_bfloat16(call) || !std::all_of(call.operands.begin(), call.operands.end(), is_bfloat16)) return false;
-  if (call.operands.size() > kMostOperands || !has_chain_avx512_bf16(chain)) return false;
+  const auto operands = static_cast<std::int64_t>(call.operands.size());
+  if (!has_chain_avx512_bf16(chain, operands)) return false;
   call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    const bfloat16* from[kMostOperands];
+    const bfloat16* from[kMostChainValues];
     for (std::size_t i = 0; i < call.operands.size(); ++i) from[i] = call.operands[i].as<const bfloat16>() + begin;
-    chain_avx512_bf16(chain, from, static_cast<std::int64_t>(call.operands.size()), end - begin, call.results[0].as<bfloat16>() + begin);
+    chain_avx512_bf16(chain, from, operands, end - begin, call.results[0].as<bfloat16>() + begin);
   });
   return true;
 }

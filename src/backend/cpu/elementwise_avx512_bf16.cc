@@ -6,9 +6,8 @@
 #endif
 #include <immintrin.h>
 
-#include <algorithm>
-
 #include "backend/cpu/exp_avx512.h"
+#include "backend/cpu/lanes_avx512.h"
 
 #define MOESH_TARGET [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]]
 #define MOESH_INLINE [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16"), gnu::always_inline]] inline
@@ -22,7 +21,7 @@ constexpr std::int64_t kLanes16 = 16;
 struct Wide16 {
   __mmask16 which;
   MOESH_INLINE __m512 read(const bfloat16* at) const {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(which, at)), 16));
+    return as_floats(read_16(at, which));
   }
   MOESH_INLINE __m512 read(const float* at) const { return _mm512_maskz_loadu_ps(which, at); }
   MOESH_INLINE void write(bfloat16* at, __m512 value) const { _mm256_mask_storeu_epi16(at, which, (__m256i)_mm512_cvtneps_pbh(value)); }
@@ -43,7 +42,7 @@ MOESH_INLINE void for_all(std::int64_t count, bfloat16* result, const Function& 
   std::int64_t i = 0;
   for (; i + kLanes16 <= count; i += kLanes16) Wide16{0xFFFF}.write(result + i, function.of(Wide16{0xFFFF}.read(operands + i)...));
   if (i == count) return;
-  const Wide16 rest{static_cast<__mmask16>((1u << (count - i)) - 1)};
+  const Wide16 rest{first_of_16(count - i)};
   rest.write(result + i, function.of(rest.read(operands + i)...));
 }
 
@@ -68,7 +67,6 @@ struct Round {
 
 using graph::ChainStep;
 
-constexpr std::int64_t kMostValues = 16;  // of a chain, operands among them
 constexpr std::int64_t kPiece = 64;       // elements that go through all steps at a time
 
 template <typename Function, typename... T>
@@ -76,7 +74,7 @@ MOESH_INLINE void for_piece(float* to, const Function& function, const T*... fro
 #pragma GCC unroll 4
   for (std::int64_t i = 0; i < kPiece; i += kLanes16) {
     const __m256i rounded = (__m256i)_mm512_cvtneps_pbh(function.of(_mm512_load_ps(from + i)...));
-    _mm512_store_ps(to + i, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded), 16)));
+    _mm512_store_ps(to + i, as_floats(rounded));
   }
 }
 
@@ -89,16 +87,9 @@ MOESH_INLINE void take_step(const ChainStep& step, float (*values)[kPiece], floa
   return for_piece(to, Multiply{}, a, b);
 }
 
-// Of the last elements, as many sixteenths as begin and what there is of the last one.
-MOESH_INLINE Wide16 sixteen_at(std::int64_t begin, std::int64_t count) {
-  const std::int64_t left = count - begin;
-  return {static_cast<__mmask16>(left >= kLanes16 ? 0xFFFF : left <= 0 ? 0 : (1u << left) - 1)};
-}
-
 }  // namespace
 
-bool has_chain_avx512_bf16(const graph::ChainOf& chain) {
-  std::int64_t values = 0;
+bool has_chain_avx512_bf16(const graph::ChainOf& chain, std::int64_t operands) {
   for (const ChainStep& step : chain.steps) {
     if (step.dtype != DType::bfloat16 || step.kind == ChainStep::Kind::cast) return false;
     const bool is_binary = step.kind == ChainStep::Kind::binary;
@@ -106,25 +97,24 @@ bool has_chain_avx512_bf16(const graph::ChainOf& chain) {
     if (is_binary ? function != graph::Binary::add && function != graph::Binary::multiply : step.unary.function != graph::Unary::silu) {
       return false;
     }
-    for (const int operand : step.operands) values = std::max<std::int64_t>(values, operand + 2);
   }
-  return values <= kMostValues;
+  return operands + static_cast<std::int64_t>(chain.steps.size()) <= kMostChainValues;
 }
 
 MOESH_TARGET void chain_avx512_bf16(const graph::ChainOf& chain, const bfloat16* const* operands, std::int64_t operand_count,
                                     std::int64_t count, bfloat16* result) {
-  alignas(64) float values[kMostValues][kPiece];
+  alignas(64) float values[kMostChainValues][kPiece];
   const std::int64_t last = operand_count + static_cast<std::int64_t>(chain.steps.size()) - 1;
   for (std::int64_t begin = 0; begin < count; begin += kPiece) {
     for (std::int64_t operand = 0; operand < operand_count; ++operand) {
       for (std::int64_t i = 0; i < kPiece; i += kLanes16) {
-        _mm512_store_ps(values[operand] + i, sixteen_at(begin + i, count).read(operands[operand] + begin + i));
+        _mm512_store_ps(values[operand] + i, Wide16{first_of_16(count - begin - i)}.read(operands[operand] + begin + i));
       }
     }
     std::int64_t made = operand_count;
     for (const ChainStep& step : chain.steps) take_step(step, values, values[made++]);
     for (std::int64_t i = 0; i < kPiece; i += kLanes16) {
-      sixteen_at(begin + i, count).write(result + begin + i, _mm512_load_ps(values[last] + i));
+      Wide16{first_of_16(count - begin - i)}.write(result + begin + i, _mm512_load_ps(values[last] + i));
     }
   }
 }

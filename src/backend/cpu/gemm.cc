@@ -93,7 +93,7 @@ class Product {
     const auto run = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t next = task + threads();  // of this thread, if all take as long
-        run_task(tasks[at(task)], next < count ? begin_of_b(tasks[at(next)]) : nullptr);
+        run_task(tasks[at(task)], next < count ? of_.begin_of_b(tasks[at(next)]) : nullptr);
       }
     };
     if (workers_ == nullptr) return run(0, count);
@@ -174,7 +174,7 @@ class Product {
       for (std::int64_t column = task.columns.begin; column < end; column += width) {
         const Task strip{task.i, task.rows, {column, std::min(column + width, end)}};
         const Task rest{task.i, task.rows, {strip.columns.end, end}};
-        run_strip(strip, rest.columns.size() > 0 ? begin_of_b(rest) : next);
+        run_strip(strip, rest.columns.size() > 0 ? of_.begin_of_b(rest) : next);
       }
       task.columns.begin = end;
     }
@@ -203,12 +203,6 @@ class Product {
     const B* const b = of_.element_of_b(task.i, chunk.begin, task.columns.begin);
     in_place_.strip({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *of_.b_pitch, next == nullptr ? b : next, sums,
                      task.columns.size()});
-  }
-
-  // Null where a task reads none.
-  const B* begin_of_b(const Task& task) const {
-    const Range depth = of_.depth_of(task.i);
-    return depth.size() == 0 ? nullptr : of_.element_of_b(task.i, depth.begin, task.columns.begin);
   }
 
   void add_to(Wide<P>* sums, const Wide<P>* more, std::int64_t count) const {

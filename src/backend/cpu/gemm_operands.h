@@ -55,6 +55,11 @@ struct ProductOperands {
   const B* element_of_b(std::int64_t i, std::int64_t depth, std::int64_t column) const {
     return b.data + b.batch[at(i)] + b.rows[at(depth)] + b.columns[at(column)];
   }
+  // Of what a part reads of b; null where that is nothing.
+  const B* begin_of_b(const ProductPart& part) const {
+    const Range depth = depth_of(part.i);
+    return depth.size() == 0 ? nullptr : element_of_b(part.i, depth.begin, part.columns.begin);
+  }
   C* first_of(const ProductPart& part) const {
     return c.data + c.batch[at(part.i)] + c.rows[at(part.rows.begin)] + c.columns[at(part.columns.begin)];
   }

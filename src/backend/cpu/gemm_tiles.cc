@@ -78,7 +78,7 @@ class TileProduct {
           run_task(mine, tasks[at(task)]);
         } else {
           const std::int64_t next = task + threads();  // of this thread, if all take as long
-          run_strips(mine, tasks[at(task)], next < count ? begin_of_b(tasks[at(next)]) : nullptr);
+          run_strips(mine, tasks[at(task)], next < count ? of_.begin_of_b(tasks[at(next)]) : nullptr);
         }
       }
       kernels_.end();
@@ -141,12 +141,6 @@ class TileProduct {
   // Few rows, by columns that run.
   bool takes_strips(const ProductPart& part) const {
     return part.rows.size() <= TileStrip::kMostRows && of_.b_columns_run && of_.b_pitch && of_.depth_of(part.i).size() > 0;
-  }
-
-  // Null where a task reads none.
-  const bfloat16* begin_of_b(const ProductPart& task) const {
-    const Range depth = of_.depth_of(task.i);
-    return depth.size() == 0 ? nullptr : of_.element_of_b(task.i, depth.begin, task.columns.begin);
   }
 
   void run_strips(const Room& mine, const ProductPart& task, const bfloat16* next) const {

@@ -10,6 +10,8 @@
 
 #include <cstring>
 
+#include "backend/cpu/lanes_avx512.h"
+
 #define MOESH_INLINE [[gnu::target("avx512f,avx512bw"), gnu::always_inline]] inline
 #define MOESH_TARGET [[gnu::target("avx512f,avx512bw")]]
 
@@ -17,10 +19,6 @@ namespace moesh::backend::cpu {
 namespace {
 
 constexpr std::int64_t kWords = 16;  // of a register
-
-MOESH_INLINE __mmask16 first_of_16(std::int64_t count) { return static_cast<__mmask16>(count >= 16 ? 0xFFFF : (1u << count) - 1); }
-MOESH_INLINE __m512i widened(__m256i halves) { return _mm512_cvtepu16_epi32(halves); }
-MOESH_INLINE __m256i read_16(const bfloat16* at, __mmask16 which) { return _mm512_castsi512_si256(_mm512_maskz_loadu_epi16(which, at)); }
 
 // `along`: sixteen words of one line. `across`: one word of the first lines of sixteen that run. The elements of its
 // second half lie at `second`, or are zeros where that is null.

@@ -11,10 +11,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/cpu/lanes_avx512.h"
 #include "backend/cpu/micro_kernel.h"
 
-#define MOESH_TARGET [[gnu::target("avx512f,avx512bw,avx512vl")]]
-#define MOESH_INLINE [[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline
+#define MOESH_TARGET [[gnu::target("avx512f,avx512bw")]]
+#define MOESH_INLINE [[gnu::target("avx512f,avx512bw"), gnu::always_inline]] inline
 
 namespace moesh::backend::cpu {
 namespace {
@@ -54,19 +55,16 @@ MOESH_TARGET void take_step(const TileStrip& strip, std::int64_t begin, const bf
   const std::int64_t end = std::min(begin + kTileDepth, strip.depth);
   Ahead ahead{next, strip.b_pitch, strip.columns};
   for (std::int64_t j = 0; j < strip.columns; j += kLanes16) {
-    const std::int64_t left = strip.columns - j;
-    const auto which = static_cast<__mmask16>(left >= kLanes16 ? 0xFFFF : (1u << left) - 1);
-    const auto widened = [&](std::int64_t p) __attribute__((target("avx512f,avx512bw,avx512vl"), always_inline)) {
-      const __m256i halves = _mm256_maskz_loadu_epi16(which, strip.b + p * strip.b_pitch + j);
-      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
-    };
+    const __mmask16 which = first_of_16(strip.columns - j);
+    const bfloat16* const b = strip.b + j;
     __m512 even[rows], odd[rows];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) even[i] = odd[i] = _mm512_setzero_ps();
     std::int64_t p = begin;
     for (; p + 2 <= end; p += 2) {
       ahead.fetch();
-      const __m512 first = widened(p), second = widened(p + 1);
+      const __m512 first = as_floats(read_16(b + p * strip.b_pitch, which));
+      const __m512 second = as_floats(read_16(b + (p + 1) * strip.b_pitch, which));
       const float* const a = strip.a + p * rows;
 #pragma GCC unroll 8
       for (int i = 0; i < rows; ++i) {
@@ -75,7 +73,7 @@ MOESH_TARGET void take_step(const TileStrip& strip, std::int64_t begin, const bf
       }
     }
     if (p < end) {
-      const __m512 first = widened(p);
+      const __m512 first = as_floats(read_16(b + p * strip.b_pitch, which));
 #pragma GCC unroll 8
       for (int i = 0; i < rows; ++i) even[i] = _mm512_fmadd_ps(first, _mm512_set1_ps(strip.a[p * rows + i]), even[i]);
     }

@@ -118,6 +118,25 @@ TEST(Elementwise, AChainIsWhatItsStepsAreOneByOne) {
   }
 }
 
+// More operands and steps than any pass makes, of which the last step takes few.
+TEST(Elementwise, AChainMayBeLong) {
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    for (const DType dtype : floating_types()) {
+      Tensors operands;
+      for (unsigned i = 0; i < 12; ++i) operands.push_back(noise(dtype, {700}, i));
+      graph::ChainStep sum;
+      sum.kind = graph::ChainStep::Kind::binary;
+      sum.binary = {Binary::add};
+      sum.dtype = dtype;
+      sum.operands = {0, 1};
+      const Tensor wanted = run({Op::binary, graph::BinaryOf{Binary::add}, {operands[0], operands[1]}, {operands[0]}})[0];
+      const graph::ChainOf chain{std::vector<graph::ChainStep>(20, sum)};
+      EXPECT_EQ(run({Op::chain, chain, operands, {operands[0]}})[0].bytes, wanted.bytes) << name_of(isa);
+    }
+  }
+}
+
 TEST(Elementwise, ChainsAreThePlainOnes) {
   for (const DType dtype : floating_types()) {
     for (const graph::ChainOf& chain : chains(dtype)) {
