@@ -42,23 +42,23 @@ bool seen_before_parking(const Condition& condition) {
   return false;
 }
 
-// One call of parallel(): blocks are handed out by a counter.
+// One call of parallel(). Blocks are handed out in runs: a thread that goes along memory is faster by half than threads that meet there
+// block by block, as each of them has the machine fetch what the other one is to read. Runs get shorter, so that threads end together.
 class Job {
  public:
-  Job(const Task& task, std::int64_t count, std::int64_t grain) : task_(task), count_(count), grain_(grain) {}
+  Job(const Task& task, std::int64_t count, std::int64_t grain, int threads)
+      : task_(task), count_(count), grain_(grain), runs_(grain == 1 ? 0 : kRunsOfThread * threads) {}
 
-  std::int64_t blocks() const { return (count_ + grain_ - 1) / grain_; }
+  std::int64_t blocks() const { return blocks_of(count_); }
   bool has_blocks() const { return next_.load(std::memory_order_relaxed) < count_; }
 
   void work() {
-    while (true) {
-      const std::int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
-      if (begin >= count_) return;
-      try {
-        task_(begin, std::min(begin + grain_, count_));
-      } catch (...) {
-        note_error(begin);
-      }
+    std::int64_t begin = next_.load(std::memory_order_relaxed);
+    while (begin < count_) {
+      const std::int64_t end = std::min(begin + grain_ * run_of(blocks_of(count_ - begin)), count_);
+      if (!next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+      run(begin, end);
+      begin = next_.load(std::memory_order_relaxed);
     }
   }
 
@@ -69,8 +69,24 @@ class Job {
   std::atomic<int> helpers{0};  // that may be at work on a block; changed under the lock of the pool
 
  private:
-  // Blocks are handed out in order, so those before the first that throws are all begun, whoever throws earlier in
-  // time.
+  static constexpr std::int64_t kRunsOfThread = 4;
+
+  std::int64_t blocks_of(std::int64_t count) const { return (count + grain_ - 1) / grain_; }
+  // Of so many blocks that are left. Tasks with a grain of one may be of any size: they are handed out one by one.
+  std::int64_t run_of(std::int64_t left) const { return runs_ == 0 ? 1 : std::max<std::int64_t>(1, left / runs_); }
+
+  void run(std::int64_t begin, std::int64_t end) {
+    for (; begin < end; begin += grain_) {
+      try {
+        task_(begin, std::min(begin + grain_, end));
+      } catch (...) {
+        return note_error(begin);
+      }
+    }
+  }
+
+  // Blocks are handed out in order, and a run goes on to its end or to its first error, so those before the first that throws are all
+  // begun, whoever throws earlier in time.
   void note_error(std::int64_t begin) {
     next_.store(count_, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
@@ -82,6 +98,7 @@ class Job {
   const Task& task_;
   const std::int64_t count_;
   const std::int64_t grain_;
+  const std::int64_t runs_;
   std::atomic<std::int64_t> next_{0};
   std::mutex mutex_;
   std::exception_ptr error_;
@@ -225,7 +242,7 @@ int Workers::threads() const { return state_->threads(); }
 void Workers::parallel(std::int64_t count, std::int64_t grain, const Task& task) {
   if (count <= 0) return;
   const std::int64_t block = std::max<std::int64_t>(1, grain);
-  Job job(task, count, block);
+  Job job(task, count, block, threads());
   if (count <= block || threads() == 1) {
     job.work();
   } else {

@@ -44,7 +44,7 @@ constexpr auto fields_of(const ChainStep*) {
   return std::tuple{Field{"kind", &ChainStep::kind}, Field{"unary", &ChainStep::unary}, Field{"binary", &ChainStep::binary},
                     Field{"dtype", &ChainStep::dtype}, Field{"operands", &ChainStep::operands}};
 }
-constexpr auto fields_of(const ChainOf*) { return std::tuple{Field{"steps", &ChainOf::steps}}; }
+constexpr auto fields_of(const ChainOf*) { return std::tuple{Field{"steps", &ChainOf::steps}, Field{"results", &ChainOf::results}}; }
 constexpr auto fields_of(const BroadcastOf*) { return std::tuple{Field{"dims", &BroadcastOf::dims}}; }
 constexpr auto fields_of(const ReduceOf*) {
   return std::tuple{Field{"function", &ReduceOf::function}, Field{"dims", &ReduceOf::dims}};

@@ -1,6 +1,7 @@
 // The graph of a model on global shapes: values, the nodes that make them, and the layouts that are asked of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -190,9 +191,13 @@ struct ChainStep {
 
   bool operator==(const ChainStep&) const = default;
 };
-// The last step makes the result.
+// Results are what some steps make, which others may take as well; where none are named, the last step makes the only one.
 struct ChainOf {
   std::vector<ChainStep> steps;
+  std::vector<int> results = {};
+
+  std::size_t result_count() const { return std::max<std::size_t>(1, results.size()); }
+  std::size_t step_of(std::size_t result) const { return results.empty() ? steps.size() - 1 : static_cast<std::size_t>(results[result]); }
 };
 struct BroadcastOf {
   std::vector<int> dims;  // the result's dim of each of the operand's dims

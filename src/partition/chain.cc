@@ -23,6 +23,7 @@ constexpr std::int64_t kFewestElements = 4096;  // of smaller values a pass cost
 constexpr std::size_t kMostSteps = 8;
 
 bool is_by_element(const Graph& graph, const Node& node) {
+  if (node.results.size() != 1) return false;
   if (node.op == Op::chain) return true;
   if (node.op != Op::unary && node.op != Op::unary_grad && node.op != Op::binary && node.op != Op::cast) return false;
   const auto is_number = [&](ValueId id) { return is_floating(graph.value(id).dtype); };
@@ -96,11 +97,6 @@ class Chaining {
     }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
-      if (auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) graph::replace_body(*repeat, with_chains(*repeat->body));
-      if (auto* region = std::get_if<graph::RegionOf>(&node.attributes)) {
-        region->body = std::make_shared<const Graph>(with_chains(*region->body));
-        region->saved.clear();
-      }
       if (is_by_element(graph_, node)) take_in(node, static_cast<NodeId>(i));
     }
     return graph::without_dead_nodes(std::move(graph_));
@@ -166,8 +162,171 @@ class Chaining {
   std::vector<bool> is_dead_;  // nodes that have become parts of all that read them
 };
 
+Graph with_chains_in(Graph graph, const std::vector<bool>& is_given_away);
+
+// Chains, and ops on each element that are none, which read the same values: one op for all of them reads these once. It stands where the
+// first of them stood.
+class Joining {
+ public:
+  // By input, whether nobody reads it behind this graph, which may then overwrite it.
+  Joining(Graph graph, const std::vector<bool>& is_given_away)
+      : graph_(std::move(graph)), users_(graph_.values.size()), last_use_(graph_.values.size(), -1), is_kept_(graph_.values.size()) {
+    const std::vector<ValueId> inputs = graph::inputs_of(graph_);
+    for (std::size_t i = 0; i < inputs.size(); ++i) is_kept_[at(inputs[i])] = i >= is_given_away.size() || !is_given_away[i];
+    for (const Node& node : graph_.nodes) {
+      if (node.op == Op::parameter) is_kept_[at(node.results[0])] = true;
+    }
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      for (const ValueId id : graph_.nodes[i].operands) {
+        users_[at(id)].push_back(static_cast<NodeId>(i));
+        last_use_[at(id)] = static_cast<NodeId>(i);
+      }
+    }
+    for (const ValueId id : graph_.results) last_use_[at(id)] = static_cast<NodeId>(graph_.nodes.size());
+  }
+
+  Graph run() {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) go_into(static_cast<NodeId>(i));
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      std::vector<NodeId> group = beside(static_cast<NodeId>(i));
+      while (group.size() > 1 && !may_join(group)) group.pop_back();
+      if (group.size() > 1) join(group);
+    }
+    std::erase_if(graph_.nodes, [](const Node& node) { return node.results.empty(); });
+    graph::find_producers(graph_);
+    return graph::without_dead_nodes(std::move(graph_));
+  }
+
+ private:
+  void go_into(NodeId id) {
+    Node& node = graph_.nodes[at(id)];
+    std::vector<bool> is_given_away;
+    for (const ValueId operand : node.operands) is_given_away.push_back(!is_kept_[at(operand)] && last_use_[at(operand)] == id);
+    if (auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) {
+      std::fill_n(is_given_away.begin(), repeat->carried + repeat->shared, false);  // what later iterations read
+      graph::replace_body(*repeat, with_chains_in(*repeat->body, is_given_away));
+    } else if (auto* region = std::get_if<graph::RegionOf>(&node.attributes)) {
+      region->body = std::make_shared<const Graph>(with_chains_in(*region->body, is_given_away));
+      region->saved.clear();
+    }
+  }
+
+  bool may_be_joined(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return node.results.size() == 1 && is_by_element(graph_, node) && elements(graph_.value(node.results[0]).shape) >= kFewestElements;
+  }
+
+  // The node, and those behind it that read what it reads and can do so where it stands.
+  std::vector<NodeId> beside(NodeId first) const {
+    if (!may_be_joined(first)) return {};
+    const Node& node = graph_.node(first);
+    const Value& like = graph_.value(node.results[0]);
+    std::vector<NodeId> found;
+    for (const ValueId operand : node.operands) {
+      for (const NodeId user : users_[at(operand)]) {
+        if (user <= first || !may_be_joined(user)) continue;
+        const Node& other = graph_.node(user);
+        const Value& made = graph_.value(other.results[0]);
+        const auto is_there = [&](ValueId id) { return graph_.value(id).producer < first; };
+        if (made.shape != like.shape || made.spec != like.spec) continue;
+        if (std::all_of(other.operands.begin(), other.operands.end(), is_there)) found.push_back(user);
+      }
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    found.insert(found.begin(), first);
+    return found;
+  }
+
+  bool may_join(const std::vector<NodeId>& group) const {
+    return joined(group).steps.size() <= kMostSteps && holds_no_more(group);
+  }
+
+  // Whether, wherever one of them stood, what is made earlier than before is no more than what is no longer held.
+  bool holds_no_more(const std::vector<NodeId>& group) const {
+    const std::vector<ValueId> operands = joined(group).operands;
+    for (std::size_t i = 0; i + 1 < group.size(); ++i) {
+      std::int64_t more = 0, less = 0;
+      for (std::size_t k = i + 1; k < group.size(); ++k) more += bytes_of(graph_.value(graph_.node(group[k]).results[0]));
+      for (const ValueId id : operands) less += last_use_[at(id)] > group[i] && ends_in(group, id) ? bytes_of(graph_.value(id)) : 0;
+      if (more > less) return false;
+    }
+    return true;
+  }
+  // Whether nobody else reads it behind the first of them, so that it is no longer held.
+  bool ends_in(const std::vector<NodeId>& group, ValueId id) const {
+    const auto is_in = [&](NodeId user) { return std::find(group.begin(), group.end(), user) != group.end(); };
+    const std::vector<NodeId>& users = users_[at(id)];
+    return !is_kept_[at(id)] && is_in(last_use_[at(id)]) &&
+           std::all_of(users.begin(), users.end(), [&](NodeId user) { return user < group[0] || is_in(user); });
+  }
+
+  struct Made {
+    std::vector<ValueId> operands;
+    std::vector<ChainStep> steps;
+    std::vector<int> results;
+  };
+  Made joined(const std::vector<NodeId>& group) const {
+    Made made;
+    for (const NodeId id : group) {
+      for (const ValueId operand : graph_.node(id).operands) {
+        if (std::find(made.operands.begin(), made.operands.end(), operand) == made.operands.end()) made.operands.push_back(operand);
+      }
+    }
+    for (const NodeId id : group) add(graph_.node(id), made);
+    return made;
+  }
+  // What a step makes that stands there already is not made again.
+  void add(const Node& node, Made& made) const {
+    std::vector<int> moved;
+    for (const ValueId id : node.operands) {
+      moved.push_back(static_cast<int>(std::find(made.operands.begin(), made.operands.end(), id) - made.operands.begin()));
+    }
+    const std::vector<ChainStep> steps = steps_of(graph_, node);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      ChainStep step = steps[i];
+      for (int& operand : step.operands) operand = moved[at(operand)];
+      const bool is_result = i + 1 == steps.size();
+      auto known = is_result ? made.steps.end() : std::find(made.steps.begin(), made.steps.end(), step);
+      if (known == made.steps.end()) known = made.steps.insert(known, std::move(step));
+      moved.push_back(static_cast<int>(made.operands.size()) + static_cast<int>(known - made.steps.begin()));
+    }
+    made.results.push_back(moved.back() - static_cast<int>(made.operands.size()));
+  }
+
+  void join(const std::vector<NodeId>& group) {
+    Made made = joined(group);
+    Node& first = graph_.nodes[at(group[0])];
+    for (std::size_t i = 1; i < group.size(); ++i) {
+      Node& other = graph_.nodes[at(group[i])];
+      graph_.values[at(other.results[0])].producer = group[0];
+      first.results.push_back(other.results[0]);
+      first.phase = std::max(first.phase, other.phase);
+      other = {};
+    }
+    for (const ValueId id : made.operands) {
+      std::vector<NodeId>& users = users_[at(id)];
+      const bool ends_here = std::find(group.begin(), group.end(), last_use_[at(id)]) != group.end();
+      std::erase_if(users, [&](NodeId user) { return user != group[0] && std::find(group.begin(), group.end(), user) != group.end(); });
+      if (ends_here) last_use_[at(id)] = users.back();
+    }
+    first.op = Op::chain;
+    first.operands = std::move(made.operands);
+    first.attributes = ChainOf{std::move(made.steps), std::move(made.results)};
+  }
+
+  Graph graph_;
+  std::vector<std::vector<NodeId>> users_;
+  std::vector<NodeId> last_use_;
+  std::vector<bool> is_kept_;  // whoever gave a value to the graph may need it
+};
+
+Graph with_chains_in(Graph graph, const std::vector<bool>& is_given_away) {
+  return Joining(Chaining(std::move(graph)).run(), is_given_away).run();
+}
+
 }  // namespace
 
-Graph with_chains(Graph graph) { return Chaining(std::move(graph)).run(); }
+Graph with_chains(Graph graph) { return with_chains_in(std::move(graph), {}); }
 
 }  // namespace moesh::partition

@@ -26,14 +26,17 @@ using sharding::AxisList;
 
 // A graph while it is lowered.
 struct Scope {
-  explicit Scope(const Graph& of) : graph(of), memory(of), views(of.values.size(), -1), wanted(of.values.size(), -1) {}
+  explicit Scope(const Graph& of)
+      : graph(of), memory(of), views(of.values.size(), -1), wanted(of.values.size(), -1), is_given_away(of.values.size()) {}
 
   const Graph& graph;
   Memory memory;
   std::vector<ViewId> views;        // of each value, once it is made
   std::vector<ViewId> wanted;       // where a value is to be made; -1: anywhere
+  std::vector<bool> is_given_away;  // inputs that nobody outside reads any more
   std::vector<ValueId> counted_by;  // in a region: what counts a value's rows
 
+  bool is_own(ValueId id) const { return is_given_away[at(id)] || !graph::is_root(graph.producer_of(id)); }
   const graph::Value& value(ValueId id) const { return graph.value(id); }
   ViewId& view(ValueId id) { return views[at(id)]; }
 };
@@ -137,15 +140,34 @@ class Lowering {
     taken_.push_back(view(place).buffer);
   }
 
-  // Where the node may make its result although operands lie there: every value there is one that this graph made and that nothing
-  // reads any more.
+  bool may_be_overwritten(BufferId buffer) const {
+    return plan_.buffer(buffer).lasts == Lasts::within && std::find(taken_.begin(), taken_.end(), buffer) == taken_.end();
+  }
+
+  // Whether a node with a body is all that still reads an operand: every value there is the graph's own, and of the node's operands it
+  // is the only one.
+  bool may_give_away(const Scope& scope, const Node& node, ValueId id) const {
+    const BufferId buffer = view(scope.views[at(id)]).buffer;
+    const auto lies_there = [&](ValueId other) { return view(scope.views[at(other)]).buffer == buffer; };
+    const bool is_alone = std::count_if(node.operands.begin(), node.operands.end(), lies_there) == 1;
+    if (!may_be_overwritten(buffer) || !is_alone) return false;
+    for (std::size_t v = 0; v < scope.views.size(); ++v) {
+      const auto old = static_cast<ValueId>(v);
+      if (scope.views[v] < 0 || !lies_there(old)) continue;
+      const bool ends_here = scope.memory.last_use(old) <= static_cast<NodeId>(&node - scope.graph.nodes.data());
+      if (!ends_here || !scope.is_own(scope.memory.first(old))) return false;
+    }
+    return true;
+  }
+
+  // Where the node may make its result although operands lie there: every value there is the graph's own, and nothing reads it any more.
   bool may_donate(const Scope& scope, const Node& node, ValueId result, BufferId buffer) const {
-    if (plan_.buffer(buffer).lasts != Lasts::within || std::find(taken_.begin(), taken_.end(), buffer) != taken_.end()) return false;
+    if (!may_be_overwritten(buffer)) return false;
     for (std::size_t v = 0; v < scope.views.size(); ++v) {
       if (scope.views[v] < 0 || view(scope.views[v]).buffer != buffer) continue;
-      const ValueId old = static_cast<ValueId>(v);
-      const Node& producer = scope.graph.producer_of(scope.memory.first(old));
-      if (graph::is_root(producer) || &producer == &node || !may_overwrite(scope.graph, scope.memory, old, result)) return false;
+      const ValueId old = static_cast<ValueId>(v), first = scope.memory.first(old);
+      const bool is_of_node = &scope.graph.producer_of(first) == &node;
+      if (!scope.is_own(first) || is_of_node || !may_overwrite(scope.graph, scope.memory, old, result)) return false;
     }
     return true;
   }
@@ -159,16 +181,24 @@ class Lowering {
       if (!may_lie_in(node.op, i)) continue;
       const View& from = view(scope.views[at(node.operands[i])]);
       const Buffer& buffer = plan_.buffer(from.buffer);
-      const bool fits = from.shape == value.shape && from.dtype == value.dtype && from.spec == value.spec && from.is_dense() &&
-                        from.advances.empty() && buffer.bytes == bytes && buffer.distinct == distinct;
+      const bool is_all = from.advances.empty() ? buffer.bytes == bytes : scope.is_given_away[at(scope.memory.first(node.operands[i]))];
+      const bool fits = from.shape == value.shape && from.dtype == value.dtype && from.spec == value.spec && from.is_dense() && is_all &&
+                        buffer.distinct == distinct;
       if (fits && may_donate(scope, node, id, from.buffer)) return seen_as(scope.views[at(node.operands[i])], value);
     }
     return -1;
   }
 
+  // Where a value is to be made, which is made now; -1: anywhere.
+  ViewId take_wanted(const Scope& scope, ValueId id) {
+    const ViewId wanted = scope.wanted[at(id)];
+    if (wanted >= 0) taken_.erase(std::find(taken_.begin(), taken_.end(), view(wanted).buffer));
+    return wanted;
+  }
+
   ViewId place_for(Scope& scope, const Node& node, std::size_t result) {
     const ValueId id = node.results[result];
-    if (scope.wanted[at(id)] >= 0) return scope.wanted[at(id)];
+    if (const ViewId wanted = take_wanted(scope, id); wanted >= 0) return wanted;
     const ViewId donor = donated(scope, node, id);
     return donor >= 0 ? donor : new_place(node.path, Lasts::within, scope.value(id));
   }
@@ -272,7 +302,7 @@ class Lowering {
   ViewId carried_place(Scope& scope, const Node& node, std::size_t i) {
     const ViewId from = dense(scope, node, node.operands[i]);
     const graph::Value& result = scope.value(node.results[i]);
-    const ViewId wanted = scope.wanted[at(node.results[i])];
+    const ViewId wanted = take_wanted(scope, node.results[i]);
     if (wanted >= 0 && is_there(from, wanted)) return wanted;
     if (wanted < 0 && may_take(scope, node, node.operands[i]) && plan_.buffer_of(from).distinct == sharding::distinct_axes(result.spec)) {
       return seen_as(from, result);
@@ -333,6 +363,7 @@ class Lowering {
       const graph::Value& inside = body.value(inputs[i]);
       inner.view(inputs[i]) = i < shared_end ? seen_as(operand, inside)
                                              : slice_of(operand, inside, of.slices[i - shared_end], of.count(), loop);
+      inner.is_given_away[at(inputs[i])] = i >= shared_end && may_give_away(scope, node, node.operands[i]);
     }
     std::vector<ViewId> places;
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -357,10 +388,11 @@ class Lowering {
     inner.counted_by = counted_by(body);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       inner.view(inputs[i]) = seen_as(dense(scope, node, node.operands[i]), body.value(inputs[i]));
+      inner.is_given_away[at(inputs[i])] = may_give_away(scope, node, node.operands[i]);
     }
     std::vector<ViewId> places;
     for (std::size_t i = 0; i < node.results.size(); ++i) {
-      const ViewId wanted = scope.wanted[at(node.results[i])];
+      const ViewId wanted = take_wanted(scope, node.results[i]);
       places.push_back(wanted < 0 ? -1 : seen_as(wanted, body.value(body.results[i])));
       if (wanted >= 0) want(inner, body.results[i], places.back());
     }

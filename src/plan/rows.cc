@@ -42,8 +42,11 @@ void see(const Node& node, SameRows& same) {
     case Op::unary_grad:
     case Op::binary:
     case Op::cast:
+      for (const ValueId id : in) same.join(id, node.results[0]);
+      break;
     case Op::chain:
       for (const ValueId id : in) same.join(id, node.results[0]);
+      for (const ValueId id : node.results) same.join(id, node.results[0]);
       break;
     case Op::weighted_rows_grad:
       for (const ValueId id : {in[1], in[2], node.results[0], node.results[1]}) same.join(in[0], id);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "graph/parse.h"
 #include "graph/print.h"
 #include "tests/support.h"
@@ -66,6 +67,63 @@ TEST(Chain, HoldsNoMoreThanBefore) {
   EXPECT_EQ(with_chains_in(text), text);
 }
 
+// A product's two gradients, and its value again: g, u and the cotangent are read once, and nothing is held besides.
+const std::string kGradients =
+    "%0: bfloat16[64, 64] = input labels=(-, -)  # x\n"
+    "%1: bfloat16[64, 64] = einsum %0, %0 equation=\"ab,bc->ac\"  # g\n"
+    "%2: bfloat16[64, 64] = einsum %1, %0 equation=\"ab,bc->ac\"  # u\n"
+    "%3: bfloat16[64, 64] = einsum %2, %0 equation=\"ab,bc->ac\"  # dy\n"
+    "%4: bfloat16[64, 64] = unary %1 function=silu  # silu\n"
+    "%5: bfloat16[64, 64] = binary %4, %2 function=multiply  # y\n"
+    "%6: bfloat16[64, 64] = einsum %5, %0 equation=\"ab,bc->ac\"  # of y\n"
+    "%7: bfloat16[64, 64] = unary %1 function=silu phase backward  # silu\n"
+    "%8: bfloat16[64, 64] = binary %3, %7 function=multiply phase backward  # du\n"
+    "%9: bfloat16[64, 64] = einsum %8, %0 equation=\"ab,bc->ac\"  # of du\n"
+    "%10: bfloat16[64, 64] = binary %3, %2 function=multiply phase backward  # ds\n"
+    "%11: bfloat16[64, 64] = unary_grad %1, %10 function=silu phase backward  # dg\n"
+    "%12: bfloat16[64, 64] = einsum %11, %0 equation=\"ab,bc->ac\"  # of dg\n";
+
+std::vector<std::string> chains_in(const std::string& text) {
+  std::vector<std::string> lines;
+  for (const std::string& line : split(with_chains_in(text), '\n')) {
+    if (line.find(" = chain ") != std::string::npos) lines.emplace_back(trim(line));
+  }
+  return lines;
+}
+
+TEST(Chain, JoinsWhatReadsTheSame) {
+  EXPECT_THAT(chains_in(kGradients + "return %6 as a, %9 as b, %12 as c\n"),
+              testing::ElementsAre("%4: bfloat16[64, 64], %5: bfloat16[64, 64], %6: bfloat16[64, 64] = chain %1, %2, %3 "
+                                   "steps=[{kind=unary dtype=bfloat16 operands=[0]}, "
+                                   "{kind=binary binary={function=multiply} dtype=bfloat16 operands=[3, 1]}, "
+                                   "{kind=binary binary={function=multiply} dtype=bfloat16 operands=[2, 3]}, "
+                                   "{kind=binary binary={function=multiply} dtype=bfloat16 operands=[2, 1]}, "
+                                   "{kind=unary_grad dtype=bfloat16 operands=[0, 6]}] results=[1, 2, 4] phase backward  # y"));
+}
+
+// Where g and u are needed later, the first joins nobody: dy alone gives way, to one of the others.
+TEST(Chain, JoinsNoMoreThanGiveWay) {
+  const std::string later =
+      "%13: bfloat16[64, 64] = einsum %1, %2 equation=\"ab,bc->ac\"  # later\n"
+      "return %6 as a, %9 as b, %12 as c, %13 as d\n";
+  const std::vector<std::string> chains = chains_in(kGradients + later);
+  ASSERT_EQ(chains.size(), 2u);
+  EXPECT_THAT(chains[0], testing::Not(testing::HasSubstr("results="))) << chains[0];
+  EXPECT_THAT(chains[1], testing::HasSubstr("results=[1, 3]")) << chains[1];
+}
+
+// A cotangent that comes between is not there yet where the first one stands.
+TEST(Chain, JoinsNothingThatIsNotThereYet) {
+  const std::string text =
+      "%0: bfloat16[64, 64] = input labels=(-, -)  # x\n"
+      "%1: bfloat16[64, 64] = einsum %0, %0 equation=\"ab,bc->ac\"  # g\n"
+      "%2: bfloat16[64, 64] = unary %1 function=silu  # s\n"
+      "%3: bfloat16[64, 64] = einsum %2, %0 equation=\"ab,bc->ac\"  # dy\n"
+      "%4: bfloat16[64, 64] = unary_grad %1, %3 function=silu phase backward  # dg\n"
+      "return %4 as y\n";
+  EXPECT_EQ(with_chains_in(text), text);
+}
+
 TEST(Chain, LeavesNumbersThatAreNotFloating) {
   const std::string text =
       "%0: int32[64, 64] = input labels=(-, -)  # n\n"
@@ -80,12 +138,14 @@ TEST(Chain, IsMadeInsideOfLayers) {
                                  "ici_expert_parallelism=2 use_ring_of_experts=true compile_topology=cpu-2",
                                  "sparse_matmul=false capacity_factor=1.25 ici_fsdp_parallelism=2 compile_topology=cpu-2"}) {
     const test::Training training(test::kTinyMixtral + "num_experts=4 base_mlp_dim=64 base_moe_mlp_dim=64 max_target_length=64 " + more);
-    int chains = 0;
+    int chains = 0, joined = 0;  // the gradients of a gate and of what it is multiplied with
     for (const plan::Instruction& of : training.trainer.plan().instructions) {
       chains += of.op == graph::Op::chain ? 1 : 0;
+      joined += of.op == graph::Op::chain && of.results.size() > 1 ? 1 : 0;
       EXPECT_FALSE(of.op == graph::Op::unary_grad && of.path.ends_with("silu'")) << of.path << " " << more;
     }
     EXPECT_GT(chains, 0) << more;
+    EXPECT_GT(joined, 0) << more;
   }
 }
 

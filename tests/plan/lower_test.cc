@@ -178,6 +178,37 @@ TEST(Lower, UpdatesSlicesOfStateInPlace) {
               ElementsAre("0 loop 3 times", "1 b0 float32[4] @0 = unary function=silu b0 float32[4] @0"));
 }
 
+// A slice that a loop is the last to read gives its memory to what an iteration makes of it, in a region too. A stack that is read
+// behind the loop keeps it.
+TEST(Lower, MakesAValueWhereASliceEnds) {
+  const std::string stack =
+      "%0: float32[4] = input labels=(-)  # x\n"
+      "%1: float32[4], %2: float32[3, 4] = repeat %0 sizes=[3] labels=(layers) carried=1 stacks=[0]  # layers\n"
+      "  %0: float32[4] = input labels=(-)  # x\n"
+      "  %1: float32[4] = unary %0 function=silu  # y\n"
+      "  return %1, %1\n"
+      "%3: float32[4] = repeat %1, %2 sizes=[3] labels=(layers) carried=1 slices=[0] reverse=true  # back\n"
+      "  %0: float32[4] = input labels=(-)  # x\n"
+      "  %1: float32[4] = input labels=(-)  # y\n";
+  const std::string op = "  %2: float32[4] = unary %1 function=scale a=3  # s\n";
+  const std::string region =
+      "  %2: float32[4] = region %1 strategy=local mesh={data=1} operands={[-]} results={[-]}  # r\n"
+      "    %0: float32[4] = input labels=(-)  # y\n"
+      "    %1: float32[4] = unary %0 function=scale a=3  # s\n"
+      "    return %1\n";
+  const std::string rest =
+      "  %3: float32[4] = einsum %2, %0 equation=\"a,b->a\"  # e\n"
+      "  return %3\n";
+  for (const std::string& body : {op, region}) {
+    EXPECT_THAT(lowered(stack + body + rest + "return %3 as z\n"),
+                testing::Contains("7 b3 float32[4] @6 = unary function=scale a=3 b3 float32[4] @6"))
+        << body;
+    EXPECT_THAT(lowered(stack + body + rest + "%4: float32[3, 4] = unary %2 function=silu  # u\nreturn %3 as z, %4 as u\n"),
+                testing::Contains("7 b5 float32[4] = unary function=scale a=3 b4 float32[4] @6"))
+        << body;
+  }
+}
+
 TEST(Lower, RefusesStateThatComesBackInAnotherLayout) {
   EXPECT_EQ(test::message_of([] {
               lowered("mesh {x=2}\n"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "backend/chain.h"
-#include "backend/cpu/elementwise_avx512_bf16.h"
+#include "backend/cpu/elementwise_avx512.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/simd.h"
@@ -50,56 +50,77 @@ void map2(const KernelCall& call, const Function& function) {
 }
 
 #if defined(__x86_64__)
-// What there is for values of bfloat16 on machines that round to it.
-template <typename From>
-void run(const KernelCall& call, void (*function)(const From*, std::int64_t, bfloat16*)) {
-  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    function(call.operands[0].as<const From>() + begin, end - begin, call.results[0].as<bfloat16>() + begin);
-  });
-}
-void run(const KernelCall& call, void (*function)(const bfloat16*, const bfloat16*, std::int64_t, bfloat16*)) {
-  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    function(call.operands[0].as<const bfloat16>() + begin, call.operands[1].as<const bfloat16>() + begin, end - begin,
-             call.results[0].as<bfloat16>() + begin);
-  });
+// Calls body<T>() where there are kernels with AVX-512 for results of this type.
+template <typename Body>
+bool with_avx512(const KernelCall& call, const Body& body) {
+  const Isa isa = chosen_isa();
+  const DType dtype = call.results[0].dtype;
+  if (dtype == DType::float32 && isa >= Isa::avx512) body.template operator()<float>();
+  else if (dtype == DType::bfloat16 && packs_bfloat16(isa)) body.template operator()<bfloat16>();
+  else return false;
+  return true;
 }
 
-bool rounds_bfloat16(const KernelCall& call) { return call.results[0].dtype == DType::bfloat16 && packs_bfloat16(chosen_isa()); }
+template <typename T, typename From>
+void run(const KernelCall& call, void (*function)(const From*, std::int64_t, T*)) {
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    function(call.operands[0].as<const From>() + begin, end - begin, call.results[0].as<T>() + begin);
+  });
+}
+template <typename T>
+void run(const KernelCall& call, void (*function)(const T*, const T*, std::int64_t, T*)) {
+  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    function(call.operands[0].as<const T>() + begin, call.operands[1].as<const T>() + begin, end - begin, call.results[0].as<T>() + begin);
+  });
+}
 
 bool runs_unary(const KernelCall& call) {
-  if (!rounds_bfloat16(call) || std::get<UnaryOf>(call.attributes).function != Unary::silu) return false;
-  run(call, silu_avx512_bf16);
-  return true;
+  if (std::get<UnaryOf>(call.attributes).function != Unary::silu) return false;
+  return with_avx512(call, [&]<typename T>() { run<T, T>(call, silu_avx512); });
 }
 bool runs_unary_grad(const KernelCall& call) {
-  if (!rounds_bfloat16(call) || std::get<UnaryOf>(call.attributes).function != Unary::silu) return false;
-  run(call, silu_grad_avx512_bf16);
-  return true;
+  if (std::get<UnaryOf>(call.attributes).function != Unary::silu) return false;
+  return with_avx512(call, [&]<typename T>() { run<T>(call, silu_grad_avx512); });
 }
 bool runs_binary(const KernelCall& call) {
-  if (!rounds_bfloat16(call)) return false;
   const Binary function = std::get<graph::BinaryOf>(call.attributes).function;
-  if (function == Binary::add) run(call, add_avx512_bf16);
-  if (function == Binary::multiply) run(call, multiply_avx512_bf16);
-  return function == Binary::add || function == Binary::multiply;
+  if (function == Binary::add) return with_avx512(call, [&]<typename T>() { run<T>(call, add_avx512); });
+  if (function == Binary::multiply) return with_avx512(call, [&]<typename T>() { run<T>(call, multiply_avx512); });
+  return false;
 }
 bool runs_cast(const KernelCall& call) {
-  if (!rounds_bfloat16(call) || call.operands[0].dtype != DType::float32) return false;
-  run(call, round_avx512_bf16);
+  if (call.results[0].dtype != DType::bfloat16 || call.operands[0].dtype != DType::float32 || !packs_bfloat16(chosen_isa())) return false;
+  run(call, round_avx512);
   return true;
+}
+
+bool is_for_avx512(const graph::ChainStep& step) {
+  using Kind = graph::ChainStep::Kind;
+  switch (step.kind) {
+    case Kind::unary:
+    case Kind::unary_grad: return step.unary.function == Unary::silu;
+    case Kind::binary: return step.binary.function == Binary::add || step.binary.function == Binary::multiply;
+    case Kind::cast: return false;
+  }
+  return false;
 }
 bool runs_chain(const KernelCall& call) {
   const auto& chain = std::get<graph::ChainOf>(call.attributes);
-  const auto is_bfloat16 = [](const View& view) { return view.dtype == DType::bfloat16; };
-  if (!rounds_bfloat16(call) || !std::all_of(call.operands.begin(), call.operands.end(), is_bfloat16)) return false;
   const auto operands = static_cast<std::int64_t>(call.operands.size());
-  if (!has_chain_avx512_bf16(chain, operands)) return false;
-  call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    const bfloat16* from[kMostChainValues];
-    for (std::size_t i = 0; i < call.operands.size(); ++i) from[i] = call.operands[i].as<const bfloat16>() + begin;
-    chain_avx512_bf16(chain, from, operands, end - begin, call.results[0].as<bfloat16>() + begin);
+  if (operands + static_cast<std::int64_t>(chain.steps.size()) > kMostChainValues) return false;
+  const DType dtype = call.results[0].dtype;
+  const auto has_type = [&](const View& view) { return view.dtype == dtype; };
+  if (!std::all_of(call.operands.begin(), call.operands.end(), has_type)) return false;
+  if (!std::all_of(chain.steps.begin(), chain.steps.end(), is_for_avx512)) return false;
+  return with_avx512(call, [&]<typename T>() {
+    call.workers.parallel(call.results[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      const T* from[kMostChainValues];
+      T* to[kMostChainValues];
+      for (std::size_t i = 0; i < call.operands.size(); ++i) from[i] = call.operands[i].as<const T>() + begin;
+      for (std::size_t i = 0; i < call.results.size(); ++i) to[i] = call.results[i].as<T>() + begin;
+      chain_avx512(chain, from, operands, end - begin, to);
+    });
   });
-  return true;
 }
 #else
 bool runs_chain(const KernelCall&) { return false; }

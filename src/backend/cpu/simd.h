@@ -1,5 +1,5 @@
 // Loops compiled three times, for any x86-64, for AVX2 and for AVX-512, and the arithmetic that vectorises inside them. Without fused
-// multiply-add (-ffp-contract=off), so all give the same bits.
+// multiply-add (-ffp-contract=off), so that all give the same bits.
 #pragma once
 
 #include <bit>

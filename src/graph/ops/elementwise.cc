@@ -77,7 +77,8 @@ std::string chain_shapes(const NodeView& v) {
     if (v.operand(i).shape != v.result(0).shape) return "operands of the result's shape";
     dtypes.push_back(v.operand(i).dtype);
   }
-  const std::vector<ChainStep>& steps = v.of<ChainOf>().steps;
+  const ChainOf& chain = v.of<ChainOf>();
+  const std::vector<ChainStep>& steps = chain.steps;
   if (steps.empty()) return "a step";
   for (const ChainStep& step : steps) {
     const bool takes_two = step.kind == ChainStep::Kind::unary_grad || step.kind == ChainStep::Kind::binary;
@@ -90,7 +91,13 @@ std::string chain_shapes(const NodeView& v) {
     }
     dtypes.push_back(step.dtype);
   }
-  return dtypes.back() == v.result(0).dtype ? "" : "a last step of the result's type";
+  if (chain.result_count() != v.results()) return "a result for each step that makes one";
+  for (std::size_t i = 0; i < v.results(); ++i) {
+    if (chain.step_of(i) >= steps.size()) return "results that steps make";
+    const bool fits = v.result(i).shape == v.result(0).shape && v.result(i).dtype == steps[chain.step_of(i)].dtype;
+    if (!fits) return "results of the type that their steps make";
+  }
+  return "";
 }
 
 void chain_factors(const NodeView& v, FactorTable& table) { table.alike(table.own(v.result(0).shape)); }
@@ -133,7 +140,7 @@ const OpFacts kCast{.name = "cast",
 const OpFacts kChain{.name = "chain",
                      .attributes = blank<ChainOf>,
                      .takes = {1, kMany},
-                     .gives = {1},
+                     .gives = {1, kMany},
                      .shapes = chain_shapes,
                      .factors = chain_factors,
                      .gradient = kNoGradient,

@@ -33,6 +33,15 @@ std::vector<Call> calls() {
     product.binary = {graph::Binary::multiply};
     product.operands = {2, 1};
     all.push_back({Op::chain, graph::ChainOf{{silu, product}}, {x, y}, {x}});
+    // Each step's value is a result, and later steps read all operands.
+    graph::ChainStep sum = product, slope = product;
+    sum.binary = {graph::Binary::subtract};
+    sum.operands = {3, 0};
+    slope.kind = graph::ChainStep::Kind::unary_grad;
+    slope.operands = {1, 4};
+    all.push_back({Op::chain, graph::ChainOf{{silu, product, sum, slope}, {2, 0, 1, 3}}, {x, y}, {x, x, x, x}});
+    sum.binary = {graph::Binary::add};
+    all.push_back({Op::chain, graph::ChainOf{{silu, product, sum, slope}, {2, 0, 1, 3}}, {x, y}, {x, x, x, x}});
     for (const double applied : {1.0, 0.0}) {
       const Tensor g = noise(DType::float32, {kCount}, 3), numbers_of_step = update_numbers(applied);
       for (const DType moment : floating_types()) {

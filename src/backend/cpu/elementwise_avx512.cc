@@ -1,0 +1,31 @@
+#include "backend/cpu/elementwise_avx512.h"
+
+#if defined(__x86_64__)
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
+#endif
+#include <immintrin.h>
+
+#include "backend/cpu/exp_avx512.h"
+#include "backend/cpu/lanes_avx512.h"
+
+#define MOESH_INSTRUCTIONS "avx512f,avx512bw"
+
+namespace moesh::backend::cpu {
+namespace {
+
+#include "backend/cpu/elementwise_shape.h"
+
+struct Floats {
+  using Element = float;
+  MOESH_INLINE static __m512 read(const float* at, __mmask16 which) { return _mm512_maskz_loadu_ps(which, at); }
+  MOESH_INLINE static __m512 rounded(__m512 value) { return value; }
+  MOESH_INLINE static void write(float* at, __mmask16 which, __m512 value) { _mm512_mask_storeu_ps(at, which, value); }
+};
+
+}  // namespace
+
+MOESH_ELEMENTWISE(float, Floats)
+
+}  // namespace moesh::backend::cpu
+#endif
