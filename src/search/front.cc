@@ -5,36 +5,45 @@
 namespace moesh::search {
 namespace {
 
-constexpr double kClearlySmaller = 0.95, kClearlyFaster = 0.999;
+// Half of what a plan that is shown may be worse: another one may be left out for it, and plans that were never made for that one.
+constexpr double kSmaller = 0.975, kFaster = 0.9995;
 
-bool is_as_good(const Found& found, const Bound& bound) {
-  return kClearlyFaster * found.seconds_per_token() <= bound.seconds_per_token &&
-         kClearlySmaller * static_cast<double>(found.offer.peak) <= static_cast<double>(bound.peak);
+bool is_as_small(const Found& found, std::int64_t peak) {
+  return kSmaller * static_cast<double>(found.offer.peak) <= static_cast<double>(peak);
 }
-
-Bound bound_of(const Found& found) { return {found.seconds_per_token(), found.offer.peak}; }
+bool is_as_fast(const Found& found, double seconds_per_token) { return kFaster * found.seconds_per_token() <= seconds_per_token; }
 
 }  // namespace
 
 void Front::add(const Found& found) {
-  if (excludes(bound_of(found))) return;
-  found_.insert(std::upper_bound(found_.begin(), found_.end(), found,
-                                 [](const Found& a, const Found& b) { return a.seconds_per_token() < b.seconds_per_token(); }),
-                found);
-  std::vector<Found> left;
-  for (Found& one : found_) {
-    const Bound bound = bound_of(one);
-    const bool is_far = bound.seconds_per_token > far_slower_ * found_.front().seconds_per_token();
-    if (!is_far && std::none_of(left.begin(), left.end(), [&](const Found& other) { return is_as_good(other, bound); }))
-      left.push_back(std::move(one));
-  }
-  found_ = std::move(left);
+  const auto is_no_worse = [](const Found& one, const Found& other) {
+    return one.seconds_per_token() <= other.seconds_per_token() && one.offer.peak <= other.offer.peak;
+  };
+  if (std::any_of(best_.begin(), best_.end(), [&](const Found& one) { return is_no_worse(one, found); })) return;
+  std::erase_if(best_, [&](const Found& one) { return is_no_worse(found, one); });
+  const auto is_faster = [](const Found& a, const Found& b) { return a.seconds_per_token() < b.seconds_per_token(); };
+  best_.insert(std::upper_bound(best_.begin(), best_.end(), found, is_faster), found);
 }
 
 bool Front::excludes(const Bound& bound) const {
-  if (found_.empty()) return false;
-  return bound.seconds_per_token > far_slower_ * found_.front().seconds_per_token() ||
-         std::any_of(found_.begin(), found_.end(), [&](const Found& found) { return is_as_good(found, bound); });
+  if (best_.empty()) return false;
+  return bound.seconds_per_token > far_slower_ * best_.front().seconds_per_token() ||
+         std::any_of(best_.begin(), best_.end(), [&](const Found& found) {
+           return is_as_fast(found, bound.seconds_per_token) && is_as_small(found, bound.peak);
+         });
+}
+
+std::vector<Found> Front::found() const {
+  std::vector<Found> shown;
+  for (auto next = best_.begin(); next != best_.end();) {
+    const double seconds = next->seconds_per_token();
+    if (seconds > far_slower_ * best_.front().seconds_per_token()) break;
+    // The smallest of those that are as fast stands for them, and for the slower ones that are hardly smaller.
+    const auto chosen = std::find_if(next, best_.end(), [&](const Found& one) { return !is_as_fast(one, seconds); }) - 1;
+    shown.push_back(*chosen);
+    next = std::find_if(chosen, best_.end(), [&](const Found& one) { return !is_as_small(*chosen, one.offer.peak); });
+  }
+  return shown;
 }
 
 }  // namespace moesh::search

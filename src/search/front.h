@@ -30,6 +30,8 @@ struct Bound {
   std::int64_t peak = 0;
 };
 
+// Holds all plans that none is better than, of which it shows those that clearly differ: so what is shown does not depend on the order
+// in which plans are found.
 class Front {
  public:
   // What is so many times slower than the fastest is of no use, however little it takes.
@@ -41,12 +43,13 @@ class Front {
   // slower than the fastest.
   bool excludes(const Bound& bound) const;
 
-  // The fastest first.
-  const std::vector<Found>& found() const { return found_; }
+  // The fastest first. For each plan that was found there is one that is slower by a thousandth and larger by a twentieth at most, unless
+  // it is far slower than the fastest.
+  std::vector<Found> found() const;
 
  private:
   double far_slower_;
-  std::vector<Found> found_;
+  std::vector<Found> best_;  // each slower and smaller than the one before
 };
 
 }  // namespace moesh::search

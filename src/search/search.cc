@@ -214,7 +214,7 @@ class Search {
     counts_.planned = ledger_.planned;
     counts_.refused = ledger_.refused;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    const std::vector<Found>& front = ledger_.front.found();
+    std::vector<Found> front = ledger_.front.found();
     return {front, front.empty() ? ledger_.nearest : std::nullopt, space_.least_state, space_.usable_memory, counts_, took.count()};
   }
 

@@ -38,7 +38,9 @@ constexpr GraphPass kPasses[] = {
      "unless remat_gradients is false.",
      true},
     {pass_names::chain, "What is done with each element of a value alone is a pass over memory.",
-     "What follows each other of it, and nothing else reads in between, is one op that goes through all of it block by block.", true},
+     "What follows each other of it, and nothing else reads in between, is one op that goes through all of it block by block, as is what "
+     "reads the same values.",
+     true},
 };
 
 }  // namespace

@@ -270,7 +270,9 @@ TEST(VerifyRuns, HoldNumbersThatStandAmongTheTensors) {
     const Outcome made = outcome_of({"verify", copy.path()});
     EXPECT_EQ(made.code, off == 0 ? 0 : 1) << made.err;
     EXPECT_THAT(made.out, HasSubstr("not compared: routers' scores and choices (a step does not hand them out): "));
-    if (off != 0) EXPECT_THAT(made.out, HasSubstr("step 0, as a tensor"));
+    if (off != 0) {
+      EXPECT_THAT(made.out, HasSubstr("step 0, as a tensor"));
+    }
   }
 }
 
