@@ -256,18 +256,10 @@ class TileProduct {
         of_.fetch(here, one.block.c, kBlock);
       }
     }
-    if (is_last && !is_late_) fetch_result(part);
     make_in_pieces(all, count);
     for (std::int64_t i = 0; i < count; ++i) {
       if (!is_result[i] && (is_last || !is_deep)) hand_over(parts[i], all[i].block.c);
     }
-  }
-
-  // Lines that are about to be written.
-  void fetch_result(const ProductPart& part) const {
-    if (!of_.c_pitch) return;
-    const C* line = of_.first_of(part);
-    for (std::int64_t row = part.rows.begin; row < part.rows.end; ++row, line += *of_.c_pitch) fetch_to_write(line, part.columns.size());
   }
 
   void hand_over(const ProductPart& part, const float* from) const {

@@ -52,13 +52,6 @@ template <typename T>
   for (std::int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(run + i);
 }
 
-// The same, for it to be written.
-template <typename T>
-[[gnu::always_inline]] inline void fetch_to_write(const T* run, std::int64_t count) {
-  constexpr std::int64_t kCacheLine = 64 / static_cast<std::int64_t>(sizeof(T));
-  for (std::int64_t i = 0; i < count; i += kCacheLine) __builtin_prefetch(run + i, 1);
-}
-
 // Calls body(std::true_type()) or body(std::false_type()): a loop in it does not ask again.
 template <typename Body>
 [[gnu::always_inline]] inline void with_constant(bool value, const Body& body) {
