@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <list>
 #include <optional>
 
 #include <fmt/core.h>
@@ -258,28 +259,36 @@ class Lowering {
     emit(kind, node, std::move(operands), std::move(results)).attributes = node.attributes;
   }
 
-  // What could not be made in its place goes there now. A source that lies where another one is going is moved away first.
+  // What could not be made in its place goes there now. A source that lies where another one is going is moved before that; where they
+  // wait for each other, one is moved aside.
   void put_results(Scope& scope, const std::vector<ValueId>& results, const std::vector<ViewId>& places) {
     struct Move {
       const Node& node;
       ViewId from, to;
     };
-    std::vector<Move> moves;
+    std::list<Move> moves;
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (places[i] < 0 || is_there(scope.view(results[i]), places[i])) continue;
       moves.push_back({scope.graph.producer_of(results[i]), with_rows(scope, results[i], scope.view(results[i])), places[i]});
     }
-    for (Move& move : moves) {
-      const bool is_overwritten = std::any_of(moves.begin(), moves.end(), [&](const Move& other) {
-        return &other != &move && view(other.to).buffer == view(move.from).buffer;
+    const auto may_go = [&](const Move& move) {
+      return std::none_of(moves.begin(), moves.end(), [&](const Move& other) {
+        return &other != &move && view(other.from).buffer == view(move.to).buffer;
       });
-      if (!is_overwritten) continue;
-      const View& from = view(move.from);
-      const ViewId aside = new_place(move.node.path, Lasts::within, {from.shape, from.dtype, -1, from.spec});
-      copy(move.node, move.from, aside);
-      move.from = aside;
+    };
+    while (!moves.empty()) {
+      const auto next = std::find_if(moves.begin(), moves.end(), may_go);
+      if (next != moves.end()) {
+        copy(next->node, next->from, next->to);
+        moves.erase(next);
+        continue;
+      }
+      Move& first = moves.front();
+      const View& from = view(first.from);
+      const ViewId aside = new_place(first.node.path, Lasts::within, {from.shape, from.dtype, -1, from.spec});
+      copy(first.node, first.from, aside);
+      first.from = aside;
     }
-    for (const Move& move : moves) copy(move.node, move.from, move.to);
   }
 
   bool is_there(ViewId a, ViewId b) const {

@@ -101,8 +101,19 @@ TEST(Lower, SwapsStatesOverAThirdPlace) {
   EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # a\n"
                       "%1: float32[4] = input labels=(-)  # b\n"
                       "return %1 as a, %0 as b\n"),
-              ElementsAre("0 b2 float32[4] = copy b1 float32[4]", "1 b3 float32[4] = copy b0 float32[4]",
-                          "2 b0 float32[4] = copy b2 float32[4]", "3 b1 float32[4] = copy b3 float32[4]"));
+              ElementsAre("0 b2 float32[4] = copy b1 float32[4]", "1 b1 float32[4] = copy b0 float32[4]",
+                          "2 b0 float32[4] = copy b2 float32[4]"));
+}
+
+// What one state was goes to another before the first is written over; nothing is moved aside.
+TEST(Lower, HandsStatesOnInTurn) {
+  EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # a\n"
+                      "%1: float32[4] = input labels=(-)  # b\n"
+                      "%2: float32[4] = input labels=(-)  # c\n"
+                      "%3: float32[4] = input labels=(-)  # d\n"
+                      "return %3 as a, %0 as b, %1 as c\n"),
+              ElementsAre("0 b2 float32[4] = copy b1 float32[4]", "1 b1 float32[4] = copy b0 float32[4]",
+                          "2 b0 float32[4] = copy b3 float32[4]"));
 }
 
 constexpr const char* kLayers =

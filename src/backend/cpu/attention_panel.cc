@@ -110,13 +110,15 @@ void AttentionPanel<T>::begin_softmax(W* largest, W* sums) const {
 
 template <typename T>
 void AttentionPanel<T>::hand_over(Isa isa, const W* results, std::int64_t columns, std::int64_t dims, const W* shares, T* to) const {
-  W line[kLine];
-  for (std::int64_t j = 0; j < count_; ++j) {
-    const W share = shares == nullptr ? W(1) : shares[j];
-    for (std::int64_t first = 0; first < dims; first += kLine) {
-      const std::int64_t count = std::min(kLine, dims - first);
+  constexpr std::int64_t kDims = 128;  // that are turned at a time
+  W lines[kMostColumns * kDims];
+  for (std::int64_t first = 0; first < dims; first += kDims) {
+    const std::int64_t count = std::min(kDims, dims - first);
+    turn_over(isa, results + first * columns, columns, count, count_, lines, kDims);
+    for (std::int64_t j = 0; j < count_; ++j) {
+      const W share = shares == nullptr ? W(1) : shares[j];
+      const W* __restrict line = lines + j * kDims;
       T* __restrict head = to + heads_[j] * dims + first;
-      take_column(results, columns, j, first, count, line);
       vectorised(isa, [&]() MOESH_LOOP {
         for (std::int64_t i = 0; i < count; ++i) head[i] = store<T>(line[i] * share);
       });

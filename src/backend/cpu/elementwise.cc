@@ -6,7 +6,7 @@
 #include "backend/chain.h"
 #include "backend/cpu/elementwise_avx512.h"
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/micro_kernel.h"
+#include "backend/cpu/pack.h"
 #include "backend/cpu/simd.h"
 
 namespace moesh::backend::cpu {
@@ -90,7 +90,9 @@ bool runs_binary(const KernelCall& call) {
 }
 bool runs_cast(const KernelCall& call) {
   if (call.results[0].dtype != DType::bfloat16 || call.operands[0].dtype != DType::float32 || !packs_bfloat16(chosen_isa())) return false;
-  run(call, round_avx512);
+  const View& result = call.results[0];
+  const bool is_late = result.count() * size_of(result.dtype) >= kLateBytes && reinterpret_cast<std::uintptr_t>(result.data) % 64 == 0;
+  run(call, is_late ? round_past_caches_avx512 : round_avx512);
   return true;
 }
 

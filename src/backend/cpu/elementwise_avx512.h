@@ -24,5 +24,7 @@ MOESH_ELEMENTWISE(bfloat16);
 #undef MOESH_ELEMENTWISE
 
 void round_avx512(const float* x, std::int64_t count, bfloat16* y);
+// Where y begins with a cache line; other threads may read it then.
+void round_past_caches_avx512(const float* x, std::int64_t count, bfloat16* y);
 
 }  // namespace moesh::backend::cpu

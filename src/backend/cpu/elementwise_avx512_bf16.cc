@@ -8,6 +8,7 @@
 
 #include "backend/cpu/exp_avx512.h"
 #include "backend/cpu/lanes_avx512.h"
+#include "backend/cpu/pack.h"
 
 #define MOESH_INSTRUCTIONS "avx512f,avx512bw,avx512vl,avx512bf16"
 
@@ -31,6 +32,17 @@ struct Halves {
 MOESH_ELEMENTWISE(bfloat16, Halves)
 
 MOESH_TARGET void round_avx512(const float* x, std::int64_t count, bfloat16* y) { for_all<Halves>(count, y, Same{}, x); }
+
+MOESH_TARGET void round_past_caches_avx512(const float* x, std::int64_t count, bfloat16* y) {
+  constexpr std::int64_t kLine = 2 * kLanes16;
+  std::int64_t i = 0;
+  for (; i + kLine <= count; i += kLine) {
+    const __m512bh line = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + i + kLanes16), _mm512_loadu_ps(x + i));
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(y + i), (__m512i)line);
+  }
+  round_avx512(x + i, count - i, y + i);
+  settle_late_writes();
+}
 
 }  // namespace moesh::backend::cpu
 #endif

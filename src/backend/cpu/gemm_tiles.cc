@@ -23,7 +23,6 @@ constexpr std::int64_t kSumElements = 512 * 1024;         // that wait for the n
 constexpr std::int64_t kBlock = 2 * kTileRows;            // rows and columns
 constexpr std::int64_t kBlockElements = kBlock * kBlock;
 constexpr std::int64_t kCacheLine = 64;                   // bytes
-constexpr std::int64_t kLateBytes = 8 * 1024 * 1024;      // of a result
 
 struct Room {
   static constexpr std::int64_t kRows = kBlocksTogether * kBlock * kChunk;

@@ -71,6 +71,9 @@ MOESH_PACK(bfloat16, float, avx512, 16);
 MOESH_PACK(bfloat16, bfloat16, avx512, 16);
 #undef MOESH_PACK
 
+// A result of so many bytes is written past the caches, which would not hold it until it is read.
+inline constexpr std::int64_t kLateBytes = 8 * 1024 * 1024;
+
 // To be called before other threads read what was written past the caches. It waits for memory: one call serves all writes before it.
 inline void settle_late_writes() {
 #if defined(__x86_64__)
@@ -202,20 +205,17 @@ class Packer {
   std::int64_t room_;  // for the depth
 };
 
-// to[j][i] = from[i][j] for `lines` lines of `depth`, each side at its pitch. Whole cache lines are written past the caches:
-// settle_late_writes() is to follow.
+// to[j][i] = from[i][j] for `lines` lines of `depth`, each side at its pitch.
 template <typename W>
 void turn_over(Isa isa, const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t depth, W* to, std::int64_t to_pitch) {
   std::int64_t done = 0;
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<W, float>) {
     const auto by = [&]<std::int64_t kLines>(auto turn) {
-      constexpr std::int64_t kCacheLine = 64 / static_cast<std::int64_t>(sizeof(W));
-      const bool is_aligned = reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && to_pitch % kCacheLine == 0;
       for (; done + kLines <= lines; done += kLines) {
         const W* line[kLines];
         for (std::int64_t i = 0; i < kLines; ++i) line[i] = from + (done + i) * from_pitch;
-        turn(line, line, depth, PanelShape{kLines, to_pitch, depth, is_aligned}, to + done);
+        turn(line, line, depth, PanelShape{kLines, to_pitch, depth}, to + done);
       }
     };
     if (isa >= Isa::avx512) by.template operator()<16>([](const auto&... of) { turn_avx512(of...); });

@@ -5,6 +5,7 @@
 #if defined(__x86_64__)
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #include <immintrin.h>
 
@@ -191,31 +192,43 @@ void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int
   else pack_tiles<IntoCaches>(data, lines, count, depth, room, out);
 }
 
-// Two tiles at a time, whether all of their lines are there or not. Pairs of the depth are laid together across the
-// lines, and the lines that then stand in a quarter of a register are turned to where they belong.
+namespace {
+
+// Two tiles of lines, a cache line of each of the depth, whether all of them are there or not. Pairs of the depth are laid together across
+// the lines, and the lines that then stand in a quarter of a register are turned to where they belong.
+MOESH_TARGET void turn_two_tiles(const bfloat16* data, __mmask32 which, const std::int64_t* depth, std::int64_t size, std::byte* to,
+                                 std::byte* beside) {
+  constexpr auto kRow = kTileDepth * static_cast<std::int64_t>(sizeof(bfloat16));
+  alignas(64) float low[16][16], high[16][16];
+  const float *low_rows[16], *high_rows[16];
+  for (std::int64_t word = 0; word < 16; ++word) {
+    const __m512i a = 2 * word < size ? _mm512_maskz_loadu_epi16(which, data + depth[2 * word]) : _mm512_setzero_si512();
+    const __m512i b = 2 * word + 1 < size ? _mm512_maskz_loadu_epi16(which, data + depth[2 * word + 1]) : _mm512_setzero_si512();
+    _mm512_store_si512(low[word], _mm512_unpacklo_epi16(a, b));
+    _mm512_store_si512(high[word], _mm512_unpackhi_epi16(a, b));
+    low_rows[word] = low[word];
+    high_rows[word] = high[word];
+  }
+  turn<Floats, IntoCaches>(low_rows, 0, {to, to + 8 * kRow, beside, beside + 8 * kRow}, kRow);
+  turn<Floats, IntoCaches>(high_rows, 0, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
+}
+
+constexpr std::int64_t kTurnedAhead = 64;  // of the depth: lines that lie apart, which no machine fetches by itself
+
+}  // namespace
+
+// All lines go down the depth together, so that what lies side by side is read at once.
 MOESH_TARGET void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size,
                                            std::int64_t room, bfloat16* out) {
-  constexpr auto kRow = kTileDepth * static_cast<std::int64_t>(sizeof(bfloat16));
-  const std::int64_t tile = kTileRows * room * static_cast<std::int64_t>(sizeof(bfloat16));
-  for (std::int64_t begin = 0; begin < count; begin += 2 * kTileRows, out += 2 * kTileRows * room) {
-    const std::int64_t there = std::min(2 * kTileRows, count - begin);
-    const auto which = static_cast<__mmask32>(there == 2 * kTileRows ? ~0u : (1u << there) - 1);
-    for (std::int64_t p = 0; p < size; p += kTileDepth) {
-      alignas(64) float low[16][16], high[16][16];
-      const float *low_rows[16], *high_rows[16];
-      for (std::int64_t word = 0; word < 16; ++word) {
-        const std::int64_t at = p + 2 * word;
-        const __m512i a = at < size ? _mm512_maskz_loadu_epi16(which, data + depth[at] + begin) : _mm512_setzero_si512();
-        const __m512i b = at + 1 < size ? _mm512_maskz_loadu_epi16(which, data + depth[at + 1] + begin) : _mm512_setzero_si512();
-        _mm512_store_si512(low[word], _mm512_unpacklo_epi16(a, b));
-        _mm512_store_si512(high[word], _mm512_unpackhi_epi16(a, b));
-        low_rows[word] = low[word];
-        high_rows[word] = high[word];
-      }
-      std::byte* const to = reinterpret_cast<std::byte*>(out + p * kTileRows);
-      std::byte* const beside = to + tile;
-      turn<Floats, IntoCaches>(low_rows, 0, {to, to + 8 * kRow, beside, beside + 8 * kRow}, kRow);
-      turn<Floats, IntoCaches>(high_rows, 0, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
+  constexpr std::int64_t kLines = 2 * kTileRows;
+  for (std::int64_t p = 0; p < size; p += kTileDepth) {
+    const Range ahead{p + kTurnedAhead, std::min(p + kTurnedAhead + kTileDepth, size)};
+    for (std::int64_t next = ahead.begin; next < ahead.end; ++next) fetch(data + depth[next], count);
+    for (std::int64_t begin = 0; begin < count; begin += kLines) {
+      const auto which = static_cast<__mmask32>(begin + kLines <= count ? ~0u : (1u << (count - begin)) - 1);
+      bfloat16* const to = out + begin * room + p * kTileRows;
+      turn_two_tiles(data + begin, which, depth + p, size - p, reinterpret_cast<std::byte*>(to),
+                     reinterpret_cast<std::byte*>(to + kTileRows * room));
     }
   }
 }

@@ -131,6 +131,7 @@ struct Own {
     const std::int64_t columns = micro_kernels<P>(isa).columns;
     rounded = pieces.take<T>(of_words);
     scores = pieces.take<W>(columns * (kUnit + kTileRows));
+    turned = pieces.take<W>(columns * kUnit);
     if constexpr (std::is_same_v<P, W>) {
       exponentials = scores;
     } else {
@@ -141,6 +142,7 @@ struct Own {
   }
 
   W* scores;            // [V][N] of a unit and a panel
+  W* turned;            // a gradient [M][V] of them
   P* exponentials;      // the same
   P* packed = nullptr;  // the same as a panel
   T* rounded;           // words of a table of the wide type
@@ -398,20 +400,28 @@ class VocabLoss {
     shared_.exponentials_of(unit).multiply({0, rows}, {0, tokens_}, shared_.packed_x + first * shared_.depth, count <= columns / 2, false,
                                            own.scores, columns);
     W* const to = call_.results[2].as<W>() + unit * kUnit * table_.word_step() + first * table_.dim_step();
-    const auto hand_over = [&](std::int64_t lines, std::int64_t line_step, std::int64_t of_line, std::int64_t width, std::int64_t step) {
-      vectorised(isa_, [&]() MOESH_LOOP {
-        with_constant(first_ > 0, [&](auto adds) MOESH_LOOP {
-          for (std::int64_t i = 0; i < lines; ++i) {
-            W* __restrict line = to + i * of_line;
-            const W* __restrict from = own.scores + i * line_step;
-            for (std::int64_t j = 0; j < width; ++j) line[j] = adds ? line[j] + from[j * step] : from[j * step];
-          }
-        });
+    if (of_.by_token) return hand_over(own.scores, columns, rows, count, to, table_.word_step());
+    turn_over(isa_, own.scores, columns, rows, count, own.turned, kUnit);
+    hand_over(own.turned, kUnit, count, rows, to, table_.dim_step());
+  }
+
+  // Adds lines to those of the gradient of the table, or puts them there where there are none yet.
+  void hand_over(const W* from, std::int64_t from_pitch, std::int64_t lines, std::int64_t width, W* to, std::int64_t to_pitch) const {
+#if defined(__x86_64__)
+    if constexpr (std::is_same_v<W, float>) {
+      const bool has_lines = reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && to_pitch % 16 == 0 && width % 32 == 0;
+      if (first_ == 0 && has_lines && isa_ >= Isa::avx512) return store_past_caches_avx512(from, from_pitch, lines, width, to, to_pitch);
+    }
+#endif
+    vectorised(isa_, [&]() MOESH_LOOP {
+      with_constant(first_ > 0, [&](auto adds) MOESH_LOOP {
+        for (std::int64_t i = 0; i < lines; ++i) {
+          W* __restrict line = to + i * to_pitch;
+          const W* __restrict source = from + i * from_pitch;
+          for (std::int64_t j = 0; j < width; ++j) line[j] = adds ? line[j] + source[j] : source[j];
+        }
       });
-    };
-    if (of_.by_token) hand_over(rows, columns, table_.word_step(), count, 1);
-    else if (first_ > 0) hand_over(count, 1, table_.dim_step(), rows, columns);
-    else turn_over(isa_, own.scores, columns, rows, count, to, table_.dim_step());
+    });
   }
 
   const KernelCall& call_;

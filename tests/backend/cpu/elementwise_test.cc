@@ -153,6 +153,30 @@ TEST(Elementwise, ChainsAreThePlainOnes) {
   }
 }
 
+// So many that they are written past the caches, but for the last of them, and where a result does not begin with a cache line.
+TEST(Elementwise, ALargeCastIsThatOfItsParts) {
+  constexpr std::int64_t kCount = 8 * 1024 * 1024 / 2 + 77, kPart = 1000003;
+  const Tensor x = noise(DType::float32, {kCount}, 1);
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    Tensor parts(DType::bfloat16, {kCount});
+    for (std::int64_t first = 0; first < kCount; first += kPart) {
+      Tensor part(DType::float32, {std::min(kPart, kCount - first)});
+      std::memcpy(part.bytes.data(), x.bytes.data() + first * 4, part.bytes.size());
+      const Tensor made = run({Op::cast, {}, {part}, {Tensor(DType::bfloat16, part.shape)}})[0];
+      std::memcpy(parts.bytes.data() + first * 2, made.bytes.data(), made.bytes.size());
+    }
+    for (const std::int64_t shift : {0, 2}) {
+      std::vector<std::byte> memory(static_cast<std::size_t>(kCount * 2 + 128));
+      auto* const line = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory.data()) + 63) / 64 * 64);
+      std::vector<View> given{x.view()}, result{View{line + shift, DType::bfloat16, {kCount}}};
+      Workers workers(2);
+      cpu::find_kernel(Op::cast)({{}, given, result, workers});
+      EXPECT_EQ(std::memcmp(line + shift, parts.bytes.data(), parts.bytes.size()), 0) << name_of(isa) << ", shifted by " << shift;
+    }
+  }
+}
+
 // Far from zero too, and at what is no number.
 TEST(Elementwise, SiluHasNoEnd) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
