@@ -58,6 +58,7 @@ constexpr std::int64_t kTasksPerThread = 4;   // of several products, so that th
 // Multiplications in the time that other things take.
 constexpr double kPackRun = 40, kPackRow = 200, kPackColumn = 150, kPackTurned = 200;
 constexpr double kBegin = 300000, kShare = 800000;
+constexpr double kReadElement = 64;  // of b, from memory
 
 template <typename C>
 class TileProduct {
@@ -86,12 +87,18 @@ class TileProduct {
     if (count == 0) return;
     if (workers_ == nullptr) return run(0, count);
     double work = 0;
-    for (const ProductPart& task : tasks) work += size_of(task.i, task.rows.size(), task.columns.size()).work();
+    for (const ProductPart& task : tasks) work += work_of(task);
     workers_->parallel(count, 1 + static_cast<std::int64_t>(kGrainWork * static_cast<double>(count) / std::max(1.0, work)), run);
   }
 
  private:
   static constexpr Isa kIsa = Isa::amx_bf16;
+
+  // In multiplications of tiles. Strips wait for memory.
+  double work_of(const ProductPart& task) const {
+    const double work = size_of(task.i, task.rows.size(), task.columns.size()).work();
+    return takes_strips(task) ? kReadElement * work / static_cast<double>(task.rows.size()) : work;
+  }
 
   // Whether the result is written past the caches: those would not hold it until it is read, and need not fetch first what it replaces.
   bool is_late() const {
