@@ -108,6 +108,29 @@ TEST(Parse, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(parse_refusal(x + "return %0\nmore\n"), "line 3 of the graph: nothing behind the graph's return was expected, not 'more'");
 }
 
+// Steps of a chain take what is there before them, in their type; each result is what a step of its own makes.
+TEST(Parse, RefusesChainsThatCannotBe) {
+  const std::string x = "%0: float32[4] = input labels=(-)  # x\n";
+  const std::string silu = "{kind=unary dtype=float32 operands=[0]}", sum = "{kind=binary binary={function=add} dtype=float32 operands=[1, 0]}";
+  const auto chain = [&](const std::string& results, const std::string& of) {
+    return x + results + " = chain %0 " + of + "  # y\nreturn %1\n";
+  };
+  const std::string one = "%1: float32[4]", two = "%1: float32[4], %2: float32[4]";
+  EXPECT_EQ(parse_refusal(chain(one, "steps=[" + silu + ", " + sum + "]")), "no error");
+  EXPECT_EQ(parse_refusal(chain(two, "steps=[" + silu + ", " + sum + "] results=[1, 0]")), "no error");
+  for (const std::string& wrong :
+       {chain(one, "steps=[]"), chain(one, "steps=[" + sum + "]"), chain(one, "steps=[{kind=unary dtype=float32 operands=[0, 0]}]"),
+        chain(one, "steps=[{kind=unary dtype=float32 operands=[-1]}]"), chain(one, "steps=[{kind=unary dtype=bfloat16 operands=[0]}]"),
+        chain(one, "steps=[{kind=cast dtype=int32 operands=[0]}]"), chain(one, "steps=[{kind=cast dtype=bfloat16 operands=[0]}]"),
+        chain("%1: float32[5]", "steps=[" + silu + "]"), chain(two, "steps=[" + silu + ", " + sum + "]"),
+        chain(one, "steps=[" + silu + "] results=[1]"), chain(one, "steps=[" + silu + "] results=[-1]"),
+        chain(two, "steps=[" + silu + ", " + sum + "] results=[1]"), chain(two, "steps=[" + silu + ", " + sum + "] results=[1, 1]"),
+        chain("%1: float32[4], %2: float32[5]", "steps=[" + silu + ", " + sum + "] results=[1, 0]"),
+        chain("%1: float32[4], %2: bfloat16[4]", "steps=[" + silu + ", " + sum + "] results=[1, 0]")}) {
+    EXPECT_TRUE(parse_refusal(wrong).starts_with("line 2 of the graph: ")) << wrong << parse_refusal(wrong);
+  }
+}
+
 TEST(Parse, RefusesSizesAndPlacesThatCannotBe) {
   EXPECT_EQ(parse_refusal("%0: float32[4] as [(fsdp)] = input  # x\nreturn %0\n"),
             "line 1 of the graph: an axis of the mesh was expected, not 'fsdp)] = input  # x'");

@@ -1,4 +1,6 @@
 // Each element alone.
+#include <algorithm>
+
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
 
@@ -94,6 +96,8 @@ std::string chain_shapes(const NodeView& v) {
   if (chain.result_count() != v.results()) return "a result for each step that makes one";
   for (std::size_t i = 0; i < v.results(); ++i) {
     if (chain.step_of(i) >= steps.size()) return "results that steps make";
+    const auto end = chain.results.begin() + static_cast<std::ptrdiff_t>(std::min(i, chain.results.size()));
+    if (std::find(chain.results.begin(), end, static_cast<int>(chain.step_of(i))) != end) return "results of steps of their own";
     const bool fits = v.result(i).shape == v.result(0).shape && v.result(i).dtype == steps[chain.step_of(i)].dtype;
     if (!fits) return "results of the type that their steps make";
   }
