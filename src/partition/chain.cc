@@ -188,9 +188,12 @@ class Joining {
   Graph run() {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) go_into(static_cast<NodeId>(i));
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      std::vector<NodeId> group = beside(static_cast<NodeId>(i));
-      while (group.size() > 1 && !may_join(group)) group.pop_back();
-      if (group.size() > 1) join(group);
+      for (std::vector<NodeId> group = beside(static_cast<NodeId>(i)); group.size() > 1; group.pop_back()) {
+        Made made = joined(group);
+        if (made.steps.size() > kMostSteps || !holds_no_more(group, made.operands)) continue;
+        join(group, std::move(made));
+        break;
+      }
     }
     std::erase_if(graph_.nodes, [](const Node& node) { return node.results.empty(); });
     graph::find_producers(graph_);
@@ -238,13 +241,8 @@ class Joining {
     return found;
   }
 
-  bool may_join(const std::vector<NodeId>& group) const {
-    return joined(group).steps.size() <= kMostSteps && holds_no_more(group);
-  }
-
   // Whether, wherever one of them stood, what is made earlier than before is no more than what is no longer held.
-  bool holds_no_more(const std::vector<NodeId>& group) const {
-    const std::vector<ValueId> operands = joined(group).operands;
+  bool holds_no_more(const std::vector<NodeId>& group, const std::vector<ValueId>& operands) const {
     for (std::size_t i = 0; i + 1 < group.size(); ++i) {
       std::int64_t more = 0, less = 0;
       for (std::size_t k = i + 1; k < group.size(); ++k) more += bytes_of(graph_.value(graph_.node(group[k]).results[0]));
@@ -294,8 +292,7 @@ class Joining {
     made.results.push_back(moved.back() - static_cast<int>(made.operands.size()));
   }
 
-  void join(const std::vector<NodeId>& group) {
-    Made made = joined(group);
+  void join(const std::vector<NodeId>& group, Made made) {
     Node& first = graph_.nodes[at(group[0])];
     for (std::size_t i = 1; i < group.size(); ++i) {
       Node& other = graph_.nodes[at(group[i])];
