@@ -16,16 +16,17 @@ namespace moesh::backend::cpu {
 
 namespace {
 
-constexpr std::int64_t kChunk = 1024;                     // of the depth, that is packed at a time
+constexpr std::int64_t kChunk = 1536;                     // of the depth, that is packed at a time
 constexpr std::int64_t kPad = 2;                          // between panels: those a power of two apart share places in the caches
-constexpr std::int64_t kPanelElements = 512 * (kChunk + kPad);  // of b, packed: half of a second cache
+constexpr std::int64_t kPanelElements = 512 * (1024 + kPad);  // of b, packed: half of a second cache
 constexpr std::int64_t kSumElements = 512 * 1024;         // that wait for the next chunk of the depth
 constexpr std::int64_t kBlock = 2 * kTileRows;            // rows and columns
 constexpr std::int64_t kBlockElements = kBlock * kBlock;
+constexpr std::int64_t kMostInPlace = 2048;                // of the depth
 constexpr std::int64_t kCacheLine = 64;                   // bytes
 
 struct Room {
-  static constexpr std::int64_t kRows = kBlocksTogether * kBlock * kChunk;
+  static constexpr std::int64_t kRows = 2 * 1024 * 1024;  // to stay
   static constexpr std::int64_t kBytes = (kRows + kPanelElements) * static_cast<std::int64_t>(sizeof(bfloat16)) +
                                          (kSumElements + kBlocksTogether * kBlockElements) * static_cast<std::int64_t>(sizeof(float));
   bfloat16* rows;
@@ -110,7 +111,8 @@ class TileProduct {
            is_line(of_.c.rows[0]) && std::all_of(of_.c.batch.begin(), of_.c.batch.end(), is_line);
   }
 
-  bool is_in_place() const { return of_.is_in_place() && !is_late_; }
+  // Tiles go to and fro between the sums and the first cache, where few lines of a result share a place: not for long.
+  bool is_in_place(Range depth) const { return of_.is_in_place() && !is_late_ && depth.size() <= kMostInPlace; }
 
   std::int64_t threads() const { return workers_ == nullptr ? 1 : workers_->threads(); }
 
@@ -190,29 +192,49 @@ class TileProduct {
     return std::max(kTileDepth, round_up(divide_up(depth.size(), chunks), kTileDepth));
   }
 
+  // Rows that have to be turned and meet several parts of the columns are packed once, if there is room for all of them.
   void run_task(const Room& mine, const ProductPart& task) const {
     const Range depth = of_.depth_of(task.i);
-    const std::int64_t chunk = chunk_of(depth);
-    const std::int64_t parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk + kPad), kBlock));
+    const std::int64_t parts = divide_up(task.columns.size(), round_down(kPanelElements / (chunk_of(depth) + kPad), kBlock));
+    const std::int64_t size_of_rows = round_up(task.rows.size(), kBlock) * round_up(depth.size(), kTileDepth);
+    const bool rows_stay = !of_.a_depth_runs && parts > 1 && size_of_rows <= Room::kRows;
     for (std::int64_t part = 0; part < parts; ++part) {
-      const Range of_part = piece_of(task.columns.size(), kBlock, parts, part);
-      const Range columns{task.columns.begin + of_part.begin, task.columns.begin + of_part.end};
-      const std::int64_t most_rows = kSumElements / round_up(columns.size(), kBlock);
-      const std::int64_t bands = waits(depth) ? divide_up(task.rows.size(), round_down(most_rows, kBlock)) : 1;
-      for (std::int64_t band = 0; band < bands; ++band) {
-        const Range of_band = piece_of(task.rows.size(), kBlock, bands, band);
-        const ProductPart piece{task.i, {task.rows.begin + of_band.begin, task.rows.begin + of_band.end}, columns};
-        for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += chunk) {
-          run_chunk(mine, piece, {begin, std::min(begin + chunk, depth.end)});
+      const Range columns = piece_of(task.columns.size(), kBlock, parts, part);
+      run_part(mine, {task.i, task.rows, within(task.columns, columns)}, rows_stay, part > 0);
+    }
+  }
+
+  void run_part(const Room& mine, const ProductPart& part, bool rows_stay, bool are_there) const {
+    const Range depth = of_.depth_of(part.i);
+    const std::int64_t chunk = chunk_of(depth);
+    const std::int64_t most_rows = kSumElements / round_up(part.columns.size(), kBlock);
+    const std::int64_t bands = waits(depth) ? divide_up(part.rows.size(), round_down(most_rows, kBlock)) : 1;
+    for (std::int64_t band = 0; band < bands; ++band) {
+      const Range rows = piece_of(part.rows.size(), kBlock, bands, band);
+      for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += chunk) {
+        const Range of_chunk{begin, std::min(begin + chunk, depth.end)};
+        RowsOfA packed{mine.rows, rows_stay, rows_stay && are_there};
+        if (rows_stay) {
+          packed.first += (begin - depth.begin) * round_up(part.rows.size(), kBlock) + rows.begin * round_up(of_chunk.size(), kTileDepth);
         }
+        run_chunk(mine, {part.i, within(part.rows, rows), part.columns}, of_chunk, packed);
       }
     }
   }
 
-  // Whether sums of chunks wait for those of the next.
-  bool waits(Range depth) const { return !is_in_place() && depth.size() > kChunk; }
+  static Range within(Range all, Range piece) { return {all.begin + piece.begin, all.begin + piece.end}; }
 
-  void run_chunk(const Room& mine, const ProductPart& piece, Range chunk) const {
+  // Whether sums of chunks wait for those of the next.
+  bool waits(Range depth) const { return !is_in_place(depth) && depth.size() > kChunk; }
+
+  // Where rows of a lie packed: those that meet a panel at a time, or all that meet a part of the columns, for the next part.
+  struct RowsOfA {
+    bfloat16* first;
+    bool stay;
+    bool are_there;
+  };
+
+  void run_chunk(const Room& mine, const ProductPart& piece, Range chunk, const RowsOfA& packed) const {
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth);
     const Packer<bfloat16, bfloat16> packer(kIsa, kernels_, depth_room);
     Packer<bfloat16, bfloat16>(kIsa, kernels_, depth_room + kPad).columns(of_.lines_of_b(piece.i), piece.columns, chunk, mine.panels);
@@ -221,15 +243,17 @@ class TileProduct {
     for (std::int64_t row = piece.rows.begin; row < piece.rows.end; row += kBlocksTogether * kBlock) {
       const Range rows{row, std::min(row + kBlocksTogether * kBlock, piece.rows.end)};
       const std::int64_t lying = rows_run ? round_down(rows.size(), kBlock) : 0;
-      packer.rows(of_.lines_of_a(piece.i), {rows.begin + lying, rows.end}, chunk, mine.rows + lying * depth_room);
+      bfloat16* const to = packed.first + (packed.stay ? row - piece.rows.begin : 0) * depth_room;
+      if (!packed.are_there) packer.rows(of_.lines_of_a(piece.i), {rows.begin + lying, rows.end}, chunk, to + lying * depth_room);
       for (std::int64_t column = piece.columns.begin; column < piece.columns.end; column += kBlock) {
-        run_blocks(mine, piece, {piece.i, rows, {column, std::min(column + kBlock, piece.columns.end)}}, chunk, lying);
+        run_blocks(mine, piece, {piece.i, rows, {column, std::min(column + kBlock, piece.columns.end)}}, chunk, to, lying);
       }
     }
   }
 
-  // Blocks of some rows and a panel. The first `lying` rows are read where they lie.
-  void run_blocks(const Room& mine, const ProductPart& piece, const ProductPart& part, Range chunk, std::int64_t lying) const {
+  // Blocks of some rows, packed but for the first `lying`, which are read where they lie, and a panel.
+  void run_blocks(const Room& mine, const ProductPart& piece, const ProductPart& part, Range chunk, const bfloat16* packed,
+                  std::int64_t lying) const {
     const Range depth = of_.depth_of(part.i);
     const bool is_first = chunk.begin == depth.begin, is_last = chunk.end == depth.end, is_deep = waits(depth);
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth);
@@ -244,11 +268,11 @@ class TileProduct {
       const ProductPart& here = parts[count] = {part.i, {row, std::min(row + kBlock, part.rows.end)}, part.columns};
       const bool lies = row - part.rows.begin < lying;
       const std::int64_t place = (row - piece.rows.begin) / kBlock * panels + panel;
-      is_result[count] = is_in_place() && here.rows.size() % kTileRows == 0 && (width == kBlock || width == kBlock / 2);
+      is_result[count] = is_in_place(depth) && here.rows.size() % kTileRows == 0 && (width == kBlock || width == kBlock / 2);
       one.kernel = lies ? kernels_.of_runs : kernels_.find(width <= kBlock / 2, here.rows.size());
       one.a_step = lies ? kTileDepth : kTileRows * kTileDepth;
       one.block = {.steps = depth_room / kTileDepth,
-                   .a = lies ? of_.element_of_a(part.i, row, chunk.begin) : mine.rows + (row - part.rows.begin) * depth_room,
+                   .a = lies ? of_.element_of_a(part.i, row, chunk.begin) : packed + (row - part.rows.begin) * depth_room,
                    .a_room = lies ? *of_.a_pitch : depth_room,
                    .b = mine.panels + panel * kBlock * (depth_room + kPad),
                    .b_pitch = 2 * kBlock,

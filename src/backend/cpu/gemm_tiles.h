@@ -1,5 +1,6 @@
 // Products of bfloat16 on AMX. Tiles multiply so much faster than memory gives that what they read decides: a part of b is packed once
-// and stays in the second cache, and rows of a, which are read where they lie if their depth runs, pass by it.
+// and stays in the second cache, and rows of a, which are read where they lie if their depth runs and are turned once if it does not,
+// pass by it.
 #pragma once
 
 #include "backend/cpu/gemm.h"

@@ -183,6 +183,45 @@ TEST(Einsum, GivesARowTheSameBitsWhereverTasksPartTheRows) {
   }
 }
 
+// to[j][i] = from[i][j].
+Tensor turned(const Tensor& from) {
+  Tensor made(from.dtype, {from.shape[1], from.shape[0]});
+  const auto element = static_cast<std::size_t>(size_of(from.dtype));
+  for (std::int64_t i = 0; i < from.shape[0]; ++i) {
+    for (std::int64_t j = 0; j < from.shape[1]; ++j) {
+      std::memcpy(made.bytes.data() + static_cast<std::size_t>(j * from.shape[0] + i) * element,
+                  from.bytes.data() + static_cast<std::size_t>(i * from.shape[1] + j) * element, element);
+    }
+  }
+  return made;
+}
+
+// Rows that have to be turned may be kept for all columns, in several bands of them and chunks of the depth.
+TEST(Einsum, GivesTheSameBitsHoweverItsOperandsLie) {
+  struct Size {
+    std::int64_t rows, columns, depth;
+  };
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    std::vector<Size> sizes{{40, 1100, 600}, {70, 700, 3200}, {33, 600, 1500}};
+    if (isa == isas_here().back()) sizes.push_back({1300, 1000, 1600});
+    for (const DType dtype : floating_types()) {
+      for (const auto& [rows, columns, depth] : sizes) {
+        SCOPED_TRACE(fmt::format("{} rows, {} columns, {} deep of {} on {}", rows, columns, depth, name_of(dtype), name_of(isa)));
+        const DType result = dtype == DType::bfloat16 ? DType::float32 : dtype;
+        const Tensor a = noise(dtype, {rows, depth}, 1), b = noise(dtype, {depth, columns}, 2);
+        const auto made = [&](const std::string& equation, const Tensor& left, const Tensor& right) {
+          return run({Op::einsum, graph::EinsumOf{equation}, {left, right}, {Tensor(result, {rows, columns})}}, 2)[0].bytes;
+        };
+        const auto bits = made("am,mb->ab", a, b);
+        EXPECT_TRUE(made("ma,mb->ab", turned(a), b) == bits);
+        EXPECT_TRUE(made("am,bm->ab", a, turned(b)) == bits);
+        EXPECT_TRUE(made("ma,bm->ab", turned(a), turned(b)) == bits);
+      }
+    }
+  }
+}
+
 TEST(Einsum, GivesAnElementTheSameBitsInAnyPlaceOfABatch) {
   const Call whole = product(DType::float32, "eam,emb->eab", {3, 4, 600}, {3, 600, 35}, {3, 4, 35});
   const Tensors all = run(whole);
