@@ -36,7 +36,7 @@ constexpr std::int64_t kPageBytes = 4096;       // are between its rows: then al
 constexpr std::int64_t kDenseBytes = 512;       // between rows, so that they lie as close as packed
 constexpr std::int64_t kStripSums = 16 * 1024;  // of all rows of a strip: they stay in the second cache
 constexpr std::int64_t kFewestInStrip = 1024;   // bytes of a line of b: of shorter ones one thread reads more than two do
-constexpr std::int64_t kMostInStrip = 512;      // columns of several rows, so that sums stay in the first cache
+constexpr std::int64_t kMostInStrip = 2048;     // columns of several rows
 constexpr std::int64_t kFewestOfOneRow = 1024;  // so that memory is read in long runs
 constexpr std::int64_t kTasksPerThread = 4;     // of several products, so that threads end together
 constexpr std::int64_t kGrainWork = 200000;     // multiplications worth handing to a thread
@@ -157,7 +157,7 @@ class Product {
             .pack_column = in_place_.pack != nullptr ? kPackingOnTheWay * kPack : kPack};
   }
 
-  // Several rows read b as they fetch it, in pieces of a kilobyte or more, and one row as the machine does, in long runs.
+  // Memory is read in long runs where there are some. Short ones, which kernels fetch by themselves, are a kilobyte or more.
   std::int64_t strips_of(std::int64_t rows) const {
     const std::int64_t most = rows == 1 ? std::max(kFewestOfOneRow, divide_up(of_.columns, threads())) : kMostInStrip;
     const std::int64_t turns = divide_up(of_.columns, threads() * most);

@@ -212,17 +212,17 @@ MOESH_TARGET void multiply_row(const Strip<typename Words::Element, B>& strip) {
   for (; step < steps; ++step) multiply_steps<Words, Reader, 1, false>(strip, step);
 }
 
-// Lines of b that several rows take at a time: while their columns go down these in the caches, the next ones are
-// fetched, in the order in which they lie. So memory is read at its rate whatever the strip's width.
-constexpr std::int64_t kStripLines = 16;
+// Lines of b that several rows take at a time, side by side. In long ones the machine fetches ahead too. Of short ones, the next lines
+// are fetched in the order in which they lie, into the second cache: the first one, which they would wait for, has few places for them.
+constexpr std::int64_t kStripLines = 32, kLongBytes = 3072, kLineBytesAhead = 256;
 constexpr int kStripRows = std::min(kRows, 8);
 
 // Terms [begin, end) of the chunk.
-template <typename Words, typename Reader, int rows, typename B>
+template <typename Words, typename Reader, int rows, bool are_long, typename B>
 MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip, std::int64_t begin, std::int64_t end, const B* next) {
   using Vector = typename Words::Vector;
   constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether, kColumns = 2 * Words::kWidth;
-  constexpr std::int64_t kFetch = kColumns * kTogether, kCacheLine = 64 / sizeof(B);
+  constexpr std::int64_t kCacheLine = 64 / sizeof(B), kAhead = kLineBytesAhead / sizeof(B);
   std::int64_t fetched = 0;
   for (std::int64_t j = 0; j < strip.columns; j += kColumns) {
     typename Words::Sum* const c = strip.c + j;
@@ -238,8 +238,14 @@ MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip,
       Vector of_b[2];
       Reader::read(b, strip.b_pitch, end - p, of_b);
 #pragma GCC unroll 2
-      for (std::int64_t k = 0; k < kFetch; k += kCacheLine) __builtin_prefetch(next + fetched + k);
-      if ((fetched += kFetch) >= strip.columns) {
+      for (std::int64_t line = 0; line < kTogether; ++line) {
+#pragma GCC unroll 2
+        for (std::int64_t k = 0; k < kColumns; k += kCacheLine) {
+          if constexpr (are_long) __builtin_prefetch(b + line * strip.b_pitch + kAhead + k);
+          else __builtin_prefetch(next + fetched + line * kColumns + k, 0, 2);
+        }
+      }
+      if ((fetched += kColumns * kTogether) >= strip.columns) {
         fetched = 0;
         next += strip.b_pitch;
       }
@@ -258,9 +264,10 @@ MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip,
   }
 }
 
-template <typename Words, typename Reader, typename B, int... row>
+template <typename Words, typename Reader, bool are_long, typename B, int... row>
 void multiply_rows(const Strip<typename Words::Element, B>& strip, std::integer_sequence<int, row...>) {
-  static constexpr decltype(&multiply_lines<Words, Reader, 2, B>) kOfRows[] = {multiply_lines<Words, Reader, row + 2, B>...};
+  static constexpr decltype(&multiply_lines<Words, Reader, 2, are_long, B>) kOfRows[] = {
+      multiply_lines<Words, Reader, row + 2, are_long, B>...};
   for (std::int64_t begin = 0; begin < strip.depth; begin += kStripLines) {
     const std::int64_t end = std::min(begin + kStripLines, strip.depth);
     const B* const next = end < strip.depth ? strip.b + end * strip.b_pitch : strip.next;
@@ -271,7 +278,9 @@ void multiply_rows(const Strip<typename Words::Element, B>& strip, std::integer_
 template <typename Words, typename Reader, typename B>
 void multiply_strip(const Strip<typename Words::Element, B>& strip) {
   if (strip.rows == 1) return multiply_row<Words, Reader>(strip);
-  multiply_rows<Words, Reader>(strip, std::make_integer_sequence<int, kStripRows - 1>());
+  const auto rows = std::make_integer_sequence<int, kStripRows - 1>();
+  if (strip.columns * static_cast<std::int64_t>(sizeof(B)) >= kLongBytes) multiply_rows<Words, Reader, true>(strip, rows);
+  else multiply_rows<Words, Reader, false>(strip, rows);
 }
 
 template <typename Words, int... row>
