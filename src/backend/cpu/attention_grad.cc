@@ -14,8 +14,6 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kKeyBlock = 224;  // of probabilities that are packed at a time: whole blocks of rows of most micro kernels
-
 // Scores and gradients of probabilities are products of operands packed as S, the rest of those packed as E. Of all keys: what is
 // packed once for all panels, the gradients that all panels add to, and a panel's probabilities.
 template <typename T, typename S, typename E>
@@ -31,13 +29,11 @@ struct Memory {
         value_width(round_up(shape.value_dim, columns)),
         keys(of_scores, shape.dim),
         values(of_scores, shape.value_dim),
-        turned_keys(evened(of_results, shape.dim), shape.keys),
-        some(of_results, columns) {
+        turned_keys(evened(of_results, shape.dim), shape.keys) {
     const std::int64_t all = round_up(shape.keys, 2 * kTileRows) + 2 * kTileRows;
     keys.set(pieces.take<S>(keys.size(shape.keys)));
     values.set(pieces.take<S>(values.size(shape.keys)));
     turned_keys.set(pieces.take<E>(turned_keys.size(shape.dim)));
-    some.set(pieces.take<E>(some.size(kKeyBlock)));
     queries = pieces.take<S>(columns * round_up(shape.dim, of_scores.depth_step));
     gradients = pieces.take<S>(columns * round_up(shape.value_dim, of_scores.depth_step));
     const std::int64_t depth = round_up(columns, of_results.depth_step);
@@ -63,7 +59,6 @@ struct Memory {
   PackedRows<S> keys;         // [key][D]
   PackedRows<S> values;       // [key][V]
   PackedRows<E> turned_keys;  // [D][key]
-  PackedRows<E> some;         // probabilities, or gradients of scores, of a block: [key][column]
   S* queries;                 // the panel [D][column]
   S* gradients;               // the panel [V][column] of the results' gradients
   E* turned_queries;          // panels [column][D]
@@ -163,20 +158,21 @@ class AttentionGradient {
     memory.keys.multiply(keys, {0, shape_.dim}, memory.queries, is_narrow, false, memory.probabilities, columns_);
     memory.values.multiply(keys, {0, shape_.value_dim}, memory.gradients, is_narrow, false, memory.dscores, columns_);
     through_softmax(memory, panel, keys, dsinks);
-    // Products go on in whole steps, and tiles.
-    const std::int64_t padded = round_up(keys.size(), std::max(memory.of_results.depth_step, memory.of_results.row_step));
-    for (W* const of_keys : {memory.probabilities, memory.dscores})
+    // Products go on in whole steps, and in whole blocks of rows.
+    const std::int64_t steps = round_up(keys.size(), memory.of_results.depth_step);
+    const std::int64_t padded = std::max(steps, round_up(keys.size(), memory.of_results.rows));
+    for (W* const of_keys : {memory.probabilities, memory.dscores}) {
+      clear_columns(keys.size(), columns_, panel.count(), of_keys);
       std::fill(of_keys + keys.size() * columns_, of_keys + padded * columns_, W(0));
+    }
     const E* const probabilities = in_type(isa_, memory.probabilities, padded * columns_, memory.rounded_probabilities);
     const E* const dscores = in_type(isa_, memory.dscores, padded * columns_, memory.rounded_dscores);
-    for (std::int64_t at = 0; at < padded; at += kKeyBlock) {
-      const Range block{at, std::min(at + kKeyBlock, padded)};
-      add_products(memory, panel, probabilities, block, memory.turned_gradients, memory.dvalue + keys.begin * memory.value_width,
-                   shape_.value_dim, memory.value_width);
-      add_products(memory, panel, dscores, block, memory.turned_queries, memory.dkey + keys.begin * memory.width, shape_.dim, memory.width);
-    }
-    const E* const panel_of_keys = as_panel(isa_, memory.of_results, dscores, padded, memory.packed);
-    memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + padded}, panel_of_keys, is_narrow, false, memory.dquery,
+    add_products(memory, panel, probabilities, keys.size(), memory.turned_gradients, memory.dvalue + keys.begin * memory.value_width,
+                 shape_.value_dim, memory.value_width);
+    add_products(memory, panel, dscores, keys.size(), memory.turned_queries, memory.dkey + keys.begin * memory.width, shape_.dim,
+                 memory.width);
+    const E* const panel_of_keys = as_panel(isa_, memory.of_results, dscores, steps, memory.packed);
+    memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + steps}, panel_of_keys, is_narrow, false, memory.dquery,
                                 columns_);
     panel.hand_over(isa_, memory.dquery, columns_, shape_.dim, nullptr, results_[0].template as<T>());
   }
@@ -232,15 +228,20 @@ class AttentionGradient {
     });
   }
 
-  // to[key][dim] += those of the block's keys times the panel's columns.
-  void add_products(const Memory<T, S, E>& memory, const Panel& panel, const E* from, Range block, const E* panels, W* to,
+  // to[key][dim] += from[key][column] times the panel's columns.
+  void add_products(const Memory<T, S, E>& memory, const Panel& panel, const E* from, std::int64_t keys, const E* panels, W* to,
                     std::int64_t dims, std::int64_t pitch) const {
-    const OffsetList keys = steps(block.size(), columns_), columns = steps(panel.count(), 1);
-    memory.some.pack(isa_, Lines<E>{from + block.begin * columns_, keys, columns, false, true});
-    const std::int64_t panel_size = columns_ * round_up(columns_, memory.of_results.depth_step);
-    for (std::int64_t d = 0; d < dims; d += columns_) {
-      memory.some.multiply({0, block.size()}, {0, panel.count()}, panels + d / columns_ * panel_size, dims - d <= columns_ / 2, true,
-                           to + block.begin * pitch + d, pitch);
+    const MicroKernels<E>& kernels = memory.of_results;
+    for (std::int64_t d = 0; d < dims; d += columns_, panels += columns_ * round_up(columns_, kernels.depth_step)) {
+      for (std::int64_t key = 0; key < keys; key += kernels.rows) {
+        kernels.of_panels({.steps = divide_up(panel.count(), kernels.depth_step),
+                           .a = from + key * columns_,
+                           .b = panels,
+                           .b_pitch = columns_ * MicroKernels<E>::kTogether,
+                           .c = to + key * pitch + d,
+                           .c_pitch = pitch,
+                           .add = true});
+      }
     }
   }
 

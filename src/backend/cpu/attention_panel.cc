@@ -1,5 +1,12 @@
 #include "backend/cpu/attention_panel.h"
 
+#if defined(__x86_64__)
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: of what its own header leaves open on purpose (its bug 105593)
+#endif
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -137,24 +144,55 @@ void AttentionPanel<T>::bend(W* scores, W* slopes, std::int64_t count) const {
   }
 }
 
+#if defined(__x86_64__)
+template <typename T>
+[[gnu::target("avx512f")]] void AttentionPanel<T>::scale_and_hide_32(Range keys, float scale, float* scores, float* largest) const {
+  const std::int32_t* const places = of_.key_order + row_ * of_.shape.keys;
+  const std::int32_t* const segments = of_.key_segments + row_ * of_.shape.keys;
+  const __m512 scales = _mm512_set1_ps(scale), nothing = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+  for (int half = 0; half < 32; half += 16) {
+    const __m512i their_segments = _mm512_loadu_si512(segments_ + half), their_places = _mm512_loadu_si512(places_ + half);
+    const __m512i their_farthest = _mm512_loadu_si512(farthest_ + half);
+    __m512 most = _mm512_loadu_ps(largest + half);
+    float* x = scores + half;
+    for (std::int64_t t = keys.begin; t < keys.end; ++t, x += 32) {
+      __mmask16 sees = 0xFFFF;
+      if (!is_seen_by_all(segments[t], places[t])) {
+        const __m512i place = _mm512_set1_epi32(places[t]);
+        sees = _mm512_cmpeq_epi32_mask(_mm512_set1_epi32(segments[t]), their_segments);
+        sees = _mm512_mask_cmple_epi32_mask(sees, place, their_places);
+        sees = _mm512_mask_cmpgt_epi32_mask(sees, place, their_farthest);
+      }
+      const __m512 score = _mm512_mask_mul_ps(nothing, sees, _mm512_loadu_ps(x), scales);
+      _mm512_storeu_ps(x, score);
+      most = _mm512_max_ps(score, most);
+    }
+    _mm512_storeu_ps(largest + half, most);
+  }
+}
+#endif
+
 template <typename T>
 template <int kColumns>
 void AttentionPanel<T>::finish_scores(Isa isa, Range keys, W* scores, W* slopes, W* largest) const {
-  const std::int32_t* __restrict places = of_.key_order + row_ * of_.shape.keys;
-  const std::int32_t* __restrict segments = of_.key_segments + row_ * of_.shape.keys;
   const bool is_bent = of_.of.soft_cap > 0;
   if (is_bent) bend(scores, slopes, keys.size() * kColumns);
   const W scale = is_bent ? W(1) : static_cast<W>(of_.of.score_scale);
+#if defined(__x86_64__)
+  if constexpr (kColumns == 32 && std::is_same_v<W, float>) {
+    if (isa >= Isa::avx512) return scale_and_hide_32(keys, scale, scores, largest);
+  }
+#endif
+  const std::int32_t* __restrict places = of_.key_order + row_ * of_.shape.keys;
+  const std::int32_t* __restrict segments = of_.key_segments + row_ * of_.shape.keys;
   const W nothing = -std::numeric_limits<W>::infinity();
-  const bool one_segment = least_segment_ == most_segment_;
   vectorised(isa, [&]() MOESH_LOOP {
     W most[kColumns];
     for (int j = 0; j < kColumns; ++j) most[j] = largest[j];
     for (std::int64_t t = keys.begin; t < keys.end; ++t) {
       W* __restrict x = scores + (t - keys.begin) * kColumns;
       const std::int32_t segment = segments[t], place = places[t];
-      const bool all_see = one_segment && segment == least_segment_ && place <= least_place_ && place > most_farthest_;
-      if (all_see) {
+      if (is_seen_by_all(segment, place)) {
         for (int j = 0; j < kColumns; ++j) {
           x[j] *= scale;
           most[j] = x[j] > most[j] ? x[j] : most[j];

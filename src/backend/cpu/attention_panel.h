@@ -107,6 +107,11 @@ class AttentionPanel {
 
  private:
   void find_keys();
+  // A key.
+  bool is_seen_by_all(std::int32_t segment, std::int32_t place) const {
+    return least_segment_ == most_segment_ && segment == least_segment_ && place <= least_place_ && place > most_farthest_;
+  }
+  void scale_and_hide_32(Range keys, float scale, float* scores, float* largest) const;  // with AVX-512
   void bend(W* scores, W* slopes, std::int64_t count) const;
 
   const AttentionInputs<T>& of_;

@@ -2,6 +2,7 @@
 // exponentials lie as the next product takes them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -30,13 +31,12 @@ W base_of(W largest) {
 template <int kColumns, typename W, typename E>
 void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E* to, W* sums);
 
-// Elements `first` to `first + count` of a column of results [dim][column] as line[0], line[1], ..., to be worked on as a run.
-template <typename W>
-void take_column(const W* results, std::int64_t columns, std::int64_t column, std::int64_t first, std::int64_t count, W* line) {
-  const W* from = results + first * columns + column;
-  for (std::int64_t i = 0; i < count; ++i, from += columns) line[i] = *from;
+// Columns from `count` on become 0: what products left there may be no number.
+template <typename E>
+void clear_columns(std::int64_t rows, std::int64_t columns, std::int64_t count, E* to) {
+  if (count == columns) return;
+  for (std::int64_t row = 0; row < rows; ++row) std::fill(to + row * columns + count, to + (row + 1) * columns, E());
 }
-inline constexpr std::int64_t kLine = 256;  // that is taken at a time
 
 // Numbers in the type that products take them in: where they are, or rounded at `to`.
 template <typename E, typename W>

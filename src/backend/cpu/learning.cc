@@ -134,6 +134,8 @@ void adam_update_of(Isa isa, const AdamStep& step, const KernelCall& call, std::
   else update_by_pieces<Wide<T>>(isa, step, call, begin, end);
 }
 
+constexpr std::int64_t kSquaresAhead = 256;  // elements
+
 template <typename T>
 double squares_of(Isa isa, const T* __restrict from, std::int64_t count) {
   double sum = 0;
@@ -141,7 +143,9 @@ double squares_of(Isa isa, const T* __restrict from, std::int64_t count) {
     const double value = static_cast<double>(load(from[i]));
     return value * value;
   };
-  vectorised(isa, [&]() MOESH_LOOP { sum = sum_of<double>(count, square); });
+  vectorised(isa, [&]() MOESH_LOOP {
+    sum = sum_of<double>(count, square, [&](std::int64_t i) MOESH_LOOP { fetch(from + i + kSquaresAhead, kLanes); });
+  });
   return sum;
 }
 

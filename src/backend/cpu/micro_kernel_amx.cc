@@ -42,15 +42,22 @@ void add_product() {
 }
 
 // Tiles 0 to 3 are the sums, row by row, 4 and 5 are of a, 6 and 7 of b. With `add`, sums go on from what c holds.
-// `runs`: rows of a lie unpacked, block.a_room from one to the next.
-template <int row_tiles, int column_tiles, bool runs = false>
+enum class Rows : std::uint8_t {
+  packed,     // in tiles, the depth of which go on for block.a_room
+  runs,       // block.a_room from one to the next
+  of_panels,  // in tiles, two of which lie below each other
+};
+
+template <int row_tiles, int column_tiles, Rows rows = Rows::packed>
 void multiply_block(const Block<bfloat16>& block) {
   constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));
-  const std::int64_t a_step = runs ? kTileDepth : kTileRows * kTileDepth, a_bytes = (runs ? block.a_room : kTileDepth) * kElement;
+  constexpr std::int64_t kTile = kTileRows * kTileDepth;
+  constexpr std::int64_t a_step = rows == Rows::runs ? kTileDepth : rows == Rows::packed ? kTile : 2 * kTile;
+  const std::int64_t a_bytes = (rows == Rows::runs ? block.a_room : kTileDepth) * kElement;
   const std::int64_t b_bytes = block.b_pitch * kElement, b_step = kTileRows * block.b_pitch, steps = block.steps;
   const std::int64_t c_bytes = block.c_pitch * static_cast<std::int64_t>(sizeof(float));
   const bfloat16* a = block.a;
-  const bfloat16* a_below = a + kTileRows * block.a_room;
+  const bfloat16* a_below = a + (rows == Rows::of_panels ? kTile : kTileRows * block.a_room);
   const bfloat16* b = block.b;
   const bfloat16* b_beside = b + kColumns * 2;
   float* const c = block.c;
@@ -103,7 +110,8 @@ const MicroKernels<bfloat16>& amx_kernels() {
       .end = end,
       .whole = {multiply_block<1, 2>, multiply_block<2, 2>},
       .narrow = {multiply_block<1, 1>, multiply_block<2, 1>},
-      .of_runs = multiply_block<2, 2, true>,
+      .of_runs = multiply_block<2, 2, Rows::runs>,
+      .of_panels = multiply_block<2, 2, Rows::of_panels>,
   };
   return kernels;
 }

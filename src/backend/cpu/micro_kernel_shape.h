@@ -66,6 +66,30 @@ struct RowsThatRun {
   }
 };
 
+// Or rows as panels of an earlier product give them.
+template <typename Words>
+struct RowsOfPanels {
+  using Element = Words::Element;
+  static constexpr int kRowsOfBlock = kRows, kTogether = MicroKernels<Element>::kTogether;
+  static constexpr std::int64_t kColumns = 2 * Words::kWidth, kSteps = kColumns / kTogether;
+  const Element* a;
+  const char* ahead;
+  std::int64_t ahead_bytes;
+  std::int64_t left = kSteps;  // of the panel
+
+  MOESH_INLINE explicit RowsOfPanels(const Block<Element>& block)
+      : a(block.a), ahead(reinterpret_cast<const char*>(block.ahead)), ahead_bytes(block.ahead_bytes) {}
+  MOESH_INLINE typename Words::Vector of(int row) const { return Words::spread(a + row * kColumns); }
+  MOESH_INLINE void next() {
+    __builtin_prefetch(ahead, 0, 2);
+    ahead += ahead_bytes;
+    a += kTogether;
+    if (--left > 0) return;
+    a += (kRows - 1) * kColumns;
+    left = kSteps;
+  }
+};
+
 // Where a block has its steps of b from: a panel that is packed.
 template <typename Words, int vectors>
 struct PackedPanel {
@@ -157,6 +181,11 @@ MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
 template <typename Words>
 MOESH_TARGET void multiply_runs(const Block<typename Words::Element>& block) {
   multiply_with<Words>(block, RowsThatRun<Words>(block.a, block.a_room), PackedPanel<Words, 2>{block.b, block.b_pitch});
+}
+
+template <typename Words>
+MOESH_TARGET void multiply_panels(const Block<typename Words::Element>& block) {
+  multiply_with<Words>(block, RowsOfPanels<Words>(block), PackedPanel<Words, 2>{block.b, block.b_pitch});
 }
 
 template <typename Words, typename Reader, typename B>
@@ -292,7 +321,8 @@ MicroKernels<typename Words::Element> all_blocks(std::integer_sequence<int, row.
           .rounds = Words::kRounds,
           .whole = {multiply_block<Words, row + 1, 2>...},
           .narrow = {multiply_block<Words, row + 1, 1>...},
-          .of_runs = multiply_runs<Words>};
+          .of_runs = multiply_runs<Words>,
+          .of_panels = multiply_panels<Words>};
 }
 
 template <typename Words>

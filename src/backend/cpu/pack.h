@@ -49,7 +49,6 @@ struct PanelShape {
   std::int64_t lines;
   std::int64_t width;  // a multiple of what a register of the instructions holds
   std::int64_t depth;
-  bool is_read_late = false;  // written past the caches, where instructions for that are at hand: settle_late_writes() is to follow
 
   std::int64_t size() const { return width * depth; }
 };
@@ -81,9 +80,12 @@ inline void settle_late_writes() {
 #endif
 }
 
-// Tiles of AMX, with so much room for the depth: of lines whose depth runs, and of lines that run. is_read_late: as in PanelShape.
+// Whole cache lines.
+void copy_past_caches_avx512(const std::byte* from, std::int64_t bytes, std::byte* to);
+
+// Tiles of AMX, with so much room for the depth: of lines whose depth runs, and of lines that run.
 void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,
-                       bool is_read_late, bfloat16* out);
+                       bfloat16* out);
 void pack_tiles_turned_avx512(const bfloat16* data, std::int64_t count, const std::int64_t* depth, std::int64_t size, std::int64_t room,
                               bfloat16* out);
 
@@ -95,9 +97,9 @@ class Packer {
  public:
   Packer(Isa isa, const MicroKernels<P>& kernels, std::int64_t room) : isa_(isa), kernels_(kernels), room_(room) {}
 
-  void rows(const Lines<T>& of, Range lines, Range chunk, P* out, bool are_read_late = false) const {
-    if (kernels_.row_room == 0) return tiles(of, lines, chunk, out, are_read_late);
-    panels(of, lines, chunk, {kernels_.rows, kernels_.row_room, room_, are_read_late}, out);
+  void rows(const Lines<T>& of, Range lines, Range chunk, P* out) const {
+    if (kernels_.row_room == 0) return tiles(of, lines, chunk, out);
+    panels(of, lines, chunk, {kernels_.rows, kernels_.row_room, room_}, out);
   }
   void columns(const Lines<T>& of, Range lines, Range chunk, P* out) const {
     panels(of, lines, chunk, {kernels_.columns, kernels_.columns, room_}, out);
@@ -113,13 +115,13 @@ class Packer {
     return of.lines_run || is_run(of.lines.subspan(static_cast<std::size_t>(lines.begin), static_cast<std::size_t>(lines.size())));
   }
 
-  void tiles(const Lines<T>& of, Range lines, Range chunk, P* out, bool are_read_late) const {
+  void tiles(const Lines<T>& of, Range lines, Range chunk, P* out) const {
     const std::int64_t* depth = of.depth.data() + chunk.begin;
 #if defined(__x86_64__)
     if constexpr (std::is_same_v<P, bfloat16>) {
       if (chunk.size() > 0 && lines.size() > 0 && of.depth_runs) {
         const std::int64_t* const first = of.lines.data() + lines.begin;
-        return pack_tiles_avx512(of.data + depth[0], first, lines.size(), chunk.size(), room_, are_read_late, out);
+        return pack_tiles_avx512(of.data + depth[0], first, lines.size(), chunk.size(), room_, out);
       }
       if (lines.size() > 0 && runs(of, lines)) {
         return pack_tiles_turned_avx512(first_of(of, lines), lines.size(), depth, chunk.size(), room_, out);

@@ -46,17 +46,9 @@ struct Pairs {
   }
 };
 
-// How registers are written: what is read soon, and what is read after more than caches hold, which lies on cache lines.
-struct IntoCaches {
-  MOESH_INLINE static void write(std::byte* to, __m512i words) { _mm512_storeu_si512(to, words); }
-};
-struct PastCaches {
-  MOESH_INLINE static void write(std::byte* to, __m512i words) { _mm512_stream_si512(reinterpret_cast<__m512i*>(to), words); }
-};
-
 // Sixteen words of sixteen lines, turned: four of them to each place, `pitch` bytes apart. Each line is read once, as a
 // whole: where lines lie a power of two apart, the first cache holds few of them.
-template <typename Words, typename Way, typename T>
+template <typename Words, typename T>
 MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* const (&to)[4], std::int64_t pitch) {
   __m512i words[4][4];  // [i][j] has in its quarter q the words 4 q + j of lines 4 i to 4 i + 3
 #pragma GCC unroll 4
@@ -74,26 +66,26 @@ MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* co
   for (int j = 0; j < 4; ++j) {
     const __m512i a = _mm512_shuffle_i32x4(words[0][j], words[1][j], 0x44), b = _mm512_shuffle_i32x4(words[2][j], words[3][j], 0x44);
     const __m512i c = _mm512_shuffle_i32x4(words[0][j], words[1][j], 0xEE), d = _mm512_shuffle_i32x4(words[2][j], words[3][j], 0xEE);
-    Way::write(to[0] + j * pitch, _mm512_shuffle_i32x4(a, b, 0x88));
-    Way::write(to[1] + j * pitch, _mm512_shuffle_i32x4(a, b, 0xDD));
-    Way::write(to[2] + j * pitch, _mm512_shuffle_i32x4(c, d, 0x88));
-    Way::write(to[3] + j * pitch, _mm512_shuffle_i32x4(c, d, 0xDD));
+    _mm512_storeu_si512(to[0] + j * pitch, _mm512_shuffle_i32x4(a, b, 0x88));
+    _mm512_storeu_si512(to[1] + j * pitch, _mm512_shuffle_i32x4(a, b, 0xDD));
+    _mm512_storeu_si512(to[2] + j * pitch, _mm512_shuffle_i32x4(c, d, 0x88));
+    _mm512_storeu_si512(to[3] + j * pitch, _mm512_shuffle_i32x4(c, d, 0xDD));
   }
 }
 
-template <typename Words, typename Way, typename T>
+template <typename Words, typename T>
 MOESH_INLINE void turn(const T* const (&line)[16], std::int64_t p, std::byte* to, std::int64_t pitch) {
-  turn<Words, Way>(line, p, {to, to + 4 * pitch, to + 8 * pitch, to + 12 * pitch}, pitch);
+  turn<Words>(line, p, {to, to + 4 * pitch, to + 8 * pitch, to + 12 * pitch}, pitch);
 }
 
-template <typename Words, typename Way, typename T, typename P>
+template <typename Words, typename T, typename P>
 MOESH_TARGET void turn_sixteen(const T* const (&line)[16], const T* const (&next)[16], std::int64_t depth, std::int64_t width, P* out) {
   constexpr std::int64_t kBlock = kWords * Words::kElements;
   const std::int64_t pitch = width * 4;
   auto* const to = reinterpret_cast<std::byte*>(out);
   std::int64_t p = 0;
   for (; p + kBlock <= depth; p += kBlock) {
-    turn<Words, Way>(line, p, to + p / Words::kElements * pitch, pitch);
+    turn<Words>(line, p, to + p / Words::kElements * pitch, pitch);
     for (const T* const one : next) _mm_prefetch(one + p, _MM_HINT_T1);
   }
   if (p == depth) return;
@@ -104,7 +96,7 @@ MOESH_TARGET void turn_sixteen(const T* const (&line)[16], const T* const (&next
     std::memcpy(ends[i], line[i] + p, static_cast<std::size_t>(depth - p) * sizeof(T));
   }
   std::byte turned[16 * 64];
-  turn<Words, IntoCaches>(end, 0, turned, 64);
+  turn<Words>(end, 0, turned, 64);
   const std::int64_t words = (depth - p + Words::kElements - 1) / Words::kElements;
   for (std::int64_t i = 0; i < words; ++i) std::memcpy(to + (p / Words::kElements + i) * pitch, turned + i * 64, 64);
 }
@@ -155,8 +147,7 @@ MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t 
 
 #define MOESH_PACK(T, P, WORDS)                                                                                                  \
   void turn_avx512(const T* const(&lines)[16], const T* const(&next)[16], std::int64_t depth, const PanelShape& panel, P* out) { \
-    if (panel.is_read_late) turn_sixteen<WORDS, PastCaches>(lines, next, depth, panel.width, out);                               \
-    else turn_sixteen<WORDS, IntoCaches>(lines, next, depth, panel.width, out);                                                  \
+    turn_sixteen<WORDS>(lines, next, depth, panel.width, out);                                                                   \
   }                                                                                                                              \
   void pack_straight_avx512(const T* data, std::int64_t count, std::int64_t ahead, const std::int64_t* depth, std::int64_t size, \
                             PanelShape panel, P* out) {                                                                          \
@@ -167,29 +158,22 @@ MOESH_PACK(bfloat16, float, WidenedFloats)
 MOESH_PACK(bfloat16, bfloat16, Pairs)
 #undef MOESH_PACK
 
-namespace {
+MOESH_TARGET void copy_past_caches_avx512(const std::byte* from, std::int64_t bytes, std::byte* to) {
+  for (std::int64_t i = 0; i < bytes; i += 64) _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
+}
 
-template <typename Way>
-MOESH_TARGET void pack_tiles(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,
-                             bfloat16* out) {
+MOESH_TARGET void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth,
+                                    std::int64_t room, bfloat16* out) {
   constexpr std::int64_t kTile = kTileRows * kTileDepth;
   const std::int64_t whole = depth / kTileDepth * kTileDepth;
   const auto rest = static_cast<__mmask32>((1u << (depth - whole)) - 1);
   for (std::int64_t i = 0; i < count; ++i) {
     const bfloat16* const from = data + lines[i];
     bfloat16* const to = out + i / kTileRows * kTileRows * room + i % kTileRows * kTileDepth;
-    const auto at = [&](std::int64_t p) { return reinterpret_cast<std::byte*>(to + p / kTileDepth * kTile); };
-    for (std::int64_t p = 0; p < whole; p += kTileDepth) Way::write(at(p), _mm512_loadu_si512(from + p));
-    if (rest != 0) Way::write(at(whole), _mm512_maskz_loadu_epi16(rest, from + whole));
+    const auto at = [&](std::int64_t p) { return to + p / kTileDepth * kTile; };
+    for (std::int64_t p = 0; p < whole; p += kTileDepth) _mm512_storeu_si512(at(p), _mm512_loadu_si512(from + p));
+    if (rest != 0) _mm512_storeu_si512(at(whole), _mm512_maskz_loadu_epi16(rest, from + whole));
   }
-}
-
-}  // namespace
-
-void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,
-                       bool is_read_late, bfloat16* out) {
-  if (is_read_late) pack_tiles<PastCaches>(data, lines, count, depth, room, out);
-  else pack_tiles<IntoCaches>(data, lines, count, depth, room, out);
 }
 
 namespace {
@@ -209,8 +193,8 @@ MOESH_TARGET void turn_two_tiles(const bfloat16* data, __mmask32 which, const st
     low_rows[word] = low[word];
     high_rows[word] = high[word];
   }
-  turn<Floats, IntoCaches>(low_rows, 0, {to, to + 8 * kRow, beside, beside + 8 * kRow}, kRow);
-  turn<Floats, IntoCaches>(high_rows, 0, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
+  turn<Floats>(low_rows, 0, {to, to + 8 * kRow, beside, beside + 8 * kRow}, kRow);
+  turn<Floats>(high_rows, 0, {to + 4 * kRow, to + 12 * kRow, beside + 4 * kRow, beside + 12 * kRow}, kRow);
 }
 
 constexpr std::int64_t kTurnedAhead = 64;  // of the depth: lines that lie apart, which no machine fetches by itself

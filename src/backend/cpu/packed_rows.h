@@ -30,22 +30,10 @@ class PackedRows {
   }
   void set(P* data) { data_ = data; }
 
-  // From this step of the depth on, where a step of the kernels begins. What is read late had better not fill the caches; then
-  // settle_late_writes() is to follow.
   template <typename T>
-  void pack(Isa isa, const Lines<T>& of, std::int64_t begin = 0, bool is_read_late = false) const {
+  void pack(Isa isa, const Lines<T>& of) const {
     const Range lines{0, static_cast<std::int64_t>(of.lines.size())}, depth{0, static_cast<std::int64_t>(of.depth.size())};
-    Packer<P, T>(isa, kernels_, room_).rows(of, lines, depth, data_ + begin * lines_together(), is_read_late);
-  }
-
-  P& at(std::int64_t row, std::int64_t depth) const {
-    constexpr std::int64_t kTogether = MicroKernels<P>::kTogether;
-    if (kernels_.row_room > 0) {
-      return data_[row / kernels_.rows * strip() + depth / kTogether * kTogether * kernels_.row_room + row % kernels_.rows * kTogether +
-                   depth % kTogether];
-    }
-    return data_[row / kTileRows * kTileRows * room_ + depth / kTileDepth * kTileDepth * kTileRows + row % kTileRows * kTileDepth +
-                 depth % kTileDepth];
+    Packer<P, T>(isa, kernels_, room_).rows(of, lines, depth, data_);
   }
 
   // c = or += the rows times the panel `b`, whose first step is the depth's begin. Rows and depth begin where a block and a step do.
@@ -83,6 +71,87 @@ class PackedRows {
 
   MicroKernels<P> kernels_;
   std::int64_t room_;  // for the depth
+  P* data_ = nullptr;
+};
+
+// Rows of the left operand as the panels of an earlier product give them, [row][column], whose columns become the depth: a block's rows
+// of one panel, then those of the next.
+template <typename P>
+class RowsByPanel {
+ public:
+  // `panels`: at most.
+  RowsByPanel(const MicroKernels<P>& kernels, std::int64_t panels) : kernels_(kernels), panels_(panels) {}
+
+  std::int64_t size(std::int64_t rows) const { return divide_up(rows, kernels_.rows) * panels_ * block(); }
+  void set(P* data) { data_ = data; }
+
+  P& at(std::int64_t row, std::int64_t column) const {
+    return *(block_at(row, column / kernels_.columns) + row % kernels_.rows * kernels_.columns + column % kernels_.columns);
+  }
+
+  // Past the caches, where instructions for that are at hand: settle_late_writes() is to follow.
+  void put(Isa isa, std::int64_t panel, std::int64_t rows, const P* from) const {
+    for (std::int64_t row = 0; row < rows; row += kernels_.rows, from += block()) {
+      const std::int64_t count = std::min(kernels_.rows, rows - row) * kernels_.columns;
+      P* const to = block_at(row, panel);
+#if defined(__x86_64__)
+      if (isa >= Isa::avx512) {
+        const auto bytes = count * static_cast<std::int64_t>(sizeof(P));
+        copy_past_caches_avx512(reinterpret_cast<const std::byte*>(from), bytes, reinterpret_cast<std::byte*>(to));
+        continue;
+      }
+#endif
+      std::copy_n(from, count, to);
+    }
+  }
+
+  // c[i] = the rows, so many of whose depth, times the panel b[i], for so many of them. Blocks of c are whole: there is room for that.
+  // The rows come from memory once, those that follow while these are multiplied.
+  struct Panels {
+    std::int64_t count;
+    const P* b;
+    std::int64_t b_size;
+    Wide<P>* c;
+    std::int64_t c_size;
+  };
+  void multiply(std::int64_t rows, std::int64_t depth, const Panels& panels) const {
+    const std::int64_t together = kernels_.row_room > 0 ? 1 : kBlocksTogether;
+    const std::int64_t steps = divide_up(depth, kernels_.depth_step), strip = panels_ * block();
+    for (std::int64_t row = 0; row < rows; row += together * kernels_.rows) {
+      for (std::int64_t i = 0; i < panels.count; ++i) {
+        BlockToMake<P> blocks[kBlocksTogether];
+        std::int64_t count = 0;
+        for (; count < together && row + count * kernels_.rows < rows; ++count) {
+          const std::int64_t here = row + count * kernels_.rows;
+          const P* const a = block_at(here, 0);
+          blocks[count] = {.block = {.steps = steps,
+                                     .a = a,
+                                     .b = panels.b + i * panels.b_size,
+                                     .b_pitch = kernels_.columns * MicroKernels<P>::kTogether,
+                                     .c = panels.c + i * panels.c_size + here * kernels_.columns,
+                                     .c_pitch = kernels_.columns,
+                                     .ahead = a + strip + i * strip / panels.count,
+                                     .ahead_bytes = strip * static_cast<std::int64_t>(sizeof(P)) / (panels.count * steps)},
+                           .kernel = kernels_.of_panels,
+                           .a_step = block()};
+        }
+        if constexpr (std::is_same_v<P, bfloat16>) {
+          if (kernels_.row_room == 0) {
+            make_in_pieces(blocks, count);
+            continue;
+          }
+        }
+        blocks[0].kernel(blocks[0].block);
+      }
+    }
+  }
+
+ private:
+  std::int64_t block() const { return kernels_.rows * kernels_.columns; }
+  P* block_at(std::int64_t row, std::int64_t panel) const { return data_ + (row / kernels_.rows * panels_ + panel) * block(); }
+
+  const MicroKernels<P>& kernels_;
+  std::int64_t panels_;
   P* data_ = nullptr;
 };
 

@@ -93,12 +93,13 @@ template <typename T>
 // Sums and largest values of a row go over fixed lanes, so that they vectorise and yet have one order.
 inline constexpr std::int64_t kLanes = 32;  // so many that their loops are not unrolled before they are vectorised
 
-// term(i) summed over [0, count).
-template <typename W, typename Term>
-[[gnu::always_inline]] inline W sum_of(std::int64_t count, const Term& term) {
+// term(i) summed over [0, count); begin(i) is called before a round of lanes.
+template <typename W, typename Term, typename Begin>
+[[gnu::always_inline]] inline W sum_of(std::int64_t count, const Term& term, const Begin& begin) {
   W lanes[kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
+    begin(i);
     for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
   }
   for (std::int64_t lane = 0; i + lane < count; ++lane) lanes[lane] += term(i + lane);
@@ -106,6 +107,10 @@ template <typename W, typename Term>
     for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
   }
   return lanes[0];
+}
+template <typename W, typename Term>
+[[gnu::always_inline]] inline W sum_of(std::int64_t count, const Term& term) {
+  return sum_of<W>(count, term, [](std::int64_t) {});
 }
 
 template <typename W, typename Term>

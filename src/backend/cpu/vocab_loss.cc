@@ -28,11 +28,20 @@ constexpr std::int64_t kPanelsOfTask = 8;                       // that share a 
 constexpr std::int64_t kPackedElements = 64 * 1024;             // of the table, each way, packed at a time: few, so that a cache has
                                                                 // room for those that come next too
 constexpr std::int64_t kUnitsOfThread = 2;                      // at least, so that threads share the packing
+constexpr std::int64_t kGradientPanels = 4;                     // of the width, that exponentials meet when they come from memory
 constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024;   // of the tokens that go together
 constexpr std::int64_t kFewestTokens = 1024;                    // that are worth packing the table and going over dtable for
 
 // A score so far above its token's base makes a new one.
 constexpr double kMostAboveBase = 60;
+
+// Elements `first` to `first + count` of a column of results [dim][column] as line[0], line[1], ..., to be worked on as a run.
+template <typename W>
+void take_column(const W* results, std::int64_t columns, std::int64_t column, std::int64_t first, std::int64_t count, W* line) {
+  const W* from = results + first * columns + column;
+  for (std::int64_t i = 0; i < count; ++i, from += columns) line[i] = *from;
+}
+constexpr std::int64_t kLine = 256;  // that is taken at a time
 
 std::int64_t at_once(std::int64_t tokens, std::int64_t vocabulary, std::int64_t element) {
   const std::int64_t most =
@@ -65,9 +74,9 @@ struct Shared {
       : kernels(micro_kernels<P>(isa)),
         rows(kernels, shape.width),
         turned(evened(kernels, shape.width), kUnit),
-        exponentials(kernels, shape.tokens),
         columns(kernels.columns),
         panels(divide_up(shape.tokens, columns)),
+        exponentials(kernels, panels),
         x_size(columns * round_up(shape.width, kernels.depth_step)),
         dx_size(columns * round_up(shape.width, 2 * kTileRows)),
         depth(round_up(shape.tokens, kernels.depth_step)) {
@@ -98,8 +107,8 @@ struct Shared {
     return of;
   }
 
-  PackedRows<P> exponentials_of(std::int64_t unit) const {
-    PackedRows<P> of = exponentials;
+  RowsByPanel<P> exponentials_of(std::int64_t unit) const {
+    RowsByPanel<P> of = exponentials;
     of.set(all_exponentials + unit * exponentials.size(kUnit));
     return of;
   }
@@ -107,8 +116,9 @@ struct Shared {
   const MicroKernels<P>& kernels;
   PackedRows<P> rows;          // of a unit [V][M]
   PackedRows<P> turned;        // of a unit [M][V]
-  PackedRows<P> exponentials;  // of a unit [V][N]
-  std::int64_t columns, panels, x_size, dx_size, depth;
+  std::int64_t columns, panels;
+  RowsByPanel<P> exponentials;  // of a unit [V][N]
+  std::int64_t x_size, dx_size, depth;
   P* table;
   P* x;                   // panels [M][N]
   W* base;                // of each token: what its exponentials are taken above
@@ -130,7 +140,9 @@ struct Own {
   Own(Pieces pieces, Isa isa, std::int64_t of_words) {
     const std::int64_t columns = micro_kernels<P>(isa).columns;
     rounded = pieces.take<T>(of_words);
-    scores = pieces.take<W>(columns * (kUnit + kTileRows));
+    size_of_panel = columns * (kUnit + kTileRows);
+    scores = pieces.take<W>(size_of_panel);
+    gradients = pieces.take<W>(kGradientPanels * size_of_panel);
     turned = pieces.take<W>(columns * kUnit);
     if constexpr (std::is_same_v<P, W>) {
       exponentials = scores;
@@ -141,8 +153,10 @@ struct Own {
     bytes = pieces.bytes();
   }
 
+  std::int64_t size_of_panel;
   W* scores;            // [V][N] of a unit and a panel
-  W* turned;            // a gradient [M][V] of them
+  W* gradients;         // [V][M] of a unit, panel after panel
+  W* turned;            // such a panel [M][V]
   P* exponentials;      // the same
   P* packed = nullptr;  // the same as a panel
   T* rounded;           // words of a table of the wide type
@@ -261,8 +275,9 @@ class VocabLoss {
     shared_.rows_of(place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
     with_columns(columns, [&]<int kColumns>() { soften<kColumns>(own, p, unit); });
     if (!shape_.has_gradients) return;
+    clear_columns(rows, columns, count_of(p), own.exponentials);
     std::fill(own.exponentials + rows * columns, own.exponentials + depth * columns, P());
-    keep(p, unit, own.exponentials);
+    shared_.exponentials_of(unit).put(isa_, p, rows, own.exponentials);  // for dtable
     shared_.turned_of(place, shape_.width)
         .multiply({0, shape_.width}, {0, depth}, as_panel<P>(isa_, shared_.kernels, own.exponentials, depth, own.packed), is_narrow, true,
                   shared_.dx + p * shared_.dx_size, columns);
@@ -313,15 +328,9 @@ class VocabLoss {
     for (std::int64_t m = 0; m < shape_.width; ++m) dx[m * shared_.columns + j] *= shrink;
     if (j >= count_of(p)) return;
     for (std::int64_t before = 0; before < unit; ++before) {
-      const PackedRows<P> exponentials = shared_.exponentials_of(before);
+      const RowsByPanel<P> exponentials = shared_.exponentials_of(before);
       for (std::int64_t v = 0; v < kUnit; ++v) exponentials.at(v, column) = store<P>(load(exponentials.at(v, column)) * shrink);
     }
-  }
-
-  // For dtable.
-  void keep(std::int64_t p, std::int64_t unit, const P* exponentials) const {
-    const OffsetList words = steps(rows_of(unit), shared_.columns), tokens = steps(count_of(p), 1);
-    shared_.exponentials_of(unit).pack(isa_, Lines<P>{exponentials, words, tokens, false, true}, p * shared_.columns, true);
   }
 
   void end_panel(std::int64_t p) {
@@ -388,21 +397,34 @@ class VocabLoss {
       const Own<T, P> own = own_memory();
       if (shared_.kernels.begin != nullptr) shared_.kernels.begin();
       for (std::int64_t unit = begin; unit < end; ++unit) {
-        for (std::int64_t first = 0; first < shape_.width; first += shared_.columns) add_table_gradient(own, unit, first);
+        for (std::int64_t first = 0; first < shape_.width; first += kGradientPanels * shared_.columns) add_table_gradient(own, unit, first);
       }
       settle_late_writes();
       if (shared_.kernels.end != nullptr) shared_.kernels.end();
     });
   }
 
+  // Of some panels of the width.
   void add_table_gradient(const Own<T, P>& own, std::int64_t unit, std::int64_t first) const {
-    const std::int64_t columns = shared_.columns, rows = rows_of(unit), count = std::min(columns, shape_.width - first);
-    shared_.exponentials_of(unit).multiply({0, rows}, {0, tokens_}, shared_.packed_x + first * shared_.depth, count <= columns / 2, false,
-                                           own.scores, columns);
-    W* const to = call_.results[2].as<W>() + unit * kUnit * table_.word_step() + first * table_.dim_step();
-    if (of_.by_token) return hand_over(own.scores, columns, rows, count, to, table_.word_step());
-    turn_over(isa_, own.scores, columns, rows, count, own.turned, kUnit);
-    hand_over(own.turned, kUnit, count, rows, to, table_.dim_step());
+    const std::int64_t columns = shared_.columns, rows = rows_of(unit);
+    const std::int64_t panels = std::min(kGradientPanels, divide_up(shape_.width - first, columns));
+    shared_.exponentials_of(unit).multiply(rows, tokens_,
+                                           {.count = panels,
+                                            .b = shared_.packed_x + first * shared_.depth,
+                                            .b_size = columns * shared_.depth,
+                                            .c = own.gradients,
+                                            .c_size = own.size_of_panel});
+    for (std::int64_t i = 0; i < panels; ++i, first += columns) {
+      const W* const from = own.gradients + i * own.size_of_panel;
+      const std::int64_t count = std::min(columns, shape_.width - first);
+      W* const to = call_.results[2].as<W>() + unit * kUnit * table_.word_step() + first * table_.dim_step();
+      if (of_.by_token) {
+        hand_over(from, columns, rows, count, to, table_.word_step());
+      } else {
+        turn_over(isa_, from, columns, rows, count, own.turned, kUnit);
+        hand_over(own.turned, kUnit, count, rows, to, table_.dim_step());
+      }
+    }
   }
 
   // Adds lines to those of the gradient of the table, or puts them there where there are none yet.

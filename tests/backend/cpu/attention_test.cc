@@ -74,6 +74,16 @@ TEST(Attention, GradientsAreThePlainOnes) {
   }
 }
 
+TEST(Attention, DoesNotSeeWhatMemoryHolds) {
+  for (const AttentionOf& of : kinds()) {
+    for (const DType dtype : floating_types()) {
+      const Call call = call_of(dtype, {}, of, true);
+      expect_not_to_see_what_memory_holds(call);
+      expect_not_to_see_what_memory_holds(gradient_of(call));
+    }
+  }
+}
+
 TEST(Attention, IsThePlainOneOverManyKeysAndForEveryWayToShareThem) {
   for (const auto& [heads, key_heads] : std::vector<std::pair<std::int64_t, std::int64_t>>{{3, 3}, {6, 1}, {4, 2}}) {
     const Sizes sizes{1, 600, heads, key_heads, 8, 8};

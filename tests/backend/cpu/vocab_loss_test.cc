@@ -50,6 +50,12 @@ TEST(VocabLoss, IsThePlainOne) {
   }
 }
 
+TEST(VocabLoss, DoesNotSeeWhatMemoryHolds) {
+  for (const DType dtype : floating_types()) {
+    for (const bool by_token : {false, true}) expect_not_to_see_what_memory_holds(VocabLoss(dtype, {3, 33}, 700, 37, by_token).call());
+  }
+}
+
 // A table of float32 beside bfloat16 is rounded as it is read: the very bits of one that was rounded before.
 TEST(VocabLoss, RoundsAWideTable) {
   for (const bool by_token : {false, true}) {
