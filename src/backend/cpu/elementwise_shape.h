@@ -20,12 +20,14 @@ MOESH_INLINE __m512 sigmoid_of_16(__m512 x) {
 }
 
 struct Silu {
-  MOESH_INLINE __m512 of(__m512 x) const { return _mm512_mul_ps(x, sigmoid_of_16(x)); }
+  MOESH_INLINE __m512 of(__m512 x) const { return of(x, sigmoid_of_16(x)); }
+  MOESH_INLINE __m512 of(__m512 x, __m512 sigmoid) const { return _mm512_mul_ps(x, sigmoid); }
 };
 struct SiluGrad {
-  MOESH_INLINE __m512 of(__m512 x, __m512 dy) const {
-    const __m512 one = _mm512_set1_ps(1), s = sigmoid_of_16(x);
-    return _mm512_mul_ps(_mm512_mul_ps(dy, s), _mm512_fmadd_ps(x, _mm512_sub_ps(one, s), one));
+  MOESH_INLINE __m512 of(__m512 x, __m512 dy) const { return of(x, dy, sigmoid_of_16(x)); }
+  MOESH_INLINE __m512 of(__m512 x, __m512 dy, __m512 sigmoid) const {
+    const __m512 one = _mm512_set1_ps(1);
+    return _mm512_mul_ps(_mm512_mul_ps(dy, sigmoid), _mm512_fmadd_ps(x, _mm512_sub_ps(one, sigmoid), one));
   }
 };
 struct Add {
@@ -57,12 +59,26 @@ MOESH_INLINE void for_piece(float* to, const Function& function, const T*... fro
   for (std::int64_t i = 0; i < kPiece; i += kLanes16) _mm512_store_ps(to + i, Words::rounded(function.of(_mm512_load_ps(from + i)...)));
 }
 
+// Of the piece of the value that a silu was taken of last: its gradient asks for the same.
+struct Sigmoids {
+  const float* value = nullptr;
+  alignas(64) float all[kPiece];
+
+  MOESH_INLINE const float* of(const float* x) {
+    if (x == value) return all;
+    value = x;
+#pragma GCC unroll 4
+    for (std::int64_t i = 0; i < kPiece; i += kLanes16) _mm512_store_ps(all + i, sigmoid_of_16(_mm512_load_ps(x + i)));
+    return all;
+  }
+};
+
 template <typename Words>
-MOESH_INLINE void take_step(const ChainStep& step, float (*values)[kPiece], float* to) {
+MOESH_INLINE void take_step(const ChainStep& step, float (*values)[kPiece], Sigmoids& sigmoids, float* to) {
   const float* const a = values[step.operands[0]];
-  if (step.kind == ChainStep::Kind::unary) return for_piece<Words>(to, Silu{}, a);
+  if (step.kind == ChainStep::Kind::unary) return for_piece<Words>(to, Silu{}, a, sigmoids.of(a));
   const float* const b = values[step.operands[1]];
-  if (step.kind == ChainStep::Kind::unary_grad) return for_piece<Words>(to, SiluGrad{}, a, b);
+  if (step.kind == ChainStep::Kind::unary_grad) return for_piece<Words>(to, SiluGrad{}, a, b, sigmoids.of(a));
   if (step.binary.function == graph::Binary::add) return for_piece<Words>(to, Add{}, a, b);
   return for_piece<Words>(to, Multiply{}, a, b);
 }
@@ -88,7 +104,8 @@ MOESH_INLINE void run_chain(const graph::ChainOf& chain, const typename Words::E
       }
     }
     std::int64_t made = operand_count;
-    for (const ChainStep& step : chain.steps) take_step<Words>(step, values, values[made++]);
+    Sigmoids sigmoids;
+    for (const ChainStep& step : chain.steps) take_step<Words>(step, values, sigmoids, values[made++]);
     for (std::size_t result = 0; result < chain.result_count(); ++result) {
       T* const to = results[result] + begin;
       const float* const from = values[operand_count + static_cast<std::int64_t>(chain.step_of(result))];

@@ -69,7 +69,7 @@ struct RowsThatRun {
 // Or rows as panels of an earlier product give them.
 template <typename Words>
 struct RowsOfPanels {
-  using Element = Words::Element;
+  using Element = typename Words::Element;
   static constexpr int kRowsOfBlock = kRows, kTogether = MicroKernels<Element>::kTogether;
   static constexpr std::int64_t kColumns = 2 * Words::kWidth, kSteps = kColumns / kTogether;
   const Element* a;
