@@ -105,8 +105,7 @@ class RowsByPanel {
     }
   }
 
-  // c[i] = the rows, so many of whose depth, times the panel b[i], for so many of them. Blocks of c are whole: there is room for that.
-  // The rows come from memory once, those that follow while these are multiplied.
+  // So many, of the right operand and of results, one behind another.
   struct Panels {
     std::int64_t count;
     const P* b;
@@ -114,6 +113,8 @@ class RowsByPanel {
     Wide<P>* c;
     std::int64_t c_size;
   };
+  // c = the rows, to this depth, times b, panel by panel. Blocks of c are whole: there is room for that. The rows come from memory once,
+  // those that follow while these are multiplied.
   void multiply(std::int64_t rows, std::int64_t depth, const Panels& panels) const {
     const std::int64_t together = kernels_.row_room > 0 ? 1 : kBlocksTogether;
     const std::int64_t steps = divide_up(depth, kernels_.depth_step), strip = panels_ * block();
