@@ -74,6 +74,14 @@ TEST(Attention, GradientsAreThePlainOnes) {
   }
 }
 
+TEST(Attention, OfWideHeadsAndItsGradientsAreThePlainOnes) {
+  for (const DType dtype : floating_types()) {
+    const Call call = call_of(dtype, {1, 40, 2, 1, 80, 40}, {}, false);
+    hold_to_plain(call);
+    hold_to_plain(gradient_of(call), dtype == DType::bfloat16 ? 0.02 : 0);
+  }
+}
+
 TEST(Attention, DoesNotSeeWhatMemoryHolds) {
   for (const AttentionOf& of : kinds()) {
     for (const DType dtype : floating_types()) {

@@ -50,6 +50,13 @@ TEST(VocabLoss, IsThePlainOne) {
   }
 }
 
+// More panels of the width than meet the exponentials at once.
+TEST(VocabLoss, OfAWideTableIsThePlainOneInEveryType) {
+  for (const DType dtype : floating_types()) {
+    for (const bool by_token : {false, true}) hold_to_plain(VocabLoss(dtype, {3, 33}, 300, 170, by_token).call(), 1e-5);
+  }
+}
+
 TEST(VocabLoss, DoesNotSeeWhatMemoryHolds) {
   for (const DType dtype : floating_types()) {
     for (const bool by_token : {false, true}) expect_not_to_see_what_memory_holds(VocabLoss(dtype, {3, 33}, 700, 37, by_token).call());
