@@ -159,8 +159,8 @@ class AttentionGradient {
     memory.values.multiply(keys, {0, shape_.value_dim}, memory.gradients, is_narrow, false, memory.dscores, columns_);
     through_softmax(memory, panel, keys, dsinks);
     // Products go on in whole steps, and in whole blocks of rows.
-    const std::int64_t steps = round_up(keys.size(), memory.of_results.depth_step);
-    const std::int64_t padded = std::max(steps, round_up(keys.size(), memory.of_results.rows));
+    const std::int64_t depth = round_up(keys.size(), memory.of_results.depth_step);
+    const std::int64_t padded = std::max(depth, round_up(keys.size(), memory.of_results.rows));
     for (W* const of_keys : {memory.probabilities, memory.dscores}) {
       clear_columns(keys.size(), columns_, panel.count(), of_keys);
       std::fill(of_keys + keys.size() * columns_, of_keys + padded * columns_, W(0));
@@ -171,8 +171,8 @@ class AttentionGradient {
                  shape_.value_dim, memory.value_width);
     add_products(memory, panel, dscores, keys.size(), memory.turned_queries, memory.dkey + keys.begin * memory.width, shape_.dim,
                  memory.width);
-    const E* const panel_of_keys = as_panel(isa_, memory.of_results, dscores, steps, memory.packed);
-    memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + steps}, panel_of_keys, is_narrow, false, memory.dquery,
+    const E* const panel_of_keys = as_panel(isa_, memory.of_results, dscores, depth, memory.packed);
+    memory.turned_keys.multiply({0, shape_.dim}, {keys.begin, keys.begin + depth}, panel_of_keys, is_narrow, false, memory.dquery,
                                 columns_);
     panel.hand_over(isa_, memory.dquery, columns_, shape_.dim, nullptr, results_[0].template as<T>());
   }

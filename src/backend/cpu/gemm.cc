@@ -157,7 +157,7 @@ class Product {
             .pack_column = in_place_.pack != nullptr ? kPackingOnTheWay * kPack : kPack};
   }
 
-  // Memory is read in long runs where there are some. Short ones, which kernels fetch by themselves, are a kilobyte or more.
+  // Pieces of the columns: few and wide, so that memory is read in long runs, yet enough for all threads if each has a kilobyte of a line.
   std::int64_t strips_of(std::int64_t rows) const {
     const std::int64_t most = rows == 1 ? std::max(kFewestOfOneRow, divide_up(of_.columns, threads())) : kMostInStrip;
     const std::int64_t turns = divide_up(of_.columns, threads() * most);

@@ -22,11 +22,12 @@ constexpr std::int64_t kPanelElements = 512 * (1024 + kPad);  // of b, packed: h
 constexpr std::int64_t kSumElements = 512 * 1024;         // that wait for the next chunk of the depth
 constexpr std::int64_t kBlock = 2 * kTileRows;            // rows and columns
 constexpr std::int64_t kBlockElements = kBlock * kBlock;
-constexpr std::int64_t kMostInPlace = 2048;                // of the depth
+constexpr std::int64_t kMostInPlace = 2048;               // of the depth
 constexpr std::int64_t kCacheLine = 64;                   // bytes
 
 struct Room {
-  static constexpr std::int64_t kRows = 2 * 1024 * 1024;  // to stay
+  static constexpr std::int64_t kRows = 2 * 1024 * 1024;  // elements that are kept for several parts of the columns
+  static_assert(kRows >= kBlocksTogether * kBlock * kChunk);
   static constexpr std::int64_t kBytes = (kRows + kPanelElements) * static_cast<std::int64_t>(sizeof(bfloat16)) +
                                          (kSumElements + kBlocksTogether * kBlockElements) * static_cast<std::int64_t>(sizeof(float));
   bfloat16* rows;
@@ -200,11 +201,18 @@ class TileProduct {
     const bool rows_stay = !of_.a_depth_runs && parts > 1 && size_of_rows <= Room::kRows;
     for (std::int64_t part = 0; part < parts; ++part) {
       const Range columns = piece_of(task.columns.size(), kBlock, parts, part);
-      run_part(mine, {task.i, task.rows, within(task.columns, columns)}, rows_stay, part > 0);
+      run_part(mine, {task.i, task.rows, within(task.columns, columns)}, {mine.rows, rows_stay, rows_stay && part > 0});
     }
   }
 
-  void run_part(const Room& mine, const ProductPart& part, bool rows_stay, bool are_there) const {
+  // Where rows of a lie packed: those that meet a panel at a time, or all that meet a part of the columns, for the next part.
+  struct RowsOfA {
+    bfloat16* first;
+    bool stay;
+    bool are_there;
+  };
+
+  void run_part(const Room& mine, const ProductPart& part, const RowsOfA& of_part) const {
     const Range depth = of_.depth_of(part.i);
     const std::int64_t chunk = chunk_of(depth);
     const std::int64_t most_rows = kSumElements / round_up(part.columns.size(), kBlock);
@@ -213,8 +221,8 @@ class TileProduct {
       const Range rows = piece_of(part.rows.size(), kBlock, bands, band);
       for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += chunk) {
         const Range of_chunk{begin, std::min(begin + chunk, depth.end)};
-        RowsOfA packed{mine.rows, rows_stay, rows_stay && are_there};
-        if (rows_stay) {
+        RowsOfA packed = of_part;
+        if (packed.stay) {
           packed.first += (begin - depth.begin) * round_up(part.rows.size(), kBlock) + rows.begin * round_up(of_chunk.size(), kTileDepth);
         }
         run_chunk(mine, {part.i, within(part.rows, rows), part.columns}, of_chunk, packed);
@@ -226,13 +234,6 @@ class TileProduct {
 
   // Whether sums of chunks wait for those of the next.
   bool waits(Range depth) const { return !is_in_place(depth) && depth.size() > kChunk; }
-
-  // Where rows of a lie packed: those that meet a panel at a time, or all that meet a part of the columns, for the next part.
-  struct RowsOfA {
-    bfloat16* first;
-    bool stay;
-    bool are_there;
-  };
 
   void run_chunk(const Room& mine, const ProductPart& piece, Range chunk, const RowsOfA& packed) const {
     const std::int64_t depth_room = round_up(chunk.size(), kTileDepth);

@@ -134,7 +134,7 @@ void adam_update_of(Isa isa, const AdamStep& step, const KernelCall& call, std::
   else update_by_pieces<Wide<T>>(isa, step, call, begin, end);
 }
 
-constexpr std::int64_t kSquaresAhead = 256;  // elements
+constexpr std::int64_t kSquaresAhead = 256;  // elements, that are asked for before they are squared
 
 template <typename T>
 double squares_of(Isa isa, const T* __restrict from, std::int64_t count) {

@@ -28,7 +28,7 @@ struct Block {
   bfloat16* rounded = nullptr;  // where sums go rounded, not to c; of kernels that round
   std::int64_t c_pitch = 0;
   bool add = false;
-  // What is asked to be in the second cache meanwhile, so many bytes a step; of kernels of panels, but for tiles.
+  // What kernels of panels ask for meanwhile, so many bytes a step, into the second cache. Those in tiles do not.
   const P* ahead = nullptr;
   std::int64_t ahead_bytes = 0;
 };
@@ -66,8 +66,8 @@ struct MicroKernels {
   // For as many rows as a block may have, where each of them runs, block.a_room from one to the next. Null where there is none. A chunk
   // whose last step is not full is for the others: they read zeros behind it.
   MicroKernel<P> of_runs = nullptr;
-  // For as many rows, as an earlier product gives them: [row][column] of one panel of its columns, then of the next; these columns are
-  // the depth.
+  // For as many rows as a block may have, where they lie as an earlier product gave them, panel by panel: [panel][row][column]. The
+  // columns of that product are the depth of this one.
   MicroKernel<P> of_panels = nullptr;
 
   // Of a depth: chunks share it evenly.

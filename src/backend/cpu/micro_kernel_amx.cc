@@ -41,13 +41,14 @@ void add_product() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(a), "i"(b));
 }
 
-// Tiles 0 to 3 are the sums, row by row, 4 and 5 are of a, 6 and 7 of b. With `add`, sums go on from what c holds.
+// How rows of a lie.
 enum class Rows : std::uint8_t {
-  packed,     // in tiles, the depth of which go on for block.a_room
-  runs,       // block.a_room from one to the next
-  of_panels,  // in tiles, two of which lie below each other
+  packed,     // in tiles: those of 16 rows side by side along block.a_room of the depth, then those of the next 16
+  runs,       // each of them runs, block.a_room from one to the next
+  of_panels,  // in tiles: two for 32 rows, then those of the next 32 of the depth
 };
 
+// Tiles 0 to 3 are the sums, row by row, 4 and 5 are of a, 6 and 7 of b. With `add`, sums go on from what c holds.
 template <int row_tiles, int column_tiles, Rows rows = Rows::packed>
 void multiply_block(const Block<bfloat16>& block) {
   constexpr auto kElement = static_cast<std::int64_t>(sizeof(bfloat16));

@@ -251,8 +251,8 @@ template <typename Words, typename Reader, int rows, bool are_long, typename B>
 MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip, std::int64_t begin, std::int64_t end, const B* next) {
   using Vector = typename Words::Vector;
   constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether, kColumns = 2 * Words::kWidth;
-  constexpr std::int64_t kCacheLine = 64 / sizeof(B), kAhead = kLineBytesAhead / sizeof(B);
-  std::int64_t fetched = 0;
+  [[maybe_unused]] constexpr std::int64_t kCacheLine = 64 / sizeof(B), kAhead = kLineBytesAhead / sizeof(B), kFetch = kColumns * kTogether;
+  [[maybe_unused]] std::int64_t fetched = 0;
   for (std::int64_t j = 0; j < strip.columns; j += kColumns) {
     typename Words::Sum* const c = strip.c + j;
     Vector sum[rows][2];
@@ -266,17 +266,19 @@ MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip,
     for (std::int64_t p = begin; p < end; p += kTogether, a += kRowRoom * kTogether, b += kTogether * strip.b_pitch) {
       Vector of_b[2];
       Reader::read(b, strip.b_pitch, end - p, of_b);
+      if constexpr (are_long) {
 #pragma GCC unroll 2
-      for (std::int64_t line = 0; line < kTogether; ++line) {
+        for (std::int64_t line = 0; line < kTogether; ++line) {
 #pragma GCC unroll 2
-        for (std::int64_t k = 0; k < kColumns; k += kCacheLine) {
-          if constexpr (are_long) __builtin_prefetch(b + line * strip.b_pitch + kAhead + k);
-          else __builtin_prefetch(next + fetched + line * kColumns + k, 0, 2);
+          for (std::int64_t k = 0; k < kColumns; k += kCacheLine) __builtin_prefetch(b + line * strip.b_pitch + kAhead + k);
         }
-      }
-      if ((fetched += kColumns * kTogether) >= strip.columns) {
-        fetched = 0;
-        next += strip.b_pitch;
+      } else {
+#pragma GCC unroll 4
+        for (std::int64_t k = 0; k < kFetch; k += kCacheLine) __builtin_prefetch(next + fetched + k, 0, 2);
+        if ((fetched += kFetch) >= strip.columns) {
+          fetched = 0;
+          next += strip.b_pitch;
+        }
       }
 #pragma GCC unroll 8
       for (int i = 0; i < rows; ++i) {
