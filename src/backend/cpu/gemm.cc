@@ -7,11 +7,13 @@
 #include <limits>
 #include <optional>
 
+#include "backend/cpu/caches.h"
 #include "backend/cpu/gemm_operands.h"
 #include "backend/cpu/gemm_tiles.h"
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/product_cut.h"
+#include "backend/cpu/product_tasks.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/workspace.h"
 #include "backend/scratch_list.h"
@@ -20,11 +22,13 @@
 namespace moesh::backend::cpu {
 namespace {
 
-// What a task holds at most, in elements: packed rows, sums that wait for the next chunk of the depth, and panels of b.
-// Together they stay in a core's second cache.
+// What a task holds at most, in elements. Packed rows take more than half of a core's second cache: they stay there while all of b passes
+// by, which comes from memory once for as many of them as there are. What is left is for panels of b and results on their way.
 template <typename P>
-constexpr std::int64_t kRowElements = 448 * 1024 / static_cast<std::int64_t>(sizeof(P));
-constexpr std::int64_t kSumElements = 448 * 512;
+std::int64_t row_elements() {
+  return second_cache_bytes() * 9 / 16 / static_cast<std::int64_t>(sizeof(P));
+}
+constexpr std::int64_t kSumElements = 448 * 512;  // that wait for the next chunk of the depth
 template <typename P>
 constexpr std::int64_t kPanelElements = std::is_same_v<P, bfloat16> ? 4 * 32 * 1024 : 4 * 32 * 256;
 
@@ -38,17 +42,16 @@ constexpr std::int64_t kStripSums = 16 * 1024;  // of all rows of a strip: they 
 constexpr std::int64_t kFewestInStrip = 1024;   // bytes of a line of b: of shorter ones one thread reads more than two do
 constexpr std::int64_t kMostInStrip = 2048;     // columns of several rows
 constexpr std::int64_t kFewestOfOneRow = 1024;  // so that memory is read in long runs
-constexpr std::int64_t kTasksPerThread = 4;     // of several products, so that threads end together
 constexpr std::int64_t kGrainWork = 200000;     // multiplications worth handing to a thread
 
 // A thread's memory. Rows by step take more than they are, 8 lines for 6; blocks of sums hang over.
 template <typename P>
 struct Room {
-  static constexpr std::int64_t kRows = (kRowElements<P> / 48 + 128) * 64;
-  static constexpr std::int64_t kPanels = kPanelElements<P>;
-  static constexpr std::int64_t kSums = kSumElements + 32 * 1024;
-  static constexpr std::int64_t kBytes =
-      (kRows + kPanels) * static_cast<std::int64_t>(sizeof(P)) + kSums * static_cast<std::int64_t>(sizeof(Wide<P>));
+  static std::int64_t of_rows() { return (row_elements<P>() / 48 + 128) * 64; }
+  static std::int64_t bytes() {
+    constexpr std::int64_t kSums = kSumElements + 32 * 1024;
+    return (of_rows() + kPanelElements<P>) * static_cast<std::int64_t>(sizeof(P)) + kSums * static_cast<std::int64_t>(sizeof(Wide<P>));
+  }
 
   P* rows;
   P* panels;
@@ -58,9 +61,9 @@ struct Room {
 template <typename P>
 Room<P> room() {
   thread_local Scratch mine;
-  P* const rows = reinterpret_cast<P*>(mine.of<std::byte>(Room<P>::kBytes));
-  P* const panels = rows + Room<P>::kRows;
-  return {rows, panels, reinterpret_cast<Wide<P>*>(panels + Room<P>::kPanels)};
+  P* const rows = reinterpret_cast<P*>(mine.of<std::byte>(Room<P>::bytes()));
+  P* const panels = rows + Room<P>::of_rows();
+  return {rows, panels, reinterpret_cast<Wide<P>*>(panels + kPanelElements<P>)};
 }
 
 using Task = ProductPart;
@@ -119,30 +122,7 @@ class Product {
     return is_narrow && chunks > 1 && chunks * sums <= kSumElements && sums * depth > kGrainWork;
   }
   ScratchList<Task> all_tasks() const {
-    double work = 0;
-    std::int64_t of_few_rows = 0;
-    for (std::int64_t i = 0; i < of_.batch; ++i) {
-      work += size_of(i).work();
-      of_few_rows += takes_strips(i, of_.rows_of(i)) ? 1 : 0;
-    }
-    std::int64_t whole = round_down(of_few_rows, threads());  // threads take them in turns, and share those that are left
-    const double most = threads() == 1 ? work : std::max<double>(kGrainWork, work / static_cast<double>(kTasksPerThread * threads()));
-    ScratchList<Task> tasks;
-    for (std::int64_t i = 0; i < of_.batch; ++i) {
-      const Range rows = of_.rows_of(i);
-      if (rows.size() == 0 || of_.columns == 0) continue;
-      const Cut cut = takes_strips(i, rows) ? Cut{1, whole-- > 0 ? 1 : strips_of(rows.size())}
-                      : of_.batch == 1     ? cut_for_threads(size_of(i), threads())
-                                           : cut_of(size_of(i), most);
-      for (std::int64_t band = 0; band < cut.bands; ++band) {
-        const Range of_band = piece_of(rows.size(), kernels_.rows, cut.bands, band);
-        for (std::int64_t part = 0; part < cut.parts; ++part) {
-          const Range columns = piece_of(of_.columns, kernels_.columns, cut.parts, part);
-          tasks.push_back({i, {rows.begin + of_band.begin, rows.begin + of_band.end}, columns});
-        }
-      }
-    }
-    return tasks;
+    return tasks_of(of_, threads(), kGrainWork, [&](std::int64_t i) { return size_of(i); }, [&](std::int64_t i) { return strips_of(i); });
   }
 
   ProductSize size_of(std::int64_t i) const {
@@ -151,14 +131,17 @@ class Product {
             .depth = of_.depth_of(i).size(),
             .row_step = kernels_.rows,
             .column_step = kernels_.columns,
-            .most_rows = std::min(kMostTaskRows, kRowElements<P> / depth_room_),
+            .most_rows = std::min(kMostTaskRows, row_elements<P>() / depth_room_),
             .most_sums = is_deep_ && !of_.is_in_place() ? kSumElements : std::numeric_limits<std::int64_t>::max(),
             .pack_row = kPack,
             .pack_column = in_place_.pack != nullptr ? kPackingOnTheWay * kPack : kPack};
   }
 
-  // Pieces of the columns: few and wide, so that memory is read in long runs, yet enough for all threads if each has a kilobyte of a line.
-  std::int64_t strips_of(std::int64_t rows) const {
+  // Pieces of the columns of few rows: few and wide, so that memory is read in long runs, yet enough for all threads if each has a
+  // kilobyte of a line.
+  std::int64_t strips_of(std::int64_t i) const {
+    if (!takes_strips(i, of_.rows_of(i))) return 0;
+    const std::int64_t rows = of_.rows_of(i).size();
     const std::int64_t most = rows == 1 ? std::max(kFewestOfOneRow, divide_up(of_.columns, threads())) : kMostInStrip;
     const std::int64_t turns = divide_up(of_.columns, threads() * most);
     const std::int64_t fewest = rows == 1 ? kFewestOfOneRow : kFewestInStrip / static_cast<std::int64_t>(sizeof(B));
@@ -396,7 +379,7 @@ class Product {
 
 // A run in bfloat16 has products of float32 as well; those of float64 are for tests.
 std::int64_t gemm_scratch_bytes() {
-  return bytes_of_pages(Room<float>::kBytes) + std::max(bytes_of_pages(Room<bfloat16>::kBytes), tiles_scratch_bytes());
+  return bytes_of_pages(Room<float>::bytes()) + std::max(bytes_of_pages(Room<bfloat16>::bytes()), tiles_scratch_bytes());
 }
 
 template <typename A, typename B, typename C>

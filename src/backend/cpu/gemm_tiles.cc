@@ -7,6 +7,7 @@
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/product_cut.h"
+#include "backend/cpu/product_tasks.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/tile_strip.h"
 #include "backend/cpu/workspace.h"
@@ -55,7 +56,6 @@ constexpr std::int64_t kStripColumns = 2048;  // so that memory is read in long 
 constexpr std::int64_t kStripDepth = 32768;   // whose rows fit where panels are
 constexpr std::int64_t kFewestInStrip = 256;  // columns worth handing to a thread
 constexpr std::int64_t kGrainWork = 1500000;  // multiplications worth handing to a thread
-constexpr std::int64_t kTasksPerThread = 4;   // of several products, so that threads end together
 
 // Multiplications in the time that other things take.
 constexpr double kPackRun = 40, kPackRow = 200, kPackColumn = 150, kPackTurned = 200;
@@ -118,34 +118,15 @@ class TileProduct {
   std::int64_t threads() const { return workers_ == nullptr ? 1 : workers_->threads(); }
 
   ScratchList<ProductPart> all_tasks() const {
-    double work = 0;
-    for (std::int64_t i = 0; i < of_.batch; ++i) work += size_of(i, of_.rows_of(i).size(), of_.columns).work();
-    const double most = threads() == 1 ? work : std::max<double>(kGrainWork, work / static_cast<double>(kTasksPerThread * threads()));
-    std::int64_t of_few_rows = 0;
-    for (std::int64_t i = 0; i < of_.batch; ++i) {
-      of_few_rows += of_.rows_of(i).size() > 0 && takes_strips({i, of_.rows_of(i), {0, of_.columns}}) ? 1 : 0;
-    }
-    std::int64_t whole = round_down(of_few_rows, threads());  // threads take them in turns, and share those that are left
-    ScratchList<ProductPart> tasks;
-    for (std::int64_t i = 0; i < of_.batch; ++i) {
-      const Range rows = of_.rows_of(i);
-      if (rows.size() == 0 || of_.columns == 0) continue;
-      const ProductSize size = size_of(i, rows.size(), of_.columns);
-      const Cut cut = takes_strips({i, rows, {0, of_.columns}}) ? Cut{1, whole-- > 0 ? 1 : strips()}
-                      : of_.batch == 1                          ? cut_for_threads(size, threads())
-                                                                : cut_of(size, most);
-      for (std::int64_t part = 0; part < cut.parts; ++part) {
-        for (std::int64_t band = 0; band < cut.bands; ++band) {
-          const Range of_band = piece_of(rows.size(), kBlock, cut.bands, band);
-          tasks.push_back({i, {rows.begin + of_band.begin, rows.begin + of_band.end}, piece_of(of_.columns, kBlock, cut.parts, part)});
-        }
-      }
-    }
-    return tasks;
+    const auto size = [&](std::int64_t i) { return size_of(i, of_.rows_of(i).size(), of_.columns); };
+    return tasks_of(of_, threads(), kGrainWork, size, [&](std::int64_t i) { return strips_of(i); });
   }
 
-  // Of columns, each for a thread, unless they were short.
-  std::int64_t strips() const { return std::clamp<std::int64_t>(of_.columns / kFewestInStrip, 1, threads()); }
+  // Of the columns of few rows, each for a thread, unless they were short.
+  std::int64_t strips_of(std::int64_t i) const {
+    if (!takes_strips({i, of_.rows_of(i), {0, of_.columns}})) return 0;
+    return std::clamp<std::int64_t>(of_.columns / kFewestInStrip, 1, threads());
+  }
 
   // Few rows, by columns that run.
   bool takes_strips(const ProductPart& part) const {

@@ -132,33 +132,64 @@ struct PanelToPack {
   }
 };
 
+template <typename Words, typename Rows, typename Panel, int rows, int vectors>
+MOESH_INLINE void multiply_step(Rows& of_a, Panel& of_b, typename Words::Vector (&sum)[rows][vectors]) {
+  typename Words::Vector columns[vectors];
+  of_b.take(columns);
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+    const typename Words::Vector row = of_a.of(i);
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) sum[i][j] = Words::multiply_add(row, columns[j], sum[i][j]);
+  }
+  of_a.next();
+}
+
+// A block's lines of the result, which are asked for while it is made: one row after the other, as the first cache has few places for
+// lines on their way, and operands need them too.
+template <int rows, int vectors>
+class LinesOfResult {
+ public:
+  template <typename P>
+  MOESH_INLINE explicit LinesOfResult(const Block<P>& block)
+      : line_(block.rounded != nullptr ? reinterpret_cast<const char*>(block.rounded) : reinterpret_cast<const char*>(block.c)),
+        pitch_(block.c_pitch * static_cast<std::int64_t>(block.rounded != nullptr ? sizeof(bfloat16) : sizeof(*block.c))),
+        last_(line_ + (rows - 1) * pitch_) {}
+
+  MOESH_INLINE void ask() {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) __builtin_prefetch(line_ + j * 64, 1);
+    line_ = line_ == last_ ? last_ : line_ + pitch_;
+  }
+
+ private:
+  const char* line_;
+  std::int64_t pitch_;
+  const char* last_;
+};
+
 template <typename Words, typename Rows, typename Panel>
 MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Rows of_a, Panel of_b) {
   constexpr int rows = Rows::kRowsOfBlock, vectors = Panel::kVectors;
+  constexpr std::int64_t kStepsOfRow = 8;
   typename Words::Sum* __restrict c = block.c;
   const std::int64_t c_pitch = block.c_pitch;
   const bool add = block.add;
   typename Words::Vector sum[rows][vectors];
-  const char* const lines = block.rounded != nullptr ? reinterpret_cast<const char*>(block.rounded) : reinterpret_cast<const char*>(c);
-  const std::int64_t line_bytes = c_pitch * static_cast<std::int64_t>(block.rounded != nullptr ? sizeof(bfloat16) : sizeof(*c));
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j) {
-      sum[i][j] = Words::zero();
-      __builtin_prefetch(lines + i * line_bytes + j * 64, 1);
-    }
+    for (int j = 0; j < vectors; ++j) sum[i][j] = Words::zero();
   }
-  for (std::int64_t step = 0; step < block.steps; ++step, of_a.next()) {
-    typename Words::Vector columns[vectors];
-    of_b.take(columns);
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i) {
-      const typename Words::Vector row = of_a.of(i);
-#pragma GCC unroll 2
-      for (int j = 0; j < vectors; ++j) sum[i][j] = Words::multiply_add(row, columns[j], sum[i][j]);
-    }
+  LinesOfResult<rows, vectors> result(block);
+  for (std::int64_t i = block.steps / kStepsOfRow; i < rows; ++i) result.ask();
+  std::int64_t step = 0;
+  for (; step + kStepsOfRow <= block.steps; step += kStepsOfRow) {
+    result.ask();
+#pragma GCC unroll 8
+    for (int i = 0; i < kStepsOfRow; ++i) multiply_step<Words>(of_a, of_b, sum);
   }
+  for (; step < block.steps; ++step) multiply_step<Words>(of_a, of_b, sum);
   if constexpr (Words::kRounds) {
     if (block.rounded != nullptr) {
 #pragma GCC unroll 16

@@ -1,0 +1,11 @@
+// What kernels know of the machine's caches.
+#pragma once
+
+#include <cstdint>
+
+namespace moesh::backend::cpu {
+
+// Bytes of a core's second cache.
+std::int64_t second_cache_bytes();
+
+}  // namespace moesh::backend::cpu

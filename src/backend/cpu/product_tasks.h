@@ -1,0 +1,60 @@
+// What threads take of a batch of products.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "backend/cpu/gemm_operands.h"
+#include "backend/cpu/product_cut.h"
+#include "backend/scratch_list.h"
+
+namespace moesh::backend::cpu {
+
+// Several products go by their work, the largest first, and what they are cut into gets smaller as less is left: so threads end together,
+// and yet little is packed twice. Those of few rows come last, whole, and only what no thread would take whole is shared.
+// size_of(i): of product i. strips_of(i): into how many parts of the columns few rows go where they are shared; 0 for a product of blocks.
+template <typename Operands, typename SizeOf, typename StripsOf>
+ScratchList<ProductPart> tasks_of(const Operands& of, std::int64_t threads, double least_work, const SizeOf& size_of,
+                                  const StripsOf& strips_of) {
+  constexpr double kTasksOfThread = 1.5;  // of what is left
+  struct Product {
+    std::int64_t i;
+    ProductSize size;
+    std::int64_t strips;
+    double work;
+  };
+  ScratchList<Product> products;
+  std::int64_t of_few_rows = 0;
+  double left = 0;
+  for (std::int64_t i = 0; i < of.batch; ++i) {
+    if (of.rows_of(i).size() == 0 || of.columns == 0) continue;
+    const ProductSize size = size_of(i);
+    const std::int64_t strips = strips_of(i);
+    products.push_back({i, size, strips, strips > 0 ? 0 : size.work()});
+    left += products.back().work;
+    of_few_rows += strips > 0 ? 1 : 0;
+  }
+  std::sort(products.begin(), products.end(), [](const Product& a, const Product& b) { return a.work > b.work || (a.work == b.work && a.i < b.i); });
+  std::int64_t whole = round_down(of_few_rows, threads);
+  ScratchList<ProductPart> tasks;
+  for (const Product& product : products) {
+    const double share = left / (kTasksOfThread * static_cast<double>(threads));
+    const double most = threads == 1 ? std::numeric_limits<double>::infinity() : std::max(least_work, share);
+    left -= product.work;
+    const Cut cut = product.strips > 0 ? Cut{1, whole-- > 0 ? 1 : product.strips}
+                    : of.batch == 1    ? cut_for_threads(product.size, threads)
+                                       : cut_of(product.size, most);
+    const Range rows = of.rows_of(product.i);
+    for (std::int64_t part = 0; part < cut.parts; ++part) {
+      const Range columns = piece_of(of.columns, product.size.column_step, cut.parts, part);
+      for (std::int64_t band = 0; band < cut.bands; ++band) {
+        const Range of_band = piece_of(rows.size(), product.size.row_step, cut.bands, band);
+        tasks.push_back({product.i, {rows.begin + of_band.begin, rows.begin + of_band.end}, columns});
+      }
+    }
+  }
+  return tasks;
+}
+
+}  // namespace moesh::backend::cpu
