@@ -15,7 +15,7 @@ namespace moesh::backend::cpu {
 namespace {
 
 constexpr std::int64_t kKeyBlock = 224;      // whole blocks of rows of most micro kernels, and whole steps of all
-constexpr std::int64_t kPanelsOfTask = 8;    // that share a block's packed keys
+constexpr std::int64_t kPanelsOfTask = 16;   // that share a block's packed keys
 constexpr std::int64_t kTasksPerThread = 4;  // so that threads end together
 
 // Scores are products of operands packed as S, results of those packed as E.
