@@ -16,17 +16,33 @@ MOESH_INLINE void write(float* to, __m512 first, __m512 second) {
 MOESH_INLINE void write(bfloat16* to, __m512 first, __m512 second) {
   _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(second, first));
 }
+MOESH_INLINE void write_late(float* to, __m512 first, __m512 second) {
+  _mm512_stream_ps(to, first);
+  _mm512_stream_ps(to + 16, second);
+}
+MOESH_INLINE void write_late(bfloat16* to, __m512 first, __m512 second) {
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), (__m512i)_mm512_cvtne2ps_pbh(second, first));
+}
 
-template <typename E>
-MOESH_TARGET void exponentiate_32(std::int64_t rows, const float* base, const float* scores, E* to, float* sums) {
+template <bool keeps, typename E>
+MOESH_TARGET void exponentiate_32(std::int64_t rows, const float* base, const float* scores, E* to, float* sums,
+                                  const RowsInBlocks<E>& kept) {
   const __m512 base_0 = _mm512_loadu_ps(base), base_1 = _mm512_loadu_ps(base + 16);
   __m512 sum_0 = _mm512_loadu_ps(sums), sum_1 = _mm512_loadu_ps(sums + 16);
-  for (std::int64_t row = 0; row < rows; ++row, scores += 32, to += 32) {
-    const __m512 first = exp_of_16(_mm512_sub_ps(_mm512_loadu_ps(scores), base_0));
-    const __m512 second = exp_of_16(_mm512_sub_ps(_mm512_loadu_ps(scores + 16), base_1));
-    sum_0 = _mm512_add_ps(sum_0, first);
-    sum_1 = _mm512_add_ps(sum_1, second);
-    write(to, first, second);
+  const std::int64_t together = keeps ? kept.rows : rows;
+  for (std::int64_t begin = 0; begin < rows; begin += together) {
+    [[maybe_unused]] E* late = keeps ? kept.block(begin) : nullptr;
+    for (std::int64_t row = begin; row < std::min(begin + together, rows); ++row, scores += 32, to += 32) {
+      const __m512 first = exp_of_16(_mm512_sub_ps(_mm512_loadu_ps(scores), base_0));
+      const __m512 second = exp_of_16(_mm512_sub_ps(_mm512_loadu_ps(scores + 16), base_1));
+      sum_0 = _mm512_add_ps(sum_0, first);
+      sum_1 = _mm512_add_ps(sum_1, second);
+      write(to, first, second);
+      if constexpr (keeps) {
+        write_late(late, first, second);
+        late += 32;
+      }
+    }
   }
   _mm512_storeu_ps(sums, sum_0);
   _mm512_storeu_ps(sums + 16, sum_1);
@@ -36,10 +52,13 @@ MOESH_TARGET void exponentiate_32(std::int64_t rows, const float* base, const fl
 }  // namespace
 
 template <int kColumns, typename W, typename E>
-void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E* to, W* sums) {
+void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E* to, W* sums, const RowsInBlocks<E>& kept) {
 #if defined(__x86_64__)
   if constexpr (kColumns == 32 && std::is_same_v<W, float>) {
-    if (isa >= (std::is_same_v<E, bfloat16> ? Isa::avx512_bf16 : Isa::avx512)) return exponentiate_32(rows, base, scores, to, sums);
+    if (isa >= (std::is_same_v<E, bfloat16> ? Isa::avx512_bf16 : Isa::avx512)) {
+      if (kept.first == nullptr) return exponentiate_32<false>(rows, base, scores, to, sums, kept);
+      return exponentiate_32<true>(rows, base, scores, to, sums, kept);
+    }
   }
 #endif
   vectorised(isa, [&]() MOESH_LOOP {
@@ -58,12 +77,16 @@ void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E*
     }
     for (int j = 0; j < kColumns; ++j) sums[j] = sum[j];
   });
+  if (kept.first == nullptr) return;
+  for (std::int64_t row = 0; row < rows; row += kept.rows) {
+    std::copy_n(to + row * kColumns, std::min(kept.rows, rows - row) * kColumns, kept.block(row));
+  }
 }
 
 #define MOESH_EXPONENTIATE(W, E)                                                             \
-  template void exponentiate<8, W, E>(Isa, std::int64_t, const W*, const W*, E*, W*);  \
-  template void exponentiate<16, W, E>(Isa, std::int64_t, const W*, const W*, E*, W*); \
-  template void exponentiate<32, W, E>(Isa, std::int64_t, const W*, const W*, E*, W*)
+  template void exponentiate<8, W, E>(Isa, std::int64_t, const W*, const W*, E*, W*, const RowsInBlocks<E>&);  \
+  template void exponentiate<16, W, E>(Isa, std::int64_t, const W*, const W*, E*, W*, const RowsInBlocks<E>&); \
+  template void exponentiate<32, W, E>(Isa, std::int64_t, const W*, const W*, E*, W*, const RowsInBlocks<E>&)
 MOESH_EXPONENTIATE(float, float);
 MOESH_EXPONENTIATE(float, bfloat16);
 MOESH_EXPONENTIATE(double, double);

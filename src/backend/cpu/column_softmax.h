@@ -9,6 +9,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/pack.h"
+#include "backend/cpu/packed_rows.h"
 #include "backend/cpu/simd.h"
 
 namespace moesh::backend::cpu {
@@ -28,8 +29,10 @@ W base_of(W largest) {
 }
 
 // to = the exponentials of what scores are above `base`, which are added to the sums before they are rounded. `to` may be the scores.
+// They also go to `kept`, if there is such a place: past the caches, where instructions for that are at hand, so that
+// settle_late_writes() is to follow. It begins with a cache line.
 template <int kColumns, typename W, typename E>
-void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E* to, W* sums);
+void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E* to, W* sums, const RowsInBlocks<E>& kept = {});
 
 // Columns from `count` on become 0: what products left there may be no number.
 template <typename E>

@@ -80,9 +80,6 @@ inline void settle_late_writes() {
 #endif
 }
 
-// Whole cache lines.
-void copy_past_caches_avx512(const std::byte* from, std::int64_t bytes, std::byte* to);
-
 // Tiles of AMX, with so much room for the depth: of lines whose depth runs, and of lines that run.
 void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth, std::int64_t room,
                        bfloat16* out);

@@ -158,10 +158,6 @@ MOESH_PACK(bfloat16, float, WidenedFloats)
 MOESH_PACK(bfloat16, bfloat16, Pairs)
 #undef MOESH_PACK
 
-MOESH_TARGET void copy_past_caches_avx512(const std::byte* from, std::int64_t bytes, std::byte* to) {
-  for (std::int64_t i = 0; i < bytes; i += 64) _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
-}
-
 MOESH_TARGET void pack_tiles_avx512(const bfloat16* data, const std::int64_t* lines, std::int64_t count, std::int64_t depth,
                                     std::int64_t room, bfloat16* out) {
   constexpr std::int64_t kTile = kTileRows * kTileDepth;

@@ -39,28 +39,28 @@ class PackedRows {
   // c = or += the rows times the panel `b`, whose first step is the depth's begin. Rows and depth begin where a block and a step do.
   // The last block may be of more rows than there are, up to a row step.
   void multiply(Range rows, Range depth, const P* b, bool is_narrow, bool add, Wide<P>* c, std::int64_t c_pitch) const {
-    constexpr std::int64_t kTogether = MicroKernels<P>::kTogether;
-    BlockToMake<P> blocks[kBlocksTogether];
+    Block<P> block{.steps = divide_up(depth.size(), kernels_.depth_step),
+                   .a = data_ + rows.begin / kernels_.rows * strip() + depth.begin * lines_together(),
+                   .a_room = room_,
+                   .b = b,
+                   .b_pitch = kernels_.columns * MicroKernels<P>::kTogether,
+                   .c = c,
+                   .c_pitch = c_pitch,
+                   .add = add};
+    BlockToMake<P> waiting[kBlocksTogether];
     std::int64_t count = 0;
-    for (std::int64_t row = rows.begin; row < rows.end; row += kernels_.rows, c += kernels_.rows * c_pitch) {
-      BlockToMake<P>& one = blocks[count++];
-      one = {.block = {.steps = divide_up(depth.size(), kernels_.depth_step),
-                       .a = data_ + row / kernels_.rows * strip() + depth.begin * lines_together(),
-                       .a_room = room_,
-                       .b = b,
-                       .b_pitch = kernels_.columns * kTogether,
-                       .c = c,
-                       .c_pitch = c_pitch,
-                       .add = add},
-             .kernel = kernels_.find(is_narrow, std::min(kernels_.rows, rows.end - row)),
-             .a_step = kTileRows * kTileDepth};
-      if (kernels_.row_room > 0) {
-        one.kernel(one.block);
-        count = 0;
-      } else if (count == kBlocksTogether || row + kernels_.rows >= rows.end) {
-        if constexpr (std::is_same_v<P, bfloat16>) make_in_pieces(blocks, count);
-        count = 0;
+    for (std::int64_t row = rows.begin; row < rows.end; row += kernels_.rows) {
+      const MicroKernel<P> kernel = kernels_.find(is_narrow, std::min(kernels_.rows, rows.end - row));
+      if (kernels_.row_room > 0) kernel(block);
+      else waiting[count++] = {block, kernel, kTileRows * kTileDepth};
+      if constexpr (std::is_same_v<P, bfloat16>) {
+        if (count == kBlocksTogether || (count > 0 && row + kernels_.rows >= rows.end)) {
+          make_in_pieces(waiting, count);
+          count = 0;
+        }
       }
+      block.a += strip();
+      block.c += kernels_.rows * c_pitch;
     }
   }
 
@@ -72,6 +72,16 @@ class PackedRows {
   MicroKernels<P> kernels_;
   std::int64_t room_;  // for the depth
   P* data_ = nullptr;
+};
+
+// Rows that lie in blocks of so many, so far apart.
+template <typename E>
+struct RowsInBlocks {
+  E* first = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t step = 0;
+
+  E* block(std::int64_t row) const { return first + row / rows * step; }
 };
 
 // Rows of the left operand as the panels of an earlier product give them, [row][column], whose columns become the depth: a block's rows
@@ -89,21 +99,8 @@ class RowsByPanel {
     return *(block_at(row, column / kernels_.columns) + row % kernels_.rows * kernels_.columns + column % kernels_.columns);
   }
 
-  // Past the caches, where instructions for that are at hand: settle_late_writes() is to follow.
-  void put(Isa isa, std::int64_t panel, std::int64_t rows, const P* from) const {
-    for (std::int64_t row = 0; row < rows; row += kernels_.rows, from += block()) {
-      const std::int64_t count = std::min(kernels_.rows, rows - row) * kernels_.columns;
-      P* const to = block_at(row, panel);
-#if defined(__x86_64__)
-      if (isa >= Isa::avx512) {
-        const auto bytes = count * static_cast<std::int64_t>(sizeof(P));
-        copy_past_caches_avx512(reinterpret_cast<const std::byte*>(from), bytes, reinterpret_cast<std::byte*>(to));
-        continue;
-      }
-#endif
-      std::copy_n(from, count, to);
-    }
-  }
+  // Where a panel's rows go.
+  RowsInBlocks<P> rows_of(std::int64_t panel) const { return {block_at(0, panel), kernels_.rows, panels_ * block()}; }
 
   // So many, of the right operand and of results, one behind another.
   struct Panels {

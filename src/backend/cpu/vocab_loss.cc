@@ -273,11 +273,10 @@ class VocabLoss {
     const bool is_narrow = count_of(p) <= columns / 2;
     table_.ask_for(unit + shape_.units, p, divide_up(tokens_, columns));  // packed next: it comes while this one is multiplied
     shared_.rows_of(place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
+    clear_columns(rows, columns, count_of(p), own.scores);
     with_columns(columns, [&]<int kColumns>() { soften<kColumns>(own, p, unit); });
     if (!shape_.has_gradients) return;
-    clear_columns(rows, columns, count_of(p), own.exponentials);
     std::fill(own.exponentials + rows * columns, own.exponentials + depth * columns, P());
-    shared_.exponentials_of(unit).put(isa_, p, rows, own.exponentials);  // for dtable
     shared_.turned_of(place, shape_.width)
         .multiply({0, shape_.width}, {0, depth}, as_panel<P>(isa_, shared_.kernels, own.exponentials, depth, own.packed), is_narrow, true,
                   shared_.dx + p * shared_.dx_size, columns);
@@ -312,7 +311,8 @@ class VocabLoss {
       shared_.target_score[p * kColumns + j] = scores[at];
       shared_.target_exponential[p * kColumns + j] = exp_of(scores[at] - base[j]);
     });
-    exponentiate<kColumns>(isa_, rows, base, scores, own.exponentials, shared_.sum + p * kColumns);
+    const RowsInBlocks<P> kept = shape_.has_gradients ? shared_.exponentials_of(unit).rows_of(p) : RowsInBlocks<P>{};  // for dtable
+    exponentiate<kColumns>(isa_, rows, base, scores, own.exponentials, shared_.sum + p * kColumns, kept);
     for_targets([&](std::int64_t, std::int64_t at) { own.exponentials[at] = P(); });
   }
 
