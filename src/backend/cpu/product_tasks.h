@@ -35,7 +35,8 @@ ScratchList<ProductPart> tasks_of(const Operands& of, std::int64_t threads, doub
     left += products.back().work;
     of_few_rows += strips > 0 ? 1 : 0;
   }
-  std::sort(products.begin(), products.end(), [](const Product& a, const Product& b) { return a.work > b.work || (a.work == b.work && a.i < b.i); });
+  const auto comes_first = [](const Product& a, const Product& b) { return a.work != b.work ? a.work > b.work : a.i < b.i; };
+  std::sort(products.begin(), products.end(), comes_first);
   std::int64_t whole = round_down(of_few_rows, threads);
   ScratchList<ProductPart> tasks;
   for (const Product& product : products) {

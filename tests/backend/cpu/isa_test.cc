@@ -67,7 +67,16 @@ std::vector<E> exponentials(cpu::Isa isa, const std::vector<float>& scores, floa
   std::vector<float> all, base(kColumns, 0.0f), sums(kColumns, 0.0f);
   for (const float score : scores) all.insert(all.end(), kColumns, score);
   std::vector<E> made(all.size(), E(0.0f)), column;
-  cpu::exponentiate<kColumns>(isa, rows, base.data(), all.data(), made.data(), sums.data());
+  // They are also kept, in blocks with room between them.
+  constexpr std::int64_t kTogether = 3, kStep = 5 * kColumns;
+  struct alignas(64) Line { std::byte bytes[64]; };
+  std::vector<Line> kept(static_cast<std::size_t>((rows / kTogether + 1) * kStep) * sizeof(E) / sizeof(Line) + 1);
+  const cpu::RowsInBlocks<E> blocks{reinterpret_cast<E*>(kept.data()), kTogether, kStep};
+  cpu::exponentiate<kColumns>(isa, rows, base.data(), all.data(), made.data(), sums.data(), blocks);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const E* const there = blocks.block(row) + row % kTogether * kColumns;
+    EXPECT_EQ(0, std::memcmp(there, &made[static_cast<std::size_t>(row * kColumns)], kColumns * sizeof(E))) << name_of(isa);
+  }
   for (std::size_t row = 0; row < scores.size(); ++row) {
     for (int j = 1; j < kColumns; ++j) EXPECT_EQ(0, std::memcmp(&made[row * kColumns], &made[row * kColumns + static_cast<std::size_t>(j)], sizeof(E)));
     column.push_back(made[row * kColumns]);

@@ -2,8 +2,11 @@
 #include "backend/cpu/product_cut.h"
 
 #include <limits>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "backend/cpu/product_tasks.h"
 
 namespace moesh::backend::cpu {
 namespace {
@@ -90,6 +93,80 @@ TEST(ProductCut, LeavesToOneThreadWhatIsDoneBeforeOthersJoin) {
   const ProductSize of = product(28, 64, 40);
   const Cut cut = cut_for_threads(of, 2);
   EXPECT_EQ(cut.bands * cut.parts, 1);
+}
+
+// Products of so many rows each, of which up to four are few.
+struct Products {
+  std::vector<std::int64_t> rows;
+  std::int64_t columns = 512, depth = 256;
+  std::int64_t batch = static_cast<std::int64_t>(rows.size());
+
+  Range rows_of(std::int64_t i) const { return {0, rows[static_cast<std::size_t>(i)]}; }
+  ScratchList<ProductPart> tasks(std::int64_t threads, double least_work = 1) const {
+    const auto size_of = [&](std::int64_t i) { return product(rows_of(i).size(), columns, depth); };
+    return tasks_of(*this, threads, least_work, size_of, [&](std::int64_t i) { return rows_of(i).size() <= 4 ? 3 : 0; });
+  }
+};
+
+double work_of(const ProductPart& task) { return static_cast<double>(task.rows.size() * task.columns.size()); }
+
+TEST(ProductTasks, MakeEachElementOnce) {
+  for (const std::vector<std::int64_t>& rows : std::vector<std::vector<std::int64_t>>{
+           {}, {0}, {1}, {700}, {0, 3, 0, 2, 4, 1, 1}, {500, 0, 1, 377, 2, 655, 14}, {64, 64, 64, 64, 64, 64, 64, 64}}) {
+    for (const std::int64_t threads : {1, 2, 3, 16}) {
+      const Products of{.rows = rows};
+      std::vector<std::vector<int>> made;
+      for (const std::int64_t count : rows) made.emplace_back(static_cast<std::size_t>(count * of.columns));
+      for (const ProductPart& task : of.tasks(threads)) {
+        for (std::int64_t row = task.rows.begin; row < task.rows.end; ++row) {
+          for (std::int64_t j = task.columns.begin; j < task.columns.end; ++j) {
+            ++made[static_cast<std::size_t>(task.i)][static_cast<std::size_t>(row * of.columns + j)];
+          }
+        }
+      }
+      for (const std::vector<int>& one : made) {
+        for (const int times : one) ASSERT_EQ(times, 1) << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(ProductTasks, OfOneThreadAreWholeProducts) {
+  const Products of{.rows = {200, 2, 100, 150}};
+  EXPECT_EQ(of.tasks(1).size(), 4u);
+}
+
+TEST(ProductTasks, GoLargestFirstAndAreSmallAtTheEnd) {
+  for (const std::int64_t threads : {2, 4}) {
+    const Products of{.rows = {200, 90, 130, 60, 170, 110, 150, 120}};
+    const ScratchList<ProductPart> tasks = of.tasks(threads);
+    double left = 0;
+    for (const std::int64_t rows : of.rows) left += static_cast<double>(rows * of.columns);
+    const double all = left;
+    std::int64_t before = of.rows_of(tasks.front().i).size();
+    for (const ProductPart& task : tasks) {
+      EXPECT_LE(of.rows_of(task.i).size(), before);
+      EXPECT_LE(work_of(task), std::max(left, all / 8) / static_cast<double>(threads));
+      before = of.rows_of(task.i).size();
+      left -= work_of(task);
+    }
+    EXPECT_LT(work_of(tasks.back()), all / static_cast<double>(10 * threads));
+  }
+}
+
+TEST(ProductTasks, ShareOfFewRowsOnlyWhatNoThreadTakesWhole) {
+  const ScratchList<ProductPart> tasks = Products{.rows = {1, 2, 300, 3, 4, 1}}.tasks(2);
+  std::vector<std::int64_t> pieces(6);
+  for (const ProductPart& task : tasks) ++pieces[static_cast<std::size_t>(task.i)];
+  for (const std::size_t whole : {0, 1, 3, 4}) EXPECT_EQ(pieces[whole], 1) << whole;
+  EXPECT_EQ(pieces[5], 3);
+  EXPECT_EQ(tasks.front().i, 2);
+}
+
+TEST(ProductTasks, AreWorthAThread) {
+  const Products of{.rows = {40, 40, 40}};
+  for (const ProductPart& task : of.tasks(8, 1e9)) EXPECT_EQ(task.rows.size(), 40);
+  EXPECT_EQ(of.tasks(8, 1e9).size(), 3u);
 }
 
 }  // namespace
