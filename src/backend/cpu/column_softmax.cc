@@ -83,7 +83,7 @@ void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E*
   }
 }
 
-#define MOESH_EXPONENTIATE(W, E)                                                             \
+#define MOESH_EXPONENTIATE(W, E)                                                                               \
   template void exponentiate<8, W, E>(Isa, std::int64_t, const W*, const W*, E*, W*, const RowsInBlocks<E>&);  \
   template void exponentiate<16, W, E>(Isa, std::int64_t, const W*, const W*, E*, W*, const RowsInBlocks<E>&); \
   template void exponentiate<32, W, E>(Isa, std::int64_t, const W*, const W*, E*, W*, const RowsInBlocks<E>&)

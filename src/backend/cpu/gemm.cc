@@ -5,7 +5,6 @@
 #include "backend/cpu/gemm.h"
 
 #include <limits>
-#include <optional>
 
 #include "backend/cpu/caches.h"
 #include "backend/cpu/gemm_operands.h"
@@ -22,8 +21,8 @@
 namespace moesh::backend::cpu {
 namespace {
 
-// What a task holds at most, in elements. Packed rows take more than half of a core's second cache: they stay there while all of b passes
-// by, which comes from memory once for as many of them as there are. What is left is for panels of b and results on their way.
+// What a task holds at most, in elements. Packed rows take more than half of a core's second cache, where they stay while all of b is read
+// from memory: the more rows there are, the less often it is. The rest is for panels of b and results on their way.
 template <typename P>
 std::int64_t row_elements() {
   return second_cache_bytes() * 9 / 16 / static_cast<std::int64_t>(sizeof(P));

@@ -1,7 +1,6 @@
 #include "backend/cpu/gemm_tiles.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "backend/cpu/gemm_operands.h"
 #include "backend/cpu/micro_kernel.h"

@@ -171,7 +171,7 @@ class LinesOfResult {
 template <typename Words, typename Rows, typename Panel>
 MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Rows of_a, Panel of_b) {
   constexpr int rows = Rows::kRowsOfBlock, vectors = Panel::kVectors;
-  constexpr std::int64_t kStepsOfRow = 8;
+  constexpr std::int64_t kStepsOfRow = 8;  // after which the next row of the result is asked for
   typename Words::Sum* __restrict c = block.c;
   const std::int64_t c_pitch = block.c_pitch;
   const bool add = block.add;
@@ -182,7 +182,7 @@ MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Row
     for (int j = 0; j < vectors; ++j) sum[i][j] = Words::zero();
   }
   LinesOfResult<rows, vectors> result(block);
-  for (std::int64_t i = block.steps / kStepsOfRow; i < rows; ++i) result.ask();
+  for (std::int64_t i = block.steps / kStepsOfRow; i < rows; ++i) result.ask();  // those for which there are too few steps
   std::int64_t step = 0;
   for (; step + kStepsOfRow <= block.steps; step += kStepsOfRow) {
     result.ask();

@@ -1,7 +1,6 @@
 // Small products that share their operands: rows packed once, and multiplied with one panel of columns after the other.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "backend/cpu/micro_kernel.h"
