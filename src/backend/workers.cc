@@ -7,11 +7,13 @@
 #include <deque>
 #include <exception>
 #include <iterator>
+#include <limits>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "backend/scratch_list.h"
 #include "base/machine_cores.h"
 
 namespace moesh::backend {
@@ -42,23 +44,60 @@ bool seen_before_parking(const Condition& condition) {
   return false;
 }
 
-// One call of parallel(). Blocks are handed out in runs: a thread that goes along memory is faster by half than threads that meet there
-// block by block, as each of them has the machine fetch what the other one is to read. Runs get shorter, so that threads end together.
+// Of a pool's threads; 0 of whoever else calls.
+thread_local int number_of_thread = 0;
+
+// Blocks [begin, end).
+struct Blocks {
+  std::int32_t begin, end;
+  std::int32_t size() const { return end - begin; }
+};
+
+// What is left of a thread's share. The thread goes from its front, others help from its end. Each takes a run of blocks, as threads that
+// meet in memory block by block have the machine fetch what others are to read: going along it is faster by half. Runs get shorter, so
+// that threads end together.
+class alignas(64) Share {
+ public:
+  void set(Blocks all) { left_.store(all, std::memory_order_relaxed); }
+  bool has_blocks() const { return left_.load(std::memory_order_relaxed).size() > 0; }
+
+  Blocks take(bool from_front, std::int32_t runs) {
+    Blocks before = left_.load(std::memory_order_relaxed);
+    while (before.size() > 0) {
+      const std::int32_t run = std::max(1, runs == 0 ? 1 : before.size() / runs);
+      const std::int32_t cut = from_front ? before.begin + run : before.end - run;
+      const Blocks front{before.begin, cut}, rest{cut, before.end};
+      if (left_.compare_exchange_weak(before, from_front ? rest : front, std::memory_order_relaxed)) return from_front ? front : rest;
+    }
+    return before;
+  }
+
+ private:
+  std::atomic<Blocks> left_;
+};
+
+// One call of parallel().
 class Job {
  public:
-  Job(const Task& task, std::int64_t count, std::int64_t grain, int threads)
-      : task_(task), count_(count), grain_(grain), runs_(grain == 1 ? 0 : kRunsOfThread * threads) {}
+  Job(const Task& task, std::int64_t count, std::int64_t grain, std::int64_t shares)
+      : task_(task),
+        count_(count),
+        grain_(std::max(grain, count / std::numeric_limits<std::int32_t>::max() + 1)),
+        end_(blocks()),
+        shares_(static_cast<std::size_t>(std::min(shares, blocks()))) {
+    const auto place = [&](std::int64_t share) { return static_cast<std::int32_t>(share * blocks() / std::ssize(shares_)); };
+    for (std::int64_t i = 0; i < std::ssize(shares_); ++i) shares_[static_cast<std::size_t>(i)].set({place(i), place(i + 1)});
+  }
 
-  std::int64_t blocks() const { return blocks_of(count_); }
-  bool has_blocks() const { return next_.load(std::memory_order_relaxed) < count_; }
+  std::int64_t blocks() const { return (count_ + grain_ - 1) / grain_; }
+  bool has_blocks() const {
+    return std::any_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.has_blocks(); });
+  }
 
   void work() {
-    std::int64_t begin = next_.load(std::memory_order_relaxed);
-    while (begin < count_) {
-      const std::int64_t end = std::min(begin + grain_ * run_of(blocks_of(count_ - begin)), count_);
-      if (!next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
-      run(begin, end);
-      begin = next_.load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < shares_.size(); ++i) {
+      Share& share = shares_[(static_cast<std::size_t>(number_of_thread) + i) % shares_.size()];
+      for (Blocks run = take(share, i == 0); run.size() > 0; run = take(share, i == 0)) work_on(run);
     }
   }
 
@@ -69,40 +108,38 @@ class Job {
   std::atomic<int> helpers{0};  // that may be at work on a block; changed under the lock of the pool
 
  private:
-  static constexpr std::int64_t kRunsOfThread = 4;
+  static constexpr std::int32_t kRunsOfOwner = 4, kRunsOfHelper = 8;  // of what is left
 
-  std::int64_t blocks_of(std::int64_t count) const { return (count + grain_ - 1) / grain_; }
-  // Of so many blocks that are left. Tasks with a grain of one may be of any size: they are handed out one by one.
-  std::int64_t run_of(std::int64_t left) const { return runs_ == 0 ? 1 : std::max<std::int64_t>(1, left / runs_); }
+  // Tasks with a grain of one may be of any size: they are taken one by one. Once one has thrown, those before it are still run, in order.
+  Blocks take(Share& share, bool is_own) const {
+    const bool has_thrown = end_.load(std::memory_order_relaxed) < blocks();
+    return share.take(is_own || has_thrown, grain_ == 1 ? 0 : is_own ? kRunsOfOwner : kRunsOfHelper);
+  }
 
-  void run(std::int64_t begin, std::int64_t end) {
-    for (; begin < end; begin += grain_) {
+  void work_on(Blocks run) {
+    for (std::int64_t block = run.begin; block < run.end && block < end_.load(std::memory_order_relaxed); ++block) {
       try {
-        task_(begin, std::min(begin + grain_, end));
+        task_(block * grain_, std::min((block + 1) * grain_, count_));
       } catch (...) {
-        return note_error(begin);
+        note_error(block);
       }
     }
   }
 
-  // Blocks are handed out in order, and a run goes on to its end or to its first error, so those before the first that throws are all
-  // begun, whoever throws earlier in time.
-  void note_error(std::int64_t begin) {
-    next_.store(count_, std::memory_order_relaxed);
+  void note_error(std::int64_t block) {
     const std::lock_guard lock(mutex_);
-    if (error_ && error_begin_ < begin) return;
+    if (block >= end_.load(std::memory_order_relaxed)) return;
+    end_.store(block, std::memory_order_relaxed);
     error_ = std::current_exception();
-    error_begin_ = begin;
   }
 
   const Task& task_;
   const std::int64_t count_;
   const std::int64_t grain_;
-  const std::int64_t runs_;
-  std::atomic<std::int64_t> next_{0};
+  std::atomic<std::int64_t> end_;  // the first block that has thrown, if one has: those behind it are left
+  ScratchList<Share> shares_;
   std::mutex mutex_;
   std::exception_ptr error_;
-  std::int64_t error_begin_ = 0;
 };
 
 }  // namespace
@@ -115,7 +152,10 @@ class Workers::State {
     try {
       for (int i = 1; i < threads; ++i) {
         Worker& worker = workers_.emplace_back();
-        worker.thread = std::thread([this, &worker] { loop(worker); });
+        worker.thread = std::thread([this, &worker, i] {
+          number_of_thread = i;
+          loop(worker);
+        });
       }
     } catch (const std::system_error&) {
       workers_.pop_back();
@@ -239,10 +279,10 @@ Workers::~Workers() = default;
 
 int Workers::threads() const { return state_->threads(); }
 
-void Workers::parallel(std::int64_t count, std::int64_t grain, const Task& task) {
+void Workers::parallel(std::int64_t count, std::int64_t grain, const Task& task, Order order) {
   if (count <= 0) return;
   const std::int64_t block = std::max<std::int64_t>(1, grain);
-  Job job(task, count, block, threads());
+  Job job(task, count, block, order == Order::by_shares ? threads() : 1);
   if (count <= block || threads() == 1) {
     job.work();
   } else {

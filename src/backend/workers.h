@@ -23,6 +23,10 @@ class Task {
 
 class Workers {
  public:
+  // How threads go over blocks: each along a share of its own, which is the same part of every call, so that what it made is still in its
+  // caches; or all of them one after the other, as they are given, where blocks differ in size and the largest come first.
+  enum class Order { by_shares, as_given };
+
   explicit Workers(int threads);  // 0: one for each core that this process may keep busy
   ~Workers();
   Workers(const Workers&) = delete;
@@ -31,12 +35,12 @@ class Workers {
   int threads() const;
 
   // Calls task(begin, end) for consecutive blocks of [0, count), each of `grain` but the last; returns when all are done.
-  // Which thread takes a block is open, the blocks are not: a result that is combined block by block, in order, does not
-  // depend on the number of threads. A block that throws is the last to be handed out; of several exceptions that of the
-  // first block is rethrown here.
+  // Which thread takes a block is open, as they help each other; the blocks are not: a result that is combined block by block, in order,
+  // does not depend on the number of threads. Of several exceptions that of the first block is rethrown here; blocks behind it may not
+  // have been run.
   // May be called by several threads at once, and from inside a task: who calls works on the blocks, so nobody waits for a
   // block that no thread has begun.
-  void parallel(std::int64_t count, std::int64_t grain, const Task& task);
+  void parallel(std::int64_t count, std::int64_t grain, const Task& task, Order order = Order::by_shares);
 
  private:
   class State;

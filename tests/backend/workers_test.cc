@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -38,6 +39,47 @@ TEST(Workers, HandOutTheSameBlocksOnAnyNumberOfThreads) {
     EXPECT_EQ(blocks, (Blocks{{0, 4}, {4, 8}, {8, 10}})) << threads;
     EXPECT_EQ(workers.threads(), threads);
   }
+}
+
+// The first block that each thread takes, with all of them at work.
+std::set<std::int64_t> first_blocks(Workers& workers, std::int64_t count, Workers::Order order) {
+  std::map<std::thread::id, std::int64_t> first;
+  std::mutex mutex;
+  workers.parallel(
+      count, 1,
+      [&](std::int64_t begin, std::int64_t) {
+        std::unique_lock lock(mutex);
+        if (!first.emplace(std::this_thread::get_id(), begin).second) return;
+        while (std::ssize(first) < workers.threads()) {
+          lock.unlock();
+          std::this_thread::yield();
+          lock.lock();
+        }
+      },
+      order);
+  std::set<std::int64_t> blocks;
+  for (const auto& [thread, block] : first) blocks.insert(block);
+  return blocks;
+}
+
+// In every call, so that a thread finds in its caches what it made in the one before.
+TEST(Workers, GiveEachThreadItsOwnShareFirst) {
+  Workers workers(4);
+  for (int round = 0; round < 50; ++round) {
+    EXPECT_EQ(first_blocks(workers, 40, Workers::Order::by_shares), (std::set<std::int64_t>{0, 10, 20, 30}));
+    EXPECT_EQ(first_blocks(workers, 41, Workers::Order::as_given), (std::set<std::int64_t>{0, 1, 2, 3}));
+  }
+}
+
+// A thread that is done helps those that are not: one that waits in its first block leaves all of its share to others.
+TEST(Workers, HelpWithOthersShares) {
+  Workers workers(3);
+  std::atomic<std::int64_t> done{0};
+  workers.parallel(700, 1, [&](std::int64_t begin, std::int64_t) {
+    while (begin == 0 && done < 699) std::this_thread::yield();
+    ++done;
+  });
+  EXPECT_EQ(done, 700);
 }
 
 TEST(Workers, DoNothingForNothing) {

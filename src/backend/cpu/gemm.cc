@@ -90,18 +90,15 @@ class Product {
   void run() {
     if (takes_chunks()) return run_by_chunks();
     const ScratchList<Task> tasks = all_tasks();
-    if (tasks.empty()) return;
-    const auto count = static_cast<std::int64_t>(tasks.size());
-    const auto run = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t task = begin; task < end; ++task) {
-        const std::int64_t next = task + threads();  // of this thread, if all take as long
-        run_task(tasks[at(task)], next < count ? of_.begin_of_b(tasks[at(next)]) : nullptr);
-      }
+    const auto work_of = [&](const Task& task) {
+      return static_cast<double>(task.rows.size() * task.columns.size() * of_.depth_of(task.i).size());
     };
-    if (workers_ == nullptr) return run(0, count);
-    std::int64_t work = 0;
-    for (const Task& task : tasks) work += task.rows.size() * task.columns.size() * of_.depth_of(task.i).size();
-    workers_->parallel(count, 1 + kGrainWork * count / std::max<std::int64_t>(1, work), run);
+    run_tasks(workers_, of_, tasks, kGrainWork, work_of, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t next = task_after(of_, task, threads());
+        run_task(tasks[at(task)], next < std::ssize(tasks) ? of_.begin_of_b(tasks[at(next)]) : nullptr);
+      }
+    });
   }
 
  private:

@@ -70,26 +70,21 @@ class TileProduct {
 
   void run() const {
     const ScratchList<ProductPart> tasks = all_tasks();
-    const auto count = static_cast<std::int64_t>(tasks.size());
-    const auto run = [&](std::int64_t begin, std::int64_t end) {
+    const auto work_of_task = [&](const ProductPart& task) { return work_of(task); };
+    run_tasks(workers_, of_, tasks, kGrainWork, work_of_task, [&](std::int64_t begin, std::int64_t end) {
       const Room mine = room();
       kernels_.begin();
       for (std::int64_t task = begin; task < end; ++task) {
         if (!takes_strips(tasks[at(task)])) {
           run_task(mine, tasks[at(task)]);
         } else {
-          const std::int64_t next = task + threads();  // of this thread, if all take as long
-          run_strips(mine, tasks[at(task)], next < count ? of_.begin_of_b(tasks[at(next)]) : nullptr);
+          const std::int64_t next = task_after(of_, task, threads());
+          run_strips(mine, tasks[at(task)], next < std::ssize(tasks) ? of_.begin_of_b(tasks[at(next)]) : nullptr);
         }
       }
       kernels_.end();
       if (is_late_) settle_late_writes();
-    };
-    if (count == 0) return;
-    if (workers_ == nullptr) return run(0, count);
-    double work = 0;
-    for (const ProductPart& task : tasks) work += work_of(task);
-    workers_->parallel(count, 1 + static_cast<std::int64_t>(kGrainWork * static_cast<double>(count) / std::max(1.0, work)), run);
+    });
   }
 
  private:

@@ -58,4 +58,30 @@ ScratchList<ProductPart> tasks_of(const Operands& of, std::int64_t threads, doub
   return tasks;
 }
 
+// Which tasks a thread is to take one after the other: of one product those that lie side by side, so that what it reads and makes is what
+// it made and reads in ops before and behind; of several the largest that is left.
+template <typename Operands>
+Workers::Order order_of(const Operands& of) {
+  return of.batch == 1 ? Workers::Order::by_shares : Workers::Order::as_given;
+}
+
+// The task that a thread is likely to take after this one, or one behind all.
+template <typename Operands>
+std::int64_t task_after(const Operands& of, std::int64_t task, std::int64_t threads) {
+  return order_of(of) == Workers::Order::by_shares ? task + 1 : task + threads;
+}
+
+// Calls run(begin, end) for all tasks, on threads where they have `least_work` at least. work_of(task): in multiplications.
+template <typename Operands, typename WorkOf, typename Run>
+void run_tasks(Workers* workers, const Operands& of, const ScratchList<ProductPart>& tasks, double least_work, const WorkOf& work_of,
+               const Run& run) {
+  const auto count = static_cast<std::int64_t>(tasks.size());
+  if (count == 0) return;
+  if (workers == nullptr) return run(0, count);
+  double work = 0;
+  for (const ProductPart& task : tasks) work += work_of(task);
+  const double grain = least_work * static_cast<double>(count) / std::max(1.0, work);
+  workers->parallel(count, 1 + static_cast<std::int64_t>(grain), run, order_of(of));
+}
+
 }  // namespace moesh::backend::cpu
