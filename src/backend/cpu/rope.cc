@@ -27,12 +27,7 @@ class Angles {
     call.workers.parallel(rows, 1 + 512 / half_, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int32_t position = by_position_ ? static_cast<std::int32_t>(row) : positions_[row];
-        for (std::size_t pair = 0; pair < frequencies.size(); ++pair) {
-          const W angle = static_cast<W>(position) * static_cast<W>(frequencies[pair]);
-          const std::size_t at = static_cast<std::size_t>(row * half_) + pair;
-          cosines_[at] = round_to_bfloat16 ? store<W>(load(store<bfloat16>(std::cos(angle)))) : std::cos(angle);
-          sines_[at] = round_to_bfloat16 ? store<W>(load(store<bfloat16>(std::sin(angle)))) : std::sin(angle);
-        }
+        lay_row(static_cast<W>(position), frequencies.data(), round_to_bfloat16, row * half_);
       }
     });
   }
@@ -41,6 +36,24 @@ class Angles {
   const W* sines(std::int64_t token) const { return sines_.data() + row_of(token) * half_; }
 
  private:
+  // Angles of float64 are for tests.
+  void lay_row(W position, const double* frequencies, bool round_to_bfloat16, std::int64_t at) {
+    W* __restrict const cosines = cosines_.data() + at;
+    W* __restrict const sines = sines_.data() + at;
+    vectorised(chosen_isa(), [&]() MOESH_LOOP {
+      for (std::int64_t pair = 0; pair < half_; ++pair) {
+        const W angle = position * static_cast<W>(frequencies[pair]);
+        const SineAndCosine of = std::is_same_v<W, float> ? sine_and_cosine_of(angle) : SineAndCosine{std::sin(angle), std::cos(angle)};
+        cosines[pair] = static_cast<W>(of.cosine);
+        sines[pair] = static_cast<W>(of.sine);
+      }
+    });
+    if (!round_to_bfloat16) return;
+    for (W* const row : {cosines, sines}) {
+      std::transform(row, row + half_, row, [](W value) { return static_cast<W>(rounded<bfloat16>(static_cast<float>(value))); });
+    }
+  }
+
   std::int64_t row_of(std::int64_t token) const { return by_position_ ? positions_[token] : token; }
 
   const std::int32_t* positions_;
@@ -55,9 +68,10 @@ struct Places {
   std::int64_t in_step, in_gap, out_step, out_gap;
 };
 
-template <typename W, bool steps_of_one>
+template <typename W, bool steps_of_one, std::int64_t kHalf>
 [[gnu::always_inline]] inline void turn(const W* __restrict x, W* __restrict y, const W* __restrict cosines, const W* __restrict sines,
-                                        std::int64_t half, const Places& places, W sign, W scale) {
+                                        std::int64_t any_half, const Places& places, W sign, W scale) {
+  const std::int64_t half = kHalf > 0 ? kHalf : any_half;
   const std::int64_t in_step = steps_of_one ? 1 : places.in_step;
   const std::int64_t out_step = steps_of_one ? 1 : places.out_step;
   for (std::int64_t i = 0; i < half; ++i) {
@@ -88,8 +102,12 @@ void rope_of(const KernelCall& call) {
   const W sign = of.inverse ? W(-1) : W(1);
   const auto turn_token = [&](std::int64_t token, const W* from, W* to) MOESH_LOOP {
     for (std::int64_t head = 0; head < heads; ++head, from += width, to += width) {
-      if (of.interleave) turn<W, false>(from, to, angles.cosines(token), angles.sines(token), half, neighbours, sign, scale);
-      else turn<W, true>(from, to, angles.cosines(token), angles.sines(token), half, halves, sign, scale);
+      const W *cosines = angles.cosines(token), *sines = angles.sines(token);
+      if (of.interleave) turn<W, false, 0>(from, to, cosines, sines, half, neighbours, sign, scale);
+      else if (half == 16) turn<W, true, 16>(from, to, cosines, sines, half, halves, sign, scale);
+      else if (half == 32) turn<W, true, 32>(from, to, cosines, sines, half, halves, sign, scale);
+      else if (half == 64) turn<W, true, 64>(from, to, cosines, sines, half, halves, sign, scale);
+      else turn<W, true, 0>(from, to, cosines, sines, half, halves, sign, scale);
     }
   };
   const Isa isa = chosen_isa();

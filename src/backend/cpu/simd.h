@@ -84,6 +84,31 @@ template <typename W>
   return W(1) / (W(1) + exp_of(-x));
 }
 
+// Of an angle up to 2^29, to 1e-11. It is n pi / 2 + r, and r goes through the series of both.
+struct SineAndCosine {
+  double sine, cosine;
+};
+[[gnu::always_inline]] inline SineAndCosine sine_and_cosine_of(double angle) {
+  constexpr double kShift = 6755399441055744.0;  // 1.5 * 2^52: adding it leaves the nearest integer in the low bits
+  constexpr double kHigh = 1.57079637050628662109375, kLow = -4.37113900018624283e-8;  // pi / 2: times n, the first is exact
+  const double shifted = angle * 0.63661977236758134308 + kShift, n = shifted - kShift;
+  const double r = (angle - n * kHigh) - n * kLow, square = r * r;
+  double sine = -2.50521083854417188e-8, cosine = 2.08767569878680990e-9;
+  sine = sine * square + 2.75573192239858907e-6;
+  sine = sine * square - 1.98412698412698413e-4;
+  sine = sine * square + 8.33333333333333333e-3;
+  sine = sine * square - 1.66666666666666667e-1;
+  sine = sine * square * r + r;
+  cosine = cosine * square - 2.75573192239858907e-7;
+  cosine = cosine * square + 2.48015873015873016e-5;
+  cosine = cosine * square - 1.38888888888888889e-3;
+  cosine = cosine * square + 4.16666666666666667e-2;
+  cosine = cosine * square * square - 0.5 * square + 1;
+  const auto quarters = std::bit_cast<std::uint64_t>(shifted);
+  const double first = (quarters & 1) != 0 ? cosine : sine, second = (quarters & 1) != 0 ? sine : cosine;
+  return {(quarters & 2) != 0 ? -first : first, ((quarters + 1) & 2) != 0 ? -second : second};
+}
+
 // A value as it would be after a store and a load.
 template <typename T>
 [[gnu::always_inline]] inline Wide<T> rounded(Wide<T> value) {

@@ -49,6 +49,17 @@ TEST(Simd, ExponentialsAreRightToTwoUnitsInTheLastPlace) {
   EXPECT_LT(worst, 2 * 1.2e-7);
 }
 
+TEST(Simd, SinesAndCosinesAreRightInEveryQuarter) {
+  double worst = 0;
+  const auto see = [&](double angle) {
+    const cpu::SineAndCosine of = cpu::sine_and_cosine_of(angle);
+    worst = std::max({worst, std::abs(of.sine - std::sin(angle)), std::abs(of.cosine - std::cos(angle))});
+  };
+  for (double angle = -30; angle < 30; angle += 0.00137) see(angle);
+  for (double angle = 30; angle < 536870912; angle *= 1.00003) see(angle), see(-angle);
+  EXPECT_LT(worst, 1e-11);
+}
+
 TEST(Simd, ExponentialsEndInZeroInfinityAndNaN) {
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(cpu::exp_of(-infinity), 0.0f);
