@@ -350,6 +350,18 @@ class Lowering {
     return std::nullopt;
   }
 
+  // A carried value that each iteration keeps is copied first of all, and read there: so the next one may be made where it is carried.
+  void keep_carried(Scope& inner, const Node& node, std::size_t result, ViewId place) {
+    const ValueId kept = inner.memory.first(inner.graph.results[result]);
+    const std::vector<ValueId> inputs = graph::inputs_of(inner.graph);
+    const auto end = inputs.begin() + std::get<graph::RepeatOf>(node.attributes).carried;
+    const auto input = std::find(inputs.begin(), end, kept);
+    if (place < 0 || input == end || !view(place).is_dense() || view(inner.view(kept)).buffer == view(place).buffer) return;
+    const ViewId to = seen_as(place, inner.value(kept));
+    copy(inner.graph.producer_of(kept), inner.view(kept), to);
+    inner.view(kept) = to;
+  }
+
   void lower_repeat(Scope& scope, const Node& node) {
     const auto& of = std::get<graph::RepeatOf>(node.attributes);
     const auto carried = static_cast<std::size_t>(of.carried), shared_end = carried + static_cast<std::size_t>(of.shared);
@@ -380,7 +392,10 @@ class Lowering {
       places.push_back(is_kept_already[i] ? -1
                        : i < carried      ? seen_as(results[i], inside)
                                           : slice_of(results[i], inside, of.stacks[i - carried], of.count(), loop));
-      if (places.back() >= 0) want(inner, body.results[i], places.back());
+    }
+    for (std::size_t i = carried; i < results.size(); ++i) keep_carried(inner, node, i, places[i]);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (places[i] >= 0) want(inner, body.results[i], places[i]);
     }
     lower_nodes(inner);
     put_results(inner, body.results, places);

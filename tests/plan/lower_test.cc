@@ -135,6 +135,20 @@ TEST(Lower, RunsALoopOnSlices) {
                           "3 b2 float32[4] = unary function=silu b3 float32[4] @1"));
 }
 
+// Where each iteration keeps what it was given, that is copied first and read there, so that the next is made where it is carried.
+TEST(Lower, KeepsACarriedValueBeforeTheNextIsMade) {
+  EXPECT_THAT(lowered("%0: float32[4] = input labels=(-)  # x\n"
+                      "%1: float32[4], %2: float32[3, 4] = repeat %0 sizes=[3] labels=(layers) carried=1 stacks=[0]  # layers\n"
+                      "  %0: float32[4] = input labels=(-)  # x\n"
+                      "  %1: float32[4] = unary %0 function=silu  # y\n"
+                      "  %2: float32[4] = binary %0, %1 function=add  # z\n"
+                      "  return %2, %0\n"
+                      "return %1 as y, %2 as kept\n"),
+              ElementsAre("0 b1 float32[4] = copy b0 float32[4]", "1 loop 3 times", "2 b2 float32[4] @1 = copy b1 float32[4]",
+                          "3 b3 float32[4] = unary function=silu b2 float32[4] @1",
+                          "4 b1 float32[4] = binary function=add b2 float32[4] @1, b3 float32[4]"));
+}
+
 // What is stacked in two shapes is there once; what has a place of its own is copied there.
 TEST(Lower, KeepsOnceWhatIsStackedTwice) {
   const std::string loop =
