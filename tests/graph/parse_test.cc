@@ -22,7 +22,7 @@ class Printed : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Printed, GraphsAreReadBack) {
   const session::Session session =
-      test::session(std::string("override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-16 ") + GetParam());
+      moesh::test::session(std::string("override_model_config=true base_num_decoder_layers=2 compile_topology=v5p-16 ") + GetParam());
   const std::string model = to_text(session.graph);
   EXPECT_EQ(again(model), model);
   const train::StepProgram step =
