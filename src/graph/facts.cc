@@ -99,10 +99,14 @@ std::optional<ReshardOf::Kind> collective_of(const Node& node) {
 
 std::string problem_of(const NodeView& view) {
   const OpFacts& facts = facts_of(view.node.op);
-  const bool counts_fit = facts.takes.hold(view.operands()) && facts.gives.hold(view.results());
+  const bool has_sum = adds(view.node);
+  const bool counts_fit = facts.takes.hold(view.operands() - (has_sum ? 1 : 0)) && facts.gives.hold(view.results());
   if (!counts_fit || facts.attributes().index() != view.node.attributes.index()) return std::string(facts.name);
+  if (has_sum && !is_like(view.operand(view.operands() - 1), view.result(0))) return "what it is added to";
   return facts.shapes(view);
 }
+
+bool adds(const Node& node) { return facts_of(node.op).added_to + 1 == static_cast<int>(node.operands.size()) && !node.operands.empty(); }
 
 std::string_view name_of(Op op) { return facts_of(op).name; }
 
@@ -118,7 +122,9 @@ OpFactors factors_of(const Graph& graph, const Node& node) {
   const NodeView view{graph, node};
   FactorTable table(view);
   rule(view, table);
-  return table.take();
+  OpFactors factors = table.take();
+  if (adds(node)) factors.operands.push_back(factors.results[0]);
+  return factors;
 }
 
 }  // namespace moesh::graph

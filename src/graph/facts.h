@@ -105,6 +105,7 @@ struct OpFacts {
   KernelKind kernel = KernelKind::elementwise;
   WorkRule work = nullptr;
   int looked_up = -1;  // the operand of which a kernel reads no more than it gives
+  int added_to = -1;   // where one operand more may stand: what the first result is added to, see partition/fuse_sums.h
 };
 
 template <typename T>
@@ -120,6 +121,9 @@ const OpFacts& facts_of(Op op);
 // What the devices of a group do together in this node. Any other node is a local kernel: it touches only the memory of its
 // own device.
 std::optional<ReshardOf::Kind> collective_of(const Node& node);
+
+// Whether the node has that operand more.
+bool adds(const Node& node);
 
 // What the node's operands and results do not fit; empty when all is well.
 std::string problem_of(const NodeView& view);

@@ -23,7 +23,7 @@ using NodeId = std::int32_t;
 enum class Op : std::uint8_t {
   input,           // a value from outside: the batch, or what a body is given
   parameter,       // trained
-  einsum,          // two operands, letters name dims
+  einsum,          // two operands [, what is added to], letters name dims
   unary,           // elementwise, see Unary
   binary,          // elementwise on equal shapes, see Binary
   cast,
@@ -53,7 +53,7 @@ enum class Op : std::uint8_t {
   empty_slots,     // y[E, B, C, M], slots [, weights]: what is in each token's slots, weighted and summed [B, S, M]
   slot_products,   // y[E, B, C, M], slots, z[B, S, M]: of each choice, what is in its slot times z, summed over M [B, S, K]
   expert_load,     // ids[B, S, K]: how many tokens of each row chose each expert [B, E], float32
-  grouped_matmul,  // rows[R, K], weights[E, K, N], sizes: each expert's rows times its weights
+  grouped_matmul,  // rows[R, K], weights[E, K, N], sizes [, what is added to]: each expert's rows times its weights
   grouped_bias,    // rows[R, N], bias[E, N], sizes: each expert's rows plus its bias
   constraint,      // the operand, laid out as its labels and the rules say
   stage_state,     // rows regrouped for the stages of a pipeline
@@ -86,10 +86,10 @@ enum class Op : std::uint8_t {
   scatter_rows,   // sums[P, ...], and of list_tokens tokens[P] and the number: each token's sums to the device that has the
                   // token, which adds them up in the order of devices; zeros for a token without any, [T, ...]
 
-  // Gradients that are ops of their own. The last operand is the cotangent.
+  // Gradients that are ops of their own. The last of their usual operands is the cotangent.
   unary_grad,          // x, dy: dx
   softmax_grad,        // y, dy: dx
-  rms_norm_grad,       // x, scale, dy: dx, dscale
+  rms_norm_grad,       // x, scale, dy [, what dx is added to]: dx, dscale
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
   embed_grad,          // tokens, dy: dtable
   embed_add,           // table, tokens, dy: the table plus dtable

@@ -50,7 +50,7 @@ struct Joined {
   std::vector<ValueId> operands;
   std::vector<ChainStep> steps;
 };
-Joined join(const Graph& graph, const Node& first, const Node& second, std::size_t place) {
+Joined one_after_the_other(const Graph& graph, const Node& first, const Node& second, std::size_t place) {
   Joined made{first.operands, steps_of(graph, first)};
   const std::vector<ChainStep> last = steps_of(graph, second);
   std::vector<int> moved;  // where the second's operands and steps are
@@ -119,7 +119,7 @@ class Chaining {
       }
       const bool is_last_use = --uses_[at(node.operands[i])] == 0;
       is_dead_[at(value.producer)] = is_last_use;
-      Joined joined = join(graph_, before, node, i);
+      Joined joined = one_after_the_other(graph_, before, node, i);
       for (const ValueId id : before.operands) {
         uses_[at(id)] += is_last_use ? 0 : 1;
         last_use_[at(id)] = std::max(last_use_[at(id)], place);

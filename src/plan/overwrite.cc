@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/facts.h"
+
 namespace moesh::plan {
 namespace {
 
@@ -42,7 +44,7 @@ bool may_lie_in(Op op, std::size_t operand) {
     case Op::embed_add:
     case Op::cache_write:
     case Op::cross_entropy_grad: return operand == 0;
-    default: return false;
+    default: return graph::facts_of(op).added_to == static_cast<int>(operand);
   }
 }
 

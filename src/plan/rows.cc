@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "graph/facts.h"
+
 namespace moesh::plan {
 namespace {
 
@@ -54,6 +56,7 @@ void see(const Node& node, SameRows& same) {
     case Op::grouped_matmul:
     case Op::grouped_bias:
       same.join(in[0], node.results[0]);
+      if (graph::adds(node)) same.join(in[0], in.back());
       same.count(in[0], in[2]);
       break;
     case Op::grouped_outer:

@@ -11,6 +11,7 @@
 #include "partition/chain.h"
 #include "partition/fold_casts.h"
 #include "partition/fuse_loss.h"
+#include "partition/fuse_sums.h"
 #include "partition/fuse_updates.h"
 #include "partition/remat_gradients.h"
 #include "partition/stack_first.h"
@@ -80,6 +81,7 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   program.graph = partition::stack_first(program.graph);
   if (see) see(pass_names::stack, program.graph);
   program.graph = partition::with_updates_fused(partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph))));
+  program.graph = partition::with_sums_fused(std::move(program.graph));
   if (see) see(pass_names::fuse, program.graph);
   const bool is_alone = program.mesh.devices() == 1;  // several devices add gradients up before they are applied
   if (is_alone && settings.boolean("remat_gradients")) program.graph = partition::with_gradients_made_again(std::move(program.graph));

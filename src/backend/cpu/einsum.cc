@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/added_to.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
 #include "graph/equation.h"
@@ -75,7 +76,8 @@ void multiply_terms(const KernelCall& call, const Terms& terms) {
   const OffsetList b_batch = offsets_of(batch, b), b_depth = offsets_of(depth, b), b_columns = offsets_of(columns, b);
   const OffsetList c_batch = offsets_of(batch, c), c_rows = offsets_of(rows, c), c_columns = offsets_of(columns, c);
   multiply<T, T, R>(&call.workers, chosen_isa(), {a.view->as<const T>(), a_batch, a_rows, a_depth},
-                 {b.view->as<const T>(), b_batch, b_depth, b_columns}, {c.view->as<R>(), c_batch, c_rows, c_columns});
+                 {b.view->as<const T>(), b_batch, b_depth, b_columns}, {c.view->as<R>(), c_batch, c_rows, c_columns},
+                 {.add = starts_from_operand(call, 2)});
 }
 
 }  // namespace

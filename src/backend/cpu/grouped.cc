@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "backend/cpu/added_to.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/simd.h"
@@ -47,11 +48,12 @@ void grouped_matmul_of(const KernelCall& call) {
   const OffsetList weights = steps(experts, depth * width);
   const OffsetList in_rows = steps(begins.back(), depth), out_rows = steps(begins.back(), width);
   const OffsetList depth_of_rows = steps(depth, 1), columns = steps(width, 1);
+  const bool adds = starts_from_operand(call, 3);
   const OffsetList b_rows = steps(depth, transpose ? 1 : width), b_columns = steps(width, transpose ? depth : 1);
   multiply<T, T, R>(&call.workers, chosen_isa(), {rows_RK.as<const T>(), one_place, in_rows, depth_of_rows},
                     {call.operands[1].as<const T>(), weights, b_rows, b_columns},
-                    {out_RN.as<R>(), one_place, out_rows, columns}, {.row_begins = begins});
-  std::fill(out_RN.as<R>() + begins.back() * width, out_RN.as<R>() + out_RN.count(), store<R>(0.0f));
+                    {out_RN.as<R>(), one_place, out_rows, columns}, {.add = adds, .row_begins = begins});
+  if (!adds) std::fill(out_RN.as<R>() + begins.back() * width, out_RN.as<R>() + out_RN.count(), store<R>(0.0f));
 }
 
 template <typename T, typename R>

@@ -81,19 +81,21 @@ void rms_norm_of(const KernelCall& call) {
   });
 }
 
-// With n = x / rms(x): dx = (dn - n mean(n dn)) / rms(x), where dn = dy scale; dscale sums dy n over the rows.
-template <typename T>
+// With n = x / rms(x): dx = (dn - n mean(n dn)) / rms(x), where dn = dy scale; dscale sums dy n over the rows. dx is added to the sum, if
+// there is one, and may lie there.
+template <typename T, bool adds>
 [[gnu::always_inline]] inline void rms_norm_grad_row(const T* __restrict x, const T* __restrict scale,
-                                                     const T* __restrict dy, T* __restrict dx, Wide<T>* __restrict dscale,
+                                                     const T* __restrict dy, const T* sum, T* dx, Wide<T>* __restrict dscale,
                                                      std::int64_t width, Wide<T> epsilon) {
   using W = Wide<T>;
   const W inverse = inverse_rms(x, width, epsilon);
   const W mean = sum_of<W>(width, [&](std::int64_t i) MOESH_LOOP {
                    return load(x[i]) * inverse * (load(dy[i]) * load(scale[i]));
                  }) / static_cast<W>(width);
+  MOESH_BY_ELEMENT
   for (std::int64_t i = 0; i < width; ++i) {
-    const W n = load(x[i]) * inverse;
-    dx[i] = store<T>(inverse * (load(dy[i]) * load(scale[i]) - n * mean));
+    const W n = load(x[i]) * inverse, gradient = inverse * (load(dy[i]) * load(scale[i]) - n * mean);
+    dx[i] = store<T>(adds ? load(sum[i]) + gradient : gradient);
     dscale[i] += load(dy[i]) * rounded<T>(n);
   }
 }
@@ -111,10 +113,13 @@ void rms_norm_grad_of(const KernelCall& call) {
   call.workers.parallel(rows.count, kBlock, [&](std::int64_t begin, std::int64_t end) {
     W* dscale = partial.data() + begin / kBlock * rows.width;
     for (std::int64_t row = begin; row < end; ++row) {
-      const std::int64_t at = row * rows.width;
-      vectorised(isa, [&]() MOESH_LOOP {
-        rms_norm_grad_row<T>(call.operands[0].as<T>() + at, call.operands[1].as<T>(), call.operands[2].as<T>() + at,
-                             call.results[0].as<T>() + at, dscale, rows.width, epsilon);
+      const auto row_of = [&](const View& values) { return values.as<T>() + row * rows.width; };
+      with_constant(call.operands.size() > 3, [&](auto adds) {
+        const T* const sum = adds ? row_of(call.operands[3]) : nullptr;
+        vectorised(isa, [&]() MOESH_LOOP {
+          rms_norm_grad_row<T, adds>(row_of(call.operands[0]), call.operands[1].as<T>(), row_of(call.operands[2]), sum,
+                                     row_of(call.results[0]), dscale, rows.width, epsilon);
+        });
       });
     }
   });

@@ -73,6 +73,7 @@ void rms_norm_grad(const KernelCall& call) {
   const std::int64_t width = width_of(call.results[0]);
   for_floating(call.results[0].dtype, [&]<typename T>() {
     const T* scale = call.operands[1].as<T>();
+    const T* sum = call.operands.size() > 3 ? call.operands[3].as<T>() : nullptr;
     std::vector<double> dscale(static_cast<std::size_t>(width), 0);
     for (std::int64_t row = 0; row < rows_of(call.results[0]); ++row) {
       const T* x = call.operands[0].as<T>() + row * width;
@@ -85,7 +86,8 @@ void rms_norm_grad(const KernelCall& call) {
       }
       const Wide<T> pull = dot * inverse * inverse * inverse / static_cast<Wide<T>>(width);
       for (std::int64_t i = 0; i < width; ++i) {
-        call.results[0].as<T>()[row * width + i] = store<T>(load(dy[i]) * load(scale[i]) * inverse - load(x[i]) * pull);
+        const Wide<T> before = sum != nullptr ? load(sum[row * width + i]) : Wide<T>(0);
+        call.results[0].as<T>()[row * width + i] = store<T>(before + (load(dy[i]) * load(scale[i]) * inverse - load(x[i]) * pull));
       }
     }
     for (std::int64_t i = 0; i < width; ++i) call.results[1].as<T>()[i] = store<T>(dscale[static_cast<std::size_t>(i)]);

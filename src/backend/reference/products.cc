@@ -71,6 +71,7 @@ void einsum(const KernelCall& call) {
         const auto& [first, second] = outer[static_cast<std::size_t>(i)];
         Wide<T> sum = 0;
         for (const auto& [x, y] : inner) sum += load(a[first + x]) * load(b[second + y]);
+        if (call.operands.size() > 2) sum += static_cast<Wide<T>>(load(call.operands[2].as<R>()[i]));
         call.results[0].as<R>()[i] = store<R>(sum);
       }
     });
@@ -91,7 +92,8 @@ void grouped_matmul(const KernelCall& call) {
   const std::int64_t depth = call.operands[0].size(1);
   const std::int64_t width = out.size(1);
   with_product_types(call.operands[0].dtype, out.dtype, [&]<typename T, typename R>() {
-    std::fill_n(out.as<R>(), out.count(), store<R>(0.0f));
+    if (call.operands.size() == 3) std::fill_n(out.as<R>(), out.count(), store<R>(0.0f));
+    else if (call.operands[3].data != out.data) std::copy_n(call.operands[3].as<R>(), out.count(), out.as<R>());
     for (std::size_t e = 0; e + 1 < first.size(); ++e) {
       const T* weights = call.operands[1].as<T>() + static_cast<std::int64_t>(e) * depth * width;
       for (std::int64_t row = first[e]; row < first[e + 1]; ++row) {
@@ -100,6 +102,7 @@ void grouped_matmul(const KernelCall& call) {
           for (std::int64_t d = 0; d < depth; ++d) {
             sum += load(call.operands[0].as<T>()[row * depth + d]) * load(weights[transpose ? n * depth + d : d * width + n]);
           }
+          if (call.operands.size() > 3) sum += static_cast<Wide<T>>(load(out.as<R>()[row * width + n]));
           out.as<R>()[row * width + n] = store<R>(sum);
         }
       }

@@ -45,7 +45,10 @@ TEST(Einsum, IsThePlainSumOnEveryEquation) {
   for (const Case& c : cases()) {
     for (const DType dtype : floating_types()) {
       SCOPED_TRACE(c.equation);
-      hold_to_plain(product(dtype, c.equation, c.a, c.b, c.out));
+      Call call = product(dtype, c.equation, c.a, c.b, c.out);
+      hold_to_plain(call);
+      call.operands.push_back(noise(dtype, c.out, 3));  // which the product is added to
+      hold_to_plain(call);
     }
   }
 }
@@ -70,7 +73,10 @@ TEST(Einsum, IsThePlainSumAtEveryEdge) {
         SCOPED_TRACE(fmt::format("{}: {} rows, {} columns, {} deep", equation, rows, columns, depth));
         const Shape a = equation[0] == 'a' ? Shape{rows, depth} : Shape{depth, rows};
         const Shape b = equation[3] == 'm' ? Shape{depth, columns} : Shape{columns, depth};
-        hold_to_plain(product(floating_types()[turn % floating_types().size()], equation, a, b, {rows, columns}));
+        const DType dtype = floating_types()[turn % floating_types().size()];
+        Call call = product(dtype, equation, a, b, {rows, columns});
+        if (turn / 3 % 2 == 0) call.operands.push_back(noise(dtype, {rows, columns}, 3));
+        hold_to_plain(call);
       }
     }
   }
@@ -78,6 +84,9 @@ TEST(Einsum, IsThePlainSumAtEveryEdge) {
 
 TEST(Einsum, OfNoTermsIsZeroAndOfNoRowsIsNothing) {
   const Tensors zero = run(product(DType::float32, "am,mb->ab", {3, 0}, {0, 4}, {3, 4}));
+  Call added = product(DType::float32, "am,mb->ab", {3, 0}, {0, 4}, {3, 4});
+  added.operands.push_back(noise(DType::float32, {3, 4}, 3));
+  EXPECT_EQ(run(added)[0].bytes, added.operands[2].bytes);
   for (std::int64_t i = 0; i < 12; ++i) EXPECT_EQ(zero[0].at(i), 0);
   EXPECT_EQ(run(product(DType::float32, "am,mb->ab", {0, 5}, {5, 4}, {0, 4}))[0].count(), 0);
 }

@@ -19,6 +19,10 @@ TEST(Grouped, ProductsAreThePlainOnes) {
     const Tensor out(dtype, {kRows + kSpare, 37});
     hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{false}, {rows, noise(dtype, {7, 300, 37}, 2), sizes()}, {out}});
     hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{true}, {rows, noise(dtype, {7, 37, 300}, 2), sizes()}, {out}});
+    for (const bool transpose : {false, true}) {
+      const Tensor weights = noise(dtype, transpose ? Shape{7, 37, 300} : Shape{7, 300, 37}, 2);
+      hold_to_plain({Op::grouped_matmul, GroupedMatmulOf{transpose}, {rows, weights, sizes(), noise(dtype, out.shape, 4)}, {out}});
+    }
     hold_to_plain({Op::grouped_outer, GroupedOuterOf{}, {rows, noise(dtype, {kRows + kSpare, 37}, 3), sizes()}, {Tensor(dtype, {7, 300, 37})}});
   }
 }

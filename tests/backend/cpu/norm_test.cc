@@ -37,6 +37,7 @@ TEST(RmsNorm, IsThePlainOne) {
       const Tensor scale = noise(dtype, {shape.back()}, 2, 0.5, 2);
       hold_to_plain({Op::rms_norm, RmsNormOf{1e-6}, {x, scale}, {x}});
       hold_to_plain({Op::rms_norm_grad, RmsNormOf{1e-6}, {x, scale, noise(dtype, shape, 3)}, {x, scale}});
+      hold_to_plain({Op::rms_norm_grad, RmsNormOf{1e-6}, {x, scale, noise(dtype, shape, 3), noise(dtype, shape, 4)}, {x, scale}});
     }
   }
 }
