@@ -190,14 +190,17 @@ class AttentionGradient {
       panel.begin_softmax(largest, sums);
       std::copy_n(largest, kColumns, sinks);
       panel.template finish_scores<kColumns>(isa_, keys, memory.probabilities, memory.slopes, largest);
-      for (int j = 0; j < kColumns; ++j) {
-        base[j] = base_of(largest[j]);
-        sinks[j] = exp_of(sinks[j] - base[j]);
-        sums[j] = sinks[j];
-      }
+      vectorised(isa_, [&]() MOESH_LOOP {
+        for (int j = 0; j < kColumns; ++j) {
+          base[j] = base_of(largest[j]);
+          sinks[j] = exp_of(sinks[j] - base[j]);
+          sums[j] = sinks[j];
+        }
+      });
       exponentiate<kColumns>(isa_, keys.size(), base, memory.probabilities, memory.probabilities, sums);
       for (int j = 0; j < kColumns; ++j) shares[j] = sums[j] > 0 ? 1 / sums[j] : W(0);
       differentiate<kColumns>(memory, keys.size(), shares, means);
+      if (in_.sinks == nullptr) return;
       for (std::int64_t j = 0; j < panel.count(); ++j) dsinks[panel.head(j) % shape_.sharing] -= sinks[j] * shares[j] * means[j];
     });
   }
@@ -247,13 +250,13 @@ class AttentionGradient {
 
   void hand_over(std::int64_t row, std::int64_t key_head, const W* from, std::int64_t pitch, const View& result) const {
     const std::int64_t width = result.shape.back();
-    for (std::int64_t t = 0; t < shape_.keys; ++t) {
-      const W* __restrict source = from + t * pitch;
-      T* __restrict to = result.template as<T>() + in_.at(row, key_head, t) * width;
-      vectorised(isa_, [&]() MOESH_LOOP {
+    vectorised(isa_, [&]() MOESH_LOOP {
+      for (std::int64_t t = 0; t < shape_.keys; ++t) {
+        const W* __restrict source = from + t * pitch;
+        T* __restrict to = result.template as<T>() + in_.at(row, key_head, t) * width;
         for (std::int64_t j = 0; j < width; ++j) to[j] = store<T>(source[j]);
-      });
-    }
+      }
+    });
   }
 
   Isa isa_;

@@ -63,16 +63,17 @@ AttentionInputs<T>::AttentionInputs(const graph::AttentionOf& attributes, std::s
 template <typename T>
 AttentionPanel<T>::AttentionPanel(const AttentionInputs<T>& of, std::int64_t row, std::int64_t key_head, std::int64_t first,
                                   std::int64_t count)
-    : of_(of), row_(row), key_head_(key_head), first_(first), count_(count) {
+    : of_(of), row_(row), key_head_(key_head), count_(count) {
   assert(count > 0 && count <= kMostColumns);
+  std::int64_t token = row * of.shape.queries + first / of.shape.sharing, member = first % of.shape.sharing;
   for (std::int64_t j = 0; j < kMostColumns; ++j) {
-    // Columns that are not there see what the last one does.
-    const std::int64_t column = first + std::min(j, count - 1);
-    const std::int64_t token = row * of.shape.queries + column / of.shape.sharing;
-    heads_[j] = token * of.shape.heads + key_head * of.shape.sharing + column % of.shape.sharing;
+    heads_[j] = token * of.shape.heads + key_head * of.shape.sharing + member;
     segments_[j] = of.query_segments[token];
     places_[j] = of.query_order[token];
     farthest_[j] = farthest_of(places_[j], of.of);
+    if (j + 1 >= count) continue;  // columns that are not there see what the last one does
+    member = member + 1 < of.shape.sharing ? member + 1 : 0;
+    token += member == 0 ? 1 : 0;
   }
   const auto [least_segment, most_segment] = std::minmax_element(segments_, segments_ + kMostColumns);
   const auto [least_place, most_place] = std::minmax_element(places_, places_ + kMostColumns);
@@ -108,11 +109,9 @@ OffsetList AttentionPanel<T>::offsets(std::int64_t width) const {
 
 template <typename T>
 void AttentionPanel<T>::begin_softmax(W* largest, W* sums) const {
-  for (std::int64_t j = 0; j < kMostColumns; ++j) {
-    const std::int64_t head = key_head_ * of_.shape.sharing + (first_ + std::min(j, count_ - 1)) % of_.shape.sharing;
-    largest[j] = of_.sinks == nullptr ? -std::numeric_limits<W>::infinity() : load(of_.sinks[head]);
-    sums[j] = of_.sinks == nullptr ? W(0) : W(1);
-  }
+  std::fill_n(largest, kMostColumns, -std::numeric_limits<W>::infinity());
+  std::fill_n(sums, kMostColumns, of_.sinks == nullptr ? W(0) : W(1));
+  for (std::int64_t j = 0; j < kMostColumns && of_.sinks != nullptr; ++j) largest[j] = load(of_.sinks[heads_[j] % of_.shape.heads]);
 }
 
 template <typename T>
@@ -122,14 +121,14 @@ void AttentionPanel<T>::hand_over(Isa isa, const W* results, std::int64_t column
   for (std::int64_t first = 0; first < dims; first += kDims) {
     const std::int64_t count = std::min(kDims, dims - first);
     turn_over(isa, results + first * columns, columns, count, count_, lines, kDims);
-    for (std::int64_t j = 0; j < count_; ++j) {
-      const W share = shares == nullptr ? W(1) : shares[j];
-      const W* __restrict line = lines + j * kDims;
-      T* __restrict head = to + heads_[j] * dims + first;
-      vectorised(isa, [&]() MOESH_LOOP {
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (std::int64_t j = 0; j < count_; ++j) {
+        const W share = shares == nullptr ? W(1) : shares[j];
+        const W* __restrict line = lines + j * kDims;
+        T* __restrict head = to + heads_[j] * dims + first;
         for (std::int64_t i = 0; i < count; ++i) head[i] = store<T>(line[i] * share);
-      });
-    }
+      }
+    });
   }
 }
 

@@ -89,12 +89,14 @@ class AttentionPanel {
     std::copy_n(largest, kColumns, before);
     finish_scores<kColumns>(isa, keys, scores, nullptr, largest);
     bool shrinks = false;
-    for (int j = 0; j < kColumns; ++j) {
-      base[j] = base_of(largest[j]);
-      shrink[j] = before[j] == largest[j] ? W(1) : exp_of(before[j] - base[j]);
-      sums[j] *= shrink[j];
-      shrinks = shrinks || shrink[j] != 1;
-    }
+    vectorised(isa, [&]() MOESH_LOOP {
+      for (int j = 0; j < kColumns; ++j) {
+        base[j] = base_of(largest[j]);
+        shrink[j] = before[j] == largest[j] ? W(1) : exp_of(before[j] - base[j]);
+        sums[j] *= shrink[j];
+      }
+    });
+    for (int j = 0; j < kColumns; ++j) shrinks = shrinks || shrink[j] != 1;
     exponentiate<kColumns>(isa, keys.size(), base, scores, exponentials, sums);
     return shrinks;
   }
@@ -115,7 +117,7 @@ class AttentionPanel {
   void bend(W* scores, W* slopes, std::int64_t count) const;
 
   const AttentionInputs<T>& of_;
-  std::int64_t row_, key_head_, first_, count_;
+  std::int64_t row_, key_head_, count_;
   Range keys_{0, 0};
   std::int64_t heads_[kMostColumns];
   // A column sees the keys of its segment at its own place and before it, back to the farthest one.

@@ -24,7 +24,7 @@ void with_columns(std::int64_t columns, const Body& body) {
 
 // What a column's exponentials are taken above: its largest score, or 0 where it sees nothing.
 template <typename W>
-W base_of(W largest) {
+[[gnu::always_inline]] inline W base_of(W largest) {
   return largest == -std::numeric_limits<W>::infinity() ? W(0) : largest;
 }
 

@@ -110,6 +110,12 @@ MOESH_INLINE void lay_pairs(const bfloat16* first, const bfloat16* second, bfloa
   _mm512_storeu_si512(to + 32, _mm512_permutex2var_epi64(low, back, high));
 }
 
+// A word of those of sixteen lines that are there, from this one on.
+template <typename Words, typename T, typename P>
+MOESH_INLINE void lay_sixteen(const T* first, const T* second, std::int64_t line, __mmask16 which, P* to) {
+  _mm512_storeu_si512(to, Words::across(first + line, second == nullptr ? nullptr : second + line, which));
+}
+
 // The lines of the depth do not lie side by side, so that the machine does not fetch those that come next.
 constexpr std::int64_t kDepthAhead = 8;
 
@@ -132,12 +138,10 @@ MOESH_TARGET void pack_straight(const T* data, std::int64_t count, std::int64_t 
             continue;
           }
         }
-        for (std::int64_t group = 0; group < panel.width; group += 16) {
-          const std::int64_t at = line + group;
-          if (at >= ahead) break;
-          const __m512i words = Words::across(first + at, second == nullptr ? nullptr : second + at, first_of_16(ahead - at));
-          _mm512_storeu_si512(to + group * Words::kElements, words);
-        }
+        const std::int64_t there = std::min(panel.width, ahead - line);
+        std::int64_t group = 0;
+        for (; group + 16 <= there; group += 16) lay_sixteen<Words>(first, second, line + group, 0xFFFF, to + group * Words::kElements);
+        if (group < there) lay_sixteen<Words>(first, second, line + group, first_of_16(there - group), to + group * Words::kElements);
       }
     }
   }
