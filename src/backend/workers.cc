@@ -53,7 +53,8 @@ struct Blocks {
   std::int32_t size() const { return end - begin; }
 };
 
-// What is left of a thread's share. The thread goes from its front, others help from its end. Each takes a run of blocks, as threads that
+// What is left of a thread's share. The thread goes from its front, and others from its end; but from the front while it has not begun, as
+// it may never: in a call from inside a task, other threads mostly have tasks of their own. Each takes a run of blocks, as threads that
 // meet in memory block by block have the machine fetch what others are to read: going along it is faster by half. Runs get shorter, so
 // that threads end together.
 class alignas(64) Share {
@@ -61,10 +62,13 @@ class alignas(64) Share {
   void set(Blocks all) { left_.store(all, std::memory_order_relaxed); }
   bool has_blocks() const { return left_.load(std::memory_order_relaxed).size() > 0; }
 
-  Blocks take(bool from_front, std::int32_t runs) {
+  Blocks take(bool is_owner, bool in_order, bool in_runs) {
+    if (is_owner && !is_begun_.load(std::memory_order_relaxed)) is_begun_.store(true, std::memory_order_relaxed);
+    const bool from_front = is_owner || in_order || !is_begun_.load(std::memory_order_relaxed);
+    constexpr std::int32_t kFromFront = 4, kFromEnd = 8;  // runs of what is left
     Blocks before = left_.load(std::memory_order_relaxed);
     while (before.size() > 0) {
-      const std::int32_t run = std::max(1, runs == 0 ? 1 : before.size() / runs);
+      const std::int32_t run = in_runs ? std::max(1, before.size() / (from_front ? kFromFront : kFromEnd)) : 1;
       const std::int32_t cut = from_front ? before.begin + run : before.end - run;
       const Blocks front{before.begin, cut}, rest{cut, before.end};
       if (left_.compare_exchange_weak(before, from_front ? rest : front, std::memory_order_relaxed)) return from_front ? front : rest;
@@ -74,6 +78,7 @@ class alignas(64) Share {
 
  private:
   std::atomic<Blocks> left_;
+  std::atomic<bool> is_begun_{false};  // by its thread
 };
 
 // One call of parallel().
@@ -108,12 +113,10 @@ class Job {
   std::atomic<int> helpers{0};  // that may be at work on a block; changed under the lock of the pool
 
  private:
-  static constexpr std::int32_t kRunsOfOwner = 4, kRunsOfHelper = 8;  // of what is left
-
   // Tasks with a grain of one may be of any size: they are taken one by one. Once one has thrown, those before it are still run, in order.
-  Blocks take(Share& share, bool is_own) const {
+  Blocks take(Share& share, bool is_owner) const {
     const bool has_thrown = end_.load(std::memory_order_relaxed) < blocks();
-    return share.take(is_own || has_thrown, grain_ == 1 ? 0 : is_own ? kRunsOfOwner : kRunsOfHelper);
+    return share.take(is_owner, has_thrown, grain_ > 1);
   }
 
   void work_on(Blocks run) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -80,6 +81,27 @@ TEST(Workers, HelpWithOthersShares) {
     ++done;
   });
   EXPECT_EQ(done, 700);
+}
+
+// In a call from inside a task that nobody helps with, every share is gone through along memory.
+TEST(Workers, GoAlongSharesThatAreLeftToThem) {
+  Workers workers(2);
+  std::atomic<int> begun{0};
+  std::atomic<bool> is_done{false};
+  std::vector<std::int64_t> order;
+  workers.parallel(2, 1, [&](std::int64_t, std::int64_t) {
+    if (begun++ > 0) {  // the other thread
+      while (!is_done) std::this_thread::yield();
+      return;
+    }
+    while (begun < 2) std::this_thread::yield();
+    workers.parallel(40, 1, [&](std::int64_t begin, std::int64_t) { order.push_back(begin); });
+    is_done = true;
+  });
+  std::vector<std::int64_t> sorted(40);
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::rotate(order.begin(), std::find(order.begin(), order.end(), 0), order.end());  // the thread's own share came first
+  EXPECT_EQ(order, sorted);
 }
 
 TEST(Workers, DoNothingForNothing) {
