@@ -17,7 +17,6 @@ namespace moesh::run {
 using plan::Instruction;
 using plan::InstructionId;
 using plan::ViewId;
-using Kind = Instruction::Kind;
 
 Program::Program(plan::Plan plan, std::shared_ptr<State> state, Workers& workers, const ProgramOptions& options)
     : plan_(std::make_unique<const plan::Plan>(std::move(plan))),
@@ -113,14 +112,14 @@ void Program::run(const Observers& observers) {
 bool Program::run_range(InstructionId begin, InstructionId end, const Observers& observers) {
   for (InstructionId i = begin; i < end; ++i) {
     if (checks_lifetimes_) by_each([&](const Owner& owner) { owner.checks()->before(i); });
-    if (instruction(i).kind == Kind::loop) {
+    if (instruction(i).kind == Instruction::Kind::loop) {
       if (!run_loop(i, observers)) return false;
       i = instruction(i).other;
     } else {
       if (observers.ends_before && observers.ends_before(instruction(i))) return false;
       if (observers.spans != nullptr) run_timed(i, *observers.spans);
       else run_one(i);
-      if (observers.watch && instruction(i).kind != Kind::copy) tell(i, observers);
+      if (observers.watch && instruction(i).kind != Instruction::Kind::copy) tell(i, observers);
     }
     if (checks_lifetimes_) by_each([&](const Owner& owner) { owner.checks()->after(i); });
   }
