@@ -63,7 +63,7 @@ class alignas(64) Share {
   bool has_blocks() const { return left_.load(std::memory_order_relaxed).size() > 0; }
 
   Blocks take(bool is_owner, bool in_order, bool in_runs) {
-    if (is_owner && !is_begun_.load(std::memory_order_relaxed)) is_begun_.store(true, std::memory_order_relaxed);
+    if (is_owner) is_begun_.store(true, std::memory_order_relaxed);
     const bool from_front = is_owner || in_order || !is_begun_.load(std::memory_order_relaxed);
     constexpr std::int32_t kFromFront = 4, kFromEnd = 8;  // runs of what is left
     Blocks before = left_.load(std::memory_order_relaxed);

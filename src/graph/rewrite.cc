@@ -82,6 +82,11 @@ void replace_body(RepeatOf& repeat, Graph body) {
   repeat.saved.clear();
 }
 
+void replace_body(RegionOf& region, Graph body) {
+  region.body = std::make_shared<const Graph>(std::move(body));
+  region.saved.clear();
+}
+
 Graph without_constraints(const Graph& graph) {
   std::map<ValueId, ValueId> stand_ins;
   Graph made = graph;

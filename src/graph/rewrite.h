@@ -27,8 +27,10 @@ Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stan
 // Of a graph whose nodes have moved: says again which of them makes each value.
 void find_producers(Graph& graph);
 
-// Gives a repeat another body. Only once the backward pass is there: it is what a body's values are saved for, by their numbers.
+// Gives a repeat or a region another body. Only once the backward pass is there: it is what a body's values are saved for, by their
+// numbers.
 void replace_body(RepeatOf& repeat, Graph body);
+void replace_body(RegionOf& region, Graph body);
 
 // Of a graph with its backward pass, for one device: values as they are wherever constraints ask for layouts.
 Graph without_constraints(const Graph& graph);

@@ -209,8 +209,7 @@ class Joining {
       std::fill_n(is_given_away.begin(), repeat->carried + repeat->shared, false);  // what later iterations read
       graph::replace_body(*repeat, with_chains_in(*repeat->body, is_given_away));
     } else if (auto* region = std::get_if<graph::RegionOf>(&node.attributes)) {
-      region->body = std::make_shared<const Graph>(with_chains_in(*region->body, is_given_away));
-      region->saved.clear();
+      graph::replace_body(*region, with_chains_in(*region->body, is_given_away));
     }
   }
 

@@ -13,7 +13,6 @@ namespace {
 using graph::Graph;
 using graph::Node;
 using graph::NodeId;
-using graph::Op;
 using graph::Value;
 using graph::ValueId;
 
@@ -30,10 +29,7 @@ class Fusing {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
       if (auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) graph::replace_body(*repeat, with_sums_fused(*repeat->body));
-      if (auto* region = std::get_if<graph::RegionOf>(&node.attributes)) {
-        region->body = std::make_shared<const Graph>(with_sums_fused(*region->body));
-        region->saved.clear();
-      }
+      if (auto* region = std::get_if<graph::RegionOf>(&node.attributes)) graph::replace_body(*region, with_sums_fused(*region->body));
       const auto* of = std::get_if<graph::BinaryOf>(&node.attributes);
       if (of != nullptr && of->function == graph::Binary::add) fuse(static_cast<NodeId>(i));
     }

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <list>
 #include <optional>
+#include <span>
 
 #include <fmt/core.h>
 
@@ -351,12 +352,10 @@ class Lowering {
   }
 
   // A carried value that each iteration keeps is copied first of all, and read there: so the next one may be made where it is carried.
-  void keep_carried(Scope& inner, const Node& node, std::size_t result, ViewId place) {
+  void keep_carried(Scope& inner, std::span<const ValueId> carried, std::size_t result, ViewId place) {
     const ValueId kept = inner.memory.first(inner.graph.results[result]);
-    const std::vector<ValueId> inputs = graph::inputs_of(inner.graph);
-    const auto end = inputs.begin() + std::get<graph::RepeatOf>(node.attributes).carried;
-    const auto input = std::find(inputs.begin(), end, kept);
-    if (place < 0 || input == end || !view(place).is_dense() || view(inner.view(kept)).buffer == view(place).buffer) return;
+    const bool is_carried = std::find(carried.begin(), carried.end(), kept) != carried.end();
+    if (place < 0 || !is_carried || !view(place).is_dense()) return;
     const ViewId to = seen_as(place, inner.value(kept));
     copy(inner.graph.producer_of(kept), inner.view(kept), to);
     inner.view(kept) = to;
@@ -393,7 +392,7 @@ class Lowering {
                        : i < carried      ? seen_as(results[i], inside)
                                           : slice_of(results[i], inside, of.stacks[i - carried], of.count(), loop));
     }
-    for (std::size_t i = carried; i < results.size(); ++i) keep_carried(inner, node, i, places[i]);
+    for (std::size_t i = carried; i < results.size(); ++i) keep_carried(inner, std::span(inputs).first(carried), i, places[i]);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (places[i] >= 0) want(inner, body.results[i], places[i]);
     }

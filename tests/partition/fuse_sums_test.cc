@@ -1,4 +1,4 @@
-// Which sums are made where one of their terms is, and that a step with them is the same.
+// Which sums are made where one of their terms is, and which are left.
 #include "partition/fuse_sums.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ TEST(FuseSums, ANormsGradientTakesWhatIsReadLaterToo) {
             inputs + "%3: bfloat16[6, 4], %4: bfloat16[4] = rms_norm_grad %0, %1, %2, %2 epsilon=0.5  # norm\nreturn %3 as y, %4 as dscale, %2 as dy\n");
 }
 
-// In layers' bodies too: what is left are the sums of the residual stream.
+// In layers' bodies too.
 TEST(FuseSums, LeavesNoSumOfGradientsInALayer) {
   const test::Training training(test::kTinyMixtral + std::string("dtype=float32"));
   std::vector<std::string> left;

@@ -1,7 +1,8 @@
 // What the result of a product is added to, where the op has one operand more.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "backend/kernel.h"

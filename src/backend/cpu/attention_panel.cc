@@ -63,7 +63,7 @@ AttentionInputs<T>::AttentionInputs(const graph::AttentionOf& attributes, std::s
 template <typename T>
 AttentionPanel<T>::AttentionPanel(const AttentionInputs<T>& of, std::int64_t row, std::int64_t key_head, std::int64_t first,
                                   std::int64_t count)
-    : of_(of), row_(row), key_head_(key_head), count_(count) {
+    : of_(of), row_(row), count_(count) {
   assert(count > 0 && count <= kMostColumns);
   std::int64_t token = row * of.shape.queries + first / of.shape.sharing, member = first % of.shape.sharing;
   for (std::int64_t j = 0; j < kMostColumns; ++j) {

@@ -117,7 +117,7 @@ class AttentionPanel {
   void bend(W* scores, W* slopes, std::int64_t count) const;
 
   const AttentionInputs<T>& of_;
-  std::int64_t row_, key_head_, count_;
+  std::int64_t row_, count_;
   Range keys_{0, 0};
   std::int64_t heads_[kMostColumns];
   // A column sees the keys of its segment at its own place and before it, back to the farthest one.
