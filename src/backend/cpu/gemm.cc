@@ -1,7 +1,7 @@
-// How a product is cut. A task makes a part of the result. For a chunk of the depth at a time it packs its rows of a,
-// then goes over its columns panel by panel and runs the micro kernel down the rows; the first of them packs the panel
-// of b on its way, where its columns run. Few rows read b where it lies. Tasks share nothing: that several of them pack
-// the same operand is weighed where they are cut.
+// How a product is cut. A task makes a part of the result, a chunk of the depth at a time. Rows of a are read where they lie, if each of
+// them runs, or packed. The task goes over its columns panel by panel and runs the micro kernel down the rows; the first of them packs the
+// panel of b on its way, where its columns run. Few rows read b where it lies. Tasks share nothing: that several of them pack the same
+// operand is weighed where they are cut.
 #include "backend/cpu/gemm.h"
 
 #include <limits>
@@ -21,22 +21,22 @@
 namespace moesh::backend::cpu {
 namespace {
 
-// What a task holds at most, in elements. Packed rows take more than half of a core's second cache, where they stay while all of b is read
-// from memory: the more rows there are, the less often it is. The rest is for panels of b and results on their way.
+// What stays in a core's second cache while a task needs it: more than half of that, the rest is for what passes by. Either packed rows,
+// while panels of b are packed and pass by, which is less often the more rows there are. Or rows where they lie and packed panels, half and
+// half.
 template <typename P>
-std::int64_t row_elements() {
+std::int64_t elements_that_stay() {
   return second_cache_bytes() * 9 / 16 / static_cast<std::int64_t>(sizeof(P));
 }
 constexpr std::int64_t kSumElements = 448 * 512;  // that wait for the next chunk of the depth
 template <typename P>
-constexpr std::int64_t kPanelElements = std::is_same_v<P, bfloat16> ? 4 * 32 * 1024 : 4 * 32 * 256;
+constexpr std::int64_t kPanelElements = std::is_same_v<P, bfloat16> ? 4 * 32 * 1028 : 4 * 32 * 260;
 
 constexpr std::int64_t kMostTaskRows = 896;
 constexpr double kPack = 24;                    // multiplications in the time that it takes to pack an element
+constexpr double kReadInPlace = 2;              // or to read it where it lies
 constexpr double kPackingOnTheWay = 0.25;       // of what packing apart takes
-constexpr std::int64_t kFewColumns = 64;        // for which packing a is not worth it, unless
-constexpr std::int64_t kPageBytes = 4096;       // are between its rows: then all of a block share their place in the first cache
-constexpr std::int64_t kDenseBytes = 512;       // between rows, so that they lie as close as packed
+constexpr std::int64_t kRowBytesAhead = 256;    // what is asked for of rows that are read where they lie
 constexpr std::int64_t kStripSums = 16 * 1024;  // of all rows of a strip: they stay in the second cache
 constexpr std::int64_t kFewestInStrip = 1024;   // bytes of a line of b: of shorter ones one thread reads more than two do
 constexpr std::int64_t kMostInStrip = 2048;     // columns of several rows
@@ -46,10 +46,10 @@ constexpr std::int64_t kGrainWork = 200000;     // multiplications worth handing
 // A thread's memory. Rows by step take more than they are, 8 lines for 6; blocks of sums hang over.
 template <typename P>
 struct Room {
-  static std::int64_t of_rows() { return (row_elements<P>() / 48 + 128) * 64; }
+  static std::int64_t of_rows() { return (elements_that_stay<P>() / 48 + 128) * 64; }
   static std::int64_t bytes() {
     constexpr std::int64_t kSums = kSumElements + 32 * 1024;
-    return (of_rows() + kPanelElements<P>) * static_cast<std::int64_t>(sizeof(P)) + kSums * static_cast<std::int64_t>(sizeof(Wide<P>));
+    return (of_rows() + kPanelElements<P>)*static_cast<std::int64_t>(sizeof(P)) + kSums * static_cast<std::int64_t>(sizeof(Wide<P>));
   }
 
   P* rows;
@@ -85,6 +85,7 @@ class Product {
       is_deep_ = is_deep_ || depth > chunk;
       depth_room_ = std::max(depth_room_, round_up(std::min(depth, chunk), kernels_.depth_step));
     }
+    depth_room_ += kernels_.depth_step;  // blocks that lie a power of two apart share places in the caches
   }
 
   void run() {
@@ -118,19 +119,29 @@ class Product {
     return is_narrow && chunks > 1 && chunks * sums <= kSumElements && sums * depth > kGrainWork;
   }
   ScratchList<Task> all_tasks() const {
-    return tasks_of(of_, threads(), kGrainWork, [&](std::int64_t i) { return size_of(i); }, [&](std::int64_t i) { return strips_of(i); });
+    return tasks_of(
+        of_, threads(), kGrainWork, [&](std::int64_t i) { return size_of(i); }, [&](std::int64_t i) { return strips_of(i); });
   }
 
   ProductSize size_of(std::int64_t i) const {
+    const bool lie = reads_rows_in_place(i);
+    const bool by_two_panels = lie && kernels_.wide_runs.rows > 0 && of_.columns > kernels_.columns;
     return {.rows = of_.rows_of(i).size(),
             .columns = of_.columns,
             .depth = of_.depth_of(i).size(),
-            .row_step = kernels_.rows,
-            .column_step = kernels_.columns,
-            .most_rows = std::min(kMostTaskRows, row_elements<P>() / depth_room_),
+            .row_step = by_two_panels ? kernels_.wide_runs.rows : kernels_.rows,
+            .column_step = (by_two_panels ? 2 : 1) * kernels_.columns,
+            .most_rows = lie ? std::numeric_limits<std::int64_t>::max() : std::min(kMostTaskRows, elements_that_stay<P>() / depth_room_),
             .most_sums = is_deep_ && !of_.is_in_place() ? kSumElements : std::numeric_limits<std::int64_t>::max(),
-            .pack_row = kPack,
+            .pack_row = lie ? kReadInPlace : kPack,
             .pack_column = in_place_.pack != nullptr ? kPackingOnTheWay * kPack : kPack};
+  }
+
+  // Whether kernels read rows of a where they lie.
+  bool reads_rows_in_place(std::int64_t i) const {
+    const std::int64_t depth = of_.depth_of(i).size();
+    const bool run = of_.a_depth_runs && of_.a_pitch.has_value();
+    return std::is_same_v<P, A> && kernels_.runs.rows > 0 && run && depth > 0 && depth % kernels_.depth_step == 0;
   }
 
   // Pieces of the columns of few rows: few and wide, so that memory is read in long runs, yet enough for all threads if each has a
@@ -216,110 +227,136 @@ class Product {
 
   void run_blocks(const Task& task) const {
     const Range depth = of_.depth_of(task.i);
-    const Lines<A> a = of_.lines_of_a(task.i);
-    const Lines<B> b = of_.lines_of_b(task.i);
-    const std::int64_t panels = std::clamp<std::int64_t>(kPanelElements<P> / (kernels_.columns * depth_room_), 1, kMostPanels);
-    const std::int64_t step = kernels_.chunk_of(depth.size());
+    const std::int64_t step = kernels_.chunk_of(depth.size()), of_panel = kernels_.columns * depth_room_;
+    const bool lie = reads_rows_in_place(task.i);
+    const std::int64_t panels = lie ? std::max<std::int64_t>(2, elements_that_stay<P>() / 2 / of_panel)
+                                    : std::clamp<std::int64_t>(kPanelElements<P> / of_panel, 1, kMostPanels);
+    P* const packed = lie ? room<P>().rows : room<P>().panels;
     for (std::int64_t begin = depth.begin; begin == depth.begin || begin < depth.end; begin += step) {
       const Range chunk{begin, std::min(begin + step, depth.end)};
-      const P* const rows = rows_where_they_lie(task, chunk);
-      const std::int64_t lying = rows == nullptr ? 0 : round_down(task.rows.size(), kernels_.rows);
-      Packer<P, A>(isa_, kernels_, depth_room_)
-          .rows(a, {task.rows.begin + lying, task.rows.end}, chunk, room<P>().rows + lying / kernels_.rows * size_of_block());
+      const Rows rows = rows_of(task, chunk);
       for (std::int64_t column = task.columns.begin; column < task.columns.end; column += panels * kernels_.columns) {
-        run_panels(task, {column, std::min(column + panels * kernels_.columns, task.columns.end)}, chunk, b, rows);
+        const Range columns{column, std::min(column + panels * kernels_.columns, task.columns.end)};
+        run_part(task, columns, chunk, rows, packed);
       }
     }
   }
 
-  std::int64_t size_of_block() const { return kernels_.block_lines() * depth_room_; }
-
-  // Rows of a, where packing them costs more than it saves: they meet few columns, and do not all share a few places in the first cache.
-  const P* rows_where_they_lie(const Task& task, Range chunk) const {
+  // A task's rows of a chunk: where they lie, at a pitch, or packed.
+  struct Rows {
+    const P* data;
+    std::optional<std::int64_t> pitch;
+  };
+  Rows rows_of(const Task& task, Range chunk) const {
     if constexpr (std::is_same_v<P, A>) {
-      const bool fits = kernels_.of_runs != nullptr && of_.a_depth_runs && of_.a_pitch && chunk.size() > 0 &&
-                        chunk.size() % kernels_.depth_step == 0 && task.columns.size() % kernels_.columns == 0;
-      const auto bytes = *of_.a_pitch * static_cast<std::int64_t>(sizeof(A));
-      const bool pays = task.columns.size() <= kFewColumns ? bytes % kPageBytes != 0 : bytes <= kDenseBytes;
-      Block<P> block;
-      if (fits && pays && set_result(task, chunk, block)) {
-        return of_.a.data + of_.a.batch[at(task.i)] + of_.a.rows[at(task.rows.begin)] + of_.a.columns[at(chunk.begin)];
-      }
+      if (reads_rows_in_place(task.i)) return {of_.element_of_a(task.i, task.rows.begin, chunk.begin), of_.a_pitch};
     }
-    return nullptr;
+    Packer<P, A>(isa_, kernels_, depth_room_).rows(of_.lines_of_a(task.i), task.rows, chunk, room<P>().rows);
+    return {room<P>().rows, std::nullopt};
   }
 
-  // `rows`: where whole blocks of them lie unpacked, or null.
-  void run_panels(const Task& task, Range columns, Range chunk, const Lines<B>& b, const P* rows) const {
-    const P* const in_place = task.rows.size() <= 2 * kernels_.rows ? where_it_lies(b, columns, chunk) : nullptr;
-    const bool packs_on_the_way = in_place_.pack != nullptr && task.rows.size() > kernels_.rows && chunk.size() > 0 && rows == nullptr;
-    const std::int64_t apart = in_place != nullptr ? 0 : packs_on_the_way ? columns.size() % kernels_.columns : columns.size();
-    Packer<P, B>(isa_, kernels_, depth_room_).columns(b, {columns.end - apart, columns.end}, chunk, packed_panel(columns.size() - apart));
-    for (std::int64_t column = columns.begin; column < columns.end; column += kernels_.columns) {
-      const Range panel{column, std::min(column + kernels_.columns, columns.end)};
-      const std::int64_t done = column - columns.begin;
-      if (in_place != nullptr) {
-        run_panel(task, panel, chunk, {in_place + done, *of_.b_pitch}, rows);
-      } else {
-        P* const packed = packed_panel(done);
-        const bool is_unpacked = column < columns.end - apart;
-        run_panel(task, panel, chunk, {packed, kernels_.columns * MicroKernels<P>::kTogether, is_unpacked ? packed : nullptr}, rows);
-      }
-    }
-  }
-
-  P* packed_panel(std::int64_t column) const { return room<P>().panels + column * depth_room_; }
-
-  // Kernels read b itself where its columns lie as they would packed.
-  const P* where_it_lies(const Lines<B>& b, Range columns, Range chunk) const {
-    if constexpr (std::is_same_v<P, B> && MicroKernels<P>::kTogether == 1) {
-      if (of_.b_columns_run && of_.b_pitch && columns.size() % (kernels_.columns / 2) == 0 && chunk.size() > 0) {
-        return b.data + b.lines[at(columns.begin)] + b.depth[at(chunk.begin)];
-      }
-    }
-    return nullptr;
-  }
-
-  struct Panel {
-    const P* b;
-    std::int64_t pitch;
-    P* to_pack = nullptr;  // where the first block packs it, before others read it
+  // Panels of b, where they lie or packed.
+  struct Panels {
+    const P* data;
+    std::int64_t first;   // column
+    std::int64_t pitch;   // from step to step
+    std::int64_t beside;  // from panel to panel
   };
 
-  void run_panel(const Task& task, Range columns, Range chunk, const Panel& panel, const P* rows) const {
-    const bool is_narrow = columns.size() <= kernels_.columns / 2;
-    Block<P> block{.steps = divide_up(chunk.size(), kernels_.depth_step),
-                   .a = room<P>().rows,
-                   .a_room = depth_room_,
-                   .b = panel.b,
-                   .b_pitch = panel.pitch,
-                   .add = of_.options.add || chunk.begin > of_.depth_of(task.i).begin};
-    const auto kernel_of = [&](std::int64_t count) { return kernels_.find(is_narrow, count); };
-    const auto multiply = [&](std::int64_t row, MicroKernel<P> kernel) {
-      if (panel.to_pack == nullptr || row > 0) return kernel(block);
-      in_place_.pack(block, {of_.element_of_b(task.i, chunk.begin, columns.begin), *of_.b_pitch, chunk.size(), panel.to_pack});
-    };
-    std::int64_t row = 0;
-    const bool is_whole = columns.size() == kernels_.columns || columns.size() == kernels_.columns / 2;
-    if (is_whole && set_result({task.i, task.rows, columns}, chunk, block)) {
-      const MicroKernel<P> kernel = rows == nullptr ? kernel_of(kernels_.rows) : kernels_.of_runs;
-      if (rows != nullptr) {
-        block.a = rows;
-        block.a_room = *of_.a_pitch;
-      }
-      const std::int64_t step = rows == nullptr ? size_of_block() : kernels_.rows * *of_.a_pitch;
-      for (; row + kernels_.rows <= task.rows.size(); row += kernels_.rows, block.a += step) {
-        multiply(row, kernel);
-        block.c += block.c == nullptr ? 0 : kernels_.rows * block.c_pitch;
-        block.rounded += block.rounded == nullptr ? 0 : kernels_.rows * block.c_pitch;
-      }
-      block.rounded = nullptr;
+  // Some columns of a task, which are packed in `packed`: whole panels on the way, by the first block of rows, if more rows follow. Rows
+  // where they lie go by bands.
+  void run_part(const Task& task, Range columns, Range chunk, const Rows& rows, P* packed) const {
+    Panels panels{packed, columns.begin, kernels_.columns * MicroKernels<P>::kTogether, kernels_.columns * depth_room_};
+    Task part{task.i, task.rows, columns};
+    if (const P* const in_place = where_it_lies(part, chunk)) {
+      panels = {in_place, columns.begin, *of_.b_pitch, kernels_.columns};
+      return run_blocks_of(task, part, chunk, rows, panels);
     }
-    block.a = room<P>().rows + row / kernels_.rows * size_of_block();
-    block.a_room = depth_room_;
-    for (; row < task.rows.size(); row += kernels_.rows, block.a += size_of_block()) {
-      const Task part{task.i, {task.rows.begin + row, std::min(task.rows.begin + row + kernels_.rows, task.rows.end)}, columns};
-      run_block(task, part, chunk, block, [&] { multiply(row, kernel_of(part.rows.size())); });
+    const bool packs_on_the_way = in_place_.pack != nullptr && task.rows.size() > kernels_.rows && chunk.size() > 0;
+    const std::int64_t whole = packs_on_the_way ? round_down(columns.size(), kernels_.columns) : 0;
+    const Range others{columns.begin + whole, columns.end};
+    Packer<P, B>(isa_, kernels_, depth_room_).columns(of_.lines_of_b(task.i), others, chunk, packed + whole * depth_room_);
+    if (whole > 0) {
+      part.rows.begin += kernels_.rows;
+      const Range first{task.rows.begin, part.rows.begin};
+      pack_on_the_way(task, {task.i, first, {columns.begin, others.begin}}, chunk, rows, packed);
+      run_blocks_of(task, {task.i, first, others}, chunk, rows, panels);
+    }
+    const std::int64_t band = rows.pitch ? round_down(elements_that_stay<P>() / 2 / depth_room_, kernels_.rows) : part.rows.size();
+    for (std::int64_t row = part.rows.begin; row < part.rows.end; row += band) {
+      run_blocks_of(task, {task.i, {row, std::min(row + band, part.rows.end)}, columns}, chunk, rows, panels);
+    }
+  }
+
+  // Kernels read b itself where its columns lie as they would packed.
+  const P* where_it_lies(const Task& part, Range chunk) const {
+    if constexpr (std::is_same_v<P, B> && MicroKernels<P>::kTogether == 1) {
+      const bool are_whole = part.columns.size() % (kernels_.columns / 2) == 0;
+      if (part.rows.size() <= 2 * kernels_.rows && of_.b_columns_run && of_.b_pitch && are_whole && chunk.size() > 0) {
+        return of_.element_of_b(part.i, chunk.begin, part.columns.begin);
+      }
+    }
+    return nullptr;
+  }
+
+  Block<P> block_of(const Task& task, Range chunk, const Rows& rows) const {
+    return {.steps = divide_up(chunk.size(), kernels_.depth_step),
+            .a = rows.data,
+            .a_room = rows.pitch.value_or(depth_room_),
+            .a_ahead = kRowBytesAhead / static_cast<std::int64_t>(sizeof(P)),
+            .add = of_.options.add || chunk.begin > of_.depth_of(task.i).begin};
+  }
+
+  // A task's first block of rows by one panel after the other.
+  void pack_on_the_way(const Task& task, const Task& first, Range chunk, const Rows& rows, P* packed) const {
+    const PackingKernel<P, B> kernel = rows.pitch ? in_place_.pack_for_runs : in_place_.pack;
+    Block<P> block = block_of(task, chunk, rows);
+    for (std::int64_t column = first.columns.begin; column < first.columns.end; column += kernels_.columns) {
+      const Task part{task.i, first.rows, {column, column + kernels_.columns}};
+      const Unpacked<P, B> b{of_.element_of_b(task.i, chunk.begin, column), *of_.b_pitch, chunk.size(), packed};
+      if (set_result(part, chunk, block))
+        kernel(block, b);
+      else
+        run_block(task, part, chunk, block, [&] { kernel(block, b); });
+      packed += kernels_.columns * depth_room_;
+    }
+  }
+
+  // By their number less one, for blocks of so many columns.
+  const MicroKernel<P>* kernels_for(const Rows& rows, std::int64_t columns) const {
+    const bool is_narrow = columns <= kernels_.columns / 2;
+    if (!rows.pitch) return is_narrow ? kernels_.narrow : kernels_.whole;
+    return (is_narrow ? kernels_.narrow_runs : columns > kernels_.columns ? kernels_.wide_runs : kernels_.runs).of;
+  }
+
+  // A column of blocks after the other.
+  void run_blocks_of(const Task& task, const Task& part, Range chunk, const Rows& rows, const Panels& panels) const {
+    if (part.rows.size() == 0 || part.columns.size() == 0) return;
+    Block<P> block = block_of(task, chunk, rows);
+    block.b_pitch = panels.pitch;
+    block.b_beside = panels.beside;
+    const bool is_direct = part.columns.size() % (kernels_.columns / 2) == 0 && set_result(part, chunk, block);
+    const auto [c, rounded] = std::pair(block.c, block.rounded);
+    const auto make = [&](const Task& one) {
+      const std::int64_t row = one.rows.begin - task.rows.begin;
+      block.a = rows.data + (rows.pitch ? row * *rows.pitch : row / kernels_.rows * kernels_.row_room * depth_room_);
+      block.b = panels.data + (one.columns.begin - panels.first) / kernels_.columns * panels.beside;
+      const MicroKernel<P> kernel = kernels_for(rows, one.columns.size())[one.rows.size() - 1];
+      if (!is_direct) return run_block(task, one, chunk, block, [&] { kernel(block); });
+      const std::int64_t place = (one.rows.begin - part.rows.begin) * block.c_pitch + one.columns.begin - part.columns.begin;
+      block.c = c == nullptr ? nullptr : c + place;
+      block.rounded = rounded == nullptr ? nullptr : rounded + place;
+      kernel(block);
+    };
+    const std::int64_t two = 2 * kernels_.columns;
+    const bool are_wide = rows.pitch && kernels_.wide_runs.rows > 0 && part.columns.size() >= two;
+    const std::int64_t height = are_wide ? kernels_.wide_runs.rows : kernels_.rows;
+    for (std::int64_t column = part.columns.begin, end = column; column < part.columns.end; column = end) {
+      const bool takes_two = are_wide && part.columns.end - column >= two;
+      end = std::min(column + (takes_two ? two : kernels_.columns), part.columns.end);
+      for (std::int64_t row = part.rows.begin; row < part.rows.end; row += height) {
+        make({task.i, {row, std::min(row + height, part.rows.end)}, {column, end}});
+      }
     }
   }
 
@@ -341,11 +378,11 @@ class Product {
   // Sums go into the result itself, or into a block of their own, or wait for the next chunk.
   template <typename Multiply>
   void run_block(const Task& task, const Task& part, Range chunk, Block<P>& block, const Multiply& multiply) const {
-    W own[MicroKernels<P>::kMostRows * MicroKernels<P>::kMostColumns];
+    constexpr std::int64_t kWidest = 2 * MicroKernels<P>::kMostColumns;
+    W own[MicroKernels<P>::kMostRows * kWidest];
     const Range depth = of_.depth_of(task.i);
     const bool is_first = chunk.begin == depth.begin, is_last = chunk.end == depth.end;
-    const bool is_whole = part.rows.size() % kernels_.row_step == 0 &&
-                          (part.columns.size() == kernels_.columns || part.columns.size() == kernels_.columns / 2);
+    const bool is_whole = part.columns.size() % (kernels_.columns / 2) == 0;
     block.add = of_.options.add || !is_first;
     if constexpr (std::is_same_v<C, W>) {
       if (of_.is_in_place() && is_whole) {
@@ -355,7 +392,7 @@ class Product {
       }
     }
     const bool waits = !of_.is_in_place() && !(is_first && is_last);
-    block.c_pitch = waits ? round_up(task.columns.size(), kernels_.columns) : MicroKernels<P>::kMostColumns;
+    block.c_pitch = waits ? round_up(task.columns.size(), kernels_.columns) : kWidest;
     block.c = waits ? room<P>().sums + (part.rows.begin - task.rows.begin) * block.c_pitch + part.columns.begin - task.columns.begin : own;
     if (block.add && (is_first || !waits)) of_.fetch(part, block.c, block.c_pitch);
     multiply();
@@ -366,9 +403,9 @@ class Product {
   Isa isa_;
   const MicroKernels<P>& kernels_;
   ProductOperands<A, B, C> of_;
-  InPlaceKernels<P, B> in_place_;        // where they can be taken
-  bool is_deep_ = false;                 // more than a chunk
-  std::int64_t depth_room_ = 1;          // of a chunk
+  InPlaceKernels<P, B> in_place_;  // where they can be taken
+  bool is_deep_ = false;           // more than a chunk
+  std::int64_t depth_room_ = 1;    // of a chunk
 };
 
 }  // namespace

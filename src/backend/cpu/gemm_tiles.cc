@@ -245,7 +245,7 @@ class TileProduct {
       const bool lies = row - part.rows.begin < lying;
       const std::int64_t place = (row - piece.rows.begin) / kBlock * panels + panel;
       is_result[count] = is_in_place(depth) && here.rows.size() % kTileRows == 0 && (width == kBlock || width == kBlock / 2);
-      one.kernel = lies ? kernels_.of_runs : kernels_.find(width <= kBlock / 2, here.rows.size());
+      one.kernel = lies ? kernels_.runs.find(kBlock) : kernels_.find(width <= kBlock / 2, here.rows.size());
       one.a_step = lies ? kTileDepth : kTileRows * kTileDepth;
       one.block = {.steps = depth_room / kTileDepth,
                    .a = lies ? of_.element_of_a(part.i, row, chunk.begin) : packed + (row - part.rows.begin) * depth_room,

@@ -21,9 +21,11 @@ template <typename P>
 struct Block {
   std::int64_t steps = 0;
   const P* a = nullptr;
-  std::int64_t a_room = 0;  // of the depth, that packed rows have
+  std::int64_t a_room = 0;   // of the depth, that packed rows have; of rows that lie elsewhere, from one to the next
+  std::int64_t a_ahead = 0;  // of these: how far behind what is taken lies what is asked for
   const P* b = nullptr;
-  std::int64_t b_pitch = 0;  // from step to step; a step has its columns side by side
+  std::int64_t b_pitch = 0;   // from step to step; a step has its columns side by side
+  std::int64_t b_beside = 0;  // from a panel to the next, of kernels that take two
   Wide<P>* c = nullptr;
   bfloat16* rounded = nullptr;  // where sums go rounded, not to c; of kernels that round
   std::int64_t c_pitch = 0;
@@ -42,6 +44,17 @@ struct BlockToMake {
   Block<P> block;
   MicroKernel<P> kernel;
   std::int64_t a_step = 0;  // from one step of the rows to the next
+};
+
+// For rows that run where they lie, block.a_room from one to the next.
+template <typename P>
+struct KernelsOfRuns {
+  static constexpr std::int64_t kMostRows = 32;
+
+  std::int64_t rows = 0;              // of a block at most; 0: there are none
+  MicroKernel<P> of[kMostRows] = {};  // by their number less one
+
+  MicroKernel<P> find(std::int64_t count) const { return of[count - 1]; }
 };
 
 template <typename P>
@@ -63,9 +76,11 @@ struct MicroKernels {
   // For all columns and for half of them, by the number of row steps less one.
   MicroKernel<P> whole[kMostRows] = {};
   MicroKernel<P> narrow[kMostRows] = {};
-  // For as many rows as a block may have, where each of them runs, block.a_room from one to the next. Null where there is none. A chunk
-  // whose last step is not full is for the others: they read zeros behind it.
-  MicroKernel<P> of_runs = nullptr;
+  // Rows that are read where they lie, by a panel, by half of one, and by two of them. A chunk whose last step is not full is for the
+  // others: these read what stands behind it.
+  KernelsOfRuns<P> runs = {};
+  KernelsOfRuns<P> narrow_runs = {};
+  KernelsOfRuns<P> wide_runs = {};
   // For as many rows as a block may have, where they lie as an earlier product gave them, panel by panel: [panel][row][column]. The
   // columns of that product are the depth of this one.
   MicroKernel<P> of_panels = nullptr;
@@ -95,7 +110,8 @@ struct Unpacked {
   P* packed = nullptr;  // where to
 };
 
-// Multiplies a block of as many rows as there may be with such a panel, whatever block.b says, and packs it on the way.
+// Multiplies a block of as many rows as there may be with such a panel, whatever block.b says, and packs it on the way. Rows are packed, or
+// of runs.
 template <typename P, typename B>
 using PackingKernel = void (*)(const Block<P>& block, const Unpacked<P, B>& b);
 
@@ -137,9 +153,10 @@ inline void make_in_pieces(BlockToMake<bfloat16>* blocks, std::int64_t count) {
   }
 }
 
-#define MOESH_READS_B(P, B, isa)                       \
-  void multiply_strip_##isa(const Strip<P, B>& strip); \
-  void multiply_and_pack_##isa(const Block<P>& block, const Unpacked<P, B>& b)
+#define MOESH_READS_B(P, B, isa)                                                \
+  void multiply_strip_##isa(const Strip<P, B>& strip);                          \
+  void multiply_and_pack_##isa(const Block<P>& block, const Unpacked<P, B>& b); \
+  void multiply_runs_and_pack_##isa(const Block<P>& block, const Unpacked<P, B>& b)
 MOESH_READS_B(float, float, avx2);
 MOESH_READS_B(float, bfloat16, avx2);
 MOESH_READS_B(float, float, avx512);
@@ -153,16 +170,17 @@ template <typename P, typename B>
 struct InPlaceKernels {
   StripKernel<P, B> strip = nullptr;
   PackingKernel<P, B> pack = nullptr;
+  PackingKernel<P, B> pack_for_runs = nullptr;
 };
 
 template <typename P, typename B>
 InPlaceKernels<P, B> in_place_kernels(Isa isa) {
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<P, bfloat16> && std::is_same_v<B, bfloat16>) {
-    if (isa == Isa::avx512_bf16) return {multiply_strip_avx512_bf16, multiply_and_pack_avx512_bf16};
+    if (isa == Isa::avx512_bf16) return {multiply_strip_avx512_bf16, multiply_and_pack_avx512_bf16, multiply_runs_and_pack_avx512_bf16};
   } else if constexpr (std::is_same_v<P, float>) {
-    if (isa >= Isa::avx512) return {multiply_strip_avx512, multiply_and_pack_avx512};
-    if (isa == Isa::avx2) return {multiply_strip_avx2, multiply_and_pack_avx2};
+    if (isa >= Isa::avx512) return {multiply_strip_avx512, multiply_and_pack_avx512, multiply_runs_and_pack_avx512};
+    if (isa == Isa::avx2) return {multiply_strip_avx2, multiply_and_pack_avx2, multiply_runs_and_pack_avx2};
   }
 #endif
   (void)isa;

@@ -98,6 +98,12 @@ void multiply_block(const Block<bfloat16>& block) {
   if constexpr (row_tiles == 2 && column_tiles == 2) write<3>(below + kColumns, c_bytes);
 }
 
+KernelsOfRuns<bfloat16> of_runs() {
+  KernelsOfRuns<bfloat16> runs{.rows = 2 * kTileRows};
+  runs.of[runs.rows - 1] = multiply_block<2, 2, Rows::runs>;
+  return runs;
+}
+
 }  // namespace
 
 const MicroKernels<bfloat16>& amx_kernels() {
@@ -111,7 +117,7 @@ const MicroKernels<bfloat16>& amx_kernels() {
       .end = end,
       .whole = {multiply_block<1, 2>, multiply_block<2, 2>},
       .narrow = {multiply_block<1, 1>, multiply_block<2, 1>},
-      .of_runs = multiply_block<2, 2, Rows::runs>,
+      .runs = of_runs(),
       .of_panels = multiply_block<2, 2, Rows::of_panels>,
   };
   return kernels;

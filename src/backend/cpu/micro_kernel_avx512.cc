@@ -15,6 +15,7 @@ namespace moesh::backend::cpu {
 namespace {
 
 constexpr int kRows = 14;
+constexpr int kRowsOfTwoPanels = 6;
 
 #include "backend/cpu/micro_kernel_shape.h"
 
@@ -51,9 +52,12 @@ const MicroKernels<P>& avx512_kernels() {
 template const MicroKernels<float>& avx512_kernels();
 template const MicroKernels<double>& avx512_kernels();
 
-#define MOESH_READS_B(B, READER)                                                                      \
-  void multiply_strip_avx512(const Strip<float, B>& strip) { multiply_strip<Floats, READER>(strip); } \
-  void multiply_and_pack_avx512(const Block<float>& block, const Unpacked<float, B>& b) { multiply_and_pack<Floats, READER>(block, b); }
+#define MOESH_READS_B(B, READER)                                                                                                         \
+  void multiply_strip_avx512(const Strip<float, B>& strip) { multiply_strip<Floats, READER>(strip); }                                    \
+  void multiply_and_pack_avx512(const Block<float>& block, const Unpacked<float, B>& b) { multiply_and_pack<Floats, READER>(block, b); } \
+  void multiply_runs_and_pack_avx512(const Block<float>& block, const Unpacked<float, B>& b) {                                           \
+    multiply_runs_and_pack<Floats, READER>(block, b);                                                                                    \
+  }
 MOESH_READS_B(float, Plain)
 MOESH_READS_B(bfloat16, Widened)
 #undef MOESH_READS_B

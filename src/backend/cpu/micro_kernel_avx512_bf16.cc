@@ -15,6 +15,7 @@ namespace moesh::backend::cpu {
 namespace {
 
 constexpr int kRows = 14;
+constexpr int kRowsOfTwoPanels = 6;
 
 #include "backend/cpu/micro_kernel_shape.h"
 
@@ -30,8 +31,10 @@ struct Pairs : Floats {
     std::memcpy(&pair, p, sizeof pair);
     return _mm512_castsi512_ps(_mm512_set1_epi32(pair));
   }
-  MOESH_INLINE static void round(bfloat16* p, const Vector (&sum)[2]) {
-    _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh(sum[1], sum[0]));
+  template <int vectors>
+  MOESH_INLINE static void round(bfloat16* p, const Vector (&sum)[vectors]) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; j += 2) _mm512_storeu_si512(p + j * kWidth, (__m512i)_mm512_cvtne2ps_pbh(sum[j + 1], sum[j]));
   }
   MOESH_INLINE static void round(bfloat16* p, const Vector (&sum)[1]) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(sum[0]));
@@ -62,6 +65,9 @@ const MicroKernels<bfloat16>& avx512_bf16_kernels() {
 void multiply_strip_avx512_bf16(const Strip<bfloat16, bfloat16>& strip) { multiply_strip<Pairs, Turns>(strip); }
 void multiply_and_pack_avx512_bf16(const Block<bfloat16>& block, const Unpacked<bfloat16, bfloat16>& b) {
   multiply_and_pack<Pairs, Turns>(block, b);
+}
+void multiply_runs_and_pack_avx512_bf16(const Block<bfloat16>& block, const Unpacked<bfloat16, bfloat16>& b) {
+  multiply_runs_and_pack<Pairs, Turns>(block, b);
 }
 
 [[gnu::target("avx512f,avx512bw,avx512bf16")]] void store_avx512_bf16(const float* from, std::int64_t from_pitch, std::int64_t rows,

@@ -1,5 +1,6 @@
 // A block's loops over vectors of any kind. Included once for each kind of instructions, inside a namespace without a
-// name, behind MOESH_INSTRUCTIONS, their names for the compiler, and kRows, of a block at most.
+// name, behind MOESH_INSTRUCTIONS, their names for the compiler, kRows, of a block at most, and kRowsOfTwoPanels, of one that is two panels
+// wide, or 0.
 #pragma once
 
 #define MOESH_TARGET [[gnu::target(MOESH_INSTRUCTIONS)]]
@@ -40,6 +41,7 @@ struct RowsByStep {
   static constexpr int kRowsOfBlock = rows, kTogether = MicroKernels<typename Words::Element>::kTogether;
   const typename Words::Element* a;
 
+  MOESH_INLINE void ask() const {}
   MOESH_INLINE typename Words::Vector of(int row) const { return Words::spread(a + row * kTogether); }
   MOESH_INLINE void next() {
     a += kRowRoom * kTogether;
@@ -48,16 +50,20 @@ struct RowsByStep {
 };
 
 // Or rows that lie elsewhere, each of which runs, at one pitch: three of them share an address.
-template <typename Words>
+template <typename Words, int rows>
 struct RowsThatRun {
   using Element = typename Words::Element;
-  static constexpr int kRowsOfBlock = kRows, kTogether = MicroKernels<Element>::kTogether, kTriples = (kRows + 2) / 3;
+  static constexpr int kRowsOfBlock = rows, kTogether = MicroKernels<Element>::kTogether, kTriples = (rows + 2) / 3;
   const Element* triples[kTriples];
-  std::int64_t pitch;
+  std::int64_t pitch, ahead;
 
-  MOESH_INLINE RowsThatRun(const Element* a, std::int64_t from_row_to_row) : pitch(from_row_to_row) {
+  MOESH_INLINE explicit RowsThatRun(const Block<Element>& block) : pitch(block.a_room), ahead(block.a_ahead) {
 #pragma GCC unroll 5
-    for (int i = 0; i < kTriples; ++i) triples[i] = a + 3 * i * pitch;
+    for (int i = 0; i < kTriples; ++i) triples[i] = block.a + 3 * i * pitch;
+  }
+  MOESH_INLINE void ask() const {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) __builtin_prefetch(triples[i / 3] + i % 3 * pitch + ahead);
   }
   MOESH_INLINE typename Words::Vector of(int row) const { return Words::spread(triples[row / 3] + row % 3 * pitch); }
   MOESH_INLINE void next() {
@@ -79,6 +85,7 @@ struct RowsOfPanels {
 
   MOESH_INLINE explicit RowsOfPanels(const Block<Element>& block)
       : a(block.a), ahead(reinterpret_cast<const char*>(block.ahead)), ahead_bytes(block.ahead_bytes) {}
+  MOESH_INLINE void ask() const {}
   MOESH_INLINE typename Words::Vector of(int row) const { return Words::spread(a + row * kColumns); }
   MOESH_INLINE void next() {
     __builtin_prefetch(ahead, 0, 2);
@@ -90,16 +97,23 @@ struct RowsOfPanels {
   }
 };
 
-// Where a block has its steps of b from: a panel that is packed.
+// Where a block has its steps of b from: a panel that is packed, or two of them.
 template <typename Words, int vectors>
 struct PackedPanel {
   static constexpr int kVectors = vectors;
   const typename Words::Element* b;
   std::int64_t pitch;
+  std::int64_t beside;  // from one panel to the other
 
+  MOESH_INLINE explicit PackedPanel(const Block<typename Words::Element>& block)
+      : b(block.b), pitch(block.b_pitch), beside(block.b_beside) {}
   MOESH_INLINE void take(typename Words::Vector (&of_b)[vectors]) {
-#pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j) of_b[j] = Words::read(b + j * Words::kWidth * MicroKernels<typename Words::Element>::kTogether);
+    constexpr int kOfPanel = 2;
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) {
+      const std::int64_t place = j % kOfPanel * Words::kWidth * MicroKernels<typename Words::Element>::kTogether;
+      of_b[j] = Words::read(b + j / kOfPanel * beside + place);
+    }
     b += pitch;
   }
 };
@@ -139,7 +153,7 @@ MOESH_INLINE void multiply_step(Rows& of_a, Panel& of_b, typename Words::Vector 
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
     const typename Words::Vector row = of_a.of(i);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) sum[i][j] = Words::multiply_add(row, columns[j], sum[i][j]);
   }
   of_a.next();
@@ -157,7 +171,7 @@ class LinesOfResult {
         last_(line_ + (rows - 1) * pitch_) {}
 
   MOESH_INLINE void ask() {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) __builtin_prefetch(line_ + j * 64, 1);
     line_ = line_ == last_ ? last_ : line_ + pitch_;
   }
@@ -178,7 +192,7 @@ MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Row
   typename Words::Vector sum[rows][vectors];
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) sum[i][j] = Words::zero();
   }
   LinesOfResult<rows, vectors> result(block);
@@ -186,6 +200,7 @@ MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Row
   std::int64_t step = 0;
   for (; step + kStepsOfRow <= block.steps; step += kStepsOfRow) {
     result.ask();
+    of_a.ask();
 #pragma GCC unroll 8
     for (int i = 0; i < kStepsOfRow; ++i) multiply_step<Words>(of_a, of_b, sum);
   }
@@ -199,29 +214,35 @@ MOESH_INLINE void multiply_with(const Block<typename Words::Element>& block, Row
   }
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) Words::write(c + i * c_pitch + j * Words::kWidth, sum[i][j], add);
   }
 }
 
 template <typename Words, int rows, int vectors>
 MOESH_TARGET void multiply_block(const Block<typename Words::Element>& block) {
-  multiply_with<Words>(block, RowsByStep<Words, rows>{block.a}, PackedPanel<Words, vectors>{block.b, block.b_pitch});
+  multiply_with<Words>(block, RowsByStep<Words, rows>{block.a}, PackedPanel<Words, vectors>(block));
 }
 
-template <typename Words>
+template <typename Words, int rows, int vectors>
 MOESH_TARGET void multiply_runs(const Block<typename Words::Element>& block) {
-  multiply_with<Words>(block, RowsThatRun<Words>(block.a, block.a_room), PackedPanel<Words, 2>{block.b, block.b_pitch});
+  multiply_with<Words>(block, RowsThatRun<Words, rows>(block), PackedPanel<Words, vectors>(block));
 }
 
 template <typename Words>
 MOESH_TARGET void multiply_panels(const Block<typename Words::Element>& block) {
-  multiply_with<Words>(block, RowsOfPanels<Words>(block), PackedPanel<Words, 2>{block.b, block.b_pitch});
+  multiply_with<Words>(block, RowsOfPanels<Words>(block), PackedPanel<Words, 2>(block));
 }
 
 template <typename Words, typename Reader, typename B>
 MOESH_TARGET void multiply_and_pack(const Block<typename Words::Element>& block, const Unpacked<typename Words::Element, B>& b) {
   multiply_with<Words>(block, RowsByStep<Words, kRows>{block.a}, PanelToPack<Words, Reader, B>{b.lines, b.pitch, b.depth, b.packed});
+}
+
+template <typename Words, typename Reader, typename B>
+MOESH_TARGET void multiply_runs_and_pack(const Block<typename Words::Element>& block, const Unpacked<typename Words::Element, B>& b) {
+  using Panel = PanelToPack<Words, Reader, B>;
+  multiply_with<Words>(block, RowsThatRun<Words, kRows>(block), Panel{b.lines, b.pitch, b.depth, b.packed});
 }
 
 constexpr std::int64_t kBytesAhead = 16 * 1024;
@@ -341,12 +362,19 @@ template <typename Words, typename Reader, typename B>
 void multiply_strip(const Strip<typename Words::Element, B>& strip) {
   if (strip.rows == 1) return multiply_row<Words, Reader>(strip);
   const auto rows = std::make_integer_sequence<int, kStripRows - 1>();
-  if (strip.columns * static_cast<std::int64_t>(sizeof(B)) >= kLongBytes) multiply_rows<Words, Reader, true>(strip, rows);
-  else multiply_rows<Words, Reader, false>(strip, rows);
+  if (strip.columns * static_cast<std::int64_t>(sizeof(B)) >= kLongBytes)
+    multiply_rows<Words, Reader, true>(strip, rows);
+  else
+    multiply_rows<Words, Reader, false>(strip, rows);
+}
+
+template <typename Words, int vectors, int... row>
+KernelsOfRuns<typename Words::Element> all_runs(std::integer_sequence<int, row...>) {
+  return {sizeof...(row), {multiply_runs<Words, row + 1, vectors>...}};
 }
 
 template <typename Words, int... row>
-MicroKernels<typename Words::Element> all_blocks(std::integer_sequence<int, row...>) {
+MicroKernels<typename Words::Element> all_blocks(std::integer_sequence<int, row...> rows) {
   return {.chunk = kChunkBytes / static_cast<std::int64_t>(sizeof(typename Words::Element)),
           .rows = kRows,
           .columns = 2 * Words::kWidth,
@@ -354,7 +382,9 @@ MicroKernels<typename Words::Element> all_blocks(std::integer_sequence<int, row.
           .rounds = Words::kRounds,
           .whole = {multiply_block<Words, row + 1, 2>...},
           .narrow = {multiply_block<Words, row + 1, 1>...},
-          .of_runs = multiply_runs<Words>,
+          .runs = all_runs<Words, 2>(rows),
+          .narrow_runs = all_runs<Words, 1>(rows),
+          .wide_runs = all_runs<Words, 4>(std::make_integer_sequence<int, kRowsOfTwoPanels>()),
           .of_panels = multiply_panels<Words>};
 }
 
