@@ -49,15 +49,15 @@ struct Memory {
 
   const MicroKernels<S>& of_scores;
   const MicroKernels<E>& of_results;
-  PackedRows<S> keys;    // [key][D]
-  PackedRows<E> values;  // [value dim][key]
+  LeftRows<S> keys;    // [key][D]
+  LeftRows<E> values;  // [value dim][key]
   std::int64_t columns, query_size, result_size;
-  S* queries;                 // panels [D][column]
+  S* queries;           // panels [D][column]
   W* scores;            // [key][column]
   E* exponentials;      // the same
   E* packed = nullptr;  // the same as a panel
-  W* results;                 // [value dim][column] of each panel
-  W* largest;                 // of each panel's columns
+  W* results;           // [value dim][column] of each panel
+  W* largest;           // of each panel's columns
   W* sums;
   std::int64_t bytes;
 };
@@ -96,7 +96,7 @@ class Attention {
   }
 
   void run_task(std::int64_t row, std::int64_t key_head, Range columns) const {
-    const Memory<T, S, E> memory = memory_of_thread(isa_, shape_);
+    Memory<T, S, E> memory = memory_of_thread(isa_, shape_);
     if (memory.of_scores.begin != nullptr) memory.of_scores.begin();
     ScratchList<Panel> panels;
     for (std::int64_t first = columns.begin; first < columns.end; first += columns_) {
@@ -109,7 +109,7 @@ class Attention {
     }
     for (std::int64_t block = round_down(keys.begin, kKeyBlock); block < keys.end; block += kKeyBlock) {
       const Range of_block{block, std::min(block + kKeyBlock, keys.end)};
-      pack_block(memory, row, key_head, of_block);
+      lay_block(memory, row, key_head, of_block);
       for (std::size_t p = 0; p < panels.size(); ++p) attend(memory, panels[p], static_cast<std::int64_t>(p), of_block);
     }
     for (std::size_t p = 0; p < panels.size(); ++p) hand_over(memory, panels[p], static_cast<std::int64_t>(p));
@@ -124,11 +124,11 @@ class Attention {
     std::fill_n(memory.results + p * memory.result_size, memory.result_size, W(0));
   }
 
-  void pack_block(const Memory<T, S, E>& memory, std::int64_t row, std::int64_t key_head, Range keys) const {
+  void lay_block(Memory<T, S, E>& memory, std::int64_t row, std::int64_t key_head, Range keys) const {
     const OffsetList key_rows = in_.key_offsets(keys.size()), value_rows = in_.value_offsets(keys.size());
     const OffsetList dims = steps(shape_.dim, 1), value_dims = steps(shape_.value_dim, 1);
-    memory.keys.pack(isa_, Lines<T>{in_.key_at(row, key_head, keys.begin), key_rows, dims, false, true});
-    memory.values.pack(isa_, Lines<T>{in_.value_at(row, key_head, keys.begin), value_dims, value_rows, true, false});
+    memory.keys.lay_or_pack(isa_, Lines<T>{in_.key_at(row, key_head, keys.begin), key_rows, dims, false, true});
+    memory.values.lay_or_pack(isa_, Lines<T>{in_.value_at(row, key_head, keys.begin), value_dims, value_rows, true, false});
   }
 
   void attend(const Memory<T, S, E>& memory, const Panel& panel, std::int64_t p, Range block) const {

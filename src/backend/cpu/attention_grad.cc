@@ -56,13 +56,13 @@ struct Memory {
   const MicroKernels<S>& of_scores;
   const MicroKernels<E>& of_results;
   std::int64_t columns, width, value_width;
-  PackedRows<S> keys;         // [key][D]
-  PackedRows<S> values;       // [key][V]
-  PackedRows<E> turned_keys;  // [D][key]
-  S* queries;                 // the panel [D][column]
-  S* gradients;               // the panel [V][column] of the results' gradients
-  E* turned_queries;          // panels [column][D]
-  E* turned_gradients;        // panels [column][V]
+  LeftRows<S> keys;         // [key][D]
+  LeftRows<S> values;       // [key][V]
+  LeftRows<E> turned_keys;  // [D][key]
+  S* queries;               // the panel [D][column]
+  S* gradients;             // the panel [V][column] of the results' gradients
+  E* turned_queries;        // panels [column][D]
+  E* turned_gradients;      // panels [column][V]
   W* probabilities;
   W* dscores;
   W* slopes;
@@ -114,9 +114,9 @@ class AttentionGradient {
 
   // `dsinks`: a share for each of the heads that read the key head.
   void run_task(std::int64_t row, std::int64_t key_head, W* dsinks) const {
-    const Memory<T, S, E> memory = memory_of_thread(isa_, in_);
+    Memory<T, S, E> memory = memory_of_thread(isa_, in_);
     if (memory.of_scores.begin != nullptr) memory.of_scores.begin();
-    pack_keys(memory, row, key_head);
+    lay_keys(memory, row, key_head);
     std::fill_n(memory.dkey, shape_.keys * memory.width, W(0));
     std::fill_n(memory.dvalue, shape_.keys * memory.value_width, W(0));
     for (std::int64_t first = 0; first < shape_.columns(); first += columns_) {
@@ -128,13 +128,13 @@ class AttentionGradient {
     hand_over(row, key_head, memory.dvalue, memory.value_width, results_[2]);
   }
 
-  void pack_keys(const Memory<T, S, E>& memory, std::int64_t row, std::int64_t key_head) const {
+  void lay_keys(Memory<T, S, E>& memory, std::int64_t row, std::int64_t key_head) const {
     const OffsetList key_rows = in_.key_offsets(shape_.keys), value_rows = in_.value_offsets(shape_.keys);
     const OffsetList dims = steps(shape_.dim, 1), value_dims = steps(shape_.value_dim, 1);
     const T* const keys = in_.key_at(row, key_head, 0);
-    memory.keys.pack(isa_, Lines<T>{keys, key_rows, dims, false, true});
-    memory.turned_keys.pack(isa_, Lines<T>{keys, dims, key_rows, true, false});
-    memory.values.pack(isa_, Lines<T>{in_.value_at(row, key_head, 0), value_rows, value_dims, false, true});
+    memory.keys.lay_or_pack(isa_, Lines<T>{keys, key_rows, dims, false, true});
+    memory.turned_keys.lay_or_pack(isa_, Lines<T>{keys, dims, key_rows, true, false});
+    memory.values.lay_or_pack(isa_, Lines<T>{in_.value_at(row, key_head, 0), value_rows, value_dims, false, true});
   }
 
   void pack_panel(const Memory<T, S, E>& memory, const Panel& panel) const {

@@ -11,7 +11,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/column_softmax.h"
-#include "backend/cpu/packed_rows.h"
+#include "backend/cpu/left_rows.h"
 #include "backend/cpu/simd.h"
 #include "backend/kernel.h"
 

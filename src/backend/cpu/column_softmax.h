@@ -9,7 +9,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/pack.h"
-#include "backend/cpu/packed_rows.h"
+#include "backend/cpu/left_rows.h"
 #include "backend/cpu/simd.h"
 
 namespace moesh::backend::cpu {

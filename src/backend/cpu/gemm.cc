@@ -124,12 +124,13 @@ class Product {
   }
 
   ProductSize size_of(std::int64_t i) const {
-    const bool lie = reads_rows_in_place(i);
-    const bool by_two_panels = lie && kernels_.wide_runs.rows > 0 && of_.columns > kernels_.columns;
+    const bool lie = reads_rows_in_place(i), by_two_panels = lie && kernels_.wide_runs.rows > 0 && of_.columns > kernels_.columns;
     return {.rows = of_.rows_of(i).size(),
             .columns = of_.columns,
             .depth = of_.depth_of(i).size(),
-            .row_step = by_two_panels ? kernels_.wide_runs.rows : kernels_.rows,
+            .row_step = !lie            ? kernels_.rows
+                        : by_two_panels ? kernels_.wide_runs.rows
+                                        : kernels_.runs.rows,
             .column_step = (by_two_panels ? 2 : 1) * kernels_.columns,
             .most_rows = lie ? std::numeric_limits<std::int64_t>::max() : std::min(kMostTaskRows, elements_that_stay<P>() / depth_room_),
             .most_sums = is_deep_ && !of_.is_in_place() ? kSumElements : std::numeric_limits<std::int64_t>::max(),
@@ -314,10 +315,8 @@ class Product {
     for (std::int64_t column = first.columns.begin; column < first.columns.end; column += kernels_.columns) {
       const Task part{task.i, first.rows, {column, column + kernels_.columns}};
       const Unpacked<P, B> b{of_.element_of_b(task.i, chunk.begin, column), *of_.b_pitch, chunk.size(), packed};
-      if (set_result(part, chunk, block))
-        kernel(block, b);
-      else
-        run_block(task, part, chunk, block, [&] { kernel(block, b); });
+      if (set_result(part, chunk, block)) kernel(block, b);
+      else run_block(task, part, chunk, block, [&] { kernel(block, b); });
       packed += kernels_.columns * depth_room_;
     }
   }
@@ -350,7 +349,7 @@ class Product {
     };
     const std::int64_t two = 2 * kernels_.columns;
     const bool are_wide = rows.pitch && kernels_.wide_runs.rows > 0 && part.columns.size() >= two;
-    const std::int64_t height = are_wide ? kernels_.wide_runs.rows : kernels_.rows;
+    const std::int64_t height = !rows.pitch ? kernels_.rows : are_wide ? kernels_.wide_runs.rows : kernels_.runs.rows;
     for (std::int64_t column = part.columns.begin, end = column; column < part.columns.end; column = end) {
       const bool takes_two = are_wide && part.columns.end - column >= two;
       end = std::min(column + (takes_two ? two : kernels_.columns), part.columns.end);

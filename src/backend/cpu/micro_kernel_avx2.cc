@@ -15,6 +15,7 @@ namespace moesh::backend::cpu {
 namespace {
 
 constexpr int kRows = 6;
+constexpr int kRowsThatRun = 6;
 constexpr int kRowsOfTwoPanels = 0;
 
 #include "backend/cpu/micro_kernel_shape.h"

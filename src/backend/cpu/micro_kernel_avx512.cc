@@ -15,6 +15,7 @@ namespace moesh::backend::cpu {
 namespace {
 
 constexpr int kRows = 14;
+constexpr int kRowsThatRun = 8;
 constexpr int kRowsOfTwoPanels = 6;
 
 #include "backend/cpu/micro_kernel_shape.h"

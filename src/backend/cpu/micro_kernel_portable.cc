@@ -28,8 +28,9 @@ void multiply_block(const Block<W>& of) {
 }
 template <typename W>
 void multiply_panels(const Block<W>& of) {
-  multiply<W, kRows, kColumns>(
-      of, [](std::int64_t row, std::int64_t step) { return (step / kColumns * kRows + row) * kColumns + step % kColumns; });
+  multiply<W, kRows, kColumns>(of, [](std::int64_t row, std::int64_t step) {
+    return (step / kColumns * kRows + row) * kColumns + step % kColumns;
+  });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A block's loops over vectors of any kind. Included once for each kind of instructions, inside a namespace without a
-// name, behind MOESH_INSTRUCTIONS, their names for the compiler, kRows, of a block at most, and kRowsOfTwoPanels, of one that is two panels
-// wide, or 0.
+// name, behind MOESH_INSTRUCTIONS, their names for the compiler, and numbers of rows that a block has at most: kRows, kRowsThatRun where
+// they are read where they lie, and kRowsOfTwoPanels where it is two panels wide as well, or 0. Lines of rows that lie a power of two apart
+// share a place in the first cache, which has eight to twelve of them: so these are few.
 #pragma once
 
 #define MOESH_TARGET [[gnu::target(MOESH_INSTRUCTIONS)]]
@@ -374,7 +375,7 @@ KernelsOfRuns<typename Words::Element> all_runs(std::integer_sequence<int, row..
 }
 
 template <typename Words, int... row>
-MicroKernels<typename Words::Element> all_blocks(std::integer_sequence<int, row...> rows) {
+MicroKernels<typename Words::Element> all_blocks(std::integer_sequence<int, row...>) {
   return {.chunk = kChunkBytes / static_cast<std::int64_t>(sizeof(typename Words::Element)),
           .rows = kRows,
           .columns = 2 * Words::kWidth,
@@ -382,8 +383,8 @@ MicroKernels<typename Words::Element> all_blocks(std::integer_sequence<int, row.
           .rounds = Words::kRounds,
           .whole = {multiply_block<Words, row + 1, 2>...},
           .narrow = {multiply_block<Words, row + 1, 1>...},
-          .runs = all_runs<Words, 2>(rows),
-          .narrow_runs = all_runs<Words, 1>(rows),
+          .runs = all_runs<Words, 2>(std::make_integer_sequence<int, kRowsThatRun>()),
+          .narrow_runs = all_runs<Words, 1>(std::make_integer_sequence<int, kRowsThatRun>()),
           .wide_runs = all_runs<Words, 4>(std::make_integer_sequence<int, kRowsOfTwoPanels>()),
           .of_panels = multiply_panels<Words>};
 }

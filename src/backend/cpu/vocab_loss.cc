@@ -12,7 +12,7 @@
 #include "backend/cpu/column_softmax.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/packed_rows.h"
+#include "backend/cpu/left_rows.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/vocabulary.h"
 #include "backend/cpu/word_table.h"
@@ -23,14 +23,14 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kUnit = 224;                             // of the vocabulary: whole blocks of most micro kernels
-constexpr std::int64_t kPanelsOfTask = 8;                       // that share a unit while it is in a core's cache
-constexpr std::int64_t kPackedElements = 64 * 1024;             // of the table, each way, packed at a time: few, so that a cache has
-                                                                // room for those that come next too
-constexpr std::int64_t kUnitsOfThread = 2;                      // at least, so that threads share the packing
-constexpr std::int64_t kGradientPanels = 4;                     // of the width, that exponentials meet when they come from memory
-constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024;   // of the tokens that go together
-constexpr std::int64_t kFewestTokens = 1024;                    // that are worth packing the table and going over dtable for
+constexpr std::int64_t kUnit = 224;                            // of the vocabulary: whole blocks of most micro kernels
+constexpr std::int64_t kPanelsOfTask = 8;                      // that share a unit while it is in a core's cache
+constexpr std::int64_t kPackedElements = 64 * 1024;            // of the table, each way, packed at a time: few, so that a cache has
+                                                               // room for those that come next too
+constexpr std::int64_t kUnitsOfThread = 2;                     // at least, so that threads share the packing
+constexpr std::int64_t kGradientPanels = 4;                    // of the width, that exponentials meet when they come from memory
+constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024;  // of the tokens that go together
+constexpr std::int64_t kFewestTokens = 1024;                   // that are worth packing the table and going over dtable for
 
 // A score so far above its token's base makes a new one.
 constexpr double kMostAboveBase = 60;
@@ -96,13 +96,13 @@ struct Shared {
     bytes = pieces.bytes();
   }
 
-  PackedRows<P> rows_of(std::int64_t unit) const {
-    PackedRows<P> of = rows;
+  LeftRows<P> rows_of(std::int64_t unit) const {
+    LeftRows<P> of = rows;
     of.set(table + unit * rows.size(kUnit));
     return of;
   }
-  PackedRows<P> turned_of(std::int64_t unit, std::int64_t width) const {
-    PackedRows<P> of = turned;
+  LeftRows<P> turned_of(std::int64_t unit, std::int64_t width) const {
+    LeftRows<P> of = turned;
     of.set(turned_table + unit * turned.size(width));
     return of;
   }
@@ -114,15 +114,15 @@ struct Shared {
   }
 
   const MicroKernels<P>& kernels;
-  PackedRows<P> rows;          // of a unit [V][M]
-  PackedRows<P> turned;        // of a unit [M][V]
+  LeftRows<P> rows;    // of a unit [V][M]
+  LeftRows<P> turned;  // of a unit [M][V]
   std::int64_t columns, panels;
   RowsByPanel<P> exponentials;  // of a unit [V][N]
   std::int64_t x_size, dx_size, depth;
   P* table;
-  P* x;                   // panels [M][N]
-  W* base;                // of each token: what its exponentials are taken above
-  W* sum;                 // of its exponentials
+  P* x;     // panels [M][N]
+  W* base;  // of each token: what its exponentials are taken above
+  W* sum;   // of its exponentials
   W* target_score;
   W* target_exponential;
   // For gradients.
@@ -260,24 +260,38 @@ class VocabLoss {
 
   std::int64_t rows_of(std::int64_t unit) const { return std::min(kUnit, shape_.vocabulary - unit * kUnit); }
 
+  // A unit's words as rows, and its dims: those that run lie in the table, unless that is rounded.
+  LeftRows<P> words_of(std::int64_t unit, std::int64_t place) const {
+    LeftRows<P> words = shared_.rows_of(place);
+    if (table_.dim_step() == 1 && lies(words, shape_.width)) words.set_lying(table_.unit(unit), table_.word_step());
+    return words;
+  }
+  LeftRows<P> dims_of(std::int64_t unit, std::int64_t place) const {
+    LeftRows<P> dims = shared_.turned_of(place, shape_.width);
+    if (table_.word_step() == 1 && lies(dims, rows_of(unit))) dims.set_lying(table_.unit(unit), table_.dim_step());
+    return dims;
+  }
+  bool lies(const LeftRows<P>& rows, std::int64_t depth) const { return !table_.is_wide() && rows.template may_lie<T>(depth); }
+
   void pack_unit(const Own<T, P>& own, std::int64_t unit, std::int64_t place) const {
+    const LeftRows<P> as_words = words_of(unit, place), as_dims = dims_of(unit, place);
     const typename WordTable<T>::Words from = table_.words(unit, own.rounded);
     const OffsetList words = steps(rows_of(unit), from.word_step), dims = steps(shape_.width, from.dim_step);
-    shared_.rows_of(place).pack(isa_, Lines<T>{from.data, words, dims, from.word_step == 1, from.dim_step == 1});
-    if (shape_.has_gradients)
-      shared_.turned_of(place, shape_.width).pack(isa_, Lines<T>{from.data, dims, words, from.dim_step == 1, from.word_step == 1});
+    if (!as_words.lie()) as_words.pack(isa_, Lines<T>{from.data, words, dims, from.word_step == 1, from.dim_step == 1});
+    if (!shape_.has_gradients || as_dims.lie()) return;
+    as_dims.pack(isa_, Lines<T>{from.data, dims, words, from.dim_step == 1, from.word_step == 1});
   }
 
   void meet(const Own<T, P>& own, std::int64_t p, std::int64_t unit, std::int64_t place) const {
     const std::int64_t columns = shared_.columns, rows = rows_of(unit), depth = round_up(rows, shared_.kernels.depth_step);
     const bool is_narrow = count_of(p) <= columns / 2;
     table_.ask_for(unit + shape_.units, p, divide_up(tokens_, columns));  // packed next: it comes while this one is multiplied
-    shared_.rows_of(place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
+    words_of(unit, place).multiply({0, rows}, {0, shape_.width}, shared_.x + p * shared_.x_size, is_narrow, false, own.scores, columns);
     clear_columns(rows, columns, count_of(p), own.scores);
     with_columns(columns, [&]<int kColumns>() { soften<kColumns>(own, p, unit); });
     if (!shape_.has_gradients) return;
     std::fill(own.exponentials + rows * columns, own.exponentials + depth * columns, P());
-    shared_.turned_of(place, shape_.width)
+    dims_of(unit, place)
         .multiply({0, shape_.width}, {0, depth}, as_panel<P>(isa_, shared_.kernels, own.exponentials, depth, own.packed), is_narrow, true,
                   shared_.dx + p * shared_.dx_size, columns);
   }
@@ -340,8 +354,7 @@ class VocabLoss {
   void end_token(std::int64_t p, std::int64_t j) {
     const std::int64_t token = first_of(p) + j, column = p * shared_.columns + j;
     const double log_sum = std::log(static_cast<double>(shared_.sum[column])), base = shared_.base[column], log = base + log_sum;
-    losses_[static_cast<std::size_t>(token)] =
-        counts(token) ? (base - shared_.target_score[column]) + log_sum + of_.z_loss * log * log : 0;
+    losses_[static_cast<std::size_t>(token)] = counts(token) ? (base - shared_.target_score[column]) + log_sum + of_.z_loss * log * log : 0;
     if (shape_.has_gradients) give_gradients(p, j, log);
   }
 

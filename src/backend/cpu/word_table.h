@@ -36,13 +36,16 @@ class WordTable {
     return load(is_wide_ ? store<T>(wide_[at]) : elements_[at]);
   }
 
+  bool is_wide() const { return is_wide_; }
+  const T* unit(std::int64_t unit) const { return elements_ + unit * unit_ * word_step(); }  // of one that is not
+
   // A unit's words: where they lie, or rounded into `room` in lines as there.
   struct Words {
     const T* data;
     std::int64_t word_step, dim_step;
   };
   Words words(std::int64_t unit, T* room) const {
-    if (!is_wide_) return {elements_ + unit * unit_ * word_step(), word_step(), dim_step()};
+    if (!is_wide_) return {this->unit(unit), word_step(), dim_step()};
     const Lines lines = lines_of(unit);
     vectorised(isa_, [&]() MOESH_LOOP {
       for (std::int64_t i = 0; i < lines.count; ++i) {

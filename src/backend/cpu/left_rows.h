@@ -1,7 +1,9 @@
-// Small products that share their operands: rows packed once, and multiplied with one panel of columns after the other.
+// Small products that share their operands: the same rows are multiplied with one panel of columns after the other.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <type_traits>
 
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/pack.h"
@@ -16,42 +18,83 @@ MicroKernels<P> evened(MicroKernels<P> kernels, std::int64_t rows) {
   return kernels;
 }
 
-// Rows of the left operand, where they lie packed in strips of a block's rows each.
+// Rows of the left operand: packed once, in strips of a block's rows each, or where they lie.
 template <typename P>
-class PackedRows {
+class LeftRows {
  public:
   // `depth`: at most.
-  PackedRows(const MicroKernels<P>& kernels, std::int64_t depth) : kernels_(kernels), room_(round_up(depth, kernels.depth_step)) {}
+  LeftRows(const MicroKernels<P>& kernels, std::int64_t depth) : kernels_(kernels), room_(round_up(depth, kernels.depth_step)) {}
 
   // Tiles are packed two at a time.
   std::int64_t size(std::int64_t rows) const {
     return kernels_.row_room > 0 ? divide_up(rows, kernels_.rows) * strip() : round_up(rows, 2 * kTileRows) * room_;
   }
-  void set(P* data) { data_ = data; }
+  void set(P* room) { packed_ = room; }
 
   template <typename T>
   void pack(Isa isa, const Lines<T>& of) const {
     const Range lines{0, static_cast<std::int64_t>(of.lines.size())}, depth{0, static_cast<std::int64_t>(of.depth.size())};
-    Packer<P, T>(isa, kernels_, room_).rows(of, lines, depth, data_);
+    Packer<P, T>(isa, kernels_, room_).rows(of, lines, depth, packed_);
+  }
+
+  // Whether rows of T, so deep, are read where they lie at one pitch, if each of them runs. They need no packing.
+  template <typename T>
+  bool may_lie(std::int64_t depth) const {
+    return std::is_same_v<P, T> && kernels_.row_room > 0 && kernels_.runs.rows > 0 && depth % kernels_.depth_step == 0;
+  }
+  bool lie() const { return lying_ != nullptr; }
+  template <typename T>
+  void set_lying(const T* first, std::int64_t pitch) {
+    if constexpr (std::is_same_v<P, T>) {
+      lying_ = first;
+      pitch_ = pitch;
+    }
+  }
+  template <typename T>
+  void lay_or_pack(Isa isa, const Lines<T>& of) {
+    const std::optional<std::int64_t> pitch = pitch_of(of.lines);
+    if (of.depth_runs && pitch && may_lie<T>(static_cast<std::int64_t>(of.depth.size()))) return set_lying(of.data, *pitch);
+    pack(isa, of);
   }
 
   // c = or += the rows times the panel `b`, whose first step is the depth's begin. Rows and depth begin where a block and a step do.
   // The last block may be of more rows than there are, up to a row step.
   void multiply(Range rows, Range depth, const P* b, bool is_narrow, bool add, Wide<P>* c, std::int64_t c_pitch) const {
     Block<P> block{.steps = divide_up(depth.size(), kernels_.depth_step),
-                   .a = data_ + rows.begin / kernels_.rows * strip() + depth.begin * lines_together(),
-                   .a_room = room_,
                    .b = b,
                    .b_pitch = kernels_.columns * MicroKernels<P>::kTogether,
                    .c = c,
                    .c_pitch = c_pitch,
                    .add = add};
+    if (lie())
+      multiply_lying(rows, depth, is_narrow, block);
+    else
+      multiply_packed(rows, depth, is_narrow, block);
+  }
+
+ private:
+  void multiply_lying(Range rows, Range depth, bool is_narrow, Block<P>& block) const {
+    const KernelsOfRuns<P>& kernels = is_narrow ? kernels_.narrow_runs : kernels_.runs;
+    block.a = lying_ + rows.begin * pitch_ + depth.begin;
+    block.a_room = pitch_;
+    for (std::int64_t row = rows.begin; row < rows.end; row += kernels.rows) {
+      kernels.find(std::min(kernels.rows, rows.end - row))(block);
+      block.a += kernels.rows * pitch_;
+      block.c += kernels.rows * block.c_pitch;
+    }
+  }
+
+  void multiply_packed(Range rows, Range depth, bool is_narrow, Block<P>& block) const {
+    block.a = packed_ + rows.begin / kernels_.rows * strip() + depth.begin * lines_together();
+    block.a_room = room_;
     BlockToMake<P> waiting[kBlocksTogether];
     std::int64_t count = 0;
     for (std::int64_t row = rows.begin; row < rows.end; row += kernels_.rows) {
       const MicroKernel<P> kernel = kernels_.find(is_narrow, std::min(kernels_.rows, rows.end - row));
-      if (kernels_.row_room > 0) kernel(block);
-      else waiting[count++] = {block, kernel, kTileRows * kTileDepth};
+      if (kernels_.row_room > 0)
+        kernel(block);
+      else
+        waiting[count++] = {block, kernel, kTileRows * kTileDepth};
       if constexpr (std::is_same_v<P, bfloat16>) {
         if (count == kBlocksTogether || (count > 0 && row + kernels_.rows >= rows.end)) {
           make_in_pieces(waiting, count);
@@ -59,18 +102,19 @@ class PackedRows {
         }
       }
       block.a += strip();
-      block.c += kernels_.rows * c_pitch;
+      block.c += kernels_.rows * block.c_pitch;
     }
   }
 
- private:
   // That lie side by side at a step.
   std::int64_t lines_together() const { return kernels_.row_room > 0 ? kernels_.row_room : kTileRows; }
   std::int64_t strip() const { return kernels_.block_lines() * room_; }
 
   MicroKernels<P> kernels_;
   std::int64_t room_;  // for the depth
-  P* data_ = nullptr;
+  P* packed_ = nullptr;
+  const P* lying_ = nullptr;
+  std::int64_t pitch_ = 0;
 };
 
 // Rows that lie in blocks of so many, so far apart.
