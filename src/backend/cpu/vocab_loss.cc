@@ -12,8 +12,7 @@
 #include "backend/cpu/column_softmax.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/left_rows.h"
-#include "backend/cpu/scratch.h"
+#include "backend/cpu/vocab_loss_memory.h"
 #include "backend/cpu/vocabulary.h"
 #include "backend/cpu/word_table.h"
 #include "backend/cpu/workspace.h"
@@ -23,14 +22,8 @@
 namespace moesh::backend::cpu {
 namespace {
 
-constexpr std::int64_t kUnit = 224;                            // of the vocabulary: whole blocks of most micro kernels
-constexpr std::int64_t kPanelsOfTask = 8;                      // that share a unit while it is in a core's cache
-constexpr std::int64_t kPackedElements = 64 * 1024;            // of the table, each way, packed at a time: few, so that a cache has
-                                                               // room for those that come next too
-constexpr std::int64_t kUnitsOfThread = 2;                     // at least, so that threads share the packing
-constexpr std::int64_t kGradientPanels = 4;                    // of the width, that exponentials meet when they come from memory
-constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024;  // of the tokens that go together
-constexpr std::int64_t kFewestTokens = 1024;                   // that are worth packing the table and going over dtable for
+constexpr std::int64_t kUnit = LossShape::kUnit, kGradientPanels = LossShape::kGradientPanels;
+constexpr std::int64_t kPanelsOfTask = 8;  // that share a unit while it is in a core's cache
 
 // A score so far above its token's base makes a new one.
 constexpr double kMostAboveBase = 60;
@@ -42,126 +35,6 @@ void take_column(const W* results, std::int64_t columns, std::int64_t column, st
   for (std::int64_t i = 0; i < count; ++i, from += columns) line[i] = *from;
 }
 constexpr std::int64_t kLine = 256;  // that is taken at a time
-
-std::int64_t at_once(std::int64_t tokens, std::int64_t vocabulary, std::int64_t element) {
-  const std::int64_t most =
-      std::max(kFewestTokens, round_down(kExponentialBytes / (element * vocabulary), MicroKernels<float>::kMostColumns));
-  return round_up(divide_up(tokens, divide_up(tokens, most)), MicroKernels<float>::kMostColumns);
-}
-
-// Of the tokens that go together.
-struct LossShape {
-  std::int64_t tokens, vocabulary, width;
-  std::int64_t units;  // packed at a time
-  bool has_gradients;
-
-  LossShape(std::int64_t all, std::int64_t of_vocabulary, std::int64_t of_width, std::int64_t element, bool gives_gradients,
-            std::int64_t threads)
-      : tokens(at_once(std::max<std::int64_t>(1, all), of_vocabulary, element)),
-        vocabulary(of_vocabulary),
-        width(of_width),
-        units(std::min(std::max(kUnitsOfThread * threads, kPackedElements / (kUnit * of_width)), all_units())),
-        has_gradients(gives_gradients) {}
-  std::int64_t all_units() const { return divide_up(vocabulary, kUnit); }
-};
-
-// What all threads share.
-template <typename T, typename P>
-struct Shared {
-  using W = Wide<T>;
-
-  Shared(Pieces pieces, Isa isa, const LossShape& shape)
-      : kernels(micro_kernels<P>(isa)),
-        rows(kernels, shape.width),
-        turned(evened(kernels, shape.width), kUnit),
-        columns(kernels.columns),
-        panels(divide_up(shape.tokens, columns)),
-        exponentials(kernels, panels),
-        x_size(columns * round_up(shape.width, kernels.depth_step)),
-        dx_size(columns * round_up(shape.width, 2 * kTileRows)),
-        depth(round_up(shape.tokens, kernels.depth_step)) {
-    table = pieces.take<P>(shape.units * rows.size(kUnit));
-    x = pieces.take<P>(panels * x_size);
-    base = pieces.take<W>(panels * columns);
-    sum = pieces.take<W>(panels * columns);
-    target_score = pieces.take<W>(panels * columns);
-    target_exponential = pieces.take<W>(panels * columns);
-    if (shape.has_gradients) {
-      turned_table = pieces.take<P>(shape.units * turned.size(shape.width));
-      dx = pieces.take<W>(panels * dx_size);
-      scaled_x = pieces.take<T>(shape.tokens * shape.width);
-      packed_x = pieces.take<P>(round_up(shape.width, columns) * depth);
-      all_exponentials = pieces.take<P>(shape.all_units() * exponentials.size(kUnit));
-    }
-    bytes = pieces.bytes();
-  }
-
-  LeftRows<P> rows_of(std::int64_t unit) const {
-    LeftRows<P> of = rows;
-    of.set(table + unit * rows.size(kUnit));
-    return of;
-  }
-  LeftRows<P> turned_of(std::int64_t unit, std::int64_t width) const {
-    LeftRows<P> of = turned;
-    of.set(turned_table + unit * turned.size(width));
-    return of;
-  }
-
-  RowsByPanel<P> exponentials_of(std::int64_t unit) const {
-    RowsByPanel<P> of = exponentials;
-    of.set(all_exponentials + unit * exponentials.size(kUnit));
-    return of;
-  }
-
-  const MicroKernels<P>& kernels;
-  LeftRows<P> rows;    // of a unit [V][M]
-  LeftRows<P> turned;  // of a unit [M][V]
-  std::int64_t columns, panels;
-  RowsByPanel<P> exponentials;  // of a unit [V][N]
-  std::int64_t x_size, dx_size, depth;
-  P* table;
-  P* x;     // panels [M][N]
-  W* base;  // of each token: what its exponentials are taken above
-  W* sum;   // of its exponentials
-  W* target_score;
-  W* target_exponential;
-  // For gradients.
-  P* turned_table = nullptr;
-  W* dx = nullptr;        // panels [M][N], before the share
-  T* scaled_x = nullptr;  // [N][M], times each token's share
-  P* packed_x = nullptr;  // the same as panels [N][M]
-  P* all_exponentials = nullptr;
-  std::int64_t bytes;
-};
-
-template <typename T, typename P>
-struct Own {
-  using W = Wide<T>;
-  Own(Pieces pieces, Isa isa, std::int64_t of_words) {
-    const std::int64_t columns = micro_kernels<P>(isa).columns;
-    rounded = pieces.take<T>(of_words);
-    size_of_panel = columns * (kUnit + kTileRows);
-    scores = pieces.take<W>(size_of_panel);
-    gradients = pieces.take<W>(kGradientPanels * size_of_panel);
-    turned = pieces.take<W>(columns * kUnit);
-    if constexpr (std::is_same_v<P, W>) {
-      exponentials = scores;
-    } else {
-      exponentials = pieces.take<P>(columns * (kUnit + kTileDepth));
-      packed = pieces.take<P>(columns * (kUnit + kTileDepth));
-    }
-    bytes = pieces.bytes();
-  }
-
-  std::int64_t size_of_panel;
-  W* scores;            // [V][N] of a unit and a panel
-  W* gradients;         // [V][M] of a unit, panel after panel
-  W* turned;            // such a panel [M][V]
-  P* exponentials;      // the same
-  P* packed = nullptr;  // the same as a panel
-  T* rounded;           // words of a table of the wide type
-  std::int64_t bytes;
-};
 
 template <typename T, typename P>
 class VocabLoss {
@@ -201,14 +74,14 @@ class VocabLoss {
   }
 
  private:
-  static Shared<T, P> memory(Isa isa, const LossShape& shape) {
+  static LossMemory<T, P> memory(Isa isa, const LossShape& shape) {
     thread_local Scratch mine;
-    return {Pieces(mine.of<std::byte>(Shared<T, P>(Pieces(nullptr), isa, shape).bytes)), isa, shape};
+    return {Pieces(mine.of<std::byte>(LossMemory<T, P>(Pieces(nullptr), isa, shape).bytes)), isa, shape};
   }
-  Own<T, P> own_memory() const {
+  OwnLossMemory<T, P> own_memory() const {
     thread_local Scratch mine;
     const std::int64_t rounded = table_.room_of_words();
-    return {Pieces(mine.of<std::byte>(Own<T, P>(Pieces(nullptr), isa_, rounded).bytes)), isa_, rounded};
+    return {Pieces(mine.of<std::byte>(OwnLossMemory<T, P>(Pieces(nullptr), isa_, rounded).bytes)), isa_, rounded};
   }
 
   static bool gives_gradients(const KernelCall& call) { return call.results.size() > 1; }
@@ -240,13 +113,13 @@ class VocabLoss {
 
   void meet_units(std::int64_t begin, std::int64_t end) const {
     call_.workers.parallel(end - begin, 1, [&](std::int64_t first, std::int64_t last) {
-      const Own<T, P> own = own_memory();
+      const OwnLossMemory<T, P> own = own_memory();
       for (std::int64_t i = first; i < last; ++i) pack_unit(own, begin + i, i);
     });
     const std::int64_t panels = divide_up(tokens_, shared_.columns);
     const std::int64_t of_task = std::clamp<std::int64_t>(divide_up(panels, call_.workers.threads()), 1, kPanelsOfTask);
     call_.workers.parallel(divide_up(panels, of_task), 1, [&](std::int64_t first, std::int64_t last) {
-      const Own<T, P> own = own_memory();
+      const OwnLossMemory<T, P> own = own_memory();
       if (shared_.kernels.begin != nullptr) shared_.kernels.begin();
       for (std::int64_t task = first; task < last; ++task) {
         for (std::int64_t unit = begin; unit < end; ++unit) {
@@ -273,7 +146,7 @@ class VocabLoss {
   }
   bool lies(const LeftRows<P>& rows, std::int64_t depth) const { return !table_.is_wide() && rows.template may_lie<T>(depth); }
 
-  void pack_unit(const Own<T, P>& own, std::int64_t unit, std::int64_t place) const {
+  void pack_unit(const OwnLossMemory<T, P>& own, std::int64_t unit, std::int64_t place) const {
     const LeftRows<P> as_words = words_of(unit, place), as_dims = dims_of(unit, place);
     const typename WordTable<T>::Words from = table_.words(unit, own.rounded);
     const OffsetList words = steps(rows_of(unit), from.word_step), dims = steps(shape_.width, from.dim_step);
@@ -282,7 +155,7 @@ class VocabLoss {
     as_dims.pack(isa_, Lines<T>{from.data, dims, words, from.dim_step == 1, from.word_step == 1});
   }
 
-  void meet(const Own<T, P>& own, std::int64_t p, std::int64_t unit, std::int64_t place) const {
+  void meet(const OwnLossMemory<T, P>& own, std::int64_t p, std::int64_t unit, std::int64_t place) const {
     const std::int64_t columns = shared_.columns, rows = rows_of(unit), depth = round_up(rows, shared_.kernels.depth_step);
     const bool is_narrow = count_of(p) <= columns / 2;
     table_.ask_for(unit + shape_.units, p, divide_up(tokens_, columns));  // packed next: it comes while this one is multiplied
@@ -298,7 +171,7 @@ class VocabLoss {
 
   // Scores become exponentials, but for the targets' own, which are set aside.
   template <int kColumns>
-  void soften(const Own<T, P>& own, std::int64_t p, std::int64_t unit) const {
+  void soften(const OwnLossMemory<T, P>& own, std::int64_t p, std::int64_t unit) const {
     const std::int64_t rows = rows_of(unit);
     const W* const scores = own.scores;
     W* const base = shared_.base + p * kColumns;
@@ -407,7 +280,7 @@ class VocabLoss {
       }
     });
     call_.workers.parallel(shape_.all_units(), 1, [&](std::int64_t begin, std::int64_t end) {
-      const Own<T, P> own = own_memory();
+      const OwnLossMemory<T, P> own = own_memory();
       if (shared_.kernels.begin != nullptr) shared_.kernels.begin();
       for (std::int64_t unit = begin; unit < end; ++unit) {
         for (std::int64_t first = 0; first < shape_.width; first += kGradientPanels * shared_.columns) add_table_gradient(own, unit, first);
@@ -418,7 +291,7 @@ class VocabLoss {
   }
 
   // Of some panels of the width.
-  void add_table_gradient(const Own<T, P>& own, std::int64_t unit, std::int64_t first) const {
+  void add_table_gradient(const OwnLossMemory<T, P>& own, std::int64_t unit, std::int64_t first) const {
     const std::int64_t columns = shared_.columns, rows = rows_of(unit);
     const std::int64_t panels = std::min(kGradientPanels, divide_up(shape_.width - first, columns));
     shared_.exponentials_of(unit).multiply(rows, tokens_,
@@ -469,7 +342,7 @@ class VocabLoss {
   double dsum_;
   std::int64_t all_;  // tokens
   LossShape shape_;
-  Shared<T, P> shared_;
+  LossMemory<T, P> shared_;
   ScratchList<double> losses_;
   std::int64_t first_ = 0, tokens_ = 0;  // those that go together now
 };
@@ -494,8 +367,8 @@ SharedBytes vocab_loss_bytes(std::int64_t tokens, std::int64_t vocabulary, std::
   with_types(dtype, isa, [&]<typename T, typename P>() {
     const LossShape shape(tokens, vocabulary, width, sizeof(P), gives_gradients, threads);
     const std::int64_t rounded = of_table == dtype ? 0 : kUnit * width;
-    bytes = {bytes_of_pages(Shared<T, P>(Pieces(nullptr), isa, shape).bytes),
-             bytes_of_pages(Own<T, P>(Pieces(nullptr), isa, rounded).bytes)};
+    bytes = {bytes_of_pages(LossMemory<T, P>(Pieces(nullptr), isa, shape).bytes),
+             bytes_of_pages(OwnLossMemory<T, P>(Pieces(nullptr), isa, rounded).bytes)};
   });
   return bytes;
 }

@@ -1,0 +1,148 @@
+// What the loss over a vocabulary holds while it is computed: of all threads together, and each thread's own.
+// Shape suffixes: N tokens, V vocabulary, M embedding.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "backend/cpu/left_rows.h"
+#include "backend/cpu/scratch.h"
+
+namespace moesh::backend::cpu {
+
+// Of the tokens that go together, and of what is packed at a time.
+struct LossShape {
+  static constexpr std::int64_t kUnit = 224;          // of the vocabulary: whole blocks of most micro kernels
+  static constexpr std::int64_t kGradientPanels = 4;  // of the width, that exponentials meet when they come from memory
+
+  std::int64_t tokens, vocabulary, width;
+  std::int64_t units;  // packed at a time
+  bool has_gradients;
+
+  LossShape(std::int64_t all, std::int64_t of_vocabulary, std::int64_t of_width, std::int64_t element, bool gives_gradients,
+            std::int64_t threads)
+      : tokens(at_once(std::max<std::int64_t>(1, all), of_vocabulary, element)),
+        vocabulary(of_vocabulary),
+        width(of_width),
+        units(std::min(std::max(kUnitsOfThread * threads, kPackedElements / (kUnit * of_width)), all_units())),
+        has_gradients(gives_gradients) {}
+  std::int64_t all_units() const { return divide_up(vocabulary, kUnit); }
+
+ private:
+  // Of the table, each way, packed at a time: few, so that a cache has room for those that come next too. But units enough for threads to
+  // share the packing.
+  static constexpr std::int64_t kPackedElements = 64 * 1024, kUnitsOfThread = 2;
+  // What the exponentials of tokens may take that go together, unless these are so few that packing the table and going over its gradient
+  // are not worth it.
+  static constexpr std::int64_t kExponentialBytes = 128 * 1024 * 1024, kFewestTokens = 1024;
+
+  static std::int64_t at_once(std::int64_t tokens, std::int64_t vocabulary, std::int64_t element) {
+    constexpr std::int64_t kColumns = MicroKernels<float>::kMostColumns;
+    const std::int64_t most = std::max(kFewestTokens, round_down(kExponentialBytes / (element * vocabulary), kColumns));
+    return round_up(divide_up(tokens, divide_up(tokens, most)), kColumns);
+  }
+};
+
+// What all threads share.
+template <typename T, typename P>
+struct LossMemory {
+  static constexpr std::int64_t kUnit = LossShape::kUnit;
+  using W = Wide<T>;
+
+  LossMemory(Pieces pieces, Isa isa, const LossShape& shape)
+      : kernels(micro_kernels<P>(isa)),
+        rows(kernels, shape.width),
+        turned(evened(kernels, shape.width), kUnit),
+        columns(kernels.columns),
+        panels(divide_up(shape.tokens, columns)),
+        exponentials(kernels, panels),
+        x_size(columns * round_up(shape.width, kernels.depth_step)),
+        dx_size(columns * round_up(shape.width, 2 * kTileRows)),
+        depth(round_up(shape.tokens, kernels.depth_step)) {
+    table = pieces.take<P>(shape.units * rows.size(kUnit));
+    x = pieces.take<P>(panels * x_size);
+    base = pieces.take<W>(panels * columns);
+    sum = pieces.take<W>(panels * columns);
+    target_score = pieces.take<W>(panels * columns);
+    target_exponential = pieces.take<W>(panels * columns);
+    if (shape.has_gradients) {
+      turned_table = pieces.take<P>(shape.units * turned.size(shape.width));
+      dx = pieces.take<W>(panels * dx_size);
+      scaled_x = pieces.take<T>(shape.tokens * shape.width);
+      packed_x = pieces.take<P>(round_up(shape.width, columns) * depth);
+      all_exponentials = pieces.take<P>(shape.all_units() * exponentials.size(kUnit));
+    }
+    bytes = pieces.bytes();
+  }
+
+  LeftRows<P> rows_of(std::int64_t unit) const {
+    LeftRows<P> of = rows;
+    of.set(table + unit * rows.size(kUnit));
+    return of;
+  }
+  LeftRows<P> turned_of(std::int64_t unit, std::int64_t width) const {
+    LeftRows<P> of = turned;
+    of.set(turned_table + unit * turned.size(width));
+    return of;
+  }
+
+  RowsByPanel<P> exponentials_of(std::int64_t unit) const {
+    RowsByPanel<P> of = exponentials;
+    of.set(all_exponentials + unit * exponentials.size(kUnit));
+    return of;
+  }
+
+  const MicroKernels<P>& kernels;
+  LeftRows<P> rows;    // of a unit [V][M]
+  LeftRows<P> turned;  // of a unit [M][V]
+  std::int64_t columns, panels;
+  RowsByPanel<P> exponentials;  // of a unit [V][N]
+  std::int64_t x_size, dx_size, depth;
+  P* table;
+  P* x;     // panels [M][N]
+  W* base;  // of each token: what its exponentials are taken above
+  W* sum;   // of its exponentials
+  W* target_score;
+  W* target_exponential;
+  // For gradients.
+  P* turned_table = nullptr;
+  W* dx = nullptr;        // panels [M][N], before the share
+  T* scaled_x = nullptr;  // [N][M], times each token's share
+  P* packed_x = nullptr;  // the same as panels [N][M]
+  P* all_exponentials = nullptr;
+  std::int64_t bytes;
+};
+
+// What a thread has for itself.
+template <typename T, typename P>
+struct OwnLossMemory {
+  static constexpr std::int64_t kUnit = LossShape::kUnit, kGradientPanels = LossShape::kGradientPanels;
+  using W = Wide<T>;
+  OwnLossMemory(Pieces pieces, Isa isa, std::int64_t of_words) {
+    const std::int64_t columns = micro_kernels<P>(isa).columns;
+    rounded = pieces.take<T>(of_words);
+    size_of_panel = columns * (kUnit + kTileRows);
+    scores = pieces.take<W>(size_of_panel);
+    gradients = pieces.take<W>(kGradientPanels * size_of_panel);
+    turned = pieces.take<W>(columns * kUnit);
+    if constexpr (std::is_same_v<P, W>) {
+      exponentials = scores;
+    } else {
+      exponentials = pieces.take<P>(columns * (kUnit + kTileDepth));
+      packed = pieces.take<P>(columns * (kUnit + kTileDepth));
+    }
+    bytes = pieces.bytes();
+  }
+
+  std::int64_t size_of_panel;
+  W* scores;            // [V][N] of a unit and a panel
+  W* gradients;         // [V][M] of a unit, panel after panel
+  W* turned;            // such a panel [M][V]
+  P* exponentials;      // the same
+  P* packed = nullptr;  // the same as a panel
+  T* rounded;           // words of a table of the wide type
+  std::int64_t bytes;
+};
+
+}  // namespace moesh::backend::cpu
