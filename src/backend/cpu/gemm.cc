@@ -9,6 +9,7 @@
 #include "backend/cpu/caches.h"
 #include "backend/cpu/gemm_operands.h"
 #include "backend/cpu/gemm_tiles.h"
+#include "backend/cpu/left_rows.h"
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/pack.h"
 #include "backend/cpu/product_cut.h"
@@ -37,6 +38,8 @@ constexpr double kPack = 24;                    // multiplications in the time t
 constexpr double kReadInPlace = 2;              // or to read it where it lies
 constexpr double kPackingOnTheWay = 0.25;       // of what packing apart takes
 constexpr std::int64_t kRowBytesAhead = 256;    // what is asked for of rows that are read where they lie
+constexpr std::int64_t kFewRows = 16;           // at most, that read b in strips, as memory takes longer than multiplications, or
+constexpr std::int64_t kFewRowsOfMemory = 32;   // where no cache holds b
 constexpr std::int64_t kStripSums = 16 * 1024;  // of all rows of a strip: they stay in the second cache
 constexpr std::int64_t kFewestInStrip = 1024;   // bytes of a line of b: of shorter ones one thread reads more than two do
 constexpr std::int64_t kMostInStrip = 2048;     // columns of several rows
@@ -85,6 +88,8 @@ class Product {
       is_deep_ = is_deep_ || depth > chunk;
       depth_room_ = std::max(depth_room_, round_up(std::min(depth, chunk), kernels_.depth_step));
     }
+    const std::int64_t bytes_of_b = static_cast<std::int64_t>(of_.b.rows.size()) * of_.batch * of_.columns * static_cast<std::int64_t>(sizeof(B));
+    few_rows_ = bytes_of_b < kLateBytes ? kFewRows : kFewRowsOfMemory;
     depth_room_ += kernels_.depth_step;  // blocks that lie a power of two apart share places in the caches
   }
 
@@ -105,7 +110,7 @@ class Product {
  private:
   std::int64_t threads() const { return workers_ == nullptr ? 1 : workers_->threads(); }
   bool takes_strips(std::int64_t i, Range rows) const {
-    const bool are_few = rows.size() > 0 && rows.size() <= std::min(kernels_.rows, Strip<P, B>::kMostRows);
+    const bool are_few = rows.size() > 0 && rows.size() <= few_rows_;
     return in_place_.strip != nullptr && are_few && of_.depth_of(i).size() > 0;
   }
   // Whether threads share the depth of the only row: where they would read short pieces of b, were they to share its
@@ -190,10 +195,22 @@ class Product {
   }
 
   void run_strip_chunk(const Task& task, Range chunk, const B* next, Wide<P>* sums) const {
-    Packer<P, A>(isa_, kernels_, depth_room_).rows(of_.lines_of_a(task.i), task.rows, chunk, room<P>().rows);
+    MicroKernels<P> of_groups = kernels_;
+    of_groups.rows = std::min(of_groups.rows, Strip<P, B>::kMostTogether);
+    of_groups = evened(of_groups, task.rows.size());
+    Packer<P, A>(isa_, of_groups, depth_room_).rows(of_.lines_of_a(task.i), task.rows, chunk, room<P>().rows);
     const B* const b = of_.element_of_b(task.i, chunk.begin, task.columns.begin);
-    in_place_.strip({chunk.size(), task.rows.size(), task.columns.size(), room<P>().rows, b, *of_.b_pitch, next == nullptr ? b : next, sums,
-                     task.columns.size()});
+    in_place_.strip({.depth = chunk.size(),
+                     .rows = task.rows.size(),
+                     .columns = task.columns.size(),
+                     .a = room<P>().rows,
+                     .group_rows = of_groups.rows,
+                     .a_pitch = of_groups.row_room * depth_room_,
+                     .b = b,
+                     .b_pitch = *of_.b_pitch,
+                     .next = next == nullptr ? b : next,
+                     .c = sums,
+                     .c_pitch = task.columns.size()});
   }
 
   void add_to(Wide<P>* sums, const Wide<P>* more, std::int64_t count) const {
@@ -405,6 +422,7 @@ class Product {
   InPlaceKernels<P, B> in_place_;  // where they can be taken
   bool is_deep_ = false;           // more than a chunk
   std::int64_t depth_room_ = 1;    // of a chunk
+  std::int64_t few_rows_;          // that take strips at most
 };
 
 }  // namespace

@@ -116,20 +116,22 @@ template <typename P, typename B>
 using PackingKernel = void (*)(const Block<P>& block, const Unpacked<P, B>& b);
 
 // Few rows by many columns of b, which is read where it lies, its columns side by side: c = the sum over a chunk, in
-// the order of blocks.
+// the order of blocks. Rows go by groups, packed as the rows of a block, which read a line of b from memory once.
 template <typename P, typename B>
 struct Strip {
   std::int64_t depth = 0;    // of the chunk, at least one
-  std::int64_t rows = 0;     // packed as for blocks, at most kMostRows
+  std::int64_t rows = 0;     // not one in the last of several groups
   std::int64_t columns = 0;  // a multiple of those of a block
   const P* a = nullptr;
+  std::int64_t group_rows = 0;  // at most kMostTogether
+  std::int64_t a_pitch = 0;     // from group to group
   const B* b = nullptr;
   std::int64_t b_pitch = 0;  // from one of the depth to the next
   const B* next = nullptr;   // lines that are likely read after those of b, with its pitch
   Wide<P>* c = nullptr;
   std::int64_t c_pitch = 0;
 
-  static constexpr std::int64_t kMostRows = 8;
+  static constexpr std::int64_t kMostTogether = 8;
 };
 
 template <typename P, typename B>

@@ -299,22 +299,23 @@ MOESH_TARGET void multiply_row(const Strip<typename Words::Element, B>& strip) {
 constexpr std::int64_t kStripLines = 32, kLongBytes = 3072, kLineBytesAhead = 256;
 constexpr int kStripRows = std::min(kRows, 8);
 
-// Terms [begin, end) of the chunk.
+// Terms [begin, end) of the chunk, for the rows from `first` on.
 template <typename Words, typename Reader, int rows, bool are_long, typename B>
-MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip, std::int64_t begin, std::int64_t end, const B* next) {
+MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip, std::int64_t first, std::int64_t begin, std::int64_t end,
+                                 const B* next) {
   using Vector = typename Words::Vector;
   constexpr std::int64_t kTogether = MicroKernels<typename Words::Element>::kTogether, kColumns = 2 * Words::kWidth;
   [[maybe_unused]] constexpr std::int64_t kCacheLine = 64 / sizeof(B), kAhead = kLineBytesAhead / sizeof(B), kFetch = kColumns * kTogether;
   [[maybe_unused]] std::int64_t fetched = 0;
   for (std::int64_t j = 0; j < strip.columns; j += kColumns) {
-    typename Words::Sum* const c = strip.c + j;
+    typename Words::Sum* const c = strip.c + first * strip.c_pitch + j;
     Vector sum[rows][2];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
       sum[i][0] = begin == 0 ? Words::zero() : Words::read_sum(c + i * strip.c_pitch);
       sum[i][1] = begin == 0 ? Words::zero() : Words::read_sum(c + i * strip.c_pitch + Words::kWidth);
     }
-    const typename Words::Element* a = strip.a + begin * kRowRoom;
+    const typename Words::Element* a = strip.a + first / strip.group_rows * strip.a_pitch + begin * kRowRoom;
     const B* b = strip.b + begin * strip.b_pitch + j;
     for (std::int64_t p = begin; p < end; p += kTogether, a += kRowRoom * kTogether, b += kTogether * strip.b_pitch) {
       Vector of_b[2];
@@ -355,7 +356,9 @@ void multiply_rows(const Strip<typename Words::Element, B>& strip, std::integer_
   for (std::int64_t begin = 0; begin < strip.depth; begin += kStripLines) {
     const std::int64_t end = std::min(begin + kStripLines, strip.depth);
     const B* const next = end < strip.depth ? strip.b + end * strip.b_pitch : strip.next;
-    kOfRows[strip.rows - 2](strip, begin, end, next);
+    for (std::int64_t first = 0; first < strip.rows; first += strip.group_rows) {
+      kOfRows[std::min(strip.group_rows, strip.rows - first) - 2](strip, first, begin, end, next);
+    }
   }
 }
 

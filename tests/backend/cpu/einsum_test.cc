@@ -115,6 +115,24 @@ TEST(Einsum, GivesARowTheSameBitsHoweverManyStandBesideIt) {
   }
 }
 
+// Few rows read the other operand in strips; of one that no cache holds some more rows do.
+TEST(Einsum, GivesARowTheSameBitsHoweverManyReadALargeMatrix) {
+  constexpr std::int64_t kDepth = 1030, kColumns = 4130, kMany = 50;
+  for (const cpu::Isa isa : isas_here()) {
+    const With with(isa);
+    for (const DType dtype : {DType::float32, DType::bfloat16}) {
+      const Call whole = product(dtype, "am,mb->ab", {kMany, kDepth}, {kDepth, kColumns}, {kMany, kColumns});
+      const Tensors all = run(whole);
+      for (const std::int64_t rows : {7, 9, 16, 17, 26, 32, 33}) {
+        const Tensors operands{first_rows(whole.operands[0], rows), whole.operands[1]};
+        const Call part{Op::einsum, whole.attributes, operands, {Tensor(dtype, {rows, kColumns})}};
+        const bool are_equal = run(part, 2)[0].bytes == first_rows(all[0], rows).bytes;
+        EXPECT_TRUE(are_equal) << rows << " rows of " << name_of(dtype) << " on " << name_of(isa);
+      }
+    }
+  }
+}
+
 // So small that products have no whole mantissa: some instructions take them for zeros.
 TEST(Einsum, GivesARowOfSmallNumbersTheSameBits) {
   for (const cpu::Isa isa : isas_here()) {
