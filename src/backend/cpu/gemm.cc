@@ -88,8 +88,8 @@ class Product {
       is_deep_ = is_deep_ || depth > chunk;
       depth_room_ = std::max(depth_room_, round_up(std::min(depth, chunk), kernels_.depth_step));
     }
-    const std::int64_t bytes_of_b = static_cast<std::int64_t>(of_.b.rows.size()) * of_.batch * of_.columns * static_cast<std::int64_t>(sizeof(B));
-    few_rows_ = bytes_of_b < kLateBytes ? kFewRows : kFewRowsOfMemory;
+    const std::int64_t elements_of_b = of_.batch * static_cast<std::int64_t>(of_.b.rows.size()) * of_.columns;
+    few_rows_ = elements_of_b * static_cast<std::int64_t>(sizeof(B)) < kLateBytes ? kFewRows : kFewRowsOfMemory;
     depth_room_ += kernels_.depth_step;  // blocks that lie a power of two apart share places in the caches
   }
 
