@@ -1,6 +1,7 @@
 #include "backend/cpu/caches.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <unistd.h>
 
@@ -16,6 +17,13 @@ std::int64_t second_cache_bytes() {
     return said <= 0 ? kUsual : std::clamp(said, kLeast, kMost);
   }();
   return bytes;
+}
+
+std::int64_t rows_that_stay(std::int64_t row_bytes, std::int64_t pitch_bytes) {
+  constexpr std::int64_t kWays = 16, kLine = 64;  // as machines have them
+  const std::int64_t of_a_way = second_cache_bytes() / kWays;
+  const std::int64_t apart = std::max(std::gcd(pitch_bytes, of_a_way), (row_bytes + kLine - 1) / kLine * kLine);
+  return std::max<std::int64_t>(1, of_a_way / apart) * kWays / 2;
 }
 
 }  // namespace moesh::backend::cpu

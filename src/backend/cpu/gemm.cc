@@ -300,10 +300,17 @@ class Product {
       pack_on_the_way(task, {task.i, first, {columns.begin, others.begin}}, chunk, rows, packed);
       run_blocks_of(task, {task.i, first, others}, chunk, rows, panels);
     }
-    const std::int64_t band = rows.pitch ? round_down(elements_that_stay<P>() / 2 / depth_room_, kernels_.rows) : part.rows.size();
+    const std::int64_t band = rows.pitch ? rows_of_band(chunk, *rows.pitch) : part.rows.size();
     for (std::int64_t row = part.rows.begin; row < part.rows.end; row += band) {
       run_blocks_of(task, {task.i, {row, std::min(row + band, part.rows.end)}, columns}, chunk, rows, panels);
     }
+  }
+
+  // Of rows where they lie, at this pitch, those that stay while a part of b passes by.
+  std::int64_t rows_of_band(Range chunk, std::int64_t pitch) const {
+    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(P));
+    const std::int64_t rows = std::min(elements_that_stay<P>() / 2 / depth_room_, rows_that_stay(chunk.size() * kBytes, pitch * kBytes));
+    return round_up(rows, std::max(kernels_.runs.rows, kernels_.wide_runs.rows));
   }
 
   // Kernels read b itself where its columns lie as they would packed.

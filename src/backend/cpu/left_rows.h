@@ -5,6 +5,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "backend/cpu/caches.h"
 #include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/pack.h"
 
@@ -37,10 +38,13 @@ class LeftRows {
     Packer<P, T>(isa, kernels_, room_).rows(of, lines, depth, packed_);
   }
 
-  // Whether rows of T, so deep, are read where they lie at one pitch, if each of them runs. They need no packing.
+  // Whether rows of T at one pitch, if each of them runs, are read where they lie: if kernels can, and a cache holds them. They need no
+  // packing.
   template <typename T>
-  bool may_lie(std::int64_t depth) const {
-    return std::is_same_v<P, T> && kernels_.row_room > 0 && kernels_.runs.rows > 0 && depth % kernels_.depth_step == 0;
+  bool may_lie(std::int64_t rows, std::int64_t depth, std::int64_t pitch) const {
+    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+    const bool can = std::is_same_v<P, T> && kernels_.row_room > 0 && kernels_.runs.rows > 0 && depth % kernels_.depth_step == 0;
+    return can && rows <= rows_that_stay(depth * kBytes, pitch * kBytes);
   }
   bool lie() const { return lying_ != nullptr; }
   template <typename T>
@@ -52,8 +56,9 @@ class LeftRows {
   }
   template <typename T>
   void lay_or_pack(Isa isa, const Lines<T>& of) {
+    const auto rows = static_cast<std::int64_t>(of.lines.size()), depth = static_cast<std::int64_t>(of.depth.size());
     const std::optional<std::int64_t> pitch = pitch_of(of.lines);
-    if (of.depth_runs && pitch && may_lie<T>(static_cast<std::int64_t>(of.depth.size()))) return set_lying(of.data, *pitch);
+    if (of.depth_runs && pitch && may_lie<T>(rows, depth, *pitch)) return set_lying(of.data, *pitch);
     pack(isa, of);
   }
 

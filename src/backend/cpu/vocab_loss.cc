@@ -54,6 +54,8 @@ class VocabLoss {
         shape_(all_, call.operands[1].size(of_.by_token ? 0 : 1), call.operands[0].size(2), sizeof(P), gives_gradients(call),
                call.workers.threads()),
         shared_(memory(isa, shape_)),
+        words_lie_(of_.by_token && !table_.is_wide() && shared_.rows.template may_lie<T>(kUnit, shape_.width, table_.word_step())),
+        dims_lie_(!of_.by_token && !table_.is_wide() && shared_.turned.template may_lie<T>(shape_.width, kUnit, table_.dim_step())),
         losses_(static_cast<std::size_t>(all_)) {}
 
   void run() {
@@ -133,18 +135,17 @@ class VocabLoss {
 
   std::int64_t rows_of(std::int64_t unit) const { return std::min(kUnit, shape_.vocabulary - unit * kUnit); }
 
-  // A unit's words as rows, and its dims: those that run lie in the table, unless that is rounded.
+  // A unit's words as rows, and its dims: those that run may lie in the table, unless that is rounded.
   LeftRows<P> words_of(std::int64_t unit, std::int64_t place) const {
     LeftRows<P> words = shared_.rows_of(place);
-    if (table_.dim_step() == 1 && lies(words, shape_.width)) words.set_lying(table_.unit(unit), table_.word_step());
+    if (words_lie_) words.set_lying(table_.unit(unit), table_.word_step());
     return words;
   }
   LeftRows<P> dims_of(std::int64_t unit, std::int64_t place) const {
     LeftRows<P> dims = shared_.turned_of(place, shape_.width);
-    if (table_.word_step() == 1 && lies(dims, rows_of(unit))) dims.set_lying(table_.unit(unit), table_.dim_step());
+    if (dims_lie_ && rows_of(unit) == kUnit) dims.set_lying(table_.unit(unit), table_.dim_step());
     return dims;
   }
-  bool lies(const LeftRows<P>& rows, std::int64_t depth) const { return !table_.is_wide() && rows.template may_lie<T>(depth); }
 
   void pack_unit(const OwnLossMemory<T, P>& own, std::int64_t unit, std::int64_t place) const {
     const LeftRows<P> as_words = words_of(unit, place), as_dims = dims_of(unit, place);
@@ -343,6 +344,7 @@ class VocabLoss {
   std::int64_t all_;  // tokens
   LossShape shape_;
   LossMemory<T, P> shared_;
+  bool words_lie_, dims_lie_;
   ScratchList<double> losses_;
   std::int64_t first_ = 0, tokens_ = 0;  // those that go together now
 };

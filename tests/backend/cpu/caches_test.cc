@@ -1,0 +1,35 @@
+#include "backend/cpu/caches.h"
+
+#include <gtest/gtest.h>
+
+namespace moesh::backend::cpu {
+namespace {
+
+TEST(Caches, TheSecondOneHasASizeThatTasksCanBeCutBy) {
+  EXPECT_GE(second_cache_bytes(), 256 * 1024);
+  EXPECT_LE(second_cache_bytes(), 4 * 1024 * 1024);
+}
+
+TEST(Caches, HalfOfTheSecondOneHoldsRowsThatLieSideBySide) {
+  for (const std::int64_t bytes : {64, 256, 2048}) EXPECT_EQ(rows_that_stay(bytes, bytes), second_cache_bytes() / 2 / bytes) << bytes;
+}
+
+// Sixteen places for each line of a row, and half of them.
+TEST(Caches, TheSecondOneHoldsFewRowsThatLieAPowerOfTwoApart) {
+  const std::int64_t way = second_cache_bytes() / 16;
+  EXPECT_EQ(rows_that_stay(512, way), 8);
+  EXPECT_EQ(rows_that_stay(512, 4 * way), 8);
+  EXPECT_EQ(rows_that_stay(512, way / 4), 4 * 8);
+  EXPECT_EQ(rows_that_stay(512, 3 * way / 4), 4 * 8);
+}
+
+TEST(Caches, RowsThatLieALittleMoreThanAPowerOfTwoApartTakeTheirPlacesInTurn) {
+  const std::int64_t way = second_cache_bytes() / 16;
+  EXPECT_EQ(rows_that_stay(512, way + 512), way / 512 * 8);
+  EXPECT_EQ(rows_that_stay(448, way + 1024), way / 1024 * 8);
+}
+
+TEST(Caches, AlwaysHoldSomeRows) { EXPECT_GE(rows_that_stay(64 * 1024 * 1024, 64 * 1024 * 1024), 1); }
+
+}  // namespace
+}  // namespace moesh::backend::cpu
