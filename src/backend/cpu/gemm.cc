@@ -22,9 +22,8 @@
 namespace moesh::backend::cpu {
 namespace {
 
-// What stays in a core's second cache while a task needs it: more than half of that, the rest is for what passes by. Either packed rows,
-// while panels of b are packed and pass by, which is less often the more rows there are. Or rows where they lie and packed panels, half and
-// half.
+// What stays in a core's second cache while a task needs it: more than half of it, as the rest is for what passes by. Either packed rows,
+// which all panels of b pass by: the more rows there are, the less often. Or rows where they lie and packed panels, half and half.
 template <typename P>
 std::int64_t elements_that_stay() {
   return second_cache_bytes() * 9 / 16 / static_cast<std::int64_t>(sizeof(P));
@@ -38,8 +37,8 @@ constexpr double kPack = 24;                    // multiplications in the time t
 constexpr double kReadInPlace = 2;              // or to read it where it lies
 constexpr double kPackingOnTheWay = 0.25;       // of what packing apart takes
 constexpr std::int64_t kRowBytesAhead = 256;    // what is asked for of rows that are read where they lie
-constexpr std::int64_t kFewRows = 16;           // at most, that read b in strips, as memory takes longer than multiplications, or
-constexpr std::int64_t kFewRowsOfMemory = 32;   // where no cache holds b
+constexpr std::int64_t kFewRows = 16;           // that read b in strips: memory takes longer than their multiplications
+constexpr std::int64_t kFewRowsOfMemory = 32;   // likewise, where no cache holds b
 constexpr std::int64_t kStripSums = 16 * 1024;  // of all rows of a strip: they stay in the second cache
 constexpr std::int64_t kFewestInStrip = 1024;   // bytes of a line of b: of shorter ones one thread reads more than two do
 constexpr std::int64_t kMostInStrip = 2048;     // columns of several rows
@@ -52,7 +51,7 @@ struct Room {
   static std::int64_t of_rows() { return (elements_that_stay<P>() / 48 + 128) * 64; }
   static std::int64_t bytes() {
     constexpr std::int64_t kSums = kSumElements + 32 * 1024;
-    return (of_rows() + kPanelElements<P>)*static_cast<std::int64_t>(sizeof(P)) + kSums * static_cast<std::int64_t>(sizeof(Wide<P>));
+    return (of_rows() + kPanelElements<P>) * static_cast<std::int64_t>(sizeof(P)) + kSums * static_cast<std::int64_t>(sizeof(Wide<P>));
   }
 
   P* rows;

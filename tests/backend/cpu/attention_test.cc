@@ -82,6 +82,16 @@ TEST(Attention, OfWideHeadsAndItsGradientsAreThePlainOnes) {
   }
 }
 
+// Keys that a cache holds are read where they lie; it holds few that lie a power of two apart.
+TEST(Attention, OfManyHeadsAndItsGradientsAreThePlainOnes) {
+  const Sizes sizes{.rows = 1, .queries = 240, .heads = 64, .key_heads = 64, .dim = 32, .value_dim = 32};
+  for (const DType dtype : floating_types()) {
+    const Call call = call_of(dtype, sizes, {}, false);
+    hold_to_plain(call);
+    hold_to_plain(gradient_of(call), dtype == DType::bfloat16 ? 0.02 : 0);
+  }
+}
+
 TEST(Attention, DoesNotSeeWhatMemoryHolds) {
   for (const AttentionOf& of : kinds()) {
     for (const DType dtype : floating_types()) {

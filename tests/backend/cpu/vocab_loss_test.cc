@@ -57,6 +57,13 @@ TEST(VocabLoss, OfAWideTableIsThePlainOneInEveryType) {
   }
 }
 
+// Lines of a table that a cache holds are read where they lie; it holds few that lie a power of two apart.
+TEST(VocabLoss, OfAPowerOfTwoOfWordsIsThePlainOneInEveryType) {
+  for (const DType dtype : floating_types()) {
+    for (const bool by_token : {false, true}) hold_to_plain(VocabLoss(dtype, {2, 20}, 4096, 70, by_token).call(), 1e-5);
+  }
+}
+
 TEST(VocabLoss, DoesNotSeeWhatMemoryHolds) {
   for (const DType dtype : floating_types()) {
     for (const bool by_token : {false, true}) expect_not_to_see_what_memory_holds(VocabLoss(dtype, {3, 33}, 700, 37, by_token).call());
