@@ -358,7 +358,8 @@ class Product {
     block.b_pitch = panels.pitch;
     block.b_beside = panels.beside;
     const bool is_direct = part.columns.size() % (kernels_.columns / 2) == 0 && set_result(part, chunk, block);
-    const auto [c, rounded] = std::pair(block.c, block.rounded);
+    Wide<P>* const c = block.c;
+    bfloat16* const rounded = block.rounded;
     const auto make = [&](const Task& one) {
       const std::int64_t row = one.rows.begin - task.rows.begin;
       block.a = rows.data + (rows.pitch ? row * *rows.pitch : row / kernels_.rows * kernels_.row_room * depth_room_);
