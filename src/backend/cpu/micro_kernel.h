@@ -119,8 +119,8 @@ using PackingKernel = void (*)(const Block<P>& block, const Unpacked<P, B>& b);
 // the order of blocks. Rows go by groups, packed as the rows of a block, which read a line of b from memory once.
 template <typename P, typename B>
 struct Strip {
-  std::int64_t depth = 0;    // of the chunk, at least one
-  std::int64_t rows = 0;     // not one in the last of several groups
+  std::int64_t depth = 0;  // of the chunk, at least one
+  std::int64_t rows = 0;
   std::int64_t columns = 0;  // a multiple of those of a block
   const P* a = nullptr;
   std::int64_t group_rows = 0;  // at most kMostTogether

@@ -351,13 +351,13 @@ MOESH_TARGET void multiply_lines(const Strip<typename Words::Element, B>& strip,
 
 template <typename Words, typename Reader, bool are_long, typename B, int... row>
 void multiply_rows(const Strip<typename Words::Element, B>& strip, std::integer_sequence<int, row...>) {
-  static constexpr decltype(&multiply_lines<Words, Reader, 2, are_long, B>) kOfRows[] = {
-      multiply_lines<Words, Reader, row + 2, are_long, B>...};
+  static constexpr decltype(&multiply_lines<Words, Reader, 1, are_long, B>) kOfRows[] = {
+      multiply_lines<Words, Reader, row + 1, are_long, B>...};
   for (std::int64_t begin = 0; begin < strip.depth; begin += kStripLines) {
     const std::int64_t end = std::min(begin + kStripLines, strip.depth);
     const B* const next = end < strip.depth ? strip.b + end * strip.b_pitch : strip.next;
     for (std::int64_t first = 0; first < strip.rows; first += strip.group_rows) {
-      kOfRows[std::min(strip.group_rows, strip.rows - first) - 2](strip, first, begin, end, next);
+      kOfRows[std::min(strip.group_rows, strip.rows - first) - 1](strip, first, begin, end, next);
     }
   }
 }
@@ -365,11 +365,9 @@ void multiply_rows(const Strip<typename Words::Element, B>& strip, std::integer_
 template <typename Words, typename Reader, typename B>
 void multiply_strip(const Strip<typename Words::Element, B>& strip) {
   if (strip.rows == 1) return multiply_row<Words, Reader>(strip);
-  const auto rows = std::make_integer_sequence<int, kStripRows - 1>();
-  if (strip.columns * static_cast<std::int64_t>(sizeof(B)) >= kLongBytes)
-    multiply_rows<Words, Reader, true>(strip, rows);
-  else
-    multiply_rows<Words, Reader, false>(strip, rows);
+  const auto rows = std::make_integer_sequence<int, kStripRows>();
+  if (strip.columns * static_cast<std::int64_t>(sizeof(B)) >= kLongBytes) multiply_rows<Words, Reader, true>(strip, rows);
+  else multiply_rows<Words, Reader, false>(strip, rows);
 }
 
 template <typename Words, int vectors, int... row>

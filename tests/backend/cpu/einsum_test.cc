@@ -123,7 +123,7 @@ TEST(Einsum, GivesARowTheSameBitsHoweverManyReadALargeMatrix) {
     for (const DType dtype : {DType::float32, DType::bfloat16}) {
       const Call whole = product(dtype, "am,mb->ab", {kMany, kDepth}, {kDepth, kColumns}, {kMany, kColumns});
       const Tensors all = run(whole);
-      for (const std::int64_t rows : {7, 9, 16, 17, 26, 32, 33}) {
+      for (std::int64_t rows = 1; rows <= 33; ++rows) {
         const Tensors operands{first_rows(whole.operands[0], rows), whole.operands[1]};
         const Call part{Op::einsum, whole.attributes, operands, {Tensor(dtype, {rows, kColumns})}};
         const bool are_equal = run(part, 2)[0].bytes == first_rows(all[0], rows).bytes;
