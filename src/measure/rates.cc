@@ -64,7 +64,7 @@ double register_rate(Workers& workers, const MicroKernels<P>& kernels) {
   const std::int64_t depth = kSteps * kernels.depth_step / (kernels.depth_step > 2 ? 16 : 1);
   const double seconds = best_seconds([&] {
     on_each_thread(workers, [&] {
-      const Elements<P> a(kernels.block_lines() * depth), b(kernels.columns * depth);
+      const Elements<P> a(kernels.block_lines(kernels.rows) * depth), b(kernels.columns * depth);
       const Elements<backend::Wide<P>> c(kernels.rows * kernels.columns);
       const Block<P> block{.steps = depth / kernels.depth_step,
                            .a = a.data(),

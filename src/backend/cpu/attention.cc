@@ -27,7 +27,7 @@ struct Memory {
       : of_scores(micro_kernels<S>(isa)),
         of_results(micro_kernels<E>(isa)),
         keys(of_scores, shape.dim),
-        values(evened(of_results, shape.value_dim), kKeyBlock),
+        values(of_results, kKeyBlock, evened(of_results, of_results.rows, shape.value_dim)),
         columns(of_scores.columns),
         query_size(columns * round_up(shape.dim, of_scores.depth_step)),
         result_size(columns * round_up(shape.value_dim, 2 * kTileRows)) {

@@ -29,7 +29,7 @@ struct Memory {
         value_width(round_up(shape.value_dim, columns)),
         keys(of_scores, shape.dim),
         values(of_scores, shape.value_dim),
-        turned_keys(evened(of_results, shape.dim), shape.keys) {
+        turned_keys(of_results, shape.keys, evened(of_results, of_results.rows, shape.dim)) {
     const std::int64_t all = round_up(shape.keys, 2 * kTileRows) + 2 * kTileRows;
     keys.set(pieces.take<S>(keys.size(shape.keys)));
     values.set(pieces.take<S>(values.size(shape.keys)));

@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include "backend/cpu/pack.h"
+
 namespace moesh::backend::cpu {
 
 std::int64_t second_cache_bytes() {
@@ -22,7 +24,7 @@ std::int64_t second_cache_bytes() {
 std::int64_t rows_that_stay(std::int64_t row_bytes, std::int64_t pitch_bytes) {
   constexpr std::int64_t kWays = 16, kLine = 64;  // as machines have them
   const std::int64_t of_a_way = second_cache_bytes() / kWays;
-  const std::int64_t apart = std::max(std::gcd(pitch_bytes, of_a_way), (row_bytes + kLine - 1) / kLine * kLine);
+  const std::int64_t apart = std::max(std::gcd(pitch_bytes, of_a_way), round_up(row_bytes, kLine));
   return std::max<std::int64_t>(1, of_a_way / apart) * kWays / 2;
 }
 

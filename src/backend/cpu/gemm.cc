@@ -194,17 +194,15 @@ class Product {
   }
 
   void run_strip_chunk(const Task& task, Range chunk, const B* next, Wide<P>* sums) const {
-    MicroKernels<P> of_groups = kernels_;
-    of_groups.rows = std::min(of_groups.rows, Strip<P, B>::kMostTogether);
-    of_groups = evened(of_groups, task.rows.size());
-    Packer<P, A>(isa_, of_groups, depth_room_).rows(of_.lines_of_a(task.i), task.rows, chunk, room<P>().rows);
+    const std::int64_t of_group = evened(kernels_, std::min(kernels_.rows, Strip<P, B>::kMostTogether), task.rows.size());
+    Packer<P, A>(isa_, kernels_, depth_room_).rows(of_.lines_of_a(task.i), task.rows, chunk, of_group, room<P>().rows);
     const B* const b = of_.element_of_b(task.i, chunk.begin, task.columns.begin);
     in_place_.strip({.depth = chunk.size(),
                      .rows = task.rows.size(),
                      .columns = task.columns.size(),
                      .a = room<P>().rows,
-                     .group_rows = of_groups.rows,
-                     .a_pitch = of_groups.row_room * depth_room_,
+                     .group_rows = of_group,
+                     .a_pitch = kernels_.row_room * depth_room_,
                      .b = b,
                      .b_pitch = *of_.b_pitch,
                      .next = next == nullptr ? b : next,
@@ -268,7 +266,7 @@ class Product {
     if constexpr (std::is_same_v<P, A>) {
       if (reads_rows_in_place(task.i)) return {of_.element_of_a(task.i, task.rows.begin, chunk.begin), of_.a_pitch};
     }
-    Packer<P, A>(isa_, kernels_, depth_room_).rows(of_.lines_of_a(task.i), task.rows, chunk, room<P>().rows);
+    Packer<P, A>(isa_, kernels_, depth_room_).rows(of_.lines_of_a(task.i), task.rows, chunk, kernels_.rows, room<P>().rows);
     return {room<P>().rows, std::nullopt};
   }
 

@@ -220,7 +220,7 @@ class TileProduct {
       const Range rows{row, std::min(row + kBlocksTogether * kBlock, piece.rows.end)};
       const std::int64_t lying = rows_run ? round_down(rows.size(), kBlock) : 0;
       bfloat16* const to = packed.first + (packed.stay ? row - piece.rows.begin : 0) * depth_room;
-      if (!packed.are_there) packer.rows(of_.lines_of_a(piece.i), {rows.begin + lying, rows.end}, chunk, to + lying * depth_room);
+      if (!packed.are_there) packer.rows(of_.lines_of_a(piece.i), {rows.begin + lying, rows.end}, chunk, kBlock, to + lying * depth_room);
       for (std::int64_t column = piece.columns.begin; column < piece.columns.end; column += kBlock) {
         run_blocks(mine, piece, {piece.i, rows, {column, std::min(column + kBlock, piece.columns.end)}}, chunk, to, lying);
       }

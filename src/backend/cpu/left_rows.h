@@ -11,12 +11,11 @@
 
 namespace moesh::backend::cpu {
 
-// Kernels whose blocks share so many rows evenly.
+// Of a block, where blocks of at most so many rows share all of them evenly.
 template <typename P>
-MicroKernels<P> evened(MicroKernels<P> kernels, std::int64_t rows) {
-  const std::int64_t strips = std::max<std::int64_t>(1, divide_up(rows, kernels.rows));
-  kernels.rows = std::max(kernels.row_step, round_up(divide_up(rows, strips), kernels.row_step));
-  return kernels;
+std::int64_t evened(const MicroKernels<P>& kernels, std::int64_t most, std::int64_t rows) {
+  const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows, most));
+  return std::max(kernels.row_step, round_up(divide_up(rows, blocks), kernels.row_step));
 }
 
 // Rows of the left operand: packed once, in strips of a block's rows each, or where they lie.
@@ -24,18 +23,20 @@ template <typename P>
 class LeftRows {
  public:
   // `depth`: at most.
-  LeftRows(const MicroKernels<P>& kernels, std::int64_t depth) : kernels_(kernels), room_(round_up(depth, kernels.depth_step)) {}
+  LeftRows(const MicroKernels<P>& kernels, std::int64_t depth) : LeftRows(kernels, depth, kernels.rows) {}
+  LeftRows(const MicroKernels<P>& kernels, std::int64_t depth, std::int64_t rows_of_block)
+      : kernels_(kernels), rows_of_block_(rows_of_block), room_(round_up(depth, kernels.depth_step)) {}
 
   // Tiles are packed two at a time.
   std::int64_t size(std::int64_t rows) const {
-    return kernels_.row_room > 0 ? divide_up(rows, kernels_.rows) * strip() : round_up(rows, 2 * kTileRows) * room_;
+    return kernels_.row_room > 0 ? divide_up(rows, rows_of_block_) * strip() : round_up(rows, 2 * kTileRows) * room_;
   }
   void set(P* room) { packed_ = room; }
 
   template <typename T>
   void pack(Isa isa, const Lines<T>& of) const {
     const Range lines{0, static_cast<std::int64_t>(of.lines.size())}, depth{0, static_cast<std::int64_t>(of.depth.size())};
-    Packer<P, T>(isa, kernels_, room_).rows(of, lines, depth, packed_);
+    Packer<P, T>(isa, kernels_, room_).rows(of, lines, depth, rows_of_block_, packed_);
   }
 
   // Whether rows of T at one pitch, if each of them runs, are read where they lie: if kernels can, and a cache holds them. They need no
@@ -71,10 +72,8 @@ class LeftRows {
                    .c = c,
                    .c_pitch = c_pitch,
                    .add = add};
-    if (lie())
-      multiply_lying(rows, depth, is_narrow, block);
-    else
-      multiply_packed(rows, depth, is_narrow, block);
+    if (lie()) multiply_lying(rows, depth, is_narrow, block);
+    else multiply_packed(rows, depth, is_narrow, block);
   }
 
  private:
@@ -90,32 +89,31 @@ class LeftRows {
   }
 
   void multiply_packed(Range rows, Range depth, bool is_narrow, Block<P>& block) const {
-    block.a = packed_ + rows.begin / kernels_.rows * strip() + depth.begin * lines_together();
+    block.a = packed_ + rows.begin / rows_of_block_ * strip() + depth.begin * lines_together();
     block.a_room = room_;
     BlockToMake<P> waiting[kBlocksTogether];
     std::int64_t count = 0;
-    for (std::int64_t row = rows.begin; row < rows.end; row += kernels_.rows) {
-      const MicroKernel<P> kernel = kernels_.find(is_narrow, std::min(kernels_.rows, rows.end - row));
-      if (kernels_.row_room > 0)
-        kernel(block);
-      else
-        waiting[count++] = {block, kernel, kTileRows * kTileDepth};
+    for (std::int64_t row = rows.begin; row < rows.end; row += rows_of_block_) {
+      const MicroKernel<P> kernel = kernels_.find(is_narrow, std::min(rows_of_block_, rows.end - row));
+      if (kernels_.row_room > 0) kernel(block);
+      else waiting[count++] = {block, kernel, kTileRows * kTileDepth};
       if constexpr (std::is_same_v<P, bfloat16>) {
-        if (count == kBlocksTogether || (count > 0 && row + kernels_.rows >= rows.end)) {
+        if (count == kBlocksTogether || (count > 0 && row + rows_of_block_ >= rows.end)) {
           make_in_pieces(waiting, count);
           count = 0;
         }
       }
       block.a += strip();
-      block.c += kernels_.rows * block.c_pitch;
+      block.c += rows_of_block_ * block.c_pitch;
     }
   }
 
   // That lie side by side at a step.
   std::int64_t lines_together() const { return kernels_.row_room > 0 ? kernels_.row_room : kTileRows; }
-  std::int64_t strip() const { return kernels_.block_lines() * room_; }
+  std::int64_t strip() const { return kernels_.block_lines(rows_of_block_) * room_; }
 
-  MicroKernels<P> kernels_;
+  const MicroKernels<P>& kernels_;
+  std::int64_t rows_of_block_;
   std::int64_t room_;  // for the depth
   P* packed_ = nullptr;
   const P* lying_ = nullptr;

@@ -93,7 +93,7 @@ struct MicroKernels {
   }
 
   // Lines that the rows of a block take, packed by step or in tiles.
-  std::int64_t block_lines() const { return row_room > 0 ? row_room : rows; }
+  std::int64_t block_lines(std::int64_t of_block) const { return row_room > 0 ? row_room : of_block; }
 
   MicroKernel<P> find(bool is_narrow, std::int64_t count) const {
     const auto i = static_cast<std::size_t>((count - 1) / row_step);

@@ -94,9 +94,10 @@ class Packer {
  public:
   Packer(Isa isa, const MicroKernels<P>& kernels, std::int64_t room) : isa_(isa), kernels_(kernels), room_(room) {}
 
-  void rows(const Lines<T>& of, Range lines, Range chunk, P* out) const {
+  // `of_block`: at most those of the kernels.
+  void rows(const Lines<T>& of, Range lines, Range chunk, std::int64_t of_block, P* out) const {
     if (kernels_.row_room == 0) return tiles(of, lines, chunk, out);
-    panels(of, lines, chunk, {kernels_.rows, kernels_.row_room, room_}, out);
+    panels(of, lines, chunk, {of_block, kernels_.row_room, room_}, out);
   }
   void columns(const Lines<T>& of, Range lines, Range chunk, P* out) const {
     panels(of, lines, chunk, {kernels_.columns, kernels_.columns, room_}, out);

@@ -53,7 +53,7 @@ struct LossMemory {
   LossMemory(Pieces pieces, Isa isa, const LossShape& shape)
       : kernels(micro_kernels<P>(isa)),
         rows(kernels, shape.width),
-        turned(evened(kernels, shape.width), kUnit),
+        turned(kernels, kUnit, evened(kernels, kernels.rows, shape.width)),
         columns(kernels.columns),
         panels(divide_up(shape.tokens, columns)),
         exponentials(kernels, panels),
