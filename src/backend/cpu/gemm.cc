@@ -82,13 +82,15 @@ class Product {
         kernels_(micro_kernels<P>(isa)),
         of_(a, b, c, options),
         in_place_(of_.b_columns_run && of_.b_pitch ? in_place_kernels<P, B>(isa) : InPlaceKernels<P, B>()) {
+    std::int64_t all_depths = 0;
     for (std::int64_t i = 0; i < of_.batch; ++i) {
       const std::int64_t depth = of_.depth_of(i).size(), chunk = kernels_.chunk_of(depth);
+      all_depths += depth;
       is_deep_ = is_deep_ || depth > chunk;
       depth_room_ = std::max(depth_room_, round_up(std::min(depth, chunk), kernels_.depth_step));
     }
-    const std::int64_t elements_of_b = of_.batch * static_cast<std::int64_t>(of_.b.rows.size()) * of_.columns;
-    few_rows_ = elements_of_b * static_cast<std::int64_t>(sizeof(B)) < kLateBytes ? kFewRows : kFewRowsOfMemory;
+    const std::int64_t bytes_of_b = all_depths * of_.columns * static_cast<std::int64_t>(sizeof(B));
+    few_rows_ = bytes_of_b < kLateBytes ? kFewRows : kFewRowsOfMemory;
     depth_room_ += kernels_.depth_step;  // blocks that lie a power of two apart share places in the caches
   }
 
