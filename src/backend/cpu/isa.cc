@@ -1,6 +1,7 @@
 #include "backend/cpu/isa.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -19,12 +20,14 @@
 namespace moesh::backend::cpu {
 namespace {
 
+std::array<std::atomic<bool>, kIsas.size()> allowed{};
+
 Isa best_of_machine() { return *std::find_if(kIsas.rbegin(), kIsas.rend(), machine_has); }
 
 Isa parse(std::string_view name) {
   for (const Isa isa : kIsas) {
     if (name != name_of(isa)) continue;
-    if (!machine_has(isa)) {
+    if (!can_run(isa)) {
       refuse(fmt::format("this machine has no {}", name), "MOESH_ISA",
              fmt::format("leave it unset: {} is then used", name_of(best_of_machine())));
     }
@@ -80,6 +83,10 @@ bool machine_has(Isa isa) {
   return isa == Isa::portable;
 #endif
 }
+
+void allow(Isa isa) { allowed[static_cast<std::size_t>(isa)] = true; }
+
+bool can_run(Isa isa) { return machine_has(isa) || allowed[static_cast<std::size_t>(isa)]; }
 
 Isa chosen_isa() {
   static const Isa best = best_of_machine();

@@ -15,7 +15,13 @@ inline constexpr std::array kIsas{Isa::portable, Isa::avx2, Isa::avx512, Isa::av
 std::string_view name_of(Isa isa);
 bool machine_has(Isa isa);
 
-// Refuses an unknown name in MOESH_ISA, and instructions the machine lacks.
+// From now on MOESH_ISA may ask for them though the machine lacks them: the program itself carries them out, as tests do with tiles.
+void allow(Isa isa);
+
+// Whether the machine has them or the program carries them out.
+bool can_run(Isa isa);
+
+// The best of the machine unless MOESH_ISA asks for others. Refuses an unknown name, and instructions that cannot run.
 Isa chosen_isa();
 
 }  // namespace moesh::backend::cpu

@@ -7,6 +7,7 @@ namespace moesh::backend::cpu {
 namespace {
 
 constexpr std::int64_t kColumns = 16;  // of a tile of sums
+constexpr int kBeside = 64;            // bytes to the next tile of a row, of sums as of b
 
 struct alignas(64) TileShapes {
   std::uint8_t palette = 1;
@@ -28,13 +29,13 @@ template <int tile>
 void zero() {
   asm volatile("tilezero %%tmm%c0" : : "i"(tile));
 }
-template <int tile>
+template <int tile, int offset = 0>
 void read(const void* from, std::int64_t row_bytes) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(row_bytes), "i"(tile) : "memory");
+  asm volatile("tileloadd %c3(%0,%1,1), %%tmm%c2" : : "r"(from), "r"(row_bytes), "i"(tile), "i"(offset) : "memory");
 }
-template <int tile>
+template <int tile, int offset = 0>
 void write(void* to, std::int64_t row_bytes) {
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(row_bytes), "i"(tile) : "memory");
+  asm volatile("tilestored %%tmm%c2, %c3(%0,%1,1)" : : "r"(to), "r"(row_bytes), "i"(tile), "i"(offset) : "memory");
 }
 template <int sums, int a, int b>
 void add_product() {
@@ -60,14 +61,13 @@ void multiply_block(const Block<bfloat16>& block) {
   const bfloat16* a = block.a;
   const bfloat16* a_below = a + (rows == Rows::of_panels ? kTile : kTileRows * block.a_room);
   const bfloat16* b = block.b;
-  const bfloat16* b_beside = b + kColumns * 2;
   float* const c = block.c;
   float* const below = c + kTileRows * block.c_pitch;
   if (block.add) {
     read<0>(c, c_bytes);
-    if constexpr (column_tiles == 2) read<1>(c + kColumns, c_bytes);
+    if constexpr (column_tiles == 2) read<1, kBeside>(c, c_bytes);
     if constexpr (row_tiles == 2) read<2>(below, c_bytes);
-    if constexpr (row_tiles == 2 && column_tiles == 2) read<3>(below + kColumns, c_bytes);
+    if constexpr (row_tiles == 2 && column_tiles == 2) read<3, kBeside>(below, c_bytes);
   } else {
     zero<0>();
     zero<1>();
@@ -79,7 +79,7 @@ void multiply_block(const Block<bfloat16>& block) {
     read<4>(a, a_bytes);
     add_product<0, 4, 6>();
     if constexpr (column_tiles == 2) {
-      read<7>(b_beside, b_bytes);
+      read<7, kBeside>(b, b_bytes);
       add_product<1, 4, 7>();
     }
     if constexpr (row_tiles == 2) {
@@ -90,12 +90,11 @@ void multiply_block(const Block<bfloat16>& block) {
     a += a_step;
     a_below += a_step;
     b += b_step;
-    b_beside += b_step;
   }
   write<0>(c, c_bytes);
-  if constexpr (column_tiles == 2) write<1>(c + kColumns, c_bytes);
+  if constexpr (column_tiles == 2) write<1, kBeside>(c, c_bytes);
   if constexpr (row_tiles == 2) write<2>(below, c_bytes);
-  if constexpr (row_tiles == 2 && column_tiles == 2) write<3>(below + kColumns, c_bytes);
+  if constexpr (row_tiles == 2 && column_tiles == 2) write<3, kBeside>(below, c_bytes);
 }
 
 KernelsOfRuns<bfloat16> of_runs() {

@@ -15,6 +15,7 @@
 #include "backend/element.h"
 #include "backend/kernel.h"
 #include "backend/reference/kernels.h"
+#include "tests/backend/cpu/tile_emulator.h"
 #include "transport/rows.h"
 
 namespace moesh::backend::test {
@@ -153,11 +154,11 @@ class With {
   With& operator=(const With&) = delete;
 };
 
+// All that can run: tiles too, on a machine that lacks them.
 inline std::vector<cpu::Isa> isas_here() {
+  emulate_tiles();
   std::vector<cpu::Isa> all;
-  for (const cpu::Isa isa : cpu::kIsas) {
-    if (cpu::machine_has(isa)) all.push_back(isa);
-  }
+  std::copy_if(cpu::kIsas.begin(), cpu::kIsas.end(), std::back_inserter(all), cpu::can_run);
   return all;
 }
 
@@ -178,7 +179,7 @@ inline bool has_silu(const graph::Attributes& attributes) {
   return chain != nullptr && std::any_of(chain->steps.begin(), chain->steps.end(), is_silu);
 }
 
-// Holds the fast kernel to the plain one on all instructions the machine has, and to its own bits: on 1, 2 and 3 threads, and on all
+// Holds the fast kernel to the plain one on all instructions that can run, and to its own bits: on 1, 2 and 3 threads, and on all
 // instructions where it has neither products nor a silu.
 inline void hold_to_plain(const Call& call, double tolerance = 0) {
   const Tensors expected = run_plain(call);
