@@ -32,6 +32,9 @@ constexpr Option kBenchOptions[] = {
 
 constexpr std::string_view kBenchExamples[] = {
     "bench configs/first.yml steps=3",
+    "bench prefill model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=1 base_emb_dim=256 base_mlp_dim=512 "
+    "compile_topology=cpu-8 ici_expert_parallelism=8 ici_fsdp_parallelism=1 custom_mesh_and_rule=ep-tp use_ring_of_experts=true "
+    "vocab_size=4096 per_device_batch_size=1 max_target_length=32 steps=5",
     "bench decode model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 base_emb_dim=512 base_mlp_dim=1024 "
     "per_device_batch_size=1 max_target_length=64 steps=32",
     "bench kernels --only silu",
@@ -97,7 +100,8 @@ std::string json_of(const Measured& of) {
 int run_bench(const Arguments& arguments) {
   if (arguments.words() == std::vector<std::string>{"kernels"}) return bench_kernels(arguments);
   if (arguments.has("--only")) refuse("--only without `kernels`", "the command line", "moesh bench kernels --only TEXT");
-  if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments);
+  if (arguments.words() == std::vector<std::string>{"decode"}) return bench_decode(arguments, DecodeStage::token);
+  if (arguments.words() == std::vector<std::string>{"prefill"}) return bench_decode(arguments, DecodeStage::prompt);
   const std::vector<std::string>& request = request_alone(arguments, "`moesh bench --help` shows examples");
   const session::Session session = session::open_to_run(request, config::Run::training);
   sharding::check_tolerance(session.layout, session.loaded.settings);
@@ -115,14 +119,14 @@ int run_bench(const Arguments& arguments) {
 
 const Command kBench{
     "bench",
-    "kernels | [decode] [FILE.yml] [key=value ...] [--all] [--json] [--threads N]",
+    "kernels | [decode|prefill] [FILE.yml] [key=value ...] [--all] [--json] [--threads N]",
     "where the time of a training step goes on this machine, or how fast its kernels are",
     "Trains some steps, `steps` of them after a first one, and shows the one that took the middle of the times: what its\n"
     "instructions took by kind, at what rates, and what the plan says that they take on the hardware it is made for. Below stand\n"
     "the rates that this machine reaches at most, measured at once: of multiplications whose operands stay in the first cache, of a\n"
     "large product, and of a copy.\n"
     "`bench decode` does the same with tokens that follow each other, one of each of per_device_batch_size rows a step, on initial\n"
-    "weights.\n"
+    "weights; `bench prefill` with prompts of max_target_length tokens.\n"
     "`bench kernels` times kernels one by one, in both types, and says what part that is of what they could reach at most: the time that\n"
     "their operations take at the rate of the large product, or their bytes at that of the copy.",
     kBenchOptions,

@@ -29,78 +29,91 @@ constexpr std::int64_t kUntimedSteps = 2;  // the first steps touch their memory
 
 struct MeasuredDecode {
   std::int64_t rows = 0;
-  double seconds = 0;  // of the step in the middle
+  std::int64_t new_tokens = 0;  // of a row in a step: those of a prompt, or one
+  double seconds = 0;           // of the step in the middle
   double weights = 0;  // bytes that a step reads
   std::vector<measure::KindTime> times;
   measure::MachineRates rates;
 
-  double tokens_per_second() const { return static_cast<double>(rows) / seconds; }
+  double tokens_per_second() const { return static_cast<double>(rows * new_tokens) / seconds; }
 };
 
 // Of the experts those that are expected to have a token, of the embedding the tokens' rows.
-double weights_read(const graph::Graph& graph, const config::ModelShape& shape, std::int64_t rows) {
+double weights_read(const graph::Graph& graph, const config::ModelShape& shape, std::int64_t tokens) {
   const double experts = static_cast<double>(std::max<std::int64_t>(1, shape.moe.experts));
   const double of_a_token = static_cast<double>(shape.moe.experts_per_token) / experts;
-  const double share = 1 - std::pow(1 - of_a_token, static_cast<double>(rows));
+  const double share = 1 - std::pow(1 - of_a_token, static_cast<double>(tokens));
   double bytes = 0;
   for (const graph::Node& node : graph.nodes) {
     if (node.op != graph::Op::parameter) continue;
     const graph::Role role = std::get<graph::ParameterOf>(node.attributes).role;
     const bool is_looked_up = role == graph::Role::embedding && !shape.tied_embedding;
     const double part = train::is_of_an_expert(role) ? share
-                        : is_looked_up               ? static_cast<double>(rows) / static_cast<double>(shape.vocab_size)
+                        : is_looked_up               ? std::min(1.0, static_cast<double>(tokens) / static_cast<double>(shape.vocab_size))
                                                      : 1;
     bytes += part * static_cast<double>(graph::bytes_of(graph.value(node.results.front())));
   }
   return bytes;
 }
 
-decode::NewTokens tokens_at(std::int64_t step, std::int64_t rows, std::int64_t vocabulary) {
+// `count` of each row, from a position on.
+decode::NewTokens tokens_from(std::int64_t first, std::int64_t count, std::int64_t rows, std::int64_t vocabulary) {
   decode::NewTokens tokens;
   for (std::int64_t row = 0; row < rows; ++row) {
-    tokens.ids.push_back(static_cast<std::int32_t>((7919 * step + 104'729 * row) % vocabulary));
-    tokens.positions.push_back(static_cast<std::int32_t>(step));
-    tokens.segments.push_back(1);
+    for (std::int64_t position = first; position < first + count; ++position) {
+      tokens.ids.push_back(static_cast<std::int32_t>((7919 * position + 104'729 * row) % vocabulary));
+      tokens.positions.push_back(static_cast<std::int32_t>(position));
+      tokens.segments.push_back(1);
+    }
   }
   return tokens;
 }
 
-MeasuredDecode measure_decoding(const session::Session& session, int threads, bool by_instruction) {
+MeasuredDecode measure_decoding(const session::Session& session, DecodeStage stage, int threads, bool by_instruction) {
   const config::Settings& settings = session.loaded.settings;
   const std::int64_t rows = session.batch.micro_rows, slots = settings.integer("max_target_length");
-  const std::int64_t timed = std::clamp<std::int64_t>(slots - kUntimedSteps, 1, std::max<std::int64_t>(1, settings.integer("steps")));
+  const std::int64_t asked = std::max<std::int64_t>(1, settings.integer("steps"));
+  const bool is_prompt = stage == DecodeStage::prompt;
+  const std::int64_t timed = is_prompt ? asked : std::clamp<std::int64_t>(slots - kUntimedSteps, 1, asked);
+  const std::int64_t new_tokens = is_prompt ? slots : 1;
   backend::Workers workers(threads);
   decode::Decoder decoder(workers, backend::find_backend(settings.text("backend")));
-  const decode::Program program = decode::make_program(session::model_request(session, rows), {1, slots}, session.target);
+  const decode::Program program = decode::make_program(session::model_request(session, rows), {new_tokens, slots}, session.target);
   decode::Ready step = decoder.prepare(program);
   train::put_initial_values(program.graph, settings.integer("init_weights_seed"), decoder.pool(), workers,
                             [&](const std::string& path, const run::Array& value) { decoder.set_parameter(path, value); });
   std::vector<Spans> steps;
-  Progress progress("token", kUntimedSteps + timed);
+  Progress progress(is_prompt ? "prompt" : "token", kUntimedSteps + timed);
   for (std::int64_t i = 0; i < kUntimedSteps + timed; ++i) {
     progress.advance(i);
     Spans spans;
-    decoder.keep(step, tokens_at(std::min(i, slots - 1), rows, session.shape.vocab_size), {.spans = &spans});
+    const std::int64_t first = is_prompt ? 0 : std::min(i, slots - 1);
+    decoder.keep(step, tokens_from(first, new_tokens, rows, session.shape.vocab_size), {.spans = &spans});
     if (i >= kUntimedSteps) steps.push_back(std::move(spans));
   }
   const Spans middle = middle_of(std::move(steps));
   const plan::Plan& plan = step.run.plan();
   const std::vector<forecast::Timing> timings = forecast::timings_of(plan, cost::Network(session.mesh, session.target));
-  return {rows, middle.back().end, weights_read(program.graph, session.shape, rows),
+  return {rows, new_tokens, middle.back().end, weights_read(program.graph, session.shape, rows * new_tokens),
           by_instruction ? measure::times_by_instruction(plan, timings, middle) : measure::times_by_kind(plan, timings, middle),
           measure::measure_rates(workers)};
 }
 
-std::string summary_of(const MeasuredDecode& of) {
+std::string summary_of(const MeasuredDecode& of, DecodeStage stage) {
   const double rate = of.weights / of.seconds;
-  return fmt::format("{:.2f} ms a token of {}, {:.1f} tokens/s; {} of weights are read: {} GB/s, {:.0f}% of the copy\n", of.seconds * 1e3,
-                     counted(of.rows, "row"), of.tokens_per_second(), human_bytes(of.weights), giga(rate), 100 * rate / of.rates.stream) +
+  const std::string what = stage == DecodeStage::token
+                               ? fmt::format("a token of {}", counted(of.rows, "row"))
+                               : fmt::format("a prompt of {} for {}", counted(of.new_tokens, "token"), counted(of.rows, "row"));
+  return fmt::format("{:.2f} ms {}, {:.1f} tokens/s; {} of weights are read: {} GB/s, {:.0f}% of the copy\n", of.seconds * 1e3, what,
+                     of.tokens_per_second(), human_bytes(of.weights), giga(rate), 100 * rate / of.rates.stream) +
          rates_words(of.rates);
 }
 
-std::string json_of(const MeasuredDecode& of) {
+std::string json_of(const MeasuredDecode& of, DecodeStage stage) {
   JsonWriter json;
-  json.begin_object().key("rows").value(of.rows).key("seconds_per_token").value(of.seconds);
+  json.begin_object().key("rows").value(of.rows);
+  if (stage == DecodeStage::prompt) json.key("tokens_of_prompt").value(of.new_tokens);
+  json.key(stage == DecodeStage::token ? "seconds_per_token" : "seconds_per_prompt").value(of.seconds);
   json.key("tokens_per_second").value(of.tokens_per_second()).key("weights_read").value(of.weights);
   json.line().key("machine");
   add(json, of.rates);
@@ -111,16 +124,16 @@ std::string json_of(const MeasuredDecode& of) {
 
 }  // namespace
 
-int bench_decode(const Arguments& arguments) {
+int bench_decode(const Arguments& arguments, DecodeStage stage) {
   const session::Session session = session::open_to_run(arguments.request(), config::Run::steps);
-  const MeasuredDecode measured = measure_decoding(session, threads_of(arguments), arguments.has("--all"));
+  const MeasuredDecode measured = measure_decoding(session, stage, threads_of(arguments), arguments.has("--all"));
   if (arguments.has("--json")) {
-    fmt::print("{}\n", json_of(measured));
+    fmt::print("{}\n", json_of(measured, stage));
     return 0;
   }
   const int width = terminal_width();
   fmt::print("{}\n{}\n{}", wrapped(session::headline(session) + "\n", width, 2), times_words(measured.times, measured.seconds, width),
-             wrapped(summary_of(measured), width, 2));
+             wrapped(summary_of(measured, stage), width, 2));
   return 0;
 }
 

@@ -1,10 +1,12 @@
-// `moesh bench decode`.
+// `moesh bench decode` and `moesh bench prefill`.
 #pragma once
 
 #include "cli/command.h"
 
 namespace moesh::cli {
 
-int bench_decode(const Arguments& arguments);
+enum class DecodeStage { token, prompt };
+
+int bench_decode(const Arguments& arguments, DecodeStage stage);
 
 }  // namespace moesh::cli

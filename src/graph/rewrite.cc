@@ -19,6 +19,16 @@ std::int64_t uses_of(const Graph& graph, ValueId id) {
   return uses;
 }
 
+std::vector<std::vector<NodeId>> users_of(const Graph& graph) {
+  std::vector<std::vector<NodeId>> users(graph.values.size());
+  const auto behind_all = static_cast<NodeId>(graph.nodes.size());
+  for (NodeId i = 0; i < behind_all; ++i) {
+    for (const ValueId id : graph.node(i).operands) users[static_cast<std::size_t>(id)].push_back(i);
+  }
+  for (const ValueId id : graph.results) users[static_cast<std::size_t>(id)].push_back(behind_all);
+  return users;
+}
+
 std::vector<bool> needed_nodes(const Graph& graph) {
   std::vector<bool> needed(graph.nodes.size());
   for (const ValueId result : graph.results) needed[static_cast<std::size_t>(graph.value(result).producer)] = true;

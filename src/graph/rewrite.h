@@ -18,6 +18,9 @@ std::vector<ValueId> inputs_of(const Graph& graph);
 // How often nodes and results use a value.
 std::int64_t uses_of(const Graph& graph, ValueId id);
 
+// By value, the nodes that use it, in order and as often as each does. A use as a result counts as one by a node behind all others.
+std::vector<std::vector<NodeId>> users_of(const Graph& graph);
+
 // By node, whether the results need it.
 std::vector<bool> needed_nodes(const Graph& graph);
 

@@ -79,22 +79,17 @@ Joined one_after_the_other(const Graph& graph, const Node& first, const Node& se
 
 class Chaining {
  public:
-  explicit Chaining(Graph graph)
-      : graph_(std::move(graph)),
-        uses_(graph_.values.size()),
-        uses_by_element_(graph_.values.size()),
-        last_use_(graph_.values.size()),
-        is_dead_(graph_.nodes.size()) {}
+  explicit Chaining(Graph graph) : graph_(std::move(graph)), is_dead_(graph_.nodes.size()) {
+    for (const std::vector<NodeId>& users : graph::users_of(graph_)) {
+      uses_.push_back(std::ssize(users));
+      uses_by_element_.push_back(std::count_if(users.begin(), users.end(), [&](NodeId user) {
+        return at(user) < graph_.nodes.size() && is_by_element(graph_, graph_.node(user));
+      }));
+      last_use_.push_back(users.empty() ? 0 : users.back());
+    }
+  }
 
   Graph run() {
-    for (const ValueId id : graph_.results) see(id, static_cast<NodeId>(graph_.nodes.size()));
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const bool by_element = is_by_element(graph_, graph_.nodes[i]);
-      for (const ValueId id : graph_.nodes[i].operands) {
-        see(id, static_cast<NodeId>(i));
-        uses_by_element_[at(id)] += by_element ? 1 : 0;
-      }
-    }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
       if (is_by_element(graph_, node)) take_in(node, static_cast<NodeId>(i));
@@ -103,11 +98,6 @@ class Chaining {
   }
 
  private:
-  void see(ValueId id, NodeId user) {
-    ++uses_[at(id)];
-    last_use_[at(id)] = std::max(last_use_[at(id)], user);
-  }
-
   // What makes the node's operands becomes part of it.
   void take_in(Node& node, NodeId place) {
     for (std::size_t i = 0; i < node.operands.size();) {
@@ -170,19 +160,12 @@ class Joining {
  public:
   // By input, whether nobody reads it behind this graph, which may then overwrite it.
   Joining(Graph graph, const std::vector<bool>& is_given_away)
-      : graph_(std::move(graph)), users_(graph_.values.size()), last_use_(graph_.values.size(), -1), is_kept_(graph_.values.size()) {
+      : graph_(std::move(graph)), users_(graph::users_of(graph_)), is_kept_(graph_.values.size()) {
     const std::vector<ValueId> inputs = graph::inputs_of(graph_);
     for (std::size_t i = 0; i < inputs.size(); ++i) is_kept_[at(inputs[i])] = i >= is_given_away.size() || !is_given_away[i];
     for (const Node& node : graph_.nodes) {
       if (node.op == Op::parameter) is_kept_[at(node.results[0])] = true;
     }
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      for (const ValueId id : graph_.nodes[i].operands) {
-        users_[at(id)].push_back(static_cast<NodeId>(i));
-        last_use_[at(id)] = static_cast<NodeId>(i);
-      }
-    }
-    for (const ValueId id : graph_.results) last_use_[at(id)] = static_cast<NodeId>(graph_.nodes.size());
   }
 
   Graph run() {
@@ -204,7 +187,7 @@ class Joining {
   void go_into(NodeId id) {
     Node& node = graph_.nodes[at(id)];
     std::vector<bool> is_given_away;
-    for (const ValueId operand : node.operands) is_given_away.push_back(!is_kept_[at(operand)] && last_use_[at(operand)] == id);
+    for (const ValueId operand : node.operands) is_given_away.push_back(!is_kept_[at(operand)] && last_use(operand) == id);
     if (auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) {
       std::fill_n(is_given_away.begin(), repeat->carried + repeat->shared, false);  // what later iterations read
       graph::replace_body(*repeat, with_chains_in(*repeat->body, is_given_away));
@@ -213,7 +196,10 @@ class Joining {
     }
   }
 
+  NodeId last_use(ValueId id) const { return users_[at(id)].empty() ? -1 : users_[at(id)].back(); }
+
   bool may_be_joined(NodeId id) const {
+    if (at(id) == graph_.nodes.size()) return false;  // a result's user
     const Node& node = graph_.node(id);
     return node.results.size() == 1 && is_by_element(graph_, node) && elements(graph_.value(node.results[0]).shape) >= kFewestElements;
   }
@@ -245,7 +231,7 @@ class Joining {
     for (std::size_t i = 0; i + 1 < group.size(); ++i) {
       std::int64_t more = 0, less = 0;
       for (std::size_t k = i + 1; k < group.size(); ++k) more += bytes_of(graph_.value(graph_.node(group[k]).results[0]));
-      for (const ValueId id : operands) less += last_use_[at(id)] > group[i] && ends_in(group, id) ? bytes_of(graph_.value(id)) : 0;
+      for (const ValueId id : operands) less += last_use(id) > group[i] && ends_in(group, id) ? bytes_of(graph_.value(id)) : 0;
       if (more > less) return false;
     }
     return true;
@@ -254,7 +240,7 @@ class Joining {
   bool ends_in(const std::vector<NodeId>& group, ValueId id) const {
     const auto is_in = [&](NodeId user) { return std::find(group.begin(), group.end(), user) != group.end(); };
     const std::vector<NodeId>& users = users_[at(id)];
-    return !is_kept_[at(id)] && is_in(last_use_[at(id)]) &&
+    return !is_kept_[at(id)] && is_in(last_use(id)) &&
            std::all_of(users.begin(), users.end(), [&](NodeId user) { return user < group[0] || is_in(user); });
   }
 
@@ -302,9 +288,8 @@ class Joining {
     }
     for (const ValueId id : made.operands) {
       std::vector<NodeId>& users = users_[at(id)];
-      const bool ends_here = std::find(group.begin(), group.end(), last_use_[at(id)]) != group.end();
-      std::erase_if(users, [&](NodeId user) { return user != group[0] && std::find(group.begin(), group.end(), user) != group.end(); });
-      if (ends_here) last_use_[at(id)] = users.back();
+      std::erase_if(users, [&](NodeId user) { return std::find(group.begin(), group.end(), user) != group.end(); });
+      users.insert(std::lower_bound(users.begin(), users.end(), group[0]), group[0]);
     }
     first.op = Op::chain;
     first.operands = std::move(made.operands);
@@ -313,7 +298,6 @@ class Joining {
 
   Graph graph_;
   std::vector<std::vector<NodeId>> users_;
-  std::vector<NodeId> last_use_;
   std::vector<bool> is_kept_;  // whoever gave a value to the graph may need it
 };
 

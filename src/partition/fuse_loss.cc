@@ -26,12 +26,7 @@ struct Loss {
 
 class Fusion {
  public:
-  explicit Fusion(const Graph& graph) : graph_(graph), users_(graph.values.size()), is_result_(graph.values.size()) {
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (const ValueId operand : graph.nodes[i].operands) users_[at(operand)].push_back(static_cast<NodeId>(i));
-    }
-    for (const ValueId result : graph.results) is_result_[at(result)] = true;
-  }
+  explicit Fusion(const Graph& graph) : graph_(graph), users_(graph::users_of(graph)) {}
 
   // With this loss, if it can be.
   std::optional<Graph> run(NodeId entropy) const {
@@ -46,6 +41,10 @@ class Fusion {
   bool is_whole(ValueId id, std::size_t dim) const { return spec_of(id).dims.empty() || spec_of(id).dims[dim].empty(); }
   bool is_sum(ValueId id) const { return !spec_of(id).partial.empty(); }
 
+  bool is_result(ValueId id) const {
+    return !users_[at(id)].empty() && users_[at(id)].back() == static_cast<NodeId>(graph_.nodes.size());
+  }
+
   // The letters of an einsum; none of another op.
   std::optional<graph::Equation> equation_of(NodeId id) const {
     const auto* of = std::get_if<graph::EinsumOf>(&node(id).attributes);
@@ -55,7 +54,7 @@ class Fusion {
   std::optional<Loss> loss_of(NodeId entropy) const {
     const ValueId logits = node(entropy).operands[0];
     Loss loss{graph_.value(logits).producer, entropy, -1, -1, -1};
-    if (is_result_[at(logits)] || is_sum(logits) || !find_scores(loss)) return std::nullopt;
+    if (is_result(logits) || is_sum(logits) || !find_scores(loss)) return std::nullopt;
     for (const NodeId user : users_[at(logits)]) {
       if (user == entropy) continue;
       if (loss.gradient >= 0 || !is_gradient(user, node(entropy))) return std::nullopt;
@@ -87,7 +86,7 @@ class Fusion {
 
   bool find_products(Loss& loss) const {
     const ValueId dlogits = node(loss.gradient).results[0], x = node(loss.scores).operands[0], table = node(loss.scores).operands[1];
-    if (is_result_[at(dlogits)]) return false;
+    if (is_result(dlogits)) return false;
     for (const NodeId user : users_[at(dlogits)]) {
       const bool takes_table = reads(user, table), takes_x = reads(user, x);
       if (!equation_of(user) || takes_table == takes_x) return false;
@@ -121,7 +120,7 @@ class Fusion {
   bool is_wanted_wide(const Loss& loss) const {
     const ValueId dtable = result_of(loss.dtable);
     const auto& users = users_[at(dtable)];
-    return !is_result_[at(dtable)] && users.size() == 1 && node(users[0]).op == Op::cast &&
+    return !is_result(dtable) && users.size() == 1 && node(users[0]).op == Op::cast &&
            graph_.value(node(users[0]).results[0]).dtype == DType::float32 && !is_sum(dtable);
   }
 
@@ -184,7 +183,6 @@ class Fusion {
 
   const Graph& graph_;
   std::vector<std::vector<NodeId>> users_;
-  std::vector<bool> is_result_;
 };
 
 // Of the graph and the bodies in it, where there is one to fuse.

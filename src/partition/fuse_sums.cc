@@ -18,12 +18,7 @@ using graph::ValueId;
 
 class Fusing {
  public:
-  explicit Fusing(Graph graph) : graph_(std::move(graph)), uses_(graph_.values.size()), last_use_(graph_.values.size(), -1) {
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      for (const ValueId id : graph_.nodes[i].operands) see(id, static_cast<NodeId>(i));
-    }
-    for (const ValueId id : graph_.results) see(id, static_cast<NodeId>(graph_.nodes.size()));
-  }
+  explicit Fusing(Graph graph) : graph_(std::move(graph)), users_(graph::users_of(graph_)) {}
 
   Graph run() {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -39,11 +34,6 @@ class Fusing {
   }
 
  private:
-  void see(ValueId id, NodeId user) {
-    ++uses_[at(id)];
-    last_use_[at(id)] = user;
-  }
-
   // Either side of the sum.
   void fuse(NodeId sum) {
     Node& node = graph_.nodes[at(sum)];
@@ -53,7 +43,9 @@ class Fusing {
       Node& maker = graph_.nodes[at(graph_.value(term).producer)];
       maker.operands.push_back(other);
       maker.results[0] = node.results[0];
-      last_use_[at(other)] = std::max(last_use_[at(other)], graph_.value(term).producer);
+      std::vector<NodeId>& users = users_[at(other)];
+      std::replace(users.begin(), users.end(), sum, graph_.value(term).producer);
+      std::sort(users.begin(), users.end());
       graph_.values[at(node.results[0])].producer = graph_.value(term).producer;
       node = {};
       return;
@@ -64,16 +56,15 @@ class Fusing {
     const Value &value = graph_.value(term), &before = graph_.value(other), &made = graph_.value(graph_.node(sum).results[0]);
     const Node& maker = graph_.node(value.producer);
     const bool could_take = graph::facts_of(maker.op).added_to == static_cast<int>(maker.operands.size()) && maker.results[0] == term;
-    if (!could_take || uses_[at(term)] != 1 || maker.phase != graph_.node(sum).phase) return false;
+    if (!could_take || users_[at(term)].size() != 1 || maker.phase != graph_.node(sum).phase) return false;
     if (!graph::is_alike(value, made) || !graph::is_alike(before, made) || before.producer >= value.producer) return false;
     if (graph::facts_of(maker.op).kernel != graph::KernelKind::product) return true;
-    const bool ends_there = last_use_[at(other)] == sum && !graph::is_root(graph_.producer_of(other));
+    const bool ends_there = users_[at(other)].back() == sum && !graph::is_root(graph_.producer_of(other));
     return value.dtype == DType::float32 && ends_there;
   }
 
   Graph graph_;
-  std::vector<std::int64_t> uses_;
-  std::vector<NodeId> last_use_;
+  std::vector<std::vector<NodeId>> users_;
 };
 
 }  // namespace

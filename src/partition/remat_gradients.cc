@@ -150,20 +150,18 @@ class Remat {
 
  private:
   std::vector<Candidate> candidates() const {
-    std::vector<int> uses(graph_.values.size());
     std::map<ValueId, std::size_t> squares;
-    for (const ValueId id : graph_.results) ++uses[at(id)];
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      for (const ValueId id : node.operands) ++uses[at(id)];
       if (node.op == Op::sum_squares) squares[node.operands[0]] = i;
     }
+    const std::vector<std::vector<NodeId>> users = graph::users_of(graph_);
     std::vector<Candidate> found;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       if (node.op != Op::adam_update && node.op != Op::sgd_update) continue;
       const auto of = squares.find(node.operands[1]);
-      if (of != squares.end() && uses[at(node.operands[1])] == 2) found.push_back({node.operands[1], of->second, i});
+      if (of != squares.end() && users[at(node.operands[1])].size() == 2) found.push_back({node.operands[1], of->second, i});
     }
     std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) { return a.squares < b.squares; });
     return found;

@@ -13,13 +13,23 @@ using backend::store;
 
 constexpr std::int64_t kPiece = 1024;
 
-template <typename T>
-[[gnu::always_inline]] inline void add(bool is_first, const T* __restrict from, std::int64_t count, Wide<T>* __restrict sum) {
-  if (is_first) {
-    for (std::int64_t i = 0; i < count; ++i) sum[i] = load(from[i]);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) sum[i] += load(from[i]);
-  }
+constexpr std::size_t kTogether = 8;  // of the values, that are read side by side: so many runs a core reads ahead of itself
+
+// sum[i] = or += the values, one after the other.
+template <std::size_t values, typename T>
+[[gnu::always_inline]] inline void add(bool is_first, const T* const* of, std::int64_t first, std::int64_t count, Wide<T>* __restrict sum) {
+  const T* from[values];
+  for (std::size_t k = 0; k < values; ++k) from[k] = of[k] + first;
+  backend::cpu::with_constant(is_first, [&](auto first_of_all) MOESH_LOOP {
+    MOESH_BY_ELEMENT
+    for (std::int64_t i = 0; i < count; ++i) {
+      Wide<T> added = load(from[0][i]);
+      if constexpr (!first_of_all) added += sum[i];
+#pragma GCC unroll 8
+      for (std::size_t k = 1; k < values; ++k) added += load(from[k][i]);
+      sum[i] = added;
+    }
+  });
 }
 
 }  // namespace
@@ -32,19 +42,38 @@ DeviceSum<T>::DeviceSum(std::span<const std::int64_t> steps)
 template <typename T>
 void DeviceSum<T>::add_piece(std::size_t step, std::span<const T* const> values, std::int64_t first, std::int64_t count,
                              Wide<T>* sum) {
-  const std::size_t each = step == steps_.size() ? 1 : values.size() / static_cast<std::size_t>(steps_[step]);
-  for (std::size_t begin = 0; begin < values.size(); begin += each) {
-    if (each == 1) {
-      const T* from = values[begin] + first;
-      backend::cpu::vectorised(isa_, [&]() MOESH_LOOP { add<T>(begin == 0, from, count, sum); });
-    } else if (begin == 0) {
-      add_piece(step + 1, values.subspan(0, each), first, count, sum);
-    } else {
-      Wide<T>* part = room_.data() + (step + 1) * static_cast<std::size_t>(kPiece);
-      add_piece(step + 1, values.subspan(begin, each), first, count, part);
-      backend::cpu::vectorised(isa_, [&]() MOESH_LOOP { add<Wide<T>>(false, part, count, sum); });
-    }
+  if (step + 1 >= steps_.size()) return add_values(values, first, count, sum);
+  const std::size_t each = values.size() / static_cast<std::size_t>(steps_[step]);
+  add_piece(step + 1, values.subspan(0, each), first, count, sum);
+  for (std::size_t begin = each; begin < values.size(); begin += each) {
+    Wide<T>* part = room_.data() + (step + 1) * static_cast<std::size_t>(kPiece);
+    add_piece(step + 1, values.subspan(begin, each), first, count, part);
+    backend::cpu::vectorised(isa_, [&]() MOESH_LOOP { add<1, Wide<T>>(false, &part, 0, count, sum); });
   }
+}
+
+template <typename T>
+void DeviceSum<T>::add_values(std::span<const T* const> values, std::int64_t first, std::int64_t count, Wide<T>* sum) {
+  backend::cpu::vectorised(isa_, [&]() MOESH_LOOP {
+    for (std::size_t begin = 0; begin < values.size();) {
+      const T* const* const of = values.data() + begin;
+      const std::size_t left = values.size() - begin;
+      const bool is_first = begin == 0;
+      if (left >= kTogether) {
+        add<kTogether, T>(is_first, of, first, count, sum);
+        begin += kTogether;
+      } else if (left >= 4) {
+        add<4, T>(is_first, of, first, count, sum);
+        begin += 4;
+      } else if (left >= 2) {
+        add<2, T>(is_first, of, first, count, sum);
+        begin += 2;
+      } else {
+        add<1, T>(is_first, of, first, count, sum);
+        begin += 1;
+      }
+    }
+  });
 }
 
 template <typename T>

@@ -23,6 +23,7 @@ class DeviceSum {
 
  private:
   void add_piece(std::size_t step, std::span<const T* const> values, std::int64_t first, std::int64_t count, Wide<T>* sum);
+  void add_values(std::span<const T* const> values, std::int64_t first, std::int64_t count, Wide<T>* sum);
 
   backend::cpu::Isa isa_;
   std::span<const std::int64_t> steps_;

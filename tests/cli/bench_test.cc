@@ -56,6 +56,17 @@ TEST(Bench, ShowsWhereATokensTimeGoesAndWhatWeightsItReads) {
   EXPECT_FALSE(json["instructions"].empty());
 }
 
+TEST(Bench, ShowsWhereAPromptsTimeGoes) {
+  const std::string prompt = "per_device_batch_size=2 max_target_length=8 steps=3";
+  const Outcome made = outcome("bench prefill" + (kSmall + (" " + prompt)));
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("\ncache_write "), HasSubstr(" ms a prompt of 8 tokens for 4 rows, ")));
+  const auto json = nlohmann::json::parse(outcome("bench prefill --json" + (kSmall + (" " + prompt))).out);
+  EXPECT_EQ(json["rows"], 4);
+  EXPECT_EQ(json["tokens_of_prompt"], 8);
+  EXPECT_NEAR(json["tokens_per_second"].get<double>() * json["seconds_per_prompt"].get<double>(), 32, 1e-6);
+}
+
 // A row reads two of four experts, many rows all of them; the compute type's bytes, which decoding keeps.
 TEST(Bench, CountsTheWeightsThatATokenNeeds) {
   const auto read = [](const std::string& more) {
