@@ -21,9 +21,7 @@
 #include "forecast/timing.h"
 #include "median.h"
 #include "partition/collectives.h"
-#include "partition/stack_first.h"
 #include "plan/arena.h"
-#include "plan/lower.h"
 #include "session/session.h"
 #include "train/initialize.h"
 #include "words.h"
@@ -232,7 +230,7 @@ class Bench {
   }
 
   static double planned_seconds(const decode::Program& program, const session::Session& session) {
-    const plan::Plan plan = plan::lower(partition::stack_first(program.graph), program.mesh);
+    const plan::Plan plan = decode::plan_of(program);
     const cost::Network network(session.mesh, session.target);
     return forecast::schedule_of(plan, plan::device_arena(plan), forecast::timings_of(plan, network)).seconds;
   }

@@ -7,8 +7,6 @@
 
 #include "base/error.h"
 #include "models/draws.h"
-#include "partition/stack_first.h"
-#include "plan/lower.h"
 
 namespace moesh::decode {
 namespace {
@@ -35,9 +33,8 @@ std::vector<std::int32_t> numbers_of(const Ready& program, const NewTokens& toke
 }  // namespace
 
 Ready Decoder::prepare(const Program& program, const Ready* beside) {
-  plan::Plan plan = plan::lower(partition::stack_first(program.graph), program.mesh);
   const run::Program* scratch_of = beside == nullptr ? nullptr : &beside->run;
-  Ready ready{run::Program(std::move(plan), state_, workers_, {.backend = backend_, .scratch_of = scratch_of}), program.vocabulary,
+  Ready ready{run::Program(plan_of(program), state_, workers_, {.backend = backend_, .scratch_of = scratch_of}), program.vocabulary,
               program.row_length, program.draw_seed};
   mesh_ = program.mesh;
   for (const graph::Node& node : program.graph.nodes) {

@@ -5,7 +5,12 @@
 
 #include "graph/rewrite.h"
 #include "graph/slots.h"
+#include "partition/chain.h"
+#include "partition/fold_casts.h"
+#include "partition/fuse_sums.h"
 #include "partition/lay_out.h"
+#include "partition/stack_first.h"
+#include "plan/lower.h"
 
 namespace moesh::decode {
 namespace {
@@ -50,6 +55,11 @@ Program make_program(const models::ModelRequest& request, const models::DecodeSh
   program.graph = std::move(made.graph);
   program.choices = std::move(made.choices);
   return program;
+}
+
+plan::Plan plan_of(const Program& program) {
+  graph::Graph graph = partition::with_casts_folded(partition::stack_first(program.graph));
+  return plan::lower(partition::with_chains(partition::with_sums_fused(std::move(graph))), program.mesh);
 }
 
 }  // namespace moesh::decode

@@ -7,6 +7,7 @@
 #include "mesh/topology.h"
 #include "models/model.h"
 #include "partition/partition.h"
+#include "plan/plan.h"
 
 namespace moesh::decode {
 
@@ -23,5 +24,8 @@ struct Program {
 // Parameters lie as in training; caches as their labels and the rules say, before and after alike, so that programs for prompts
 // and for single tokens share them. The few numbers that come with the tokens are whole on every device.
 Program make_program(const models::ModelRequest& request, const models::DecodeShape& shape, const mesh::Topology& target);
+
+// As it runs: with what follows each other fused.
+plan::Plan plan_of(const Program& program);
 
 }  // namespace moesh::decode
