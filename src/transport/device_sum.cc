@@ -13,7 +13,8 @@ using backend::store;
 
 constexpr std::int64_t kPiece = 1024;
 
-constexpr std::size_t kTogether = 8;  // of the values, that are read side by side: so many runs a core reads ahead of itself
+constexpr std::size_t kTogether = 8;  // of the values, that are read side by side
+constexpr std::int64_t kAhead = 512;  // elements: of what is asked for, as a core reads no run ahead of itself across pages
 
 // sum[i] = or += the values, one after the other.
 template <std::size_t values, typename T>
@@ -21,14 +22,21 @@ template <std::size_t values, typename T>
   const T* from[values];
   for (std::size_t k = 0; k < values; ++k) from[k] = of[k] + first;
   backend::cpu::with_constant(is_first, [&](auto first_of_all) MOESH_LOOP {
-    MOESH_BY_ELEMENT
-    for (std::int64_t i = 0; i < count; ++i) {
+    const auto add_element = [&](std::int64_t i) MOESH_LOOP {
       Wide<T> added = load(from[0][i]);
       if constexpr (!first_of_all) added += sum[i];
 #pragma GCC unroll 8
       for (std::size_t k = 1; k < values; ++k) added += load(from[k][i]);
       sum[i] = added;
+    };
+    constexpr auto kLine = static_cast<std::int64_t>(64 / sizeof(T));
+    std::int64_t i = 0;
+    for (; i + kLine <= count; i += kLine) {
+      for (std::size_t k = 0; k < values; ++k) __builtin_prefetch(from[k] + i + kAhead);
+      MOESH_BY_ELEMENT
+      for (std::int64_t j = 0; j < kLine; ++j) add_element(i + j);
     }
+    for (; i < count; ++i) add_element(i);
   });
 }
 

@@ -165,5 +165,25 @@ TEST(SumsOverDevices, HaveTheSameBitsWhateverWayTheyTake) {
   }
 }
 
+TEST(SumsOverDevices, GoAlongAnAxisOfAnySize) {
+  constexpr std::int64_t kSize = 1300;
+  for (std::int64_t devices = 2; devices <= 19; ++devices) {
+    const mesh::Mesh mesh({{"x", devices, 1}});
+    for (const DType dtype : {DType::bfloat16, DType::float32, DType::float64}) {
+      Parts parts(mesh, dtype, kSize);
+      fill(parts, static_cast<std::size_t>(devices), kSize);
+      const Array sum = parts.all_reduced();
+      for (std::int64_t i = 0; i < kSize; ++i) {
+        backend::for_floating(dtype, [&]<typename T>() {
+          std::vector<backend::Wide<T>> values;
+          for (std::size_t device = 0; device < static_cast<std::size_t>(devices); ++device) values.push_back(backend::load(parts.of(device).as<T>()[i]));
+          const T expected = backend::store<T>(by_definition({devices}, 0, values, 0, values.size()));
+          ASSERT_EQ(backend::load(sum.as<T>()[i]), backend::load(expected)) << devices << " devices, " << i;
+        });
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace moesh::run
