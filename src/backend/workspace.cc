@@ -46,7 +46,8 @@ class Walk {
         loss_ = {std::max(loss_.shared, bytes.shared), std::max(loss_.own, bytes.own)};
         break;
       }
-      case Op::rms_norm_grad: norm_ = std::max(norm_, cpu::rms_norm_grad_bytes(of_operand(0))); break;
+      case Op::rms_norm_grad:
+      case Op::rms_norm_grad_of_dots: norm_ = std::max(norm_, cpu::rms_norm_grad_bytes(of_operand(0))); break;
       default: break;
     }
     if (const Graph* body = graph::body_of(node)) see(*body);

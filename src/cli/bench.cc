@@ -33,8 +33,8 @@ constexpr Option kBenchOptions[] = {
 constexpr std::string_view kBenchExamples[] = {
     "bench configs/first.yml steps=3",
     "bench prefill model_name=mixtral-8x7b override_model_config=true base_num_decoder_layers=1 base_emb_dim=256 base_mlp_dim=512 "
-    "compile_topology=cpu-8 ici_expert_parallelism=8 ici_fsdp_parallelism=1 custom_mesh_and_rule=ep-tp use_ring_of_experts=true "
-    "vocab_size=4096 per_device_batch_size=1 max_target_length=32 steps=5",
+    "base_moe_mlp_dim=512 vocab_size=4096 compile_topology=cpu-8 ici_expert_parallelism=8 ici_fsdp_parallelism=1 "
+    "custom_mesh_and_rule=ep-tp use_ring_of_experts=true per_device_batch_size=1 max_target_length=32 steps=5",
     "bench decode model_name=llama2-7b override_model_config=true base_num_decoder_layers=2 base_emb_dim=512 base_mlp_dim=1024 "
     "per_device_batch_size=1 max_target_length=64 steps=32",
     "bench kernels --only silu",

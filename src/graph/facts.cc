@@ -53,6 +53,8 @@ const OpFacts& facts_of(Op op) {
     case Op::reshard: return ops::kReshard;
     case Op::vocab_scores: return ops::kVocabScores;
     case Op::cross_entropy_of_scores: return ops::kCrossEntropyOfScores;
+    case Op::row_dot: return ops::kRowDot;
+    case Op::rms_norm_of_dots: return ops::kRmsNormOfDots;
     case Op::device_index: return ops::kDeviceIndex;
     case Op::gather: return ops::kGather;
     case Op::all_sum: return ops::kAllSum;
@@ -69,6 +71,7 @@ const OpFacts& facts_of(Op op) {
     case Op::chain: return ops::kChain;
     case Op::softmax_grad: return ops::kSoftmaxGrad;
     case Op::rms_norm_grad: return ops::kRmsNormGrad;
+    case Op::rms_norm_grad_of_dots: return ops::kRmsNormGradOfDots;
     case Op::attention_grad: return ops::kAttentionGrad;
     case Op::embed_grad: return ops::kEmbedGrad;
     case Op::embed_add: return ops::kEmbedAdd;

@@ -63,6 +63,8 @@ enum class Op : std::uint8_t {
   vocab_scores,    // logits[B, S, V], targets: the targets' logits [B, S], and of each shard of the vocabulary the logarithm
                    // of its summed exponentials [B, S, shards]
   cross_entropy_of_scores,  // the results of vocab_scores, segments: as cross_entropy
+  row_dot,                  // x, y [, scale]: their products summed over the last dim, in the wide type
+  rms_norm_of_dots,         // x, scale, row_dot(x, x) of whole rows: as rms_norm, of rows in pieces
 
   // Only in regions. A slot is one choice of a token, numbered token * K + choice; `sizes` says how many rows each expert
   // has, and so how many of the R rows that there is room for exist. What a group of devices takes part in says GroupOf.
@@ -90,6 +92,7 @@ enum class Op : std::uint8_t {
   unary_grad,          // x, dy: dx
   softmax_grad,        // y, dy: dx
   rms_norm_grad,       // x, scale, dy [, what dx is added to]: dx, dscale
+  rms_norm_grad_of_dots,  // x, scale, dy, row_dot(x, x), row_dot(x, dy, scale) [, what dx is added to]: as rms_norm_grad
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
   embed_grad,          // tokens, dy: dtable
   embed_add,           // table, tokens, dy: the table plus dtable
@@ -227,6 +230,7 @@ struct FillOf {
 };
 struct RmsNormOf {
   double epsilon = 1e-5;
+  std::int64_t width = 0;  // of whole rows, for rows in pieces
 };
 struct RopeOf {
   enum class Kind : std::uint8_t { standard, llama3, yarn };

@@ -1,7 +1,6 @@
 #include "partition/expand.h"
 
 #include <map>
-#include <numeric>
 
 #include "base/place.h"
 #include "graph/builder.h"
@@ -14,53 +13,7 @@ using graph::Graph;
 using graph::Node;
 using graph::Op;
 using graph::Tensor;
-using graph::Unary;
 using graph::ValueId;
-
-std::vector<int> first_dims(int count) {
-  std::vector<int> dims(static_cast<std::size_t>(count));
-  std::iota(dims.begin(), dims.end(), 0);
-  return dims;
-}
-
-Tensor wide(Tensor x) { return x.dtype() == DType::bfloat16 ? graph::cast(x, DType::float32) : x; }
-
-Tensor along_rows(Tensor per_row, const Shape& shape) {
-  return graph::broadcast(per_row, shape, first_dims(per_row.rank()));
-}
-
-Tensor along_last(Tensor vector, const Shape& shape) {
-  return graph::broadcast(vector, shape, {static_cast<int>(shape.size()) - 1});
-}
-
-Tensor row_sum(Tensor x) { return graph::reduce(graph::Reduction::sum, x, {x.rank() - 1}); }
-
-Tensor inverse_rms(Tensor x, double epsilon) {
-  const Tensor mean = graph::scale(row_sum(graph::multiply(x, x)), 1 / static_cast<double>(x.shape().back()));
-  return graph::unary(Unary::rsqrt, graph::unary(Unary::offset, mean, epsilon));
-}
-
-// The normalised value is rounded to the type before the scale is applied, as the op does.
-std::vector<Tensor> rms_norm(const std::vector<Tensor>& operands, double epsilon) {
-  const Tensor x = wide(operands[0]);
-  const Tensor normed = graph::multiply(x, along_rows(inverse_rms(x, epsilon), x.shape()));
-  return {graph::multiply(graph::cast(normed, operands[0].dtype()), along_last(operands[1], x.shape()))};
-}
-
-std::vector<Tensor> rms_norm_grad(const std::vector<Tensor>& operands, double epsilon) {
-  const Tensor x = wide(operands[0]);
-  const Tensor dy = wide(operands[2]);
-  const Tensor inverse = inverse_rms(x, epsilon);
-  const Tensor scaled = graph::multiply(dy, along_last(wide(operands[1]), x.shape()));
-  const Tensor cube = graph::multiply(graph::multiply(inverse, inverse), inverse);
-  const Tensor pull = graph::scale(graph::multiply(row_sum(graph::multiply(scaled, x)), cube),
-                                   1 / static_cast<double>(x.shape().back()));
-  const Tensor dx = graph::binary(graph::Binary::subtract, graph::multiply(scaled, along_rows(inverse, x.shape())),
-                                  graph::multiply(x, along_rows(pull, x.shape())));
-  const Tensor normed = graph::multiply(x, along_rows(inverse, x.shape()));
-  const Tensor dscale = graph::reduce(graph::Reduction::sum, graph::multiply(dy, normed), first_dims(x.rank() - 1));
-  return {graph::cast(dx, operands[0].dtype()), graph::cast(dscale, operands[1].dtype())};
-}
 
 class Expansion {
  public:
@@ -95,9 +48,12 @@ class Expansion {
   }
 
   std::vector<Tensor> copy(const Node& node, const std::vector<Tensor>& operands, graph::Attributes attributes) {
+    return copy(node, node.op, operands, std::move(attributes));
+  }
+  std::vector<Tensor> copy(const Node& node, Op op, const std::vector<Tensor>& operands, graph::Attributes attributes) {
     std::vector<std::pair<Shape, DType>> results;
     for (const ValueId id : node.results) results.emplace_back(graph_.value(id).shape, graph_.value(id).dtype);
-    return builder_.add(node.op, "", operands, std::move(attributes), results);
+    return builder_.add(op, "", operands, std::move(attributes), results);
   }
 
   std::vector<Tensor> make(const Node& node) {
@@ -108,8 +64,7 @@ class Expansion {
       case Op::rms_norm:
       case Op::rms_norm_grad: {
         if (last_axes(node.operands[0]).empty()) break;
-        const double epsilon = std::get<graph::RmsNormOf>(node.attributes).epsilon;
-        return node.op == Op::rms_norm ? rms_norm(operands, epsilon) : rms_norm_grad(operands, epsilon);
+        return norm_of_dots(node, operands);
       }
       case Op::cross_entropy: {
         if (last_axes(node.operands[0]).empty()) break;
@@ -132,6 +87,20 @@ class Expansion {
       default: break;
     }
     return copy(node, operands, node.attributes);
+  }
+
+  std::vector<Tensor> norm_of_dots(const Node& node, std::vector<Tensor> operands) {
+    const Tensor x = operands[0];
+    Shape rows = x.shape();
+    rows.pop_back();
+    const auto dot = [&](const std::vector<Tensor>& of) { return builder_.add_one(Op::row_dot, "dot", of, {}, rows, wide_of(x.dtype())); };
+    const bool is_gradient = node.op == Op::rms_norm_grad;
+    const Tensor scale = operands[1];
+    operands.push_back(dot({x, x}));
+    if (is_gradient) operands.push_back(dot({x, operands[2], scale}));
+    graph::RmsNormOf of = std::get<graph::RmsNormOf>(node.attributes);
+    of.width = x.shape().back();
+    return copy(node, is_gradient ? Op::rms_norm_grad_of_dots : Op::rms_norm_of_dots, operands, of);
   }
 
   // query, key, value, order, segments, and behind them the same two for the keys.

@@ -7,8 +7,8 @@
 
 namespace moesh::partition {
 
-// Attention is told of the queries' and the keys' tokens apart. A norm of rows that lie in pieces becomes its sums and products;
-// a loss over a spread vocabulary first takes each piece's share. Bodies of regions are split, see split_region.h.
+// Attention is told of the queries' and the keys' tokens apart. A norm of rows that lie in pieces takes their sums first, and a loss over
+// a spread vocabulary each piece's share. Bodies of regions are split, see split_region.h.
 graph::Graph expand(const graph::Graph& graph, const std::vector<Want>& results, const PartitionRequest& request);
 
 }  // namespace moesh::partition

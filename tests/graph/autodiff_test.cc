@@ -118,7 +118,7 @@ const std::set<Op>& without_gradient() {
       // Written as other ops before the backward pass is made.
       Op::slot_mask,
       // Made after the backward pass is.
-      Op::reshard,         Op::vocab_scores,       Op::cross_entropy_of_scores, Op::list_tokens, Op::sum_rows, Op::scatter_rows,
+      Op::reshard,         Op::vocab_scores,       Op::cross_entropy_of_scores, Op::row_dot,       Op::rms_norm_of_dots, Op::rms_norm_grad_of_dots, Op::list_tokens, Op::sum_rows, Op::scatter_rows,
       Op::vocab_loss,
   };
   return ops;

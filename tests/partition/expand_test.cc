@@ -28,21 +28,14 @@ const std::string kNorm =
 
 TEST(Expand, LeavesANormOfWholeRowsAsItIs) { EXPECT_EQ(expanded(kNorm, "batch"), kNorm); }
 
-TEST(Expand, WritesANormOfRowsInPiecesAsItsSums) {
+TEST(Expand, MakesTheSumsOfANormOfRowsInPiecesFirst) {
   EXPECT_EQ(expanded(kNorm, "embed"),
             "%0: float32[2, 8] = input labels=(batch, embed)  # x\n"
             "%1: float32[8] = parameter labels=(-)  # scale\n"
             "%2: float32[2, 8] = constraint %0 labels=(batch, embed)  # laid\n"
-            "%3: float32[2, 8] = binary %2, %2 function=multiply  # norm/multiply\n"
-            "%4: float32[2] = reduce %3 function=sum dims=[1]  # norm/sum\n"
-            "%5: float32[2] = unary %4 function=scale a=0.125  # norm/scale\n"
-            "%6: float32[2] = unary %5 function=offset a=1e-05  # norm/offset\n"
-            "%7: float32[2] = unary %6 function=rsqrt  # norm/rsqrt\n"
-            "%8: float32[2, 8] = broadcast %7 dims=[0]  # norm/broadcast\n"
-            "%9: float32[2, 8] = binary %2, %8 function=multiply  # norm/multiply\n"
-            "%10: float32[2, 8] = broadcast %1 dims=[1]  # norm/broadcast\n"
-            "%11: float32[2, 8] = binary %9, %10 function=multiply  # norm/multiply\n"
-            "return %11 as y\n");
+            "%3: float32[2] = row_dot %2, %2  # norm/dot\n"
+            "%4: float32[2, 8] = rms_norm_of_dots %2, %1, %3 width=8  # norm\n"
+            "return %4 as y\n");
 }
 
 // A device has its share of the vocabulary: the logarithms of the shares come first, once for the loss and its gradient.

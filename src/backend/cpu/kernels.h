@@ -33,6 +33,9 @@ void softmax(const KernelCall& call);
 void softmax_grad(const KernelCall& call);
 void rms_norm(const KernelCall& call);
 void rms_norm_grad(const KernelCall& call);
+void row_dot(const KernelCall& call);
+void rms_norm_of_dots(const KernelCall& call);
+void rms_norm_grad_of_dots(const KernelCall& call);
 void rope(const KernelCall& call);
 void temper(const KernelCall& call);
 

@@ -1,4 +1,4 @@
-// Softmax and RMS normalisation of the last dim.
+// Softmax and RMS normalisation of the last dim, which may be spread over devices: row_dot has made the sums then.
 #include <algorithm>
 
 #include "backend/cpu/kernels.h"
@@ -60,23 +60,37 @@ void softmax_grad_of(const KernelCall& call) {
   });
 }
 
-template <typename T>
-[[gnu::always_inline]] inline Wide<T> inverse_rms(const T* __restrict x, std::int64_t width, Wide<T> epsilon) {
-  using W = Wide<T>;
-  const W squares = sum_of<W>(width, [&](std::int64_t i) MOESH_LOOP { return load(x[i]) * load(x[i]); });
-  return W(1) / std::sqrt(squares / static_cast<W>(width) + epsilon);
-}
+// What is divided by a row's root mean square, of whole rows.
+template <typename W>
+struct InverseRms {
+  W width, epsilon;
+
+  InverseRms(const KernelCall& call, bool of_dots) {
+    const auto& of = std::get<graph::RmsNormOf>(call.attributes);
+    width = static_cast<W>(of_dots ? of.width : rows_of(call.results[0]).width);
+    epsilon = static_cast<W>(of.epsilon);
+  }
+  W of(W squares) const { return W(1) / std::sqrt(squares / width + epsilon); }
+};
 
 template <typename T>
+[[gnu::always_inline]] inline Wide<T> squares_of(const T* __restrict x, std::int64_t width) {
+  return sum_of<Wide<T>>(width, [&](std::int64_t i) MOESH_LOOP { return load(x[i]) * load(x[i]); });
+}
+
+template <typename T, bool of_dots>
 void rms_norm_of(const KernelCall& call) {
   using W = Wide<T>;
   const Rows rows = rows_of(call.results[0]);
-  const W epsilon = static_cast<W>(std::get<graph::RmsNormOf>(call.attributes).epsilon);
+  const InverseRms<W> inverse_rms(call, of_dots);
   const T* __restrict scale = call.operands[1].as<T>();
   for_rows(call, rows, [&](std::int64_t row) MOESH_LOOP {
     const T* __restrict x = call.operands[0].as<T>() + row * rows.width;
     T* __restrict y = call.results[0].as<T>() + row * rows.width;
-    const W inverse = inverse_rms(x, rows.width, epsilon);
+    W squares = 0;
+    if constexpr (of_dots) squares = call.operands[2].as<W>()[row];
+    else squares = squares_of(x, rows.width);
+    const W inverse = inverse_rms.of(squares);
     for (std::int64_t i = 0; i < rows.width; ++i) y[i] = store<T>(rounded<T>(load(x[i]) * inverse) * load(scale[i]));
   });
 }
@@ -84,14 +98,10 @@ void rms_norm_of(const KernelCall& call) {
 // With n = x / rms(x): dx = (dn - n mean(n dn)) / rms(x), where dn = dy scale; dscale sums dy n over the rows. dx is added to the sum, if
 // there is one, and may lie there.
 template <typename T, bool adds>
-[[gnu::always_inline]] inline void rms_norm_grad_row(const T* __restrict x, const T* __restrict scale,
-                                                     const T* __restrict dy, const T* sum, T* dx, Wide<T>* __restrict dscale,
-                                                     std::int64_t width, Wide<T> epsilon) {
+[[gnu::always_inline]] inline void rms_norm_grad_row(const T* __restrict x, const T* __restrict scale, const T* __restrict dy,
+                                                     const T* sum, T* dx, Wide<T>* __restrict dscale, std::int64_t width,
+                                                     Wide<T> inverse, Wide<T> mean) {
   using W = Wide<T>;
-  const W inverse = inverse_rms(x, width, epsilon);
-  const W mean = sum_of<W>(width, [&](std::int64_t i) MOESH_LOOP {
-                   return load(x[i]) * inverse * (load(dy[i]) * load(scale[i]));
-                 }) / static_cast<W>(width);
   MOESH_BY_ELEMENT
   for (std::int64_t i = 0; i < width; ++i) {
     const W n = load(x[i]) * inverse, gradient = inverse * (load(dy[i]) * load(scale[i]) - n * mean);
@@ -102,11 +112,12 @@ template <typename T, bool adds>
 
 constexpr std::int64_t kBlock = 64;  // rows whose scale gradients are summed before blocks are
 
-template <typename T>
+template <typename T, bool of_dots>
 void rms_norm_grad_of(const KernelCall& call) {
   using W = Wide<T>;
+  constexpr std::size_t kOperands = of_dots ? 5 : 3;
   const Rows rows = rows_of(call.results[0]);
-  const W epsilon = static_cast<W>(std::get<graph::RmsNormOf>(call.attributes).epsilon);
+  const InverseRms<W> inverse_rms(call, of_dots);
   const Isa isa = chosen_isa();
   const std::int64_t blocks = (rows.count + kBlock - 1) / kBlock;
   ScratchList<W> partial(static_cast<std::size_t>(blocks * rows.width));
@@ -114,11 +125,21 @@ void rms_norm_grad_of(const KernelCall& call) {
     W* dscale = partial.data() + begin / kBlock * rows.width;
     for (std::int64_t row = begin; row < end; ++row) {
       const auto row_of = [&](const View& values) { return values.as<T>() + row * rows.width; };
-      with_constant(call.operands.size() > 3, [&](auto adds) {
-        const T* const sum = adds ? row_of(call.operands[3]) : nullptr;
+      with_constant(call.operands.size() > kOperands, [&](auto adds) {
+        const T* const sum = adds ? row_of(call.operands[kOperands]) : nullptr;
         vectorised(isa, [&]() MOESH_LOOP {
-          rms_norm_grad_row<T, adds>(row_of(call.operands[0]), call.operands[1].as<T>(), row_of(call.operands[2]), sum,
-                                     row_of(call.results[0]), dscale, rows.width, epsilon);
+          const T *x = row_of(call.operands[0]), *scale = call.operands[1].as<T>(), *dy = row_of(call.operands[2]);
+          W inverse = 0, products = 0;  // of n and dn
+          if constexpr (of_dots) {
+            inverse = inverse_rms.of(call.operands[3].as<W>()[row]);
+            products = inverse * call.operands[4].as<W>()[row];
+          } else {
+            inverse = inverse_rms.of(squares_of(x, rows.width));
+            products = sum_of<W>(rows.width, [&](std::int64_t i) MOESH_LOOP {
+              return load(x[i]) * inverse * (load(dy[i]) * load(scale[i]));
+            });
+          }
+          rms_norm_grad_row<T, adds>(x, scale, dy, sum, row_of(call.results[0]), dscale, rows.width, inverse, products / inverse_rms.width);
         });
       });
     }
@@ -129,6 +150,23 @@ void rms_norm_grad_of(const KernelCall& call) {
       double sum = 0;
       for (std::int64_t block = 0; block < blocks; ++block) sum += partial[static_cast<std::size_t>(block * rows.width + i)];
       dscale[i] = store<T>(sum);
+    }
+  });
+}
+
+template <typename T>
+void row_dot_of(const KernelCall& call) {
+  using W = Wide<T>;
+  const Rows rows = rows_of(call.operands[0]);
+  W* const to = call.results[0].as<W>();
+  for_rows(call, rows, [&](std::int64_t row) MOESH_LOOP {
+    const T* __restrict x = call.operands[0].as<T>() + row * rows.width;
+    const T* __restrict y = call.operands[1].as<T>() + row * rows.width;
+    if (call.operands.size() < 3) {
+      to[row] = sum_of<W>(rows.width, [&](std::int64_t i) MOESH_LOOP { return load(x[i]) * load(y[i]); });
+    } else {
+      const T* __restrict scale = call.operands[2].as<T>();
+      to[row] = sum_of<W>(rows.width, [&](std::int64_t i) MOESH_LOOP { return load(x[i]) * (load(y[i]) * load(scale[i])); });
     }
   });
 }
@@ -144,7 +182,15 @@ void softmax_grad(const KernelCall& call) {
 }
 
 void rms_norm(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { rms_norm_of<T>(call); });
+  for_floating(call.results[0].dtype, [&]<typename T>() { rms_norm_of<T, false>(call); });
+}
+
+void rms_norm_of_dots(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { rms_norm_of<T, true>(call); });
+}
+
+void row_dot(const KernelCall& call) {
+  for_floating(call.operands[0].dtype, [&]<typename T>() { row_dot_of<T>(call); });
 }
 
 std::int64_t rms_norm_grad_bytes(const Shape& x) {
@@ -153,7 +199,11 @@ std::int64_t rms_norm_grad_bytes(const Shape& x) {
 }
 
 void rms_norm_grad(const KernelCall& call) {
-  for_floating(call.results[0].dtype, [&]<typename T>() { rms_norm_grad_of<T>(call); });
+  for_floating(call.results[0].dtype, [&]<typename T>() { rms_norm_grad_of<T, false>(call); });
+}
+
+void rms_norm_grad_of_dots(const KernelCall& call) {
+  for_floating(call.results[0].dtype, [&]<typename T>() { rms_norm_grad_of<T, true>(call); });
 }
 
 }  // namespace moesh::backend::cpu

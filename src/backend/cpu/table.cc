@@ -20,6 +20,8 @@ Kernel find_kernel(graph::Op op) {
     case Op::fill: return cpu::fill;
     case Op::softmax: return cpu::softmax;
     case Op::rms_norm: return cpu::rms_norm;
+    case Op::row_dot: return cpu::row_dot;
+    case Op::rms_norm_of_dots: return cpu::rms_norm_of_dots;
     case Op::rope: return cpu::rope;
     case Op::temper: return cpu::temper;
     case Op::attention: return cpu::attention;
@@ -40,6 +42,7 @@ Kernel find_kernel(graph::Op op) {
     case Op::unary_grad: return cpu::unary_grad;
     case Op::softmax_grad: return cpu::softmax_grad;
     case Op::rms_norm_grad: return cpu::rms_norm_grad;
+    case Op::rms_norm_grad_of_dots: return cpu::rms_norm_grad_of_dots;
     case Op::attention_grad: return cpu::attention_grad;
     case Op::embed_grad: return cpu::embed_grad;
     case Op::embed_add: return cpu::embed_add;

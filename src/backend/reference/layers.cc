@@ -45,21 +45,42 @@ void softmax_grad(const KernelCall& call) {
 }
 
 template <typename T>
-Wide<T> inverse_rms(const T* x, std::int64_t width, double epsilon) {
+Wide<T> squares_of(const T* x, std::int64_t width) {
   Wide<T> sum = 0;
   for (std::int64_t i = 0; i < width; ++i) sum += load(x[i]) * load(x[i]);
-  return 1 / std::sqrt(sum / static_cast<Wide<T>>(width) + static_cast<Wide<T>>(epsilon));
+  return sum;
+}
+
+// Of whole rows, which may lie in pieces.
+template <typename W>
+W inverse_rms(W squares, const graph::RmsNormOf& of, std::int64_t width) {
+  return 1 / std::sqrt(squares / static_cast<W>(of.width > 0 ? of.width : width) + static_cast<W>(of.epsilon));
+}
+
+void row_dot(const KernelCall& call) {
+  const std::int64_t width = width_of(call.operands[0]);
+  for_floating(call.operands[0].dtype, [&]<typename T>() {
+    for (std::int64_t row = 0; row < rows_of(call.operands[0]); ++row) {
+      Wide<T> sum = 0;
+      for (std::int64_t i = 0; i < width; ++i) {
+        const Wide<T> scale = call.operands.size() > 2 ? load(call.operands[2].as<T>()[i]) : Wide<T>(1);
+        sum += load(call.operands[0].as<T>()[row * width + i]) * (load(call.operands[1].as<T>()[row * width + i]) * scale);
+      }
+      call.results[0].as<Wide<T>>()[row] = sum;
+    }
+  });
 }
 
 // The normalised value is rounded to the type before the scale is applied.
 void rms_norm(const KernelCall& call) {
-  const double epsilon = std::get<graph::RmsNormOf>(call.attributes).epsilon;
+  const auto& of = std::get<graph::RmsNormOf>(call.attributes);
   const std::int64_t width = width_of(call.results[0]);
   for_floating(call.results[0].dtype, [&]<typename T>() {
     const T* scale = call.operands[1].as<T>();
     for (std::int64_t row = 0; row < rows_of(call.results[0]); ++row) {
       const T* x = call.operands[0].as<T>() + row * width;
-      const Wide<T> inverse = inverse_rms(x, width, epsilon);
+      const Wide<T> squares = call.operands.size() > 2 ? call.operands[2].as<Wide<T>>()[row] : squares_of(x, width);
+      const Wide<T> inverse = inverse_rms(squares, of, width);
       for (std::int64_t i = 0; i < width; ++i) {
         const Wide<T> normed = load(store<T>(load(x[i]) * inverse));
         call.results[0].as<T>()[row * width + i] = store<T>(normed * load(scale[i]));
@@ -68,23 +89,25 @@ void rms_norm(const KernelCall& call) {
   });
 }
 
-void rms_norm_grad(const KernelCall& call) {
-  const double epsilon = std::get<graph::RmsNormOf>(call.attributes).epsilon;
+void rms_norm_grad_of(const KernelCall& call, bool of_dots) {
+  const auto& of = std::get<graph::RmsNormOf>(call.attributes);
+  const std::size_t usual = of_dots ? 5 : 3;
   const std::int64_t width = width_of(call.results[0]);
   for_floating(call.results[0].dtype, [&]<typename T>() {
     const T* scale = call.operands[1].as<T>();
-    const T* sum = call.operands.size() > 3 ? call.operands[3].as<T>() : nullptr;
+    const T* sum = call.operands.size() > usual ? call.operands[usual].as<T>() : nullptr;
     std::vector<double> dscale(static_cast<std::size_t>(width), 0);
     for (std::int64_t row = 0; row < rows_of(call.results[0]); ++row) {
       const T* x = call.operands[0].as<T>() + row * width;
       const T* dy = call.operands[2].as<T>() + row * width;
-      const Wide<T> inverse = inverse_rms(x, width, epsilon);
+      const Wide<T> inverse = inverse_rms(of_dots ? call.operands[3].as<Wide<T>>()[row] : squares_of(x, width), of, width);
       Wide<T> dot = 0;
       for (std::int64_t i = 0; i < width; ++i) {
         dot += load(dy[i]) * load(scale[i]) * load(x[i]);
         dscale[static_cast<std::size_t>(i)] += static_cast<double>(load(dy[i]) * load(x[i]) * inverse);
       }
-      const Wide<T> pull = dot * inverse * inverse * inverse / static_cast<Wide<T>>(width);
+      if (of_dots) dot = call.operands[4].as<Wide<T>>()[row];
+      const Wide<T> pull = dot * inverse * inverse * inverse / static_cast<Wide<T>>(of_dots ? of.width : width);
       for (std::int64_t i = 0; i < width; ++i) {
         const Wide<T> before = sum != nullptr ? load(sum[row * width + i]) : Wide<T>(0);
         call.results[0].as<T>()[row * width + i] = store<T>(before + (load(dy[i]) * load(scale[i]) * inverse - load(x[i]) * pull));
@@ -93,6 +116,9 @@ void rms_norm_grad(const KernelCall& call) {
     for (std::int64_t i = 0; i < width; ++i) call.results[1].as<T>()[i] = store<T>(dscale[static_cast<std::size_t>(i)]);
   });
 }
+
+void rms_norm_grad(const KernelCall& call) { rms_norm_grad_of(call, false); }
+void rms_norm_grad_of_dots(const KernelCall& call) { rms_norm_grad_of(call, true); }
 
 // Pairs come as neighbours or as halves, and leave as halves; the inverse takes halves and gives back what came.
 void rope(const KernelCall& call) {
@@ -148,8 +174,11 @@ Kernel find_layers(graph::Op op) {
   switch (op) {
     case graph::Op::softmax: return softmax;
     case graph::Op::softmax_grad: return softmax_grad;
-    case graph::Op::rms_norm: return rms_norm;
+    case graph::Op::rms_norm:
+    case graph::Op::rms_norm_of_dots: return rms_norm;
     case graph::Op::rms_norm_grad: return rms_norm_grad;
+    case graph::Op::row_dot: return row_dot;
+    case graph::Op::rms_norm_grad_of_dots: return rms_norm_grad_of_dots;
     case graph::Op::rope: return rope;
     case graph::Op::temper: return temper;
     default: return nullptr;

@@ -57,6 +57,48 @@ void rms_norm_grad_factors(const NodeView& v, FactorTable& table) {
   table.takes(dims).takes({kWhole}).takes(dims).gives(dims).gives({kWhole}).linear_in({2});
 }
 
+// Of one number for each row of x, in the wide type.
+bool is_of_rows(const Value& value, const Value& x) {
+  return !x.shape.empty() && value.shape == first_sizes(x.shape, x.shape.size() - 1) && value.dtype == wide_of(x.dtype);
+}
+
+bool is_width_of(const RmsNormOf& of, const Value& x) { return of.width >= x.shape.back(); }
+
+std::string row_dot_shapes(const NodeView& v) {
+  const bool fits = is_like(v.operand(0), v.operand(1)) && is_of_rows(v.result(0), v.operand(0)) &&
+                    (v.operands() == 2 || is_scale_of(v.operand(2), v.operand(0)));
+  return fits ? "" : "rows, others like them, and a sum for each";
+}
+
+void row_dot_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> dims = table.own(v.operand(0).shape);
+  table.takes(dims).takes(dims).gives(first_dims(dims, dims.size() - 1));
+  if (v.operands() == 3) table.takes({dims.back()});
+  if (v.node.operands[0] != v.node.operands[1]) table.linear_in({1});
+}
+
+std::string rms_norm_of_dots_shapes(const NodeView& v) {
+  const bool fits = is_scale_of(v.operand(1), v.operand(0)) && is_of_rows(v.operand(2), v.operand(0)) &&
+                    is_like(v.operand(0), v.result(0)) && is_width_of(v.of<RmsNormOf>(), v.operand(0));
+  return fits ? "" : "a norm with a scale for each element of the last dim, and each row's sum of squares";
+}
+
+void rms_norm_of_dots_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> dims = table.own(v.operand(0).shape);
+  table.takes(dims).takes({dims.back()}).takes(first_dims(dims, dims.size() - 1)).gives(dims);
+}
+
+std::string rms_norm_grad_of_dots_shapes(const NodeView& v) {
+  const bool fits = rms_norm_grad_shapes(v).empty() && is_of_rows(v.operand(3), v.operand(0)) && is_of_rows(v.operand(4), v.operand(0)) &&
+                    is_width_of(v.of<RmsNormOf>(), v.operand(0));
+  return fits ? "" : "a norm's value, scale and cotangent, and each row's sums";
+}
+
+void rms_norm_grad_of_dots_factors(const NodeView& v, FactorTable& table) {
+  const std::vector<int> dims = table.own(v.operand(0).shape), rows = first_dims(dims, dims.size() - 1);
+  table.takes(dims).takes({dims.back()}).takes(dims).takes(rows).takes(rows).gives(dims).gives({dims.back()});
+}
+
 std::string rope_shapes(const NodeView& v) {
   const Shape& x = v.operand(0).shape;
   const bool fits =
@@ -167,6 +209,30 @@ const OpFacts kRmsNormGrad{.name = "rms_norm_grad",
                            .keeps_dims = true,
                            .kernel = KernelKind::norm,
                            .added_to = 3};
+const OpFacts kRowDot{.name = "row_dot",
+                      .attributes = blank<std::monostate>,
+                      .takes = {2, 3},
+                      .gives = {1},
+                      .shapes = row_dot_shapes,
+                      .factors = row_dot_factors,
+                      .gradient = kNoGradient};
+const OpFacts kRmsNormOfDots{.name = "rms_norm_of_dots",
+                             .attributes = blank<RmsNormOf>,
+                             .takes = {3},
+                             .gives = {1},
+                             .shapes = rms_norm_of_dots_shapes,
+                             .factors = rms_norm_of_dots_factors,
+                             .gradient = kNoGradient,
+                             .keeps_dims = true};
+const OpFacts kRmsNormGradOfDots{.name = "rms_norm_grad_of_dots",
+                                 .attributes = blank<RmsNormOf>,
+                                 .takes = {5},
+                                 .gives = {2},
+                                 .shapes = rms_norm_grad_of_dots_shapes,
+                                 .factors = rms_norm_grad_of_dots_factors,
+                                 .gradient = kNoGradient,
+                                 .keeps_dims = true,
+                                 .added_to = 5};
 const OpFacts kRope{.name = "rope",
                     .attributes = blank<RopeOf>,
                     .takes = {2},

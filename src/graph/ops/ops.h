@@ -14,7 +14,8 @@ extern const OpFacts kBroadcast, kReduce, kReshape, kTranspose, kSlice, kConcat,
 // products.cc
 extern const OpFacts kEinsum, kGroupedMatmul, kGroupedBias, kGroupedOuter, kGroupedSum;
 // layers.cc
-extern const OpFacts kSoftmax, kSoftmaxGrad, kRmsNorm, kRmsNormGrad, kRope, kTemper, kEmbed, kEmbedGrad, kEmbedAdd;
+extern const OpFacts kSoftmax, kSoftmaxGrad, kRmsNorm, kRmsNormGrad, kRowDot, kRmsNormOfDots, kRmsNormGradOfDots, kRope, kTemper, kEmbed,
+    kEmbedGrad, kEmbedAdd;
 // attention.cc
 extern const OpFacts kAttention, kAttentionGrad, kCacheWrite;
 // loss.cc

@@ -93,6 +93,8 @@ std::vector<Call> calls() {
     }
     const Tensor scale = noise(dtype, {300}, 24, 0.5, 2), dy = noise(dtype, {90, 300}, 25), more = noise(dtype, {90, 300}, 26);
     all.push_back({Op::rms_norm_grad, graph::RmsNormOf{1e-6}, {rows, scale, dy, more}, {rows, scale}});
+    const Tensor squares = noise(wide_of(dtype), {90}, 27, 100, 200), dots = noise(wide_of(dtype), {90}, 28);
+    all.push_back({Op::rms_norm_grad_of_dots, graph::RmsNormOf{1e-6, 600}, {rows, scale, dy, squares, dots, more}, {rows, scale}});
   }
   return all;
 }
