@@ -54,7 +54,7 @@ class Finder {
     // Of what is free only a result's other shape hears what is asked of it.
     if (is_free(node) && !(node.op == Op::reshape && firm_[at(node.results[0])])) return;
     const Spec& wanted = *wants_[at(node.results[0])];
-    // Norms of rows in pieces are written out, see expand.h.
+    // Its rows may lie in pieces, see expand.h.
     if (node.op == Op::rms_norm) return ask(node.operands[0], wanted, false);
     const graph::OpFactors factors = graph::factors_of(graph_, node);
     for (std::size_t i = 0; i < node.operands.size(); ++i) pass_on(factors, wanted, i, node.operands[i]);

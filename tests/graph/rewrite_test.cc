@@ -16,6 +16,20 @@ std::string after(const std::string& text, const Pass& pass) {
   return to_text(pass(parse_graph(text).graph));
 }
 
+TEST(Rewrite, KnowsWhoUsesAValue) {
+  const Graph graph = parse_graph(
+                          "%0: float32[4] = input labels=(-)  # x\n"
+                          "%1: float32[4] = binary %0, %0 function=add  # twice\n"
+                          "%2: float32[4] = unary %0 function=silu  # dead\n"
+                          "%3: float32[4] = binary %1, %0 function=multiply  # y\n"
+                          "return %3 as y, %0 as x\n")
+                          .graph;
+  const std::vector<std::vector<NodeId>> users = users_of(graph);
+  const std::vector<std::vector<NodeId>> expected{{1, 1, 2, 3, 4}, {3}, {}, {4}};
+  EXPECT_EQ(users, expected);
+  for (ValueId id = 0; id < 4; ++id) EXPECT_EQ(uses_of(graph, id), std::ssize(users[static_cast<std::size_t>(id)]));
+}
+
 // Roots stay: they are what a program is given.
 TEST(Rewrite, LeavesNodesAwayThatNobodyNeeds) {
   EXPECT_EQ(after("%0: float32[4] = input labels=(-)  # x\n"
