@@ -13,8 +13,8 @@ using backend::store;
 
 constexpr std::int64_t kPiece = 1024;
 
-constexpr std::size_t kTogether = 8;  // of the values, that are read side by side
-constexpr std::int64_t kAhead = 512;  // elements: of what is asked for, as a core reads no run ahead of itself across pages
+// So many elements ahead values are asked for: a core fetches a run ahead of itself only to the end of a page.
+constexpr std::int64_t kAhead = 512;
 
 // sum[i] = or += the values, one after the other.
 template <std::size_t values, typename T>
@@ -63,24 +63,14 @@ void DeviceSum<T>::add_piece(std::size_t step, std::span<const T* const> values,
 template <typename T>
 void DeviceSum<T>::add_values(std::span<const T* const> values, std::int64_t first, std::int64_t count, Wide<T>* sum) {
   backend::cpu::vectorised(isa_, [&]() MOESH_LOOP {
-    for (std::size_t begin = 0; begin < values.size();) {
-      const T* const* const of = values.data() + begin;
-      const std::size_t left = values.size() - begin;
-      const bool is_first = begin == 0;
-      if (left >= kTogether) {
-        add<kTogether, T>(is_first, of, first, count, sum);
-        begin += kTogether;
-      } else if (left >= 4) {
-        add<4, T>(is_first, of, first, count, sum);
-        begin += 4;
-      } else if (left >= 2) {
-        add<2, T>(is_first, of, first, count, sum);
-        begin += 2;
-      } else {
-        add<1, T>(is_first, of, first, count, sum);
-        begin += 1;
-      }
-    }
+    std::size_t begin = 0;
+    const auto add_by = [&]<std::size_t together>() MOESH_LOOP {
+      for (; values.size() - begin >= together; begin += together) add<together, T>(begin == 0, values.data() + begin, first, count, sum);
+    };
+    add_by.template operator()<8>();
+    add_by.template operator()<4>();
+    add_by.template operator()<2>();
+    add_by.template operator()<1>();
   });
 }
 

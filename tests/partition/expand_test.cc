@@ -1,6 +1,8 @@
 // Expansion: ops that a layout needs in parts are written out, others stay as they are.
 #include "partition/expand.h"
 
+#include <regex>
+
 #include <gtest/gtest.h>
 
 #include "graph/parse.h"
@@ -36,6 +38,12 @@ TEST(Expand, MakesTheSumsOfANormOfRowsInPiecesFirst) {
             "%3: float32[2] = row_dot %2, %2  # norm/dot\n"
             "%4: float32[2, 8] = rms_norm_of_dots %2, %1, %3 width=8  # norm\n"
             "return %4 as y\n");
+}
+
+// Without their sums the width of whole ones would be forgotten.
+TEST(Expand, ANormOfWholeRowsRefusesPieces) {
+  const std::string pieces = std::regex_replace(kNorm, std::regex("rms_norm %2, %1"), "rms_norm %2, %1 width=16");
+  EXPECT_NE(test::message_of([&] { graph::parse_graph(pieces); }).find("a norm with a scale"), std::string::npos);
 }
 
 // A device has its share of the vocabulary: the logarithms of the shares come first, once for the loss and its gradient.

@@ -65,9 +65,9 @@ template <typename W>
 struct InverseRms {
   W width, epsilon;
 
-  InverseRms(const KernelCall& call, bool of_dots) {
+  explicit InverseRms(const KernelCall& call) {
     const auto& of = std::get<graph::RmsNormOf>(call.attributes);
-    width = static_cast<W>(of_dots ? of.width : rows_of(call.results[0]).width);
+    width = static_cast<W>(of.width > 0 ? of.width : rows_of(call.results[0]).width);
     epsilon = static_cast<W>(of.epsilon);
   }
   W of(W squares) const { return W(1) / std::sqrt(squares / width + epsilon); }
@@ -82,7 +82,7 @@ template <typename T, bool of_dots>
 void rms_norm_of(const KernelCall& call) {
   using W = Wide<T>;
   const Rows rows = rows_of(call.results[0]);
-  const InverseRms<W> inverse_rms(call, of_dots);
+  const InverseRms<W> inverse_rms(call);
   const T* __restrict scale = call.operands[1].as<T>();
   for_rows(call, rows, [&](std::int64_t row) MOESH_LOOP {
     const T* __restrict x = call.operands[0].as<T>() + row * rows.width;
@@ -117,7 +117,7 @@ void rms_norm_grad_of(const KernelCall& call) {
   using W = Wide<T>;
   constexpr std::size_t kOperands = of_dots ? 5 : 3;
   const Rows rows = rows_of(call.results[0]);
-  const InverseRms<W> inverse_rms(call, of_dots);
+  const InverseRms<W> inverse_rms(call);
   const Isa isa = chosen_isa();
   const std::int64_t blocks = (rows.count + kBlock - 1) / kBlock;
   ScratchList<W> partial(static_cast<std::size_t>(blocks * rows.width));

@@ -51,10 +51,14 @@ Wide<T> squares_of(const T* x, std::int64_t width) {
   return sum;
 }
 
-// Of whole rows, which may lie in pieces.
+// Of whole rows, of which `width` elements may be here.
+template <typename W>
+W whole_width(const graph::RmsNormOf& of, std::int64_t width) {
+  return static_cast<W>(of.width > 0 ? of.width : width);
+}
 template <typename W>
 W inverse_rms(W squares, const graph::RmsNormOf& of, std::int64_t width) {
-  return 1 / std::sqrt(squares / static_cast<W>(of.width > 0 ? of.width : width) + static_cast<W>(of.epsilon));
+  return 1 / std::sqrt(squares / whole_width<W>(of, width) + static_cast<W>(of.epsilon));
 }
 
 void row_dot(const KernelCall& call) {
@@ -107,7 +111,7 @@ void rms_norm_grad_of(const KernelCall& call, bool of_dots) {
         dscale[static_cast<std::size_t>(i)] += static_cast<double>(load(dy[i]) * load(x[i]) * inverse);
       }
       if (of_dots) dot = call.operands[4].as<Wide<T>>()[row];
-      const Wide<T> pull = dot * inverse * inverse * inverse / static_cast<Wide<T>>(of_dots ? of.width : width);
+      const Wide<T> pull = dot * inverse * inverse * inverse / whole_width<Wide<T>>(of, width);
       for (std::int64_t i = 0; i < width; ++i) {
         const Wide<T> before = sum != nullptr ? load(sum[row * width + i]) : Wide<T>(0);
         call.results[0].as<T>()[row * width + i] = store<T>(before + (load(dy[i]) * load(scale[i]) * inverse - load(x[i]) * pull));

@@ -32,8 +32,11 @@ bool is_scale_of(const Value& scale, const Value& x) {
   return !x.shape.empty() && scale.shape == Shape{x.shape.back()};
 }
 
+// Those in pieces take their sums as operands: the ops of dots.
+bool has_whole_rows(const NodeView& v) { return v.of<RmsNormOf>().width == 0; }
+
 std::string rms_norm_shapes(const NodeView& v) {
-  const bool fits = is_scale_of(v.operand(1), v.operand(0)) && is_like(v.operand(0), v.result(0));
+  const bool fits = is_scale_of(v.operand(1), v.operand(0)) && is_like(v.operand(0), v.result(0)) && has_whole_rows(v);
   return fits ? "" : "a norm with a scale for each element of the last dim";
 }
 
@@ -46,10 +49,13 @@ std::vector<Tensor> rms_norm_gradient(const Vjp& v) {
   return v.grad(Op::rms_norm_grad, {v.operands[0], v.operands[1], v.dy()}, v.operands);
 }
 
+bool are_of_norm_grad(const NodeView& v) {
+  return is_scale_of(v.operand(1), v.operand(0)) && is_like(v.operand(0), v.operand(2)) && is_like(v.operand(0), v.result(0)) &&
+         is_like(v.operand(1), v.result(1));
+}
+
 std::string rms_norm_grad_shapes(const NodeView& v) {
-  const bool fits = is_scale_of(v.operand(1), v.operand(0)) && is_like(v.operand(0), v.operand(2)) &&
-                    is_like(v.operand(0), v.result(0)) && is_like(v.operand(1), v.result(1));
-  return fits ? "" : "a norm's value, scale and cotangent";
+  return are_of_norm_grad(v) && has_whole_rows(v) ? "" : "a norm's value, scale and cotangent";
 }
 
 void rms_norm_grad_factors(const NodeView& v, FactorTable& table) {
@@ -74,7 +80,7 @@ void row_dot_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> dims = table.own(v.operand(0).shape);
   table.takes(dims).takes(dims).gives(first_dims(dims, dims.size() - 1));
   if (v.operands() == 3) table.takes({dims.back()});
-  if (v.node.operands[0] != v.node.operands[1]) table.linear_in({1});
+  if (v.node.operands[0] != v.node.operands[1]) table.linear_in({1});  // squares are not
 }
 
 std::string rms_norm_of_dots_shapes(const NodeView& v) {
@@ -89,7 +95,7 @@ void rms_norm_of_dots_factors(const NodeView& v, FactorTable& table) {
 }
 
 std::string rms_norm_grad_of_dots_shapes(const NodeView& v) {
-  const bool fits = rms_norm_grad_shapes(v).empty() && is_of_rows(v.operand(3), v.operand(0)) && is_of_rows(v.operand(4), v.operand(0)) &&
+  const bool fits = are_of_norm_grad(v) && is_of_rows(v.operand(3), v.operand(0)) && is_of_rows(v.operand(4), v.operand(0)) &&
                     is_width_of(v.of<RmsNormOf>(), v.operand(0));
   return fits ? "" : "a norm's value, scale and cotangent, and each row's sums";
 }
