@@ -105,6 +105,7 @@ struct OpFacts {
   KernelKind kernel = KernelKind::elementwise;
   WorkRule work = nullptr;
   int looked_up = -1;  // the operand of which a kernel reads no more than it gives
+  int of_groups = -1;  // the operand that has something for each group of the first one's rows, read where a group has any
   int added_to = -1;   // where one operand more may stand: what the first result is added to, see partition/fuse_sums.h
 };
 

@@ -1,6 +1,7 @@
 #include "graph/work.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace moesh::graph {
 namespace {
@@ -9,13 +10,21 @@ double bytes_of(const Value& value, const mesh::Mesh& mesh) {
   return static_cast<double>(elements(sharding::shard_shape(value.shape, value.spec, mesh)) * size_of(value.dtype));
 }
 
+// Of groups.
+double part_with_rows(std::int64_t rows, std::int64_t groups) {
+  return groups == 0 ? 0 : groups_with_rows(static_cast<double>(rows), static_cast<double>(groups)) / static_cast<double>(groups);
+}
+
 double bytes_of(const NodeView& view, bool in_place, const mesh::Mesh& mesh) {
   double given = 0, taken = 0;
   for (std::size_t i = 0; i < view.results(); ++i) given += bytes_of(view.result(i), mesh);
-  const int looked_up = facts_of(view.node.op).looked_up;
+  const OpFacts& facts = facts_of(view.node.op);
   for (std::size_t i = 0; i < view.operands(); ++i) {
-    const bool is_read = !(in_place && i == 0);
-    if (is_read) taken += static_cast<int>(i) == looked_up ? given : bytes_of(view.operand(i), mesh);
+    if (in_place && i == 0) continue;
+    const Value& operand = view.operand(i);
+    const auto is = [&](int which) { return static_cast<int>(i) == which; };
+    const double part = is(facts.of_groups) ? part_with_rows(view.operand(0).shape[0], operand.shape[0]) : 1;
+    taken += is(facts.looked_up) ? given : part * bytes_of(operand, mesh);
   }
   return taken + (in_place ? 0 : given);
 }
@@ -47,6 +56,8 @@ Rounded rounded_in(const Attributes& attributes) {
 bool has(const std::vector<int>& dims, int factor) { return std::find(dims.begin(), dims.end(), factor) != dims.end(); }
 
 }  // namespace
+
+double groups_with_rows(double rows, double groups) { return groups * (1 - std::pow(1 - 1 / groups, rows)); }
 
 Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::int64_t>& sizes) {
   Work work;

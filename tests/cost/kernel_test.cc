@@ -1,6 +1,8 @@
 // What kernels take on described chips, beside figures worked out by hand.
 #include "cost/kernel.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
@@ -75,6 +77,42 @@ TEST(WorkOf, ALookUpReadsWhatItGives) {
   EXPECT_EQ(work.kind, KernelKind::rows);
   EXPECT_EQ(work.flops, 0);
   EXPECT_EQ(work.bytes, 2.0 * 2 * (2 * 4 * 8) + 4 * 2 * 4);
+}
+
+Work work_of_experts(std::int64_t rows, std::int64_t experts) {
+  Builder builder;
+  const Tensor in = builder.input("rows", {rows, 64}, DType::bfloat16, {"", ""});
+  const Tensor weights = builder.input("weights", {experts, 64, 32}, DType::bfloat16, {"", "", ""});
+  const Tensor sizes = builder.input("sizes", {experts}, DType::int32, {""});
+  builder.add_one(graph::Op::grouped_matmul, "out", {in, weights, sizes}, graph::GroupedMatmulOf{}, {rows, 32}, DType::bfloat16);
+  return work_of_last(builder);
+}
+
+double experts_read(std::int64_t rows, std::int64_t experts) {
+  const auto others = static_cast<double>(2 * rows * (64 + 32) + 4 * experts);
+  return (work_of_experts(rows, experts).bytes - others) / (2.0 * 64 * 32);
+}
+
+TEST(WorkOf, WeightsAreReadOfTheExpertsThatHaveRows) {
+  EXPECT_DOUBLE_EQ(experts_read(1, 256), 1);
+  EXPECT_DOUBLE_EQ(experts_read(2, 4), 1.75);  // 1 in a quarter of the cases, else 2
+  EXPECT_NEAR(experts_read(256, 256), 256 * (1 - std::exp(-1)), 0.3);
+  EXPECT_NEAR(experts_read(4096, 8), 8, 1e-9);
+  EXPECT_DOUBLE_EQ(experts_read(0, 8), 0);
+  EXPECT_DOUBLE_EQ(experts_read(5, 1), 1);
+  EXPECT_DOUBLE_EQ(work_of_experts(1, 256).rows, 1);
+  EXPECT_NEAR(work_of_experts(4096, 8).rows, 512, 1e-9);
+  EXPECT_EQ(work_of_experts(0, 8).rows, 0);
+  EXPECT_EQ(work_of_experts(3, 8).flops, 2.0 * 3 * 64 * 32);
+}
+
+TEST(WorkOf, BiasesAreReadOfTheExpertsThatHaveRows) {
+  Builder builder;
+  const Tensor in = builder.input("rows", {1, 64}, DType::float32, {"", ""});
+  const Tensor bias = builder.input("bias", {16, 64}, DType::float32, {"", ""});
+  const Tensor sizes = builder.input("sizes", {16}, DType::int32, {""});
+  builder.add_one(graph::Op::grouped_bias, "out", {in, bias, sizes}, {}, {1, 64}, DType::float32);
+  EXPECT_DOUBLE_EQ(work_of_last(builder).bytes, 4.0 * (3 * 64 + 16));
 }
 
 TEST(KernelSeconds, AreTheLongerOfArithmeticAndMemory) {

@@ -1,10 +1,12 @@
 // Products: contractions, and each expert's rows with its weights.
 // Shape suffixes: R rows sorted by expert, E experts, K and N a product's dims.
+#include <algorithm>
 #include <map>
 
 #include "graph/equation.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
+#include "graph/work.h"
 
 namespace moesh::graph::ops {
 namespace {
@@ -92,11 +94,11 @@ std::vector<Tensor> grouped_matmul_gradient(const Vjp& v) {
   return {drows, v.builder.add_one(Op::grouped_outer, "", outer, GroupedOuterOf{rounded}, weights.shape(), weights.dtype()), {}};
 }
 
-// An expert has its share of the rows.
+// An expert that has rows has its share of them.
 Work grouped_matmul_work(const NodeView& v) {
-  const auto rows = static_cast<double>(v.operand(0).shape[0]);
+  const auto rows = static_cast<double>(v.operand(0).shape[0]), experts = static_cast<double>(v.operand(1).shape[0]);
   Work work;
-  work.rows = rows / static_cast<double>(v.operand(1).shape[0]);
+  work.rows = rows / std::max(1.0, groups_with_rows(rows, experts));
   work.columns = static_cast<double>(v.result(0).shape[1]);
   work.depth = static_cast<double>(v.operand(0).shape[1]);
   work.flops = 2 * rows * work.columns * work.depth;
@@ -160,6 +162,7 @@ const OpFacts kGroupedMatmul{.name = "grouped_matmul",
                              .gradient = grouped_matmul_gradient,
                              .kernel = KernelKind::product,
                              .work = grouped_matmul_work,
+                             .of_groups = 1,
                              .added_to = 3};
 const OpFacts kGroupedBias{.name = "grouped_bias",
                            .attributes = blank<std::monostate>,
@@ -167,7 +170,8 @@ const OpFacts kGroupedBias{.name = "grouped_bias",
                            .gives = {1},
                            .shapes = grouped_bias_shapes,
                            .factors = kNotSpread,
-                           .gradient = grouped_bias_gradient};
+                           .gradient = grouped_bias_gradient,
+                           .of_groups = 1};
 const OpFacts kGroupedOuter{.name = "grouped_outer",
                             .attributes = blank<GroupedOuterOf>,
                             .takes = {3},
