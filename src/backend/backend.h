@@ -1,4 +1,4 @@
-// Who runs the kernels of a plan.
+// A backend: the table of kernels that run the ops of a plan.
 #pragma once
 
 #include <string_view>
@@ -9,15 +9,15 @@ namespace moesh::backend {
 
 struct Backend {
   std::string_view name;
-  Kernel (*find_kernel)(graph::Op op);  // null for ops that are no kernels
+  Kernel (*find_kernel)(graph::Op op);  // null for ops that are not kernels
 };
 
-// This machine's cores, by kernels for what they can do.
+// The CPU cores of this machine, with kernels for the instruction sets that they support.
 const Backend& cpu_backend();
-// Every op in its plainest form: slow and obviously right. What another backend lacks is never taken from it.
+// Every op in its plainest form: slow and obviously right. It never stands in for a kernel that another backend lacks.
 const Backend& reference_backend();
 
-// Of the key `backend`, whose values are these names.
+// The backend of that name, a value of the key `backend`.
 const Backend& find_backend(std::string_view name);
 
 }  // namespace moesh::backend

@@ -1,4 +1,4 @@
-// Places of tokens in a KV cache.
+// The slots of tokens in a KV cache.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace moesh::backend {
 
-// Refuses a slot that a cache lacks.
+// Returns the slot, or fails if the cache does not have it.
 inline std::int64_t checked_slot(std::int32_t slot, std::int64_t slots) {
   if (slot >= 0 && slot < slots) return slot;
   fail(fmt::format("position {} has no slot in a cache of {}", slot, slots), "the KV cache", "make room for more positions");

@@ -12,7 +12,7 @@ namespace {
 using graph::ChainStep;
 using graph::Op;
 
-constexpr std::int64_t kBlock = 512;  // few, so that memory is read while others are worked on
+constexpr std::int64_t kBlock = 512;  // elements; few, so that some are read from memory while others are computed
 constexpr std::int64_t kGrain = 32 * kBlock;
 
 Op op_of(ChainStep::Kind kind) {
@@ -41,13 +41,13 @@ struct Link {
   const ChainStep& step;
   Kernel kernel;
   graph::Attributes attributes;
-  int result = kNoResult;      // that it makes
-  bool is_made_there = false;  // where no later step takes an operand that lies there
+  int result = kNoResult;      // which result of the chain this step gives, if any
+  bool is_made_there = false;  // written straight to the result's buffer, as no later step reads an operand there
 };
 
-// What a thread's kernels are given, kept from call to call.
+// The buffers that a thread's kernels are given, kept from call to call.
 struct Views {
-  std::vector<View> values;  // the chain's operands, then what its steps make
+  std::vector<View> values;  // the chain's operands, then the results of its steps
   std::vector<View> given;
   std::vector<std::byte> made;
 };

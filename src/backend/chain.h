@@ -1,4 +1,4 @@
-// How a backend runs a chain: its own kernels on some elements at a time, which stay in a cache from step to step.
+// How a backend runs a chain: its own kernels go over a block of elements at a time, which stays in cache from step to step.
 #pragma once
 
 #include "backend/kernel.h"

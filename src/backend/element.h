@@ -1,4 +1,4 @@
-// Element types inside kernels: what is stored, and what is computed with.
+// Element types inside kernels: the type that is stored and the type that is computed in.
 #pragma once
 
 #include <cassert>
@@ -38,8 +38,8 @@ void for_floating(DType dtype, Body body) {
   }
 }
 
-// Calls body.template operator()<T, R>() with the types of a product's operands and of its result: float32 for bfloat16 where that is
-// asked for, else the same.
+// Calls body.template operator()<T, R>() with the types of a product's operands and of its result. The result has the type of the operands,
+// or is float32 for bfloat16 operands if the graph asks for that.
 template <typename Body>
 void with_product_types(DType operands, DType result, const Body& body) {
   for_floating(operands, [&]<typename T>() {

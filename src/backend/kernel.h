@@ -1,4 +1,4 @@
-// What a backend gives: for each op a function on the buffers of one device.
+// The interface of a backend's kernels: for each op, a function on the buffers of one device.
 #pragma once
 
 #include <cassert>
@@ -15,7 +15,7 @@
 
 namespace moesh::backend {
 
-// The elements that C++ calls T.
+// The DType of elements that C++ calls T.
 template <typename T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, float>) return DType::float32;
@@ -41,30 +41,30 @@ struct View {
     assert(dtype == dtype_of<std::remove_const_t<T>>() && "a buffer is read as elements of another type");
     return static_cast<T*>(data);
   }
-  std::byte* raw() const { return static_cast<std::byte*>(data); }  // to copy elements whatever they are
+  std::byte* raw() const { return static_cast<std::byte*>(data); }  // to copy elements of any type
 };
 
-// A local kernel is given the operands of its own device. A collective, which a kernel makes where one process has all devices,
-// is given each operand of all devices of its group, one device after the other.
+// A local kernel is given the operands of its own device. A collective, which is a kernel too when one process has all devices, is given
+// every operand of all devices of its group: for each operand, one device after the other.
 struct KernelCall {
   const graph::Attributes& attributes;
   std::span<const View> operands;
-  // Apart from each other and from the operands, but for those operands of a result's type and shape that plan::may_lie_in names: a
-  // result may be the very memory of one.
+  // Results overlap neither each other nor the operands, with one exception: a result may be the same memory as an operand of its type and
+  // shape that plan::may_lie_in names.
   std::span<const View> results;
   Workers& workers;
-  // Where the shards of operands and, behind them, of results begin in their values; empty when all are whole.
+  // Where the shards of the operands, and after them those of the results, begin in their values; empty if all are whole.
   std::span<const Shape> origins = {};
-  std::int64_t member = 0;   // which device of the node's group this is
-  std::int64_t members = 1;  // those whose operands are given
+  std::int64_t member = 0;   // this device's index in the node's group
+  std::int64_t members = 1;  // the number of devices whose operands are given
 
-  // This device's, or another one's.
+  // The operand of this device, or of the group's device `of`.
   const View& operand(std::int64_t i) const { return operand(i, members == 1 ? 0 : member); }
   const View& operand(std::int64_t i, std::int64_t of) const { return operands[static_cast<std::size_t>(i * members + of)]; }
 };
 
-// Products accumulate in float32 (in float64 for float64), and an element's result does not depend on how many threads
-// there are nor on how many other rows stand beside it.
+// Products accumulate in float32 (float64 for float64 operands). An element's result depends neither on the number of threads nor on how
+// many other rows are computed with it.
 using Kernel = void (*)(const KernelCall&);
 
 }  // namespace moesh::backend

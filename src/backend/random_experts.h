@@ -1,5 +1,5 @@
-// Scores that send tokens to random experts: they depend on a key and on the token's number alone, so they are the same
-// however the tokens are spread over devices.
+// Scores that send tokens to random experts. They depend only on a key and on the token's number, so they are the same however the tokens
+// are spread over devices.
 #pragma once
 
 #include <cmath>
@@ -10,12 +10,12 @@
 
 namespace moesh::backend {
 
-// A key as a program is fed it.
+// The key, from the two int32 numbers in which a program is fed it.
 inline RandomKey draw_key(const View& key) {
   return {static_cast<std::uint32_t>(key.as<std::int32_t>()[0]), static_cast<std::uint32_t>(key.as<std::int32_t>()[1])};
 }
 
-// The k experts with the largest scores are k draws without putting back.
+// Gumbel noise: the k experts with the largest scores are k draws without replacement.
 inline float random_score(RandomKey key, std::int64_t token, std::int64_t expert, const graph::DrawOf& of) {
   const double uniform = random_uniform(key, static_cast<std::uint64_t>(token * of.experts + expert));
   return static_cast<float>(-std::log(-std::log(uniform)) - of.skew * std::log(static_cast<double>(expert + 1)));

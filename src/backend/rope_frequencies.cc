@@ -11,13 +11,13 @@ namespace {
 
 using Kind = graph::RopeOf::Kind;
 
-// The pair that turns `rotations` times over the original context.
+// The pair, as a real number, that makes `rotations` full turns over the original context.
 double pair_of(double rotations, const graph::RopeOf& of, double dim) {
   const double positions = static_cast<double>(of.original_max_positions);
   return dim * std::log(positions / (rotations * 2 * std::numbers::pi)) / (2 * std::log(of.max_timescale));
 }
 
-// Slow pairs are stretched by the factor, fast ones kept, with a ramp between.
+// YaRN: low frequencies are divided by the factor and high ones kept, with a linear ramp between.
 double yarn(double frequency, double pair, const graph::RopeOf& of, double dim) {
   double low = pair_of(of.beta_fast, of, dim);
   double high = pair_of(of.beta_slow, of, dim);
@@ -32,7 +32,7 @@ double yarn(double frequency, double pair, const graph::RopeOf& of, double dim) 
   return frequency / of.factor * ramp + frequency * (1 - ramp);
 }
 
-// Llama 3.1's published rule: between low and high frequencies a ramp, where there is a between.
+// Llama 3.1's published rule: the same with a ramp between two bounds, unless the bounds are equal.
 double llama3(double frequency, const graph::RopeOf& of) {
   const double turns = static_cast<double>(of.original_max_positions) * frequency / (2 * std::numbers::pi);
   if (turns > of.high_freq_factor) return frequency;

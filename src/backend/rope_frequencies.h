@@ -1,4 +1,4 @@
-// The angle by which each pair of a rotary embedding turns a position.
+// The frequencies of a rotary embedding, by which each pair of elements is rotated per position.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace moesh::backend {
 
-// One for each pair of `dim` elements, in radians a position.
+// One for each pair of `dim` elements, in radians per position.
 ScratchList<double> rope_frequencies(const graph::RopeOf& of, std::int64_t dim);
 
-// What the turned values are multiplied with.
+// The factor that rotated values are multiplied by.
 double rope_scale(const graph::RopeOf& of);
 
 }  // namespace moesh::backend

@@ -1,4 +1,4 @@
-// Numbers that stand alone, of any floating type.
+// Loads and stores scalars of any floating type.
 #pragma once
 
 #include "backend/element.h"

@@ -1,5 +1,5 @@
-// Lists that a kernel works with while it runs, and no longer. Their memory is kept by the thread for the next ones, so that nothing
-// is allocated once every kernel has run.
+// Lists that a kernel uses only while it runs. Each thread keeps their memory for later lists, so that nothing is allocated once every
+// kernel has run.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace moesh::backend {
 
-// Blocks by size, a power of two each, a page at least. Lists of as many rows as a router sends here grow by such steps, where more
-// come than ever before.
+// Blocks by size class: each size is a power of two and at least a page. A list whose length is the number of rows that a router sends here
+// grows by such steps when more rows arrive than ever before.
 class KeptBlocks {
  public:
   static KeptBlocks& of_this_thread() {

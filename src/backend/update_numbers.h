@@ -1,4 +1,4 @@
-// What kernels of updates are told of the step, see graph::UpdateNumber.
+// The numbers of a step that update kernels receive, see graph::UpdateNumber.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ struct UpdateNumbers {
   float rate, step, factor;
   bool is_applied;
 
-  // The last operand of the call.
+  // Reads the last operand of the call.
   explicit UpdateNumbers(const KernelCall& call)
       : rate(of(call, graph::UpdateNumber::rate)),
         step(of(call, graph::UpdateNumber::step)),
@@ -26,8 +26,9 @@ struct UpdateNumbers {
   }
 };
 
-// Where the update is not applied: each result is the operand of its number, bit for bit. A result may lie where any operand does,
-// another result's included: a piece of all of them is read before any of it is written.
+// For a step whose update is not applied: each result is a bit-for-bit copy of the operand whose index stands for it in `operands`. A
+// result may share memory with any operand, even with that of another result, so a piece of all operands is read before any of it is
+// written.
 template <std::size_t Kept>
 void keep(const KernelCall& call, const std::array<std::size_t, Kept>& operands) {
   constexpr std::int64_t kPiece = 1024;  // elements

@@ -19,8 +19,8 @@
 namespace moesh::backend {
 namespace {
 
-// How a thread waits before it parks: it looks again at once, as the next kernel of a program is often a microsecond
-// away, and then between yields, which cost others nothing, for a few times what waking a parked thread takes.
+// How a thread waits before it parks. First it spins, as the next kernel of a program is often a microsecond away. Then it yields between
+// looks, which costs other threads nothing, for a few times as long as it takes to wake a parked thread.
 constexpr int kSpins = 400;
 constexpr std::chrono::microseconds kYields{150};
 
@@ -44,7 +44,7 @@ bool seen_before_parking(const Condition& condition) {
   return false;
 }
 
-// Of a pool's threads; 0 of whoever else calls.
+// The number of a pool's thread; 0 for any other caller.
 thread_local int number_of_thread = 0;
 
 // Blocks [begin, end).
@@ -53,10 +53,10 @@ struct Blocks {
   std::int32_t size() const { return end - begin; }
 };
 
-// What is left of a thread's share. The thread goes from its front, and others from its end; but from the front while it has not begun, as
-// it may never: in a call from inside a task, other threads mostly have tasks of their own. Each takes a run of blocks, as threads that
-// meet in memory block by block have the machine fetch what others are to read: going along it is faster by half. Runs get shorter, so
-// that threads end together.
+// The blocks left in a thread's share. Its owner takes blocks from the front and other threads take them from the end. Until the owner has
+// begun, other threads take from the front too, as it may never begin: in a call from inside a task, other threads mostly have tasks of
+// their own. Each takes a run of blocks: if threads alternate in memory block by block, the hardware prefetches for one thread what others
+// are to read, and going along a run is faster by half. Runs get shorter, so that threads end together.
 class alignas(64) Share {
  public:
   void set(Blocks all) { left_.store(all, std::memory_order_relaxed); }
@@ -65,7 +65,7 @@ class alignas(64) Share {
   Blocks take(bool is_owner, bool in_order, bool in_runs) {
     if (is_owner) is_begun_.store(true, std::memory_order_relaxed);
     const bool from_front = is_owner || in_order || !is_begun_.load(std::memory_order_relaxed);
-    constexpr std::int32_t kFromFront = 4, kFromEnd = 8;  // runs of what is left
+    constexpr std::int32_t kFromFront = 4, kFromEnd = 8;  // a run is what is left divided by this
     Blocks before = left_.load(std::memory_order_relaxed);
     while (before.size() > 0) {
       const std::int32_t run = in_runs ? std::max(1, before.size() / (from_front ? kFromFront : kFromEnd)) : 1;
@@ -78,7 +78,7 @@ class alignas(64) Share {
 
  private:
   std::atomic<Blocks> left_;
-  std::atomic<bool> is_begun_{false};  // by its thread
+  std::atomic<bool> is_begun_{false};  // by its owner
 };
 
 // One call of parallel().
@@ -110,10 +110,11 @@ class Job {
     if (error_) std::rethrow_exception(error_);
   }
 
-  std::atomic<int> helpers{0};  // that may be at work on a block; changed under the lock of the pool
+  std::atomic<int> helpers{0};  // threads that may be working on a block; changed under the pool's lock
 
  private:
-  // Tasks with a grain of one may be of any size: they are taken one by one. Once one has thrown, those before it are still run, in order.
+  // Blocks of a single item may differ greatly in size, so they are taken one by one. After one has thrown, the blocks before it still run,
+  // in order.
   Blocks take(Share& share, bool is_owner) const {
     const bool has_thrown = end_.load(std::memory_order_relaxed) < blocks();
     return share.take(is_owner, has_thrown, grain_ > 1);
@@ -139,7 +140,7 @@ class Job {
   const Task& task_;
   const std::int64_t count_;
   const std::int64_t grain_;
-  std::atomic<std::int64_t> end_;  // the first block that has thrown, if one has: those behind it are left
+  std::atomic<std::int64_t> end_;  // the first block that has thrown, or the number of blocks; blocks from here on are skipped
   ScratchList<Share> shares_;
   std::mutex mutex_;
   std::exception_ptr error_;
@@ -150,8 +151,8 @@ class Job {
 class Workers::State {
  public:
   explicit State(int threads) {
-    parked_.reserve(static_cast<std::size_t>(threads));  // so that a thread needs no memory to park
-    // A machine that gives no more threads is worked on with those that it gave.
+    parked_.reserve(static_cast<std::size_t>(threads));  // so that a thread allocates nothing when it parks
+    // If the system refuses more threads, the pool works with those that it got.
     try {
       for (int i = 1; i < threads; ++i) {
         Worker& worker = workers_.emplace_back();
@@ -188,7 +189,7 @@ class Workers::State {
     std::thread thread;
     std::condition_variable wake;
     bool is_parked = false;
-    ThreadCores cores = {};  // known while it is parked
+    ThreadCores cores = {};  // valid while it is parked
   };
 
   void post(Job& job) {
@@ -202,8 +203,8 @@ class Workers::State {
     for (std::int64_t i = 0; i < std::min(sleepers, job.blocks() - 1); ++i) wake_one();
   }
 
-  // Some machines wake a thread on the core of whoever wakes it, where it waits for milliseconds until that one has had its share: so it
-  // is sent to another one first.
+  // Some systems wake a thread on the core of the thread that wakes it, where it waits for milliseconds until that thread has used up its
+  // time slice. So the thread is moved to another core first.
   void wake_one() {
     Worker* worker = nullptr;
     {
@@ -217,7 +218,7 @@ class Workers::State {
     worker->wake.notify_one();
   }
 
-  // When it returns, no thread holds the job.
+  // After this, no thread uses the job.
   void withdraw(Job& job) {
     {
       const std::lock_guard lock(mutex_);
@@ -229,7 +230,7 @@ class Workers::State {
     done_.wait(lock, is_done);
   }
 
-  // The newest job with blocks left: what is begun within another one is needed first.
+  // The newest job with blocks left, as a job that was started inside another one is needed first.
   Job* join_one() {
     const auto found = std::find_if(open_.rbegin(), open_.rend(), [](const Job* job) { return job->has_blocks(); });
     if (found == open_.rend()) return nullptr;
@@ -244,7 +245,7 @@ class Workers::State {
         lock.unlock();
         job->work();
         lock.lock();
-        // The job may be gone as soon as nobody helps.
+        // The job may be destroyed as soon as it has no helpers.
         if (job->helpers.fetch_sub(1, std::memory_order_acq_rel) == 1) done_.notify_all();
         continue;
       }
@@ -268,7 +269,7 @@ class Workers::State {
   }
 
   std::mutex mutex_;
-  std::condition_variable done_;          // callers, when a job has lost its last helper
+  std::condition_variable done_;          // wakes callers when a job has lost its last helper
   std::vector<Job*> open_;                // oldest first
   std::atomic<std::uint64_t> posted_{0};  // grows with every job
   std::vector<Worker*> parked_;           // the last to park is the first to be woken

@@ -1,4 +1,4 @@
-// Threads that everything shares that runs in this process.
+// The threads that all work of this process shares.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace moesh::backend {
 
-// A task that somebody else holds, called with a block [begin, end).
+// A non-owning reference to a task, which is called with a block [begin, end).
 class Task {
  public:
   template <typename Call>
@@ -23,8 +23,9 @@ class Task {
 
 class Workers {
  public:
-  // How threads go over blocks: each along a share of its own, which is the same part of every call, so that what it made is still in its
-  // caches; or all of them one after the other, as they are given, where blocks differ in size and the largest come first.
+  // How threads divide the blocks. by_shares: each starts with a share of its own, the same part of the range in every call, so that data
+  // it produced earlier is still in its caches. as_given: all take the next block in order, for blocks that differ in size and come largest
+  // first.
   enum class Order { by_shares, as_given };
 
   explicit Workers(int threads);  // 0: one for each core that this process may keep busy
@@ -34,12 +35,12 @@ class Workers {
 
   int threads() const;
 
-  // Calls task(begin, end) for consecutive blocks of [0, count), each of `grain` but the last; returns when all are done.
-  // Which thread takes a block is open, as they help each other; the blocks are not: a result that is combined block by block, in order,
-  // does not depend on the number of threads. Of several exceptions that of the first block is rethrown here; blocks behind it may not
-  // have been run.
-  // May be called by several threads at once, and from inside a task: who calls works on the blocks, so nobody waits for a
-  // block that no thread has begun.
+  // Calls task(begin, end) for consecutive blocks of [0, count), each of `grain` elements but the last, and returns when all are done.
+  // Which thread takes a block is open, as threads help each other, but the blocks are fixed: a result that is combined block by block, in
+  // order, does not depend on the number of threads. If several blocks throw, the exception of the first of them is rethrown here; blocks
+  // after it may not have been run.
+  // May be called by several threads at once, and from inside a task: the caller works on the blocks itself, so no thread waits for a block
+  // that no thread has begun.
   void parallel(std::int64_t count, std::int64_t grain, const Task& task, Order order = Order::by_shares);
 
  private:

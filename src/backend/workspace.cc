@@ -18,7 +18,7 @@ class Walk {
   void see(const Graph& graph) {
     for (const Node& node : graph.nodes) see(graph, node);
   }
-  // No more kernels run at once than there are devices.
+  // Memory that the threads of one kernel share is counted once per running kernel: at most one runs per device.
   std::int64_t bytes() const {
     return threads_ * (cpu::gemm_scratch_bytes() + attention_ + attention_grad_ + norm_ + loss_.own) +
            std::min(threads_, mesh_.devices()) * loss_.shared;
@@ -55,7 +55,7 @@ class Walk {
 
   const mesh::Mesh& mesh_;
   std::int64_t threads_;
-  std::int64_t attention_ = 0, attention_grad_ = 0, norm_ = 0;  // the most that one takes
+  std::int64_t attention_ = 0, attention_grad_ = 0, norm_ = 0;  // per thread, the most that any one node takes
   cpu::SharedBytes loss_;
 };
 

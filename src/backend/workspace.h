@@ -1,4 +1,4 @@
-// What kernels take from the machine besides values.
+// The scratch memory that kernels need besides the values of a plan.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace moesh::backend {
 
-// What the threads keep for products, attention and norms. Lists of rows and tokens, and pieces of sums over devices, are not
-// counted.
+// The scratch memory that all threads keep for products, attention, norms and vocabulary losses. Lists of rows and tokens, and the pieces
+// in which sums over devices are made, are not counted.
 std::int64_t workspace_of(const graph::Graph& graph, const mesh::Mesh& mesh, std::int64_t threads);
 
 }  // namespace moesh::backend

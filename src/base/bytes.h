@@ -1,4 +1,4 @@
-// Bytes from one place to another.
+// Copying and clearing bytes.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace moesh {
 
-// As memcpy and memset, which take no null even where there is nothing to do.
+// As memcpy and memset, which must not be given null even if there is nothing to do.
 inline void copy_bytes(void* to, const void* from, std::int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }

@@ -1,4 +1,4 @@
-// Time that passes, whatever the clock on the wall does.
+// Elapsed time, whatever happens to the wall clock.
 #pragma once
 
 #include <chrono>

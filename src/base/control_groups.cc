@@ -9,7 +9,7 @@
 namespace moesh {
 namespace {
 
-// In a container a group's own path may not be there, and the mount is the group.
+// In a container the group's own path may not exist, and the mount point is the group.
 void see_upwards(const std::string& mount, std::string group, bool is_first_version, const std::function<void(const ControlGroup&)>& see) {
   while (true) {
     see({mount + (group == "/" ? "" : group), is_first_version});
@@ -24,7 +24,7 @@ void for_control_groups(const std::string& root, std::string_view controller, co
   const std::string mount = root + "/sys/fs/cgroup";
   std::ifstream groups(root + "/proc/self/cgroup");
   std::string line;
-  // "4:cpu,cpuacct:/path" of the first version, "0::/path" of the second.
+  // "4:cpu,cpuacct:/path" in version 1, "0::/path" in version 2.
   while (std::getline(groups, line)) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);

@@ -14,11 +14,11 @@ struct ControlGroup {
   bool is_first_version = false;
 };
 
-// Calls see(group) for each group that this process belongs to by a controller, such as "memory", and for those around it: each
-// limits what is in it. A folder may not be there. `root`: where /proc and /sys lie.
+// Calls see(group) for each group of a controller, such as "memory", that this process belongs to, and for the groups around it: each
+// limits all that is in it. The folder of a group may not exist. `root`: the folder that /proc and /sys are in.
 void for_control_groups(const std::string& root, std::string_view controller, const std::function<void(const ControlGroup&)>& see);
 
-// The number at the start of a file; none where there is no file, or a word such as "max".
+// The number at the start of a file; nothing if there is no file, or it starts with a word such as "max".
 std::optional<std::int64_t> number_in(const std::string& path);
 
 }  // namespace moesh

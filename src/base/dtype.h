@@ -22,7 +22,7 @@ constexpr std::int64_t size_of(DType dtype) {
 
 constexpr bool is_floating(DType dtype) { return dtype != DType::int32 && dtype != DType::boolean; }
 
-// What sums of elements of a floating type are made in.
+// The type in which elements of a floating type are accumulated.
 constexpr DType wide_of(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
 std::string_view name_of(DType dtype);  // as NumPy spells it: "float32", "bool"

@@ -28,7 +28,7 @@ class Error : public std::runtime_error {
   ErrorParts parts_;
 };
 
-// Shorthands for the common case, a request that was wrong.
+// Shorthands that throw an Error: refuse for a bad request, fail for work that failed.
 [[noreturn]] void refuse(std::string what, std::string where = {}, std::string fix = {});
 [[noreturn]] void fail(std::string what, std::string where = {}, std::string fix = {});
 

@@ -1,4 +1,4 @@
-// The lines of a file, one after the other, of a file that may be larger than the memory.
+// The lines of a file one after the other, even if the file is larger than memory.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@ namespace moesh {
 
 class FileLines {
  public:
-  // `what`: "the metrics", for messages. Refuses what is no file. Of a line no more than `longest` bytes are kept.
+  // `what`: "the metrics", for messages. Refuses a path that is not a regular file. At most `longest` bytes of each line are kept.
   FileLines(const std::string& path, const std::string& what, const std::string& fix, std::size_t longest = std::size_t{64} << 20);
 
   struct Line {
-    std::string text;        // without its end
-    std::int64_t begin = 0;  // in the file
-    bool has_end = false;    // else the file ends with it
-    bool is_cut = false;     // it is longer than what is kept
+    std::string text;        // without its newline
+    std::int64_t begin = 0;  // offset in the file
+    bool has_end = false;    // it ends with a newline; otherwise the file ends with it
+    bool is_cut = false;     // it is longer than `longest`
   };
-  // False where none is left.
+  // False if there is no line left.
   bool next(Line& line);
-  // The next line is the one that begins there.
+  // Makes the line that begins at this offset the next one.
   void go_to(std::int64_t begin);
 
  private:
@@ -32,8 +32,8 @@ class FileLines {
   std::size_t longest_;
   Descriptor file_;
   std::string block_;
-  std::size_t at_ = 0;      // in the block
-  std::int64_t place_ = 0;  // of what follows the block, in the file
+  std::size_t at_ = 0;      // offset in the block
+  std::int64_t place_ = 0;  // offset in the file of what follows the block
 };
 
 }  // namespace moesh

@@ -1,4 +1,4 @@
-// Writes JSON: the one way to do so. And a bound for what is read.
+// The only writer of JSON, and a limit on the depth of JSON that is read.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ class JsonWriter {
   JsonWriter& value(bool b);
   JsonWriter& value(std::int64_t i);
   JsonWriter& value(int i) { return value(static_cast<std::int64_t>(i)); }
-  JsonWriter& value(double d);  // null when it is not finite
+  JsonWriter& value(double d);  // null if it is not finite
   JsonWriter& value(std::string_view s);
   JsonWriter& value(const char* s) { return value(std::string_view(s)); }
   JsonWriter& value(const std::string& s) { return value(std::string_view(s)); }
-  JsonWriter& raw(std::string_view json);  // text that is JSON already
-  JsonWriter& line();  // a line break before what comes next, for people and diffs
+  JsonWriter& raw(std::string_view json);  // text that already is JSON
+  JsonWriter& line();  // a line break before the next item, for readers and diffs
 
   template <typename T>
   JsonWriter& values(const std::vector<T>& all) {
@@ -44,7 +44,7 @@ class JsonWriter {
   bool line_ = false;
 };
 
-// Whether lists and mappings stand within each other deeper than `most`. Text that is no JSON may say either.
+// Whether lists and mappings are nested deeper than `most`. For text that is not JSON, either answer may come.
 bool nests_deeper(std::string_view json, int most);
 
 }  // namespace moesh

@@ -1,4 +1,4 @@
-// Reads JSON that may hold anything: what is missing or of another type is refused by its name.
+// Reads JSON that may hold anything: a member that is missing or has another type is refused by its name.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,8 @@ inline const Json& child(const Json& object, const char* key, const std::string&
   return object[key];
 }
 
-// Whether a value may be read as T. JSON's reader makes integers of any number, and of truth values: here a whole number that fits is asked
-// for, and of a list every one.
+// Whether a value may be read as T. The JSON library makes an integer of any number or boolean; here an integer, and each element of a list
+// of integers, must be a whole number that fits.
 template <typename T>
 bool holds(const Json& value, std::type_identity<T>) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -57,7 +57,7 @@ T member(const Json& object, const char* key, const std::string& where) {
   const Json& value = child(object, key, where);
   try {
     if (holds<T>(value)) return value.get<T>();
-  } catch (const Json::exception&) {  // of another type
+  } catch (const Json::exception&) {  // the value has another type
   }
   refuse(fmt::format("'{}' is {}, which is not of the type expected", key, shorten(value.dump(), 60)), where);
 }

@@ -8,7 +8,7 @@
 namespace moesh {
 namespace {
 
-// A progress display may stand on the line.
+// Erases the line first, as a progress display may be on it.
 void tell(std::string_view kind, Colour colour, std::string_view text) {
   say(fmt::format("{}moesh: {}: {}\n", erase_line(Stream::error), painted(kind, colour, Stream::error), text));
 }

@@ -15,12 +15,12 @@ namespace {
 int cores_to_run_on() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // More cores than a set has room for are not told.
+  // This fails if there are more cores than the set has room for.
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-// The time on all cores that a group may take in a period, and the period: "200000 100000", or "max 100000".
+// The time on all cores that a group may use in a period, and the period: "200000 100000", or "max 100000".
 struct Share {
   std::int64_t time = -1;  // -1: no limit
   std::int64_t period = 0;
@@ -54,7 +54,7 @@ ThreadCores ThreadCores::of_caller() {
   ThreadCores cores;
   cores.thread_ = gettid();
   CPU_ZERO(&cores.all_);
-  // More cores than a set has room for are not told: then nobody moves the thread.
+  // This fails if there are more cores than the set has room for; then the thread is never moved.
   if (sched_getaffinity(0, sizeof cores.all_, &cores.all_) != 0) CPU_ZERO(&cores.all_);
   return cores;
 }

@@ -7,11 +7,11 @@
 
 namespace moesh {
 
-// Those that it may run on, or fewer where a container's share of their time, rounded up, is less. `root`: where /proc
-// and /sys lie.
+// The cores that it may run on, or fewer if a container's CPU quota, rounded up to whole cores, is less. `root`: the folder that /proc and
+// /sys are in.
 int usable_cores(const std::string& root = "");
 
-// The core that the calling thread runs on, or -1 where the machine does not tell.
+// The core that the calling thread runs on, or -1 if the system does not tell.
 int current_core();
 
 // The cores that one thread may run on. Other threads of the process may move it between them.
@@ -19,7 +19,7 @@ class ThreadCores {
  public:
   static ThreadCores of_caller();
 
-  void keep_off(int core) const;  // moves the thread away from it, if there is another, until restore()
+  void keep_off(int core) const;  // moves the thread to other cores, if there are any, until restore()
   void restore() const;
 
  private:

@@ -12,7 +12,7 @@
 namespace moesh {
 namespace {
 
-// The number behind a word in a file of "word number" lines.
+// The number after a word in a file of "word number" lines.
 std::optional<std::int64_t> number_behind(const std::string& path, std::string_view word) {
   std::ifstream file(path);
   std::string name;
@@ -23,11 +23,11 @@ std::optional<std::int64_t> number_behind(const std::string& path, std::string_v
   return std::nullopt;
 }
 
-// How a version of control groups spells its files.
+// The file names of a version of control groups.
 struct Spelling {
   const char* limit;
   const char* used;
-  const char* caches[2];  // in memory.stat: of files, which the kernel takes back before it kills
+  const char* caches[2];  // in memory.stat: file caches, which the kernel reclaims before it kills
 };
 
 constexpr Spelling kFirst{"memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};

@@ -1,4 +1,4 @@
-// How much memory this process has and may still take.
+// How much memory this process uses and how much more it may take.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@ namespace moesh {
 
 struct FreeMemory {
   std::int64_t bytes = 0;
-  std::string where;  // whose limit is the nearest: "the machine", or the file that sets a container's
+  std::string where;  // the source of the tightest limit: "the machine", or the file that sets a container's limit
 };
 
-// What may be taken before the kernel kills: of the machine's memory, and under the limits of the control groups that this process
-// belongs to. Nothing known is no bytes and no name. `root`: where /proc and /sys lie.
+// How much may be taken before the kernel kills the process: the machine's available memory, or less under the limits of the control groups
+// that this process belongs to. If nothing is known, no bytes and no name. `root`: the folder that /proc and /sys are in.
 FreeMemory free_memory(const std::string& root = "");
 
 std::int64_t resident_memory();  // of this process, in bytes

@@ -1,4 +1,4 @@
-// Libraries that are opened only when somebody needs them.
+// Shared libraries that are opened only when they are needed.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@ namespace moesh {
 inline constexpr const char* kMpiModule = "libmoesh_mpi.so";
 inline constexpr const char* kHttpModule = "libmoesh_http.so";
 
-// Where one lies: beside this program, or in the folder above, as beside its tests. Beside it where it lies nowhere.
+// The path of a library: beside this program, or in the folder above, where the tests find it. Beside the program if it is in neither.
 std::filesystem::path module_place(const std::string& name);
 
 }  // namespace moesh

@@ -1,4 +1,4 @@
-// Where the thing with a number stands in a vector of all.
+// A signed number as an index into a vector.
 #pragma once
 
 #include <cstddef>

@@ -15,11 +15,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kRedraw = 0.1;  // seconds, on a terminal
-constexpr double kLine = 10;     // seconds, elsewhere
+constexpr double kRedraw = 0.1;  // seconds between redraws on a terminal
+constexpr double kLine = 10;     // seconds between lines elsewhere
 constexpr int kBar = 24;         // columns
 
-// Rounded up, as what is left is a guess: no "0 s left" while something is.
+// Rounded up, as the remaining time is a guess: never "0 s left" while something is left.
 std::string left_words(double seconds) {
   const double whole = std::max(1.0, std::ceil(seconds));
   return (whole < 60 ? fmt::format("{:.0f} s", whole) : human_seconds(whole)) + " left";
@@ -52,11 +52,11 @@ void Progress::advance(std::int64_t done, const std::string& note, const std::st
   fmt::print("{}\n", line);
   flush_output();
   set(done, note);
-  // The display was taken away for the line.
+  // The display was erased for the line.
   if (redraws_ || is_due()) draw();
 }
 
-// "step 3/60  12 s left  loss 5.1": what is left is known once something is done.
+// "step 3/60  12 s left  loss 5.1": the remaining time is known once something is done.
 std::string Progress::words() const {
   std::string text = fmt::format("{} {}/{}", title_, done_, total_);
   if (done_ > 0) {
@@ -75,7 +75,7 @@ void Progress::draw() {
     return;
   }
   const auto full = static_cast<std::size_t>(done_ * kBar / total_);
-  // A line that reaches the last column would wrap, and only its second half could be taken away.
+  // A line that reaches the last column would wrap, and only its second half could be erased.
   const std::string line = fmt::format("[{}{}] {}", std::string(full, '#'), std::string(kBar - full, '.'), words());
   say(shorten(line, columns_of(Stream::error) - 1));
   drawn_ = true;

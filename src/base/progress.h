@@ -1,4 +1,4 @@
-// The one progress display: a line that is redrawn on a terminal, plain lines now and then elsewhere.
+// The only progress display: a line that is redrawn on a terminal, and plain lines at intervals elsewhere.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace moesh {
 
-// The line is on the error stream from the first moment until all is done or the display's end.
+// The line stays on standard error from construction until all is done or the display is destroyed.
 class Progress {
  public:
   Progress(std::string title, std::int64_t total);
@@ -16,7 +16,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void advance(std::int64_t done, const std::string& note = {});
-  // The same with a line for the output, which comes to stand above the display.
+  // The same, and prints a line to standard output, above the display.
   void advance(std::int64_t done, const std::string& note, const std::string& line);
 
  private:

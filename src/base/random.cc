@@ -38,7 +38,7 @@ std::int32_t random_integer(RandomKey key, std::uint64_t index, std::int32_t low
   return low + static_cast<std::int32_t>((upper % span * factor + lower % span) % span);
 }
 
-// A Feistel network permutes the least even power of two that holds all; what falls outside is permuted again.
+// A Feistel network permutes the smallest range of 2^(2k) indices that holds all; an index that falls outside is permuted again.
 std::uint64_t permuted(RandomKey key, std::uint64_t index, std::uint64_t count) {
   const int half = std::max(1, (static_cast<int>(std::bit_width(count - 1)) + 1) / 2);
   const std::uint64_t mask = (std::uint64_t{1} << half) - 1;

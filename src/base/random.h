@@ -1,5 +1,5 @@
-// Counter-based random numbers (Threefry-2x32 in JAX's partitionable layout): an element depends on its key and its
-// index alone, never on how many are drawn nor where.
+// Counter-based random numbers (Threefry-2x32 in JAX's partitionable layout): an element depends only on its key and its index, never on
+// how many are drawn or where.
 #pragma once
 
 #include <array>
@@ -45,13 +45,13 @@ RandomKey split(RandomKey key, std::uint32_t index);  // the index-th of any num
 
 std::uint32_t random_bits(RandomKey key, std::uint64_t index);
 
-// Of random bits, in [0, 1): they become the mantissa.
+// Random bits as a number in [0, 1): the upper ones become the mantissa.
 [[gnu::always_inline]] inline float unit_of(std::uint32_t bits) { return std::bit_cast<float>(bits >> 9 | 0x3F800000u) - 1.0f; }
 
 float random_uniform(RandomKey key, std::uint64_t index);  // in [0, 1)
 std::int32_t random_integer(RandomKey key, std::uint64_t index, std::int32_t low, std::int32_t high);  // in [low, high)
 
-// Where `index` comes to stand when [0, count) is put into a random order.
+// The position of `index` in a random permutation of [0, count).
 std::uint64_t permuted(RandomKey key, std::uint64_t index, std::uint64_t count);
 
 }  // namespace moesh

@@ -1,4 +1,4 @@
-// Command lines that a shell reads back as they were meant.
+// Command lines that a shell reads back unchanged.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace moesh {
 
-// The word as it is pasted into a shell: as it is, or in quotes.
+// The word as it can be pasted into a shell: unchanged if it is plain, otherwise in quotes.
 std::string shell_word(const std::string& word);
-// Such words with blanks between them.
+// Such words, separated by blanks.
 std::string shell_line(const std::vector<std::string>& words);
 
 }  // namespace moesh

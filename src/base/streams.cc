@@ -14,8 +14,8 @@ namespace {
 
 bool is_open(int stream) { return ::fcntl(stream, F_GETFD) >= 0 || errno != EBADF; }
 
-// The lowest free number is taken, which is the stream's own as those below are open. Where there is no /dev/null a
-// folder is as harmless.
+// open() takes the lowest free number, which is this stream's own as those below it are open. If there is no /dev/null, a folder is as
+// harmless.
 void occupy(int stream) {
   if (::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY) < 0) ::open("/", O_RDONLY);
 }
@@ -23,7 +23,7 @@ void occupy(int stream) {
 }  // namespace
 
 bool occupy_streams() {
-  // A write beyond a limit on the size of files is then an error like that of a full disk.
+  // A write beyond the limit on file sizes is then an error like that of a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   const bool has_output = is_open(STDOUT_FILENO);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

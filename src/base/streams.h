@@ -1,21 +1,21 @@
-// The three standard streams, which a caller may have closed, filled or broken.
+// The three standard streams, which may have been closed, filled or broken by whoever started the process.
 #pragma once
 
 #include <string_view>
 
 namespace moesh {
 
-// Puts something harmless in the place of those that are closed, so that no file that is opened later gets their
-// numbers and with them what is printed. Returns whether standard output was open. Once, before anything is opened.
+// Opens something harmless in place of each stream that is closed, so that no file opened later gets its number and with it what is
+// printed. Returns whether standard output was open. To be called once, before anything is opened.
 bool occupy_streams();
 
-// What is printed from now on goes nowhere.
+// Discards everything that is printed after this call.
 void silence_output();
 
-// Writes out what was printed so far. Throws std::system_error where that cannot be done.
+// Writes out everything printed so far. Throws std::system_error if that fails.
 void flush_output();
 
-// To standard error. What cannot be written there is lost: there is nobody left to tell.
+// Prints to standard error. Text that cannot be written there is lost, as there is nowhere left to report it.
 void say(std::string_view text);
 
 }  // namespace moesh

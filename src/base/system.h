@@ -1,4 +1,4 @@
-// The operating system: its words for a call that did not work, its name, its clock, its folders.
+// The operating system: the text of its errors, its name, its clock, its folders.
 #pragma once
 
 #include <string>
@@ -6,16 +6,16 @@
 
 namespace moesh {
 
-// "No such file or directory" for ENOENT; of the last call where no number is given.
+// "No such file or directory" for ENOENT; the error of the last call if no number is given.
 std::string system_reason();
 std::string system_reason(int number);
 
 std::string host_name();
 
-// As strftime writes it.
+// The local time in a format of strftime.
 std::string local_time(const char* format);
 
-// With all folders above it; one that is there is left as it is.
+// Makes a folder and all folders above it; one that exists is left as it is.
 void make_folder(const std::string& path, std::string_view fix);
 
 }  // namespace moesh

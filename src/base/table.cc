@@ -9,10 +9,10 @@ namespace moesh {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kNarrowestColumn = 12;      // of a column that is cut
-constexpr int kNarrowestText = 24;  // of one that wraps
-constexpr int kIndent = 6;          // of what is folded below
-constexpr int kAbsent = -1;         // width of a column that is left out
+constexpr int kNarrowestColumn = 12;    // least width of a column that is cut
+constexpr int kNarrowestText = 24;      // least width of a column that wraps
+constexpr int kIndent = 6;              // of the lines below the first cell of a folded row
+constexpr int kAbsent = -1;             // width of a column that is left out
 
 using Cells = std::vector<std::string>;
 
@@ -22,7 +22,7 @@ int total(const std::vector<int>& widths) {
   return sum;
 }
 
-// What the columns need: all of their cells, and how much of that they keep on a narrow terminal.
+// The widths that columns need: for all of each cell, and at least, on a narrow terminal.
 struct Needs {
   std::vector<int> whole;
   std::vector<int> least;
@@ -44,7 +44,7 @@ int least_width(const Column& column, const std::string& cell) {
   return 0;
 }
 
-// The widest column that can gives way first.
+// Narrows the widest of the columns that can give way, step by step.
 void shrink(const Needs& needs, int width, std::vector<int>& widths) {
   while (total(widths) > width) {
     std::size_t widest = widths.size();
@@ -56,7 +56,7 @@ void shrink(const Needs& needs, int width, std::vector<int>& widths) {
   }
 }
 
-// Widths that fit where cutting and leaving out can bring that about; otherwise what is left is too wide.
+// Widths that fit, if cutting and leaving columns out can achieve that; otherwise the result is too wide.
 std::vector<int> fitted(const std::vector<Column>& columns, const Needs& needs, int width) {
   std::vector<int> allowed = needs.whole;
   while (true) {
@@ -96,7 +96,7 @@ std::string alone_in_line(const Column& column, const std::string& cell, int wid
 Needs needs_of(const std::vector<Column>& columns, const std::vector<const Cells*>& rows) {
   Needs needs{std::vector<int>(columns.size(), 0), std::vector<int>(columns.size(), 0)};
   for (const Cells* cells : rows) {
-    // What stands alone in its row may run on under the columns beside it.
+    // A cell that is alone in its row may run on across the columns beside it.
     if (columns.size() > 1 && all_empty(Cells(cells->begin() + 1, cells->end()))) continue;
     for (std::size_t i = 0; i < cells->size(); ++i) {
       needs.whole[i] = std::max(needs.whole[i], display_width((*cells)[i]));
@@ -111,7 +111,7 @@ std::string padded(const std::string& cell, int width, bool right) {
   return right ? space + cell : cell + space;
 }
 
-// Cells beside each other; one that wraps goes on below itself.
+// The cells side by side; a cell that wraps continues on the lines below.
 std::string line_of(const std::vector<Column>& columns, const Cells& cells, const std::vector<int>& widths, int indent) {
   std::vector<Cells> lines;
   std::size_t height = 0;
@@ -154,7 +154,7 @@ std::string Table::beside(const std::vector<int>& widths) const {
   return text;
 }
 
-// The first cell in a line of its own, the others below; where not even those fit beside each other, one a line.
+// The first cell is on a line of its own, the others are below it; if even those do not fit side by side, each has its own line.
 std::string Table::folded(int width) const {
   const std::vector<Column> others(columns_.begin() + 1, columns_.end());
   const auto rest = [](const Cells& cells) { return Cells(cells.begin() + 1, cells.end()); };

@@ -1,4 +1,4 @@
-// Tables for terminals: columns as wide as they need to be, and fewer, narrower or folded ones where the terminal is narrow.
+// Tables for terminals: columns as wide as they need to be; on a narrow terminal they are narrowed, left out or folded.
 #pragma once
 
 #include <string>
@@ -6,19 +6,19 @@
 
 namespace moesh {
 
-// How the cells of a column make room.
+// How the cells of a column give way when the terminal is narrow.
 enum class Room {
   none,       // not at all
-  cut,        // their ends are left out
-  cut_start,  // their starts are left out, as of paths
-  wrap,       // they go on in lines below
+  cut,        // their ends are cut off
+  cut_start,  // their starts are cut off, as for paths
+  wrap,       // they continue on the lines below
 };
 
 struct Column {
   std::string title;
   bool right = false;  // numbers
   Room room = Room::none;
-  int spare = 0;  // the column is left out where cutting is not enough, the largest number first; 0: never
+  int spare = 0;  // the column is left out if cutting is not enough, the largest number first; 0: never
 };
 
 class Table {
@@ -28,8 +28,7 @@ class Table {
   void add(std::vector<std::string> cells) { rows_.push_back({std::move(cells), false}); }
   void add_group(std::vector<std::string> cells) { rows_.push_back({std::move(cells), true}); }  // a heading row
 
-  // `width` 0: as wide as it gets. Where columns that may be left out are not enough, each row is folded: its first cell in
-  // a line, the others below.
+  // `width` 0: unlimited. If leaving columns out is not enough, each row is folded: its first cell is on a line, the others are below.
   std::string text(int width) const;
 
  private:

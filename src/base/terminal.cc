@@ -12,9 +12,9 @@
 namespace moesh {
 namespace {
 
-constexpr int kNarrowest = 40;  // that tables are made for, and that COLUMNS is believed from
+constexpr int kNarrowest = 40;  // the least width that tables are made for, and the least COLUMNS that is believed
 constexpr int kWidest = 1000;
-constexpr int kUsual = 80;  // of a terminal that does not tell
+constexpr int kUsual = 80;  // for a terminal that does not report its width
 
 int descriptor_of(Stream stream) { return stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO; }
 
@@ -23,7 +23,7 @@ std::string_view variable(const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-// COLUMNS, or 0 where it is unset or nonsense.
+// COLUMNS, or 0 if it is unset or nonsense.
 int asked_columns() {
   const auto value = parse_integer(variable("COLUMNS"));
   return value && *value >= kNarrowest && *value <= kWidest ? static_cast<int>(*value) : 0;

@@ -1,4 +1,4 @@
-// What a stream of this process is shown on: a terminal or not, how wide, whether it redraws and colours.
+// What a stream of this process is shown on: whether it is a terminal, how wide it is, and whether it can redraw and colour.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@ enum class Stream { out, error };
 
 bool is_terminal(Stream stream);
 
-// Columns of the terminal that the stream is shown on, by COLUMNS where that is set; 0 when it is none (a pipe or a file).
+// The columns of the stream's terminal, or COLUMNS if that is set; 0 if it is not a terminal (a pipe or a file).
 int columns_of(Stream stream);
 
-// Columns that tables on the output may take: as above, but COLUMNS also stands for a pipe or a file. 0: as wide as it gets.
+// The columns that tables on standard output may take: as above, but COLUMNS also counts for a pipe or a file. 0: unlimited.
 int terminal_width();
 
-// Whether a line can be drawn over: on a terminal that is not TERM=dumb.
+// Whether a line can be drawn over: true on a terminal unless TERM is unset or "dumb".
 bool can_redraw(Stream stream);
 
-// What takes the line under the cursor away; empty where nothing can be drawn over.
+// The control sequence that erases the line under the cursor; empty if lines cannot be drawn over.
 std::string_view erase_line(Stream stream);
 
 enum class Colour { red, yellow, green, blue };
 
-// The text in a colour where the stream is a terminal and NO_COLOR is unset; otherwise the text as it is.
+// The text in a colour if the stream can redraw and NO_COLOR is unset; otherwise the text as it is.
 std::string painted(std::string_view text, Colour colour, Stream stream);
 
 }  // namespace moesh

@@ -12,7 +12,7 @@
 namespace moesh {
 namespace {
 
-// The length in bytes of the UTF-8 sequence that starts with `lead`; 0 when no sequence may start so.
+// The length in bytes of the UTF-8 sequence that starts with `lead`; 0 if none can start with it.
 int sequence_length(unsigned char lead) {
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead <= 0xDF) return 2;
@@ -58,7 +58,7 @@ std::string scaled(double value, double step, const std::array<const char*, N>& 
   return fmt::format("{:.{}f} {}", value, digits, units[unit]);
 }
 
-// from_chars takes a minus sign only; a plus sign is skipped here.
+// from_chars accepts a minus sign only; a plus sign is skipped here.
 const char* skip_plus(std::string_view text) {
   const bool plus = text.size() > 1 && text[0] == '+' && text[1] != '-';
   return text.data() + (plus ? 1 : 0);
@@ -82,7 +82,7 @@ std::string wrapped_line(const std::string& line, int columns, int indent) {
   return text + part;
 }
 
-constexpr std::size_t kLongestName = 200;  // nothing longer is a slip for a name
+constexpr std::size_t kLongestName = 200;  // nothing longer is a typo of a name
 
 }  // namespace
 
@@ -183,7 +183,7 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
   for (const std::string& candidate : candidates) {
     const std::string name = lower(candidate);
     int distance = edit_distance(wanted, name);
-    // A part of a long name is a likelier guess than its edit distance says.
+    // A part of a long name is a likelier guess than its edit distance suggests.
     if (wanted.size() >= 4 && name.find(wanted) != std::string::npos) distance = std::min(distance, 2);
     if (distance <= farthest) ranked.emplace_back(distance, candidate);
   }
@@ -198,7 +198,7 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
 
 namespace {
 
-// Of the character that begins there; 0 where none does.
+// The length of the character that begins there; 0 if none does.
 std::size_t character_bytes(std::string_view text, std::size_t at) {
   const auto lead = static_cast<unsigned char>(text[at]);
   const auto length = static_cast<std::size_t>(sequence_length(lead));

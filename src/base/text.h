@@ -15,7 +15,7 @@ std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 std::string lower(std::string_view text);
 
-// Whole-string parses; nothing when the text is anything else or does not fit. Integers may hold '_' between digits.
+// Whole-string parses; nothing if the text is anything else or the number does not fit. Integers may have '_' between digits.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 std::optional<double> parse_real(std::string_view text);
 
@@ -30,18 +30,18 @@ std::string with_commas(std::int64_t value);
 // "1 warning", "2 warnings"; for nouns that take an s.
 std::string counted(std::int64_t count, std::string_view noun);
 
-// The candidates nearest to `word` by edit distance, best first, none that is farther than a typo or two.
+// The candidates nearest to `word` by edit distance, best first; none that is more than a typo or two away.
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates, int limit = 3);
 
 bool is_valid_utf8(std::string_view text);
-std::string as_utf8(std::string_view text);  // bytes that make no character are U+FFFD, each
+std::string as_utf8(std::string_view text);  // each byte that is not part of a character becomes U+FFFD
 
 // Display columns of UTF-8 text, and the text cut to at most `columns` with an ellipsis at its end or its start.
 int display_width(std::string_view text);
 std::string shorten(std::string_view text, int columns);
 std::string shorten_start(std::string_view text, int columns);
 
-// Lines broken at blanks so that none is wider than `columns` (0: as they are), what goes on indented as its line is and by
+// Breaks lines at blanks so that none is wider than `columns` (0: no limit). Continuation lines are indented as their line is, and by
 // `indent` more. A word that is wider stays whole.
 std::string wrapped(std::string_view text, int columns, int indent = 0);
 

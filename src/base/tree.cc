@@ -10,7 +10,7 @@ class Writer {
  public:
   explicit Writer(const std::vector<std::string>& paths) : paths_(paths) {}
 
-  // Paths [begin, end), of which the first `skip` characters stand above.
+  // Writes the paths [begin, end); their first `skip` characters stand in the lines above.
   void write(std::size_t begin, std::size_t end, std::size_t skip, int indent) {
     while (begin < end) {
       const std::size_t run = end_of_run(begin, end, skip);
@@ -29,7 +29,7 @@ class Writer {
   std::vector<TreeLine> take() { return std::move(lines_); }
 
  private:
-  // The first folder after `skip` with its slash; empty where only a name is left.
+  // The first folder after `skip`, with its slash; empty if only a name is left.
   std::string_view folder(std::size_t path, std::size_t skip) const {
     const std::string_view rest = std::string_view(paths_[path]).substr(skip);
     const std::size_t slash = rest.find('/');

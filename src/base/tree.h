@@ -1,4 +1,4 @@
-// Paths as a tree: what neighbours have in common stands once, in a line above them.
+// Paths as a tree: the part that neighbours have in common is written once, in a line above them.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@ namespace moesh {
 
 struct TreeLine {
   std::string text;                 // indented
-  std::optional<std::size_t> path;  // its place among the paths; nothing for what several have in common
+  std::optional<std::size_t> path;  // its index among the paths; nothing for a common part
 };
 
-// One line for each path, in their order, and one above each run of at least two that begin with the same folders.
+// One line per path, in order, and one above each run of at least two paths that begin with the same folders.
 std::vector<TreeLine> tree_of(const std::vector<std::string>& paths, int indent);
 
-// The same lines with whole paths and nothing above them, for what is searched rather than read.
+// One line per whole path and no common parts, for output that is searched rather than read.
 std::vector<TreeLine> list_of(const std::vector<std::string>& paths, int indent);
 
 }  // namespace moesh

@@ -19,7 +19,7 @@ namespace {
   fail("the file cannot be written: " + system_reason(), path, fix);
 }
 
-// A file that is gone with this, unless it was given its name.
+// A file beside another, which is removed with this object unless it has been given the other's name.
 class Beside {
  public:
   Beside(const std::string& path, const std::string& fix)
@@ -58,7 +58,7 @@ void replace_file(const std::string& path, std::string_view bytes, const std::st
   struct stat status {};
   const bool is_there = ::stat(path.c_str(), &status) == 0;
   if (is_there && !S_ISREG(status.st_mode)) refuse("something else than a file lies there", path, fix);
-  // A link goes on to lead to the file.
+  // A symbolic link keeps pointing to the file.
   const std::string target = is_there ? std::filesystem::canonical(path).string() : path;
   Beside beside(target, fix);
   if (!beside.write(bytes) || !beside.take_name(target)) not_written(path, fix);

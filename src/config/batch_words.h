@@ -7,10 +7,10 @@
 
 namespace moesh::config {
 
-// "16 rows of 128 tokens a step, 2 a device"; with several passes ", in 2 microbatches of 8 rows"; and what else is loaded.
+// "16 rows of 128 tokens a step, 2 a device"; with several passes, ", in 2 microbatches of 8 rows"; then how many rows are loaded, if more.
 std::string batch_words(const BatchSizes& batch, std::int64_t length, std::int64_t devices);
 
-// The same as an object of JSON.
+// The same as a JSON object.
 std::string batch_json(const BatchSizes& batch, std::int64_t length, std::int64_t devices);
 
 }  // namespace moesh::config

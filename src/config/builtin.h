@@ -1,4 +1,4 @@
-// The files of configs/, built into the binary, so that it runs from anywhere.
+// The files of configs/, built into the binary so that it runs from anywhere.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct BuiltinFile {
 
 const BuiltinFile* find_builtin(std::string_view path);
 
-// The names, without folder and ".yml", of the files in one folder, sorted.
+// The names of the files in one folder, without folder and ".yml", sorted.
 std::vector<std::string> builtin_names(std::string_view folder);
 
 }  // namespace moesh::config

@@ -1,4 +1,4 @@
-// The table that the build makes of configs/ (cmake/embed.cmake).
+// The table of built-in files, which the build makes of configs/ (cmake/embed.cmake).
 #pragma once
 
 #include <span>

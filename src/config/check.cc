@@ -35,7 +35,7 @@ void check_optimizer(const Settings& settings) {
   }
 }
 
-// Without dense layers one width serves both, so two different ones are a slip.
+// Without dense layers one width serves both, so two different ones are a mistake.
 void check_widths(const Settings& settings) {
   const std::int64_t dense = settings.integer("base_mlp_dim");
   const std::int64_t moe = settings.integer("base_moe_mlp_dim");

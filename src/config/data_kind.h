@@ -1,4 +1,4 @@
-// What kind of data the settings name.
+// Which kind of data the settings name.
 #pragma once
 
 #include "config/settings.h"
@@ -8,10 +8,10 @@ namespace moesh::config {
 bool is_synthetic(const Settings& settings);
 bool reads_files(const Settings& settings);  // text, jsonl, tokens or megatron
 
-// Others are one stream, which knows no documents.
+// Whether the data has document boundaries; other kinds are one stream without them.
 bool has_documents(const Settings& settings);
 
-// Texts are read, for training or for evaluation, and tokenizer_path says how.
+// Whether texts are read, for training or for evaluation, and tokenizer_path names the tokenizer for them.
 bool has_tokenizer(const Settings& settings);
 
 }  // namespace moesh::config

@@ -17,7 +17,7 @@ constexpr std::int64_t kMostConfig = 16 << 20;
 constexpr const char* kFix = "name a folder with a Hugging Face config.json";
 constexpr const char *kText = "text_config", *kTied = "tie_word_embeddings";
 
-// What a file describes: a model of a family, or one that has it as a part.
+// What a file describes: a model of a family, or a model that has one of a family as a part.
 struct Described {
   const HuggingFaceFamily* family = nullptr;
   bool is_part = false;
@@ -37,14 +37,14 @@ Described described_by(const Json& config, const std::string& where) {
          fmt::format("it knows {}, and the text of {}", join(names, ", "), join(wholes, ", ")));
 }
 
-// Classifiers and encoders of the same family have other heads.
+// Classifiers and encoders of the same family are refused, as they have other heads.
 void check_architecture(std::string_view architecture, HuggingFaceReader& reader) {
   const std::vector<std::string> all = reader.texts("architectures");
   const bool is_known = all.empty() || (all.size() == 1 && all.front() == architecture);
   if (!is_known) reader.refuse_key("architectures", std::string(architecture));
 }
 
-// Their weights are read into numbers as they are; how a model is quantised further is none of its shape.
+// Weights in fp8 and mxfp4 are read as the numbers they stand for; other details of the quantization are no part of the model's shape.
 void check_quantization(HuggingFaceReader& reader) {
   const Json* quantized = reader.find("quantization_config");
   if (quantized == nullptr) return;
@@ -57,7 +57,7 @@ void check_quantization(HuggingFaceReader& reader) {
   }
 }
 
-// What says nothing of the model's numbers: where it comes from, how it is run, sampled or initialised.
+// Keys that do not affect the model's numbers: where it comes from, how it is run, sampled or initialised.
 void ignore_what_is_said_besides(HuggingFaceReader& reader, const Json& config) {
   reader.ignore({"model_type",
                  "torch_dtype",
@@ -103,7 +103,7 @@ void read_model(const Described& described, const Json& config, const std::strin
   reader.finish();
 }
 
-// Of a model that sees images too, what is not its text.
+// Reads the keys of a model that takes images too, besides those of its text model.
 void read_around(const HuggingFaceWhole& whole, const Json& config, const std::string& where) {
   std::vector<HuggingFaceKey> none;
   HuggingFaceReader reader(config, where, "", none);
@@ -119,7 +119,7 @@ void read_around(const HuggingFaceWhole& whole, const Json& config, const std::s
   reader.finish();
 }
 
-// Whether embeddings are tied may be said outside of it.
+// The description of the text model. Whether embeddings are tied may be said outside of it.
 Json text_of(const Json& config, const std::string& where) {
   Json text = child(config, kText, where);
   if (!text.is_object()) refuse("an object of keys and values was expected", fmt::format("{}: {}", where, kText));

@@ -15,17 +15,18 @@ struct HuggingFaceKey {
 // Whether `path` is such a folder, or a config.json itself.
 bool is_hugging_face(const std::string& path);
 
-// The config.json that `path` names, and the folder that it stands in.
+// The config.json that `path` stands for, and the folder that holds it.
 std::string hugging_face_config(const std::string& path);
 std::string hugging_face_folder(const std::string& path);
 
-// A model that sees images too has one of text as a part, and that part is what is read of it: how it would be described alone.
+// A model that takes images too has a text model as a part, and only that part is read. These are the names that the part has as a model by
+// itself.
 struct HuggingFacePart {
   std::string architecture, model_type;  // "Gemma3ForCausalLM", "gemma3_text"
 };
-std::optional<HuggingFacePart> hugging_face_part(const std::string& path);  // none of a model of text
+std::optional<HuggingFacePart> hugging_face_part(const std::string& path);  // nothing if the whole model is a text model
 
-// Refuses architectures and options that moesh does not have, by their names.
+// The settings that follow from config.json. Refuses architectures and options that moesh does not have, by their names.
 std::vector<HuggingFaceKey> hugging_face_keys(const std::string& path);
 std::vector<HuggingFaceKey> hugging_face_keys_in(const std::string& text, const std::string& where);
 

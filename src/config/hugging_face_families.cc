@@ -34,7 +34,7 @@ void read_sizes(Reader& reader) {
   reader.give("base_num_kv_heads", reader.integer("num_key_value_heads", reader.integer("num_attention_heads")));
   reader.give("normalization_layer_epsilon", reader.real("rms_norm_eps", 1e-6));
   if (reader.find("max_position_embeddings") != nullptr) size("max_position_embeddings", "max_position_embeddings");
-  // Weights are as they are: neither scaled for their initialisation nor rounded.
+  // Weights are used as they are: embeddings are neither scaled for their initialisation nor rounded.
   reader.give("logits_via_embedding", reader.boolean("tie_word_embeddings", false));
   reader.give("normalize_embedding_logits", false);
   reader.give("round_tied_embedding", false);
@@ -97,7 +97,7 @@ void read_experts(Reader& reader, std::string_view count) {
   reader.expect_off("router_jitter_noise");
 }
 
-// Mistral and Mixtral: every layer slides where there is a window.
+// Mistral and Mixtral: if there is a window, every layer has it.
 void read_window(Reader& reader) {
   const std::int64_t window = reader.integer("sliding_window", 0);
   if (window == 0) return;
@@ -105,7 +105,7 @@ void read_window(Reader& reader) {
   give_layers(reader, {all_layers(reader, "sliding"), {}});
 }
 
-// Qwen: a window only where use_sliding_window says so, and then from max_window_layers on.
+// Qwen: there is a window only if use_sliding_window says so, and then from layer max_window_layers on.
 std::vector<std::string> qwen_attention(Reader& reader) {
   const bool slides = reader.boolean("use_sliding_window", false);
   const std::int64_t window = reader.integer("sliding_window", 0), from = reader.integer("max_window_layers", 28);
@@ -119,7 +119,7 @@ std::vector<std::string> qwen_attention(Reader& reader) {
   return words;
 }
 
-// Qwen: experts in every so many layers, but for those that are named.
+// Qwen: every n-th layer has experts, except for layers that are listed as dense.
 std::vector<std::string> qwen_mlps(Reader& reader) {
   const std::int64_t step = reader.integer("decoder_sparse_step", 1);
   const std::vector<std::int64_t> listed = reader.integers("mlp_only_layers");
@@ -272,7 +272,7 @@ void read_glm4_moe(Reader& reader) {
   read_biased_routing(reader);
 }
 
-// What all Gemmas have.
+// What all Gemmas have in common.
 void read_gemmas(Reader& reader) {
   read_sizes(reader);
   reader.give("norm_scales_above_one", true);
@@ -284,7 +284,7 @@ void read_gemmas(Reader& reader) {
   reader.ignore({"cache_implementation"});
 }
 
-// Its activation is GELU in its tanh form, though older files say "gelu"; a later key means nothing.
+// Its activation is GELU in the tanh form, though older files say "gelu"; the newer key hidden_activation is ignored.
 void read_gemma1(Reader& reader) {
   reader.give("decoder_block", "gemma");
   read_gemmas(reader);
@@ -297,7 +297,7 @@ void read_gemma1(Reader& reader) {
   reader.ignore({"hidden_activation"});
 }
 
-// Gemma 2 and 3: queries are scaled by a number of their own.
+// Gemma 2 and 3: queries are scaled by a number that the file gives.
 void read_gemma(Reader& reader) {
   read_gemmas(reader);
   reader.give("attention_score_scale", 1 / std::sqrt(reader.real("query_pre_attn_scalar", 256)));
@@ -347,7 +347,7 @@ void read_olmo3(Reader& reader) {
   give_layers(reader, {attention_of_layers(reader, std::move(words)), {}, {}, true});
 }
 
-// Whether each layer has rotary positions: 1 where it has, whatever the key's name says.
+// Whether each layer has rotary positions: 1 in no_rope_layers means that it has, despite the key's name.
 std::vector<std::string> llama4_positions(Reader& reader) {
   const std::int64_t interval = reader.integer("no_rope_layer_interval", 4);
   if (interval < 1) reader.refuse_key("no_rope_layer_interval", "at least 1");

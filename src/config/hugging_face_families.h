@@ -1,4 +1,4 @@
-// What each architecture of Hugging Face reads from its config.json beside what all of them have.
+// The architectures of Hugging Face, and what each reads from config.json besides the keys that all have.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace moesh::config {
 
-// A model that sees images too, and has the family's as a part: what its file calls it.
+// A model that takes images too and has the family's text model as a part: its names in config.json.
 struct HuggingFaceWhole {
-  std::string_view model_type, architecture;  // none where the family has no such model
-  bool may_hear = false;                      // others of its kind make something of sounds
+  std::string_view model_type, architecture;  // empty if the family has no such model
+  bool may_hear = false;                      // some models of its kind take audio too
 };
 
 struct HuggingFaceFamily {
@@ -21,43 +21,41 @@ struct HuggingFaceFamily {
   std::string_view architecture;  // "LlamaForCausalLM"
   void (*read)(HuggingFaceReader& reader);
   HuggingFaceWhole whole = {};
-  std::span<const std::pair<std::string_view, std::int64_t>> usual = {};  // sizes that its files may leave out
+  std::span<const std::pair<std::string_view, std::int64_t>> usual = {};  // defaults of sizes that its files may leave out
 };
 
 std::span<const HuggingFaceFamily> hugging_face_families();
 
-// What every model has, and the function of an MLP's gate.
+// The sizes that every model has, and the function of an MLP's gate.
 void read_sizes(HuggingFaceReader& reader);
 void read_activation(HuggingFaceReader& reader, std::string_view key);
 
-// A word for each layer; in place of those of the n-th, the 2n-th and so on another one.
+// One word per layer; set_every replaces the n-th, the 2n-th and so on.
 std::vector<std::string> all_layers(HuggingFaceReader& reader, const std::string& word);
 void set_every(std::vector<std::string>& words, std::int64_t n, const char* word);
-// What each layer sees by layer_types, where it is there; otherwise what the family has.
+// What the queries of each layer see: as layer_types says if it is there, otherwise the family's own.
 std::vector<std::string> attention_of_layers(HuggingFaceReader& reader, std::vector<std::string> otherwise, bool has_chunks = false);
 
 void read_gemma4(HuggingFaceReader& reader);
 
-// Rotary positions, however the file spells them. `theta`: where the file has none; `pairs`: whether neighbours turn,
-// not halves. Returns by what YaRN would have DeepSeek's scores multiplied, twice. `partial`: the share of a head that
-// turns, where the file has none.
+// Rotary positions, in any spelling of the file. `theta` and `partial` (the share of a head that is rotated) are used if the file has none.
+// `pairs`: whether neighbours are rotated rather than halves. Returns YaRN's correction, by which DeepSeek's scores are multiplied twice.
 double read_rope(HuggingFaceReader& reader, double theta, bool pairs, double partial = 1);
-// Neighbours turn, however they are stretched.
+// The same with neighbours rotated, however frequencies are scaled.
 void read_rope_in_pairs(HuggingFaceReader& reader, double theta);
-// Where layers with a window turn otherwise than the others, and never stretched. `local_theta`: where the file has none; absent
-// for that of the others.
+// For families whose layers with a window are rotated differently from the others, and whose frequencies are never scaled. `local_theta` is
+// used for layers with a window if the file has none; without it, the theta of the other layers.
 void read_rope_by_kind(HuggingFaceReader& reader, double theta, std::optional<double> local_theta);
 
-// Of Gemma 4, whose layers that see all before them turn a part of each head.
+// For Gemma 4, whose layers with full attention rotate a part of each head.
 void read_rope_of_gemma4(HuggingFaceReader& reader);
 
-// What a layer of each kind is, the first `layers` of which the file describes; given as the shortest cycle that
-// repeats.
+// The kind of each layer, one word per layer. give_layers gives them as the shortest cycle that repeats.
 struct LayerWords {
   std::vector<std::string> attention;       // sliding, chunked or full
   std::vector<std::string> mlp;             // dense or moe
   std::vector<std::string> positions = {};  // rotary or none
-  bool has_own = false;  // the family has ways of its own, so that what is usual has to be said too
+  bool has_own = false;  // the family's own layers differ, so the usual words have to be given too
 };
 void give_layers(HuggingFaceReader& reader, const LayerWords& words);
 

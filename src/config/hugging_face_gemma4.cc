@@ -9,7 +9,7 @@ namespace {
 
 using Reader = HuggingFaceReader;
 
-// The last layer sees all before it, whatever is said.
+// The last layer has full attention, whatever the file says.
 std::vector<std::string> gemma4_sights(Reader& reader) {
   std::vector<std::string> words = all_layers(reader, "sliding");
   set_every(words, 6, "full");
@@ -18,7 +18,7 @@ std::vector<std::string> gemma4_sights(Reader& reader) {
   return words;
 }
 
-// What layers that see all before them have otherwise: in newer files by the layer's number, in older ones once.
+// The settings of layers with full attention that differ from the others: by the layer's number in newer files, once in older ones.
 void read_global_heads(Reader& reader, const std::vector<std::string>& sights) {
   const bool shares = reader.boolean("attention_k_eq_v", false);
   reader.give("share_kv_projections", shares);

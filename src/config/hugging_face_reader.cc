@@ -10,7 +10,7 @@
 namespace moesh::config {
 namespace {
 
-// What asks for nothing: null, false, 0, or empty.
+// Whether a value leaves a feature off: null, false, 0 or empty.
 bool is_off(const Json& value) { return value.empty() || value == false || value == 0 || value == ""; }
 
 }  // namespace
@@ -87,7 +87,7 @@ void HuggingFaceReader::give(std::string_view key, const std::string& value) {
   into_.push_back({std::string(key), value, place(last_)});
 }
 void HuggingFaceReader::give(std::string_view key, std::int64_t value) { give(key, std::to_string(value)); }
-// Whole numbers are written as such: some keys take no others.
+// Whole numbers are written without a fraction, as some keys take no other.
 void HuggingFaceReader::give(std::string_view key, double value) {
   const bool is_whole = std::floor(value) == value && std::abs(value) < 1e15;
   give(key, is_whole ? std::to_string(static_cast<std::int64_t>(value)) : fmt::format("{}", value));

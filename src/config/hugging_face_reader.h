@@ -1,5 +1,4 @@
-// Takes a config.json apart key by key: each that means something is asked for, so that what nobody asked for can be
-// told.
+// Takes a config.json apart key by key. Every key that matters is asked for, so that keys that nobody asked for can be refused.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +16,16 @@ namespace moesh::config {
 
 class HuggingFaceReader {
  public:
-  // `where`: the file. `path`: of this object in it, "rope_scaling."; `into`: where settings are collected.
+  // `where`: the file. `path`: the place of this object in it, such as "rope_scaling."; `into`: where settings are collected.
   HuggingFaceReader(const Json& object, std::string where, std::string path, std::vector<HuggingFaceKey>& into);
 
-  // Null where it is absent or null. What was asked for is known.
+  // Null if the key is absent or null. A key that was asked for counts as known.
   const Json* find(std::string_view name);
   std::int64_t integer(std::string_view name, std::optional<std::int64_t> otherwise = std::nullopt);
   double real(std::string_view name, std::optional<double> otherwise = std::nullopt);
   bool boolean(std::string_view name, bool otherwise);
   std::string text(std::string_view name, const std::string& otherwise);
-  std::vector<std::string> texts(std::string_view name);  // empty where it is absent
+  std::vector<std::string> texts(std::string_view name);  // empty if it is absent
   std::vector<std::int64_t> integers(std::string_view name);
 
   // A setting that follows from the key that was asked for last.
@@ -36,13 +35,13 @@ class HuggingFaceReader {
   void give(std::string_view key, double value);
   void give(std::string_view key, bool value);
 
-  // Refuses a key that asks for what is not done here, whatever it is set to but for these.
+  // These refuse a key that asks for something that is not done here: any value but these.
   void expect_off(std::string_view name);                           // absent, null, false, 0
-  void expect_text(std::string_view name, std::string_view value);  // absent or that
+  void expect_text(std::string_view name, std::string_view value);  // absent, or this text
   void ignore(std::initializer_list<std::string_view> names);
   [[noreturn]] void refuse_key(std::string_view name, const std::string& expected) const;
 
-  void finish() const;  // refuses what nobody asked for
+  void finish() const;  // refuses keys that nobody asked for
 
   const std::string& where() const { return where_; }
   std::string place(std::string_view name) const;

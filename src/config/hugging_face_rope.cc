@@ -1,5 +1,4 @@
-// Rotary positions of a config.json: newer files nest them in rope_parameters, older ones have rope_theta and
-// rope_scaling.
+// Reads the rotary positions of a config.json: newer files nest them in rope_parameters, older ones have rope_theta and rope_scaling.
 #include <algorithm>
 
 #include <fmt/core.h>
@@ -12,7 +11,7 @@ namespace moesh::config {
 namespace {
 
 struct Yarn {
-  double factor = 1, rotation = 1, score = 1;  // what rotated values, and scores, are multiplied with
+  double factor = 1, rotation = 1, score = 1;  // rotated values are multiplied by `rotation`, scores twice by `score`
 };
 
 Yarn read_yarn_scales(HuggingFaceReader& rope) {
@@ -48,7 +47,7 @@ void read_llama3(HuggingFaceReader& rope) {
   rope.give("llama3_original_positions", rope.integer("original_max_position_embeddings"));
 }
 
-// Of the object that holds it: "rope_type", or "type" in older files.
+// "rope_type", or "type" in older files.
 std::string type_of(HuggingFaceReader& rope) {
   const std::string older = rope.text("type", "default");
   return rope.text("rope_type", older);
@@ -100,7 +99,7 @@ void read_rope_in_pairs(HuggingFaceReader& reader, double theta) {
   const std::string where = type->where;
   const auto linear = std::find_if(type, all.end(), [](const HuggingFaceKey& given) { return given.key == "rope_linear_scaling_factor"; });
   if (linear == all.end()) return all.push_back({"rope_use_scale", "false", where});
-  // To Llama 3.1's rule all frequencies are low.
+  // Llama 3.1's rule then takes all frequencies for low, and so divides all by the factor.
   linear->key = "llama3_rope_factor";
   for (const char* key : {"llama3_low_freq_factor", "llama3_high_freq_factor"}) all.push_back({key, "1000000000", where});
 }

@@ -53,7 +53,7 @@ const HuggingFaceFamily& family_of(const Settings& settings, const ModelShape& s
                        [&](const HuggingFaceFamily& family) { return family.model_type == type; });
 }
 
-// Whole numbers as such: that is how such files are written.
+// Whole numbers are written without a fraction, as is usual in such files.
 Ordered number_json(double value) {
   if (std::floor(value) == value && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
   return value;
@@ -175,7 +175,7 @@ void add_gemma4(const Settings& s, const ModelShape& shape, Ordered& json) {
   json["moe_intermediate_size"] = shape.moe.mlp_dim;
 }
 
-// In newer files each kind of layer has its own.
+// In newer files each kind of layer has rotary settings of its own.
 void use_kinds_of_rope(const Settings& s, const ModelShape& shape, Ordered& json) {
   Ordered full = rope_of(s, shape);
   if (full.is_null()) full = {{"rope_type", "default"}};
@@ -271,7 +271,7 @@ Ordered config_of(const Settings& s, const ModelShape& shape, const std::string&
   return json;
 }
 
-// What the file says has to be the model that it was written for.
+// The file must describe the model that it was written for.
 void check_said(const Settings& settings, const std::string& text) {
   Settings read;
   for (const HuggingFaceKey& given : hugging_face_keys_in(text, "config.json")) {

@@ -1,4 +1,4 @@
-// Settings as a request has them, in words.
+// The settings of a request, as words.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace moesh::config {
 
 using Keys = std::vector<std::string>;  // "remat_policy=full"
 
-// A request or keys, with more behind it, which win where they set the same.
+// A request or keys, followed by more, which win if they set the same key.
 inline Keys joined(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;

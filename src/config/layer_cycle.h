@@ -1,4 +1,4 @@
-// Layers of unlike kinds, as the shortest cycle of them that repeats.
+// Layers of different kinds, as the shortest cycle that repeats.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace moesh::config {
 
-// How many words are repeated to make up all of them; 1 where there are none.
+// The length of the shortest cycle that, repeated, gives all words; 1 if there are none.
 inline std::size_t cycle_of(const std::vector<std::string>& words) {
   for (std::size_t cycle = 1; cycle < words.size(); ++cycle) {
     if (words.size() % cycle != 0) continue;

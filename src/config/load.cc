@@ -55,7 +55,7 @@ Assignments assignments_of(const YamlNode& root, Source source) {
   return all;
 }
 
-// Parsed once: who plans thousands of steps loads them as often.
+// Parsed once, because a caller that plans thousands of steps loads settings as often.
 const YamlNode& parse_builtin(const std::string& path) {
   static std::mutex mutex;
   static std::map<std::string, YamlNode> parsed;
@@ -76,7 +76,7 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
-// configs/NAME.yml, where there is no such file, stands for the file of that name in the binary.
+// configs/NAME.yml stands for the built-in file of that name if there is no such file on disk.
 constexpr std::string_view kFolder = "configs/";
 bool stands_for_builtin(const std::string& path) {
   return !is_file(path) && path.starts_with(kFolder) && path != "configs/base.yml" &&
@@ -87,7 +87,7 @@ YamlNode read_own_or_builtin(const std::string& path) {
   return stands_for_builtin(path) ? parse_builtin(path.substr(kFolder.size())) : read_yaml(path);
 }
 
-// A copy of the built-in base file says nothing that is the user's own.
+// A copy of the built-in base file holds no settings of the user's own.
 bool is_base_file(const std::string& path) {
   const std::string_view base = find_builtin("base.yml")->text;
   std::error_code error;
@@ -96,7 +96,7 @@ bool is_base_file(const std::string& path) {
   return std::string{std::istreambuf_iterator<char>(file), {}} == base;
 }
 
-// A file with what it inherits through base_config, the ancestors first.
+// The settings of a file and of the files that it inherits through base_config, ancestors first.
 void read_with_bases(const std::string& path, int depth, Assignments& into) {
   if (depth > 16) refuse("base_config leads through more than 16 files", path, "break the circle");
   if (is_base_file(path)) return;
@@ -180,7 +180,7 @@ const Assignment* last_of(const Assignments& all, std::string_view name) {
   return found == all.rend() ? nullptr : &*found;
 }
 
-// Rules of `added` replace all rules of their labels and go last; override_logical_axis_rules replaces the list.
+// Rules of `added` replace all rules for their labels and go last. With override_logical_axis_rules the whole list is replaced instead.
 std::vector<AxisRule> merge_rules(std::vector<AxisRule> rules, const std::vector<AxisRule>& added) {
   std::erase_if(rules, [&](const AxisRule& rule) {
     return std::any_of(added.begin(), added.end(), [&](const AxisRule& a) { return a.label == rule.label; });
@@ -230,14 +230,14 @@ Assignments read_hugging_face(const std::string& path) {
   return all;
 }
 
-// A model's name may be a preset's, or the path of a YAML file or of a Hugging Face folder.
+// A model's name may be that of a preset, or the path of a YAML file or of a Hugging Face folder.
 Assignments preset_of(const std::string& name, const std::string& where) {
   if (name.ends_with(".yml")) return assignments_of(read_yaml(name), Source::preset);
   if (is_hugging_face(name)) return read_hugging_face(name);
   return assignments_of(parse_builtin(model_file(name, where)), Source::preset);
 }
 
-// The preset, less what overrides may replace; a key that both give with different values is a contradiction.
+// The preset without the keys that overrides may replace; a key that both give with different values is a contradiction.
 Assignments read_preset(const Settings& settings, const Assignments& overrides) {
   const std::string& name = settings.text("model_name");
   if (name == "default") return {};
@@ -256,7 +256,8 @@ Assignments read_preset(const Settings& settings, const Assignments& overrides) 
   return preset;
 }
 
-// So that the name of a folder is none of a model that MaxText knows, and means the same from another folder.
+// The absolute path is used so that a folder's name is not taken for that of a model that MaxText knows, and means the same from another
+// folder.
 void name_by_whole_path(Settings& settings) {
   const std::string& name = settings.text("model_name");
   if (name == "default" || name.ends_with(".yml") || !is_hugging_face(name)) return;
@@ -284,7 +285,7 @@ Assignments read_rule_set(const std::string& name, const std::string& where) {
          where, close.empty() ? "" : "custom_mesh_and_rule=" + close.front());
 }
 
-// The axis that carries the context under these rules: the first of the first rule for activation_length.
+// The axis that shards the context under these rules: the first axis of the first rule for activation_length.
 std::string context_axis(const std::vector<AxisRule>& rules) {
   for (const AxisRule& rule : rules) {
     if (rule.label == "activation_length") return rule.axes.empty() ? "" : rule.axes.front();
@@ -292,7 +293,7 @@ std::string context_axis(const std::vector<AxisRule>& rules) {
   return "";
 }
 
-// A file that says nothing would run the default rules under its own name.
+// A rule set that says nothing would run the default rules under its own name.
 void check_rule_set(const Assignments& rule_set, const std::string& name, std::vector<std::string>& notices) {
   if (last_of(rule_set, "logical_axis_rules") != nullptr) return;
   if (last_of(rule_set, "mesh_axes") == nullptr) {
@@ -376,7 +377,7 @@ Loaded load(const std::vector<std::string>& arguments) {
 
   assign_all(settings, assignments_of(parse_builtin("base.yml"), Source::base));
   if (line.file) assign_all(settings, read_file(*line.file, loaded.notices));
-  // The preset's name may come from anywhere, so the strongest word is needed before it is read.
+  // The preset's name may come from any source, so the strongest one is determined before the preset is read.
   Settings named = settings;
   assign_all(named, environment);
   assign_all(named, line.overrides);

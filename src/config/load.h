@@ -18,9 +18,8 @@ struct Loaded {
 // custom_mesh_and_rule then replaces mesh axes and rules.
 Loaded load(const std::vector<std::string>& arguments);
 
-// What of a request, or of the environment, says which model is meant. Nothing does where there is no file, no model_name, no
-// decoder_block and no size of a layer or their number. What else is asked, such as num_experts or vocab_size, changes a model
-// and names none.
+// What in a request, or in the environment, names the model: a file, model_name, decoder_block, the number of layers or one of their sizes.
+// Other keys, such as num_experts or vocab_size, change a model but name none.
 struct ModelNaming {
   enum class By { nothing, file, model_name, sizes };
   By by = By::nothing;
@@ -28,10 +27,10 @@ struct ModelNaming {
 };
 ModelNaming what_names_the_model(const std::vector<std::string>& arguments);
 
-// The notices and refusals for options that were replaced by a rule set.
+// Answers options that were replaced by a rule set: with notices, or by refusing them.
 void answer_replaced_options(const Settings& settings, std::vector<std::string>& notices);
 
-// Contradictions between keys that need no mesh to be seen.
+// Refuses contradictions between keys that can be seen without a mesh.
 void check_settings(const Settings& settings);
 
 }  // namespace moesh::config

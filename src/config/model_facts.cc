@@ -69,7 +69,7 @@ void add_rope(const Settings& s, Facts& facts) {
   facts["rope_attention_factor"] = number(rotation_scale(s));
 }
 
-// A softmax over the chosen is the softmax over all of them, made to sum to 1.
+// How the chosen experts are weighted. A softmax over the chosen is the softmax over all, normalised to sum to 1.
 std::string weights_of(const Settings& s) {
   if (s.text("decoder_block") == "llama4") {
     const std::string& way = s.text("routed_weights");
@@ -103,7 +103,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
   if (shape.block == Block::gpt_oss) facts["mlp_activations_limit"] = number(s.real("mlp_activations_limit"));
   if (shape.block != Block::deepseek) return;
   facts["routed_scaling_factor"] = number(s.real("routed_scaling_factor"));
-  // Of one group all experts may be chosen.
+  // With a single group, all experts may be chosen.
   const bool has_groups = routes_by_groups(s) && s.integer("n_routing_groups") > 1;
   facts["n_routing_groups"] = has_groups ? std::to_string(s.integer("n_routing_groups")) : "1";
   facts["topk_routing_group"] = has_groups ? std::to_string(s.integer("topk_routing_group")) : "1";
@@ -113,7 +113,7 @@ void add_experts(const Settings& s, const ModelShape& shape, Facts& facts) {
                                                                            : "";
 }
 
-// Layers with a window turn as the others do, unless they have a wavelength of their own; then they are never stretched.
+// Layers with a window are rotated as the others are, unless they have a wavelength of their own; then their frequencies are never scaled.
 std::string rotation_of_windows(const Settings& s) {
   const std::int64_t own = s.integer("local_rope_max_timescale");
   if (own > 0) return std::to_string(own);
@@ -122,7 +122,7 @@ std::string rotation_of_windows(const Settings& s) {
   return is_plain ? std::to_string(s.integer("rope_max_timescale")) : "as the others";
 }
 
-// What a query sees, what turns, and what comes then.
+// For each layer: what its queries see, whether it has rotary positions, and which kind of MLP follows.
 void add_layers(const Settings& s, const ModelShape& shape, Facts& facts) {
   std::string sights, positions, mlps;
   bool slides = false, has_dense = false, has_still = false;
@@ -166,7 +166,7 @@ double rotation_scale(const Settings& s) {
   return s.boolean("rope_attention_scaling") ? yarn_scale_if_longer(s.real("rope_factor")) : 1;
 }
 
-// (nope + rope)^-1/2, with YaRN's correction for long contexts.
+// The scale of scores: the one that is given, otherwise width^-1/2, with YaRN's correction for long contexts in MLA.
 double score_scale(const Settings& s) {
   const ModelShape shape = model_shape(s);
   const AttentionShape& a = shape.attention;

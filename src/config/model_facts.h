@@ -1,5 +1,4 @@
-// What a model computes, in words that are equal where the numbers are: to tell whether two requests ask for the same
-// model.
+// What a model computes, in words that are equal if the numbers are: used to tell whether two requests ask for the same model.
 #pragma once
 
 #include <map>
@@ -9,10 +8,10 @@
 
 namespace moesh::config {
 
-// By name; what is left to the family, or follows from a model's name, is said as what it comes to.
+// By name. A value that is left to the family, or follows from a model's name, is given as what it comes to.
 std::map<std::string, std::string> model_facts(const Settings& settings);
 
-// How rotated values are multiplied, and scores; as moesh does where nothing says otherwise.
+// The factors of rotated values and of scores: those that are given, otherwise moesh's own.
 double rotation_scale(const Settings& settings);
 double score_scale(const Settings& settings);
 

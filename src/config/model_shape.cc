@@ -13,7 +13,7 @@
 namespace moesh::config {
 namespace {
 
-constexpr double kMostRows = 9007199254740992.0;  // 2^53: exact as a double
+constexpr double kMostRows = 9007199254740992.0;  // 2^53: still exact as a double
 
 constexpr std::pair<std::string_view, Block> kBlocks[] = {{"default", Block::plain},
                                                           {"llama2", Block::llama2},
@@ -43,7 +43,7 @@ Block block_of(const Settings& settings) {
          settings.origin("decoder_block").where, "`moesh help decoder_block` lists what is");
 }
 
-// global_parameter_scale doubles, in this order: heads and MLP width, embedding, layers.
+// The doublings of global_parameter_scale go, in this order, to heads and MLP width, to the embedding, and to layers.
 struct Scales {
   std::int64_t emb = 1, heads = 1, mlp = 1, layers = 1;
 };
@@ -91,7 +91,7 @@ AttentionShape attention_of(const Settings& settings, const Scales& scales) {
   return shape;
 }
 
-// Gemma 4's layers: what all of them have, and what those have that see all before them.
+// The heads of Gemma 4: those of all layers, and those of layers with full attention.
 void give_gemma4_heads(ModelShape& shape, const Settings& settings) {
   AttentionShape& heads = shape.attention;
   heads.norms_values = true;
@@ -151,7 +151,7 @@ bool has_experts(Block block) {
                            Block::llama4, Block::envy});
 }
 
-// Whose layers differ in a way of the family's own.
+// Whether the family's own layers differ from each other.
 bool has_own_cycle(Block block) {
   return is_one_of(block, {Block::gpt_oss, Block::llama4, Block::olmo3, Block::gemma2, Block::gemma3, Block::gemma4, Block::envy});
 }
@@ -162,13 +162,13 @@ HeadNorm head_norm_of(Block block, const Settings& settings) {
   return block == Block::llama4 ? HeadNorm::turned : block == Block::olmo3 ? HeadNorm::all : HeadNorm::each;
 }
 
-// Where scores are multiplied in the family's own way; otherwise the query's kernel is.
+// Whether the family scales scores; otherwise the query's kernel is scaled instead.
 bool has_own_scale(Block block) {
   return is_one_of(block, {Block::qwen3, Block::qwen3_moe, Block::qwen3_custom_moe, Block::gpt3, Block::gpt_oss, Block::llama4,
                            Block::gemma3, Block::olmo3, Block::envy});
 }
 
-// Which of `known` is the word of each layer of a cycle that `key` lists. Empty where the key is.
+// For each layer of a cycle that `key` lists, the index in `known` of its word. Empty if the key is.
 std::vector<std::size_t> of_cycle(const Settings& settings, const char* key, const std::vector<std::string>& known) {
   const std::vector<std::string>& words = settings.texts(key);
   const std::int64_t cycle = settings.integer("inhomogeneous_layer_cycle_interval");
@@ -189,7 +189,7 @@ std::vector<std::size_t> of_cycle(const Settings& settings, const char* key, con
 
 enum class Sight : std::size_t { full, sliding, chunked };
 
-// What the family's own layers are; `layer`: which of them.
+// What the layers of a family are if no key says otherwise; `layer`: which of them.
 struct OwnLayer {
   Block block;
   const Settings& settings;
@@ -222,7 +222,7 @@ std::vector<LayerShape> layers_of_cycle(const ModelShape& shape, const Settings&
   const std::vector<std::size_t> positions = of_cycle(settings, "layer_positions", {"rotary", "none"});
   const std::vector<std::size_t> mlp = of_cycle(settings, "layer_mlp", {"dense", "moe"});
   const bool none_is_told = sight.empty() && positions.empty() && mlp.empty();
-  // Where nothing is stacked the family's own layers go on from layer to layer, whatever the cycle.
+  // If nothing is stacked, the pattern of the family's own layers goes on from layer to layer, whatever the cycle.
   const bool are_all_written = none_is_told && has_own_cycle(shape.block) && !shape.scan && !shape.has_pairs;
   const bool are_alike = none_is_told && !has_own_cycle(shape.block);
   const std::int64_t count = are_alike ? 1 : shape.has_pairs ? 2 : are_all_written ? shape.layers : shape.cycle;
@@ -441,7 +441,7 @@ ModelShape model_shape(const Settings& settings) {
 
 namespace {
 
-// Of `steps` passes each; `key` says how many rows of a pass a device has.
+// Sizes of a step of `steps` passes; `key` gives a device's rows per pass.
 BatchSizes sizes_of(const Settings& settings, const char* key, std::int64_t devices, std::int64_t steps) {
   const double per_device = settings.real(key);
   const double expansion = settings.real("expansion_factor_real_data");

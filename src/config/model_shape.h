@@ -12,7 +12,7 @@
 namespace moesh::config {
 
 enum class Block {
-  plain,  // MaxText's own, `default`
+  plain,  // MaxText's own block, named `default`
   llama2,
   llama4,
   mistral,
@@ -33,15 +33,15 @@ enum class Block {
   envy
 };
 
-// The norm that queries and keys pass: of each head, or of all heads as one vector, before they turn; or of each head after it,
-// without a scale, where it turns at all.
+// The norm of queries and keys: of each head, or of all heads as one vector, before rotation; or (`turned`) of each head after rotation,
+// without a scale, in layers that rotate.
 enum class HeadNorm { none, each, all, turned };
 
 struct AttentionShape {
   std::int64_t query_heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
-  std::int64_t out_dim = 0;         // of what attention gives
+  std::int64_t out_dim = 0;         // width of the attention output
   std::int64_t turned_dim = 0;      // the first dims of a head, which are rotated
   HeadNorm norm = HeadNorm::none;
   bool bias = false;
@@ -49,16 +49,16 @@ struct AttentionShape {
   bool sinks = false;
   bool fused = false;               // one kernel makes queries, keys and values
   bool scales_query = false;        // scores are scaled
-  bool shrinks_query_kernel = false;  // and where they are not: smaller by the root of head_dim
-  bool norms_values = false;        // each head's, before they are kept
-  bool scales_value_norm = false;   // by a learned scale
+  bool shrinks_query_kernel = false;  // the query kernel is initialised smaller, by sqrt(head_dim)
+  bool norms_values = false;        // normalises each head's values before they are cached
+  bool scales_value_norm = false;   // with a learned scale
   bool shares_values = false;       // a key before its norm is the value too
-  bool turns_halves_beginnings = false;  // what turns are the beginnings of a head's two halves, by the whole head's frequencies
-  bool tempers = false;             // queries that do not turn grow with what they see
+  bool turns_halves_beginnings = false;  // rotates the first dims of both halves of a head, by the whole head's frequencies
+  bool tempers = false;             // queries without rotary positions are scaled up with their position
   double score_scale = -1;          // -1: the family's own
   // Multi-head latent attention.
   bool latent = false;
-  std::int64_t q_lora_rank = 0;  // 0: the query is projected at once
+  std::int64_t q_lora_rank = 0;  // 0: the query is projected directly
   std::int64_t kv_lora_rank = 0;
   std::int64_t qk_nope_head_dim = 0;
   std::int64_t qk_rope_head_dim = 0;
@@ -69,7 +69,7 @@ struct AttentionShape {
   std::int64_t value_head_dim() const { return latent ? v_head_dim : head_dim; }
 };
 
-// What Gemma 4's layers that see all before them have otherwise.
+// The settings of Gemma 4's layers with full attention that differ from the other layers.
 struct GlobalHeads {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
@@ -82,29 +82,29 @@ enum class MoeStrategy { dense, capacity, sparse };
 struct MoeShape {
   std::int64_t experts = 1;
   std::int64_t experts_per_token = 1;
-  std::int64_t input_dim = 0;       // of the tokens that enter, and of what comes back
+  std::int64_t input_dim = 0;       // width of the tokens that enter, and of the result
   std::int64_t mlp_dim = 0;
   std::int64_t shared_experts = 0;
-  std::int64_t shared_dim = 0;      // the width of all of them together
+  std::int64_t shared_dim = 0;      // width of all shared experts together
   bool routed_bias = false;
-  bool bias = false;  // of the experts' MLPs
+  bool bias = false;  // the experts' MLPs have biases
   MoeStrategy strategy = MoeStrategy::sparse;
-  bool ring = false;               // sparse: gather tokens rather than exchange them
-  double buffer_factor = -1;       // sparse: room for rows on a device, relative to even load; -1 for all
-  std::int64_t token_chunks = 1;   // sparse: parts of the sequence that pass in turn
+  bool ring = false;               // sparse: gathers tokens rather than exchanging them
+  double buffer_factor = -1;       // sparse: room for rows on a device, relative to even load; -1: room for all
+  std::int64_t token_chunks = 1;   // sparse: parts of the sequence that pass the experts in turn
   std::int64_t width_chunks = 1;   // sparse: parts of the width that are fetched in turn
-  double capacity_factor = -1;     // capacity
-  bool peel_dispatch = false;      // capacity: moe_dispatch_no_expert_sharding
-  bool weighs_inputs = false;      // what enters an expert is weighted, by a sigmoid, rather than what it gives
-  bool weighs_by_all = false;      // weights are shares of a softmax over all experts, times a learned scale of each
+  double capacity_factor = -1;     // capacity: slots per expert, relative to even load
+  bool peel_dispatch = false;      // capacity: takes the expert axis off the batch of slots (moe_dispatch_no_expert_sharding)
+  bool weighs_inputs = false;      // an expert's input is weighted, by a sigmoid, rather than its output
+  bool weighs_by_all = false;      // weights are shares of a softmax over all experts, times a learned scale per expert
 };
 
-// What tells the layers of a cycle apart.
+// How the layers of a cycle differ.
 struct LayerShape {
-  std::int64_t window = 0;   // keys that a query sees; 0: all before it
-  std::int64_t chunk = 0;    // a query sees those of its own chunk of so many places; 0: there are none
+  std::int64_t window = 0;   // how many keys a query sees; 0: all before it
+  std::int64_t chunk = 0;    // length of the chunks, of which a query sees only its own; 0: there are none
   bool turns = true;         // queries and keys have rotary positions
-  bool has_experts = false;  // rather than a dense MLP
+  bool has_experts = false;  // experts rather than a dense MLP
   bool has_global_heads = false;
 };
 
@@ -113,19 +113,19 @@ struct ModelShape {
   Block block = Block::llama2;
   std::int64_t emb_dim = 0;
   std::int64_t layers = 0;
-  std::int64_t dense_layers = 0;  // the first ones, of a model that has both kinds
-  std::int64_t cycle = 1;         // layers differ within a cycle of this many
-  std::vector<LayerShape> of_cycle;  // each of them; one alone where the family's layers are alike
-  bool has_pairs = false;            // a layer is the whole cycle: one after another what two layers are
+  std::int64_t dense_layers = 0;  // the first layers, in a model that has dense and MoE layers
+  std::int64_t cycle = 1;         // length of the cycle within which layers differ
+  std::vector<LayerShape> of_cycle;  // the layers of a cycle; a single one if all layers are alike
+  bool has_pairs = false;            // each of `layers` is a pair of layers, one after the other
   bool scan = true;
-  bool nests_layers = false;         // a cycle's layers but the last are a stack of their own
+  bool nests_layers = false;         // the layers of a cycle but its last are a stack of their own
   AttentionShape attention;
   GlobalHeads global_heads;
   std::int64_t mlp_dim = 0;
   std::vector<std::string> mlp_activations;
   MoeShape moe;
   std::int64_t vocab_size = 0;
-  std::int64_t position_rows = 0;  // of a trained table of positions; 0: there is none
+  std::int64_t position_rows = 0;  // rows of a trained table of positions; 0: there is none
   bool tied_embedding = false;
   double norm_epsilon = 1e-5;
   DType weight_dtype = DType::float32;
@@ -133,10 +133,10 @@ struct ModelShape {
   bool float32_gate_logits = false;
   bool float32_activations = false;
   bool gathered_keys = true;  // attention asks for the whole context of keys and values on each device
-  bool norms_above_one = false;   // scales of norms are kept as what they are more than one
-  bool scales_embedding = false;  // by the root of emb_dim
-  bool norms_attention = false;   // what attention gives passes a norm
-  bool norms_mlp = false;         // and so does what the MLP or the experts give
+  bool norms_above_one = false;   // norm scales are stored as their difference from one
+  bool scales_embedding = false;  // multiplies embeddings by sqrt(emb_dim)
+  bool norms_attention = false;   // normalises the result of attention
+  bool norms_mlp = false;         // normalises the result of the MLP or the experts
 
   bool is_moe() const { return moe.experts > 1; }
   std::int64_t moe_layers() const;
@@ -148,41 +148,41 @@ struct ModelShape {
 
 ModelShape model_shape(const Settings& settings);
 
-// By which MaxText knows it: model_name, or that of a preset's file.
+// The name by which MaxText knows the model: model_name, or the name of a preset's file.
 std::string known_name(const Settings& settings);
 
-// By groups of experts, with a bias that only chooses. MaxText knows such models by their names.
+// Whether routing picks groups of experts first, with a bias that affects only the choice. MaxText knows such models by their names.
 bool routes_by_groups(const Settings& settings);
 
-// The values of a layer that remat_policy=custom has a key of the same name for.
+// The values of a layer for which remat_policy=custom has a key of the same name.
 inline constexpr std::string_view kSavedValues[] = {
     "context",  "mlpwi",      "mlpwi_0",  "mlpwi_1",  "mlpwo",         "moe_mlpwi_0", "moe_mlpwi_1", "moe_mlpwo",    "query_proj",
     "key_proj", "value_proj", "qkv_proj", "out_proj", "query_wa_proj", "kv_wa_proj",  "mla_q",       "mla_kv",       "attention_out"};
 
 MoeStrategy strategy_of(const Settings& settings);
 
-// Llama 3.1's rotation, of neighbours. MaxText takes it by the model's name too, whatever rope_type says.
+// Whether rotation is Llama 3.1's, of neighbours. MaxText also goes by the model's name, whatever rope_type says.
 bool turns_as_llama3(const Settings& settings);
 
-// Whether the rotation is one of neighbours, (2i, 2i + 1), rather than of halves.
+// Whether rotation pairs neighbours, (2i, 2i + 1), rather than halves.
 bool turns_neighbours(const Settings& settings);
 
 // Whether tokens go to random experts.
 bool routes_at_random(const Settings& settings);
 
-// In what the optimizer keeps a gradient's mean; adam_pax keeps it like the weights, whatever mu_dtype says.
+// The type of the optimizer's first moment; adam_pax keeps it in the type of the weights, whatever mu_dtype says.
 DType first_moment_dtype(const Settings& settings);
 
-// Rows of a step, from per_device_batch_size, which may be a fraction.
-inline constexpr std::int64_t kMostWrittenLayers = 4096;  // where each layer has nodes of its own
+inline constexpr std::int64_t kMostWrittenLayers = 4096;  // layers that each have nodes of their own in the graph
 
+// Rows of a step, from per_device_batch_size, which may be a fraction.
 struct BatchSizes {
-  std::int64_t rows_to_load = 0;   // of a global batch, as read
-  std::int64_t rows_to_train = 0;  // of a global batch, as trained: the first of those
-  std::int64_t micro_rows = 0;     // of one pass forward and backward
+  std::int64_t rows_to_load = 0;   // rows of a global batch that are read
+  std::int64_t rows_to_train = 0;  // the first of those, which are trained on
+  std::int64_t micro_rows = 0;     // rows of one forward and backward pass
 };
 
 BatchSizes batch_sizes(const Settings& settings, std::int64_t devices);
-BatchSizes evaluation_sizes(const Settings& settings, std::int64_t devices);  // of an evaluation's batches
+BatchSizes evaluation_sizes(const Settings& settings, std::int64_t devices);  // of batches for evaluation
 
 }  // namespace moesh::config

@@ -16,7 +16,7 @@ void put_stage_first(std::vector<std::string>& axes) {
   if (stage != axes.end() && data != axes.end() && data < stage) std::iter_swap(stage, data);
 }
 
-// Repeats that use all the layers, unless a number was asked for.
+// The number that was asked for, otherwise as many repeats as use all layers.
 std::int64_t repeats_of(const Settings& settings, std::int64_t layers, std::int64_t per_round) {
   const std::int64_t asked = settings.integer("num_pipeline_repeats");
   const std::int64_t repeats = asked > 0 ? asked : layers / per_round;

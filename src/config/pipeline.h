@@ -1,4 +1,4 @@
-// Pipeline stages: how layers are shared out over them. Layouts are told; running them is not done yet.
+// How layers are divided among pipeline stages. Such layouts are planned, but not run yet.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ struct PipelineShape {
   std::int64_t layers() const { return stages * layers_per_stage * repeats; }
 };
 
-// With pipeline stages the stage axis stands before data, in the mesh and for the batch of embeddings and logits.
+// With pipeline stages, puts the stage axis before data: in the mesh, and in the rule for the batch of embeddings and logits.
 void arrange_for_pipeline(Settings& settings);
 
 bool has_pipeline(const Settings& settings);
 
-// `layers`: those that may be pipelined; `rows`: of one pass.
+// `layers`: how many may be pipelined; `rows`: the rows of one pass.
 PipelineShape pipeline_shape(const Settings& settings, std::int64_t layers, std::int64_t rows);
 
 }  // namespace moesh::config

@@ -32,7 +32,7 @@ bool is_data(S s, std::string_view type) { return s.text("dataset_type") == type
 
 bool turns_as_yarn(S s) { return !turns_as_llama3(s) && s.text("rope_type") == "yarn"; }
 
-// Families whose layers may be dense or have experts in turn.
+// Families whose layers alternate between a dense MLP and experts.
 bool interleaves(S s) { return is_one_of(s, {"llama4", "envy"}) && s.texts("layer_mlp").empty(); }
 bool may_mix_mlps(S s) { return is_one_of(s, {"qwen2_moe", "qwen3_moe", "llama4", "envy"}); }
 bool has_dense_mlp(S s) {
@@ -49,7 +49,7 @@ bool has_windows(S s) {
   if (!s.texts("layer_attention").empty()) return lists(s, "layer_attention", "sliding");
   return is_one_of(s, {"gpt_oss", "olmo3", "gemma2", "gemma3", "gemma4"});
 }
-// Of Gemma 4, whose layers are told apart by it.
+// Whether a Gemma 4 has layers with full attention, which have settings of their own.
 bool has_full_layers(S s) { return is_block(s, "gemma4") && (s.texts("layer_attention").empty() || lists(s, "layer_attention", "full")); }
 bool has_local_layers(S s) {
   const std::vector<std::string>& words = s.texts("layer_attention");
@@ -72,15 +72,16 @@ bool may_share_experts(S s) {
 bool has_one_projection(S s) { return s.boolean("fused_mlp") || s.texts("mlp_activations").size() == 1; }
 bool has_shared_experts(S s) { return may_share_experts(s) && s.integer("shared_experts") > 0; }
 
-// Whether the backward pass reads what an MLP gives: the sum with what it was given is the next layer's input, and saved as that.
+// Whether the backward pass reads the MLP's result. Otherwise only its sum with the MLP's input is read, as the input of the next layer,
+// and that is saved.
 bool reads_mlp_results(S s) { return has_experts(s) || has_cycles(s) || is_one_of(s, {"gemma2", "gemma3", "gemma4"}); }
 
-// Likewise for what attention gives, where the MLP does not stand beside it.
+// Likewise for the result of attention, unless the MLP runs beside attention rather than after it.
 bool reads_out_proj(S s) { return !is_block(s, "default"); }
 
 bool has_named_remat(S s) { return s.text("remat_policy") == "custom"; }
 
-// Where every layer has experts the two widths have to be equal, so that giving both is no slip.
+// Whether base_mlp_dim matters. If every layer has experts both widths have to be equal, so giving both is not a mistake.
 bool has_dense_width(S s) {
   const bool may_differ = may_mix_mlps(s) || is_block(s, "qwen3_custom_moe");
   if (is_block(s, "gemma4") && s.integer("shared_expert_mlp_dim") <= 0) return true;

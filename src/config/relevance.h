@@ -1,4 +1,4 @@
-// Which keys have a part in which models and runs: a table of conditions, and the keys that need each of them.
+// Which keys matter to which models and runs: a table of conditions, and the keys that need each of them.
 #pragma once
 
 #include <span>
@@ -18,13 +18,13 @@ struct Need {
   bool names(std::string_view key) const;
 };
 
-// A key may stand under several needs, all of which must be met; the first that is not is the one to tell.
+// A key may be listed under several needs, all of which must be met; the first that is not met is reported.
 std::span<const Need> needs();
 
-// The words of a need of this key that the settings do not meet; empty if there is none.
+// The words of a need of this key that the settings do not meet; empty if all are met.
 std::string_view unmet_need(const Settings& settings, std::string_view key);
 
-// One notice that names all keys which the user set and which change nothing for these settings.
+// Adds one notice that names all keys that the user set and that have no effect with these settings.
 void note_irrelevant(const Settings& settings, std::vector<std::string>& notices);
 
 }  // namespace moesh::config

@@ -1,4 +1,4 @@
-// Options that a rule set replaced: a notice where the rules already say it, else an error that names the rules.
+// Options that rule sets replaced: a notice if the rules in force already do the same, otherwise an error that names the right ones.
 #include <array>
 #include <string_view>
 

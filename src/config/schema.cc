@@ -1,4 +1,4 @@
-// Finding keys in the table, and reading the columns that are written as text.
+// Finds keys in the table, and reads its columns that are written as text.
 #include "config/schema.h"
 
 #include <algorithm>

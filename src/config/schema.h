@@ -22,25 +22,25 @@ enum class Kind {
 
 enum class Status {
   used,      // moesh acts on it
-  accepted,  // steers what moesh does not have, and results are the same without it: noted once
-  refused,   // any value but the default asks for what moesh does not do: an error
+  accepted,  // steers something that moesh does not have; results are the same without it: noted once
+  refused,   // any value but the default asks for something that moesh does not do: an error
 };
 
 struct Key {
   std::string_view name;
   Kind kind;
   std::string_view initial;  // the default, as it would be written in YAML; "null" for none
-  // integer, real: "LOW..HIGH" with either end optional, "LOW..<HIGH" where HIGH itself is too much; choice: words joined by '|', a word
-  // after '!' is known to users of other engines but not done here; otherwise empty.
+  // integer, real: "LOW..HIGH" with either end optional, "LOW..<HIGH" if HIGH itself is out of range. choice: words joined by '|'; a word
+  // after '!' is known to users of other engines but not supported here. Otherwise empty.
   std::string_view range;
   Status status;
   std::string_view help;  // one line
 };
 
-// What keys are asked of: data, for instance, is nothing to a command that only lays out.
+// The commands that a key matters to: a key of the data, for instance, means nothing to a command that only plans a layout.
 enum class Scope { plans, runs };
 
-// All keys, grouped by topic in the order they are documented.
+// All keys, by topic, in the order in which they are documented.
 struct Topic {
   std::string_view title;
   std::span<const Key> keys;
@@ -61,7 +61,7 @@ std::vector<Choice> choices(const Key& key);
 std::string_view name_of(Kind kind);
 std::string_view name_of(Status status);
 
-// Up to `limit` key names that are near `name`, best first.
+// Up to `limit` names of keys that are similar to `name`, best first.
 std::vector<std::string> nearest_keys(std::string_view name, int limit = 3);
 
 }  // namespace moesh::config

@@ -1,4 +1,4 @@
-// Data: where the tokens come from, and the tokenizer that made them.
+// Data: where the tokens come from, and the tokenizer that makes them.
 #include "config/schema_topics.h"
 
 namespace moesh::config {

@@ -1,4 +1,4 @@
-// Decoding: prompts, sampling, and the servers of other engines.
+// Decoding: prompts, sampling, and the keys of other engines' servers.
 #include "config/schema_topics.h"
 
 namespace moesh::config {

@@ -1,4 +1,4 @@
-// Keys of earlier versions of MaxText, which command lines still hold: nearly all of them steer a kernel or a service.
+// Keys of earlier versions of MaxText that command lines still hold; nearly all of them steer a kernel or a service.
 #include "config/schema_topics.h"
 
 namespace moesh::config {

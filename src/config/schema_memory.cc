@@ -1,4 +1,4 @@
-// Memory: what the backward pass finds saved, and what it computes again.
+// Memory: what is saved for the backward pass, and what it computes again (rematerialisation).
 #include "config/schema_topics.h"
 
 namespace moesh::config {

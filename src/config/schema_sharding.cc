@@ -1,4 +1,4 @@
-// Sharding: which dimension lies on which mesh axis, and how layers are spread over stages.
+// Sharding: which dim lies on which mesh axis, and how layers are divided among stages.
 #include "config/schema_topics.h"
 
 namespace moesh::config {

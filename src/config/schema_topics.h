@@ -1,4 +1,4 @@
-// The parts that the table of keys is made of: one function a file of rows, and the ranges that rows share.
+// The parts of the table of keys: one function per file of rows, and the ranges that rows share.
 #pragma once
 
 #include <span>
@@ -14,9 +14,9 @@ inline constexpr std::string_view kCountOrAuto = "-1..1000000";
 inline constexpr std::string_view kSize = "1..1000000000";  // widths and lengths
 inline constexpr std::string_view kSizeOrZero = "0..1000000000";
 inline constexpr std::string_view kSizeOrAuto = "-1..1000000000";
-inline constexpr std::string_view kAxisSize = "-1..1048576";  // devices along an axis, -1 to derive it
+inline constexpr std::string_view kAxisSize = "-1..1048576";  // devices along an axis; -1: derived
 inline constexpr std::string_view kFraction = "0..1";
-inline constexpr std::string_view kDecay = "0..<1";  // of a running mean, which at 1 would never start
+inline constexpr std::string_view kDecay = "0..<1";  // of a running mean, which would never start at 1
 
 std::span<const Topic> run_topics();
 std::span<const Topic> model_topics();

@@ -6,7 +6,7 @@
 namespace moesh::config {
 namespace {
 
-// Every key's default is read from the schema's text once; a wrong row shows in the first test that runs.
+// Every key's default is read from the schema's text once; an invalid row fails the first test that runs.
 const std::vector<std::pair<std::string_view, Value>>& schema_defaults() {
   static const auto defaults = [] {
     std::vector<std::pair<std::string_view, Value>> values;

@@ -1,4 +1,4 @@
-// The value of every key, with where it came from.
+// The value of every key, and where it came from.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace moesh::config {
 
-// One line of logical_axis_rules: dims that bear `label` may lie on `axes`.
+// One entry of logical_axis_rules: dims with the label `label` may be sharded over `axes`.
 struct AxisRule {
   std::string label;
   std::vector<std::string> axes;
@@ -23,8 +23,8 @@ struct AxisRule {
   bool operator==(const AxisRule& other) const { return label == other.label && axes == other.axes; }
 };
 
-// No value. It has a copy of its own because GCC 12's library takes a variant of strings, vectors and trivial types alone for one that is
-// never empty, and then destroys what is not there when memory runs out in the middle of a copy.
+// No value. Its copies are written out because GCC 12's library takes a variant of strings, vectors and otherwise trivial types for one
+// that is never valueless, and then destroys what is not there if memory runs out in the middle of a copy.
 struct Null {
   Null() = default;
   Null(const Null&) noexcept {}
@@ -46,7 +46,7 @@ class Settings {
  public:
   Settings();  // the schema's defaults
 
-  // Each asserts that the key is in the schema with that kind.
+  // Each asserts that the key is in the schema and has that kind.
   bool boolean(std::string_view key) const;
   std::int64_t integer(std::string_view key) const;
   double real(std::string_view key) const;  // integers too
@@ -58,7 +58,7 @@ class Settings {
   bool is_null(std::string_view key) const { return std::holds_alternative<Null>(value(key)); }
   const Origin& origin(std::string_view key) const;
   bool is_given(std::string_view key) const;  // by anything but the schema or the built-in base file
-  bool is_by_user(std::string_view key) const;  // by a file of the user's, the environment or the command line
+  bool is_by_user(std::string_view key) const;  // by the user's file, the environment or the command line
   bool is_default(std::string_view key) const;
 
   void set(std::string_view key, Value value, Origin origin);
@@ -73,13 +73,13 @@ class Settings {
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
-// Reads a value of the key's kind and checks its range; refuses with what, value, expected and where.
+// Reads a value of the key's kind and checks its range. An error names the value, what was expected, and where.
 Value read_value(const Key& key, const YamlNode& node);
 Value read_value(const Key& key, std::string_view text, const std::string& where);
 
 std::string to_string(const Value& value);
 
-// The keys that are used and were given, with their values as text.
+// The keys that moesh uses and that were given, with their values as text.
 std::vector<std::pair<std::string, std::string>> given_settings(const Settings& settings);
 
 }  // namespace moesh::config

@@ -1,4 +1,4 @@
-// What moesh does not do, answered in one place: values that are refused.
+// What moesh does not do, in one place: values that are refused.
 #pragma once
 
 #include <string>
@@ -7,19 +7,19 @@
 
 namespace moesh::config {
 
-// Refuses a word of a choice that is not done here, and any value but the default of a key that is refused.
+// Refuses a choice's word that is not supported here, and any value but the default for a key whose status is `refused`.
 void check_supported(const Key& key, const Value& value, const std::string& where);
 
 enum class Run {
-  steps,     // on a batch that is there
-  training,  // on data, with all that goes with it
+  steps,     // on a given batch
+  training,  // on data, with everything around it
 };
 
 // Refuses pipeline stages: no training step is made of them yet.
 void check_stages(const Settings& settings);
 
-// What commands that plan take as it is, and such a run cannot do: pipeline stages, and for training the keys of
-// Scope::runs.
+// Refuses what commands that only plan accept but such a run cannot do: pipeline stages, quantization, a saved plan for Run::steps, and for
+// training the unsupported values of keys of Scope::runs.
 void check_run(const Settings& settings, Run run);
 
 }  // namespace moesh::config

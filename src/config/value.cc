@@ -1,4 +1,4 @@
-// From YAML or a command line's text to a checked value of a key.
+// Turns YAML, or text of a command line, into a checked value of a key.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,7 +28,7 @@ std::optional<bool> parse_boolean(std::string_view text) {
   return std::nullopt;
 }
 
-// 1e6 and 4.0 are integers to whoever types them.
+// 1e6 and 4.0 are integers to the user who types them.
 std::optional<std::int64_t> parse_integral(std::string_view text) {
   if (const auto integer = parse_integer(text)) return integer;
   const auto real = parse_real(text);
@@ -44,7 +44,7 @@ std::optional<std::int64_t> parse_integral(std::string_view text) {
 struct Bounds {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool below_high = false;  // high itself is too much
+  bool below_high = false;  // `high` itself is out of range
 
   bool hold(double value) const { return value >= low && (below_high ? value < high : value <= high); }
 };
@@ -109,7 +109,7 @@ Value read_scalar(const Key& key, const std::string& text, const std::string& wh
   }
 }
 
-// ['a', 'b'], or a lone word for a list of one.
+// ['a', 'b'], or a single word for a list of one.
 std::vector<std::string> read_words(const Key& key, const YamlNode& node) {
   if (node.type == YamlNode::Type::scalar) return {node.scalar};
   if (node.type != YamlNode::Type::sequence) refuse_value(key, "a mapping", "a list of words", node.where);
@@ -220,7 +220,7 @@ Value read_value(const Key& key, const YamlNode& node) {
 
 Value read_value(const Key& key, std::string_view text, const std::string& where) {
   if (!is_valid_utf8(text)) refuse(fmt::format("the value of {} is not valid UTF-8", key.name), where);
-  // Free text stays as typed: a colon or a bracket in it is no YAML.
+  // Free text stays as typed: a colon or a bracket in it is not YAML.
   const bool verbatim = !is_list(key.kind) && text.find_first_of("'\"") == std::string_view::npos;
   if (verbatim) {
     return read_value(key, scalar_node(std::string(text), false, where));

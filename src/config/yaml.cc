@@ -18,7 +18,7 @@
 namespace moesh::config {
 namespace {
 
-// What a copy of a node costs.
+// The cost of copying a node.
 struct Weight {
   std::size_t nodes = 0;
   std::size_t bytes = 0;
@@ -34,7 +34,7 @@ Weight weight_of(const YamlNode& node) {
   return weight;
 }
 
-// Where a node stands: a line of a file, or one place for all.
+// The place of a node: a line of a file, or one place for all.
 struct Places {
   std::string name;
   bool lines = true;
@@ -44,13 +44,13 @@ struct Places {
 
 std::string text_of(const yaml_char_t* text) { return text == nullptr ? "" : reinterpret_cast<const char*>(text); }
 
-// As Python's reader has them.
+// The spellings of null that Python's reader accepts.
 bool is_null_scalar(const std::string& text) {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
 }
 
-// Builds the tree from the parser's events. Aliases are copied as they are met, so a cycle (an alias to a node that
-// is still open) and an explosion of copies are both seen here, before they cost anything.
+// Builds the tree from the parser's events. Aliases are copied where they occur, so a cycle (an alias to a node that is still open) and an
+// explosion of copies are both detected here, before they cost anything.
 class TreeBuilder {
  public:
   TreeBuilder(Places places, const YamlLimits& limits) : places_(std::move(places)), limits_(limits) {}
@@ -183,13 +183,13 @@ class TreeBuilder {
   Weight spent_;
 };
 
-// The library's parser on a text.
+// Runs the library's parser on a text.
 class Parser {
  public:
   explicit Parser(std::string_view text) {
     if (yaml_parser_initialize(&parser_) == 0) throw std::bad_alloc();
     yaml_parser_set_encoding(&parser_, YAML_UTF8_ENCODING);
-    const char* begin = text.empty() ? "" : text.data();  // the library takes no null
+    const char* begin = text.empty() ? "" : text.data();  // the library does not accept null
     yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(begin), text.size());
   }
   ~Parser() { yaml_parser_delete(&parser_); }

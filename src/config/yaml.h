@@ -1,4 +1,4 @@
-// A small YAML tree with the place of every node, read with bounds so that hostile files end in an error.
+// A small YAML tree with the place of every node, read within limits so that hostile files end in an error.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +13,30 @@ struct YamlNode {
 
   Type type = Type::null;
   bool quoted = false;           // scalar: written in quotes, so always text
-  std::string scalar;            // scalar; null: as it is said in messages
+  std::string scalar;            // scalar: its text; null: its word in messages
   std::vector<YamlNode> items;   // sequence; mapping, in the file's order
-  std::string key;               // of a mapping's item
+  std::string key;               // of an item of a mapping
   std::string where;             // "file:line"
 
-  const YamlNode* find(std::string_view name) const;  // null when this is no mapping or lacks the key
+  const YamlNode* find(std::string_view name) const;  // null if this is not a mapping or lacks the key
 };
 
 struct YamlLimits {
   std::size_t bytes = 4u << 20;
   std::size_t nodes = 200'000;  // aliases count as often as they are used
-  std::size_t depth = 256;      // lists and mappings within each other
+  std::size_t depth = 256;      // of nested lists and mappings
 };
 
-// Parses one document. `name` stands in messages for the source. An empty document is a null node.
+// Parses one document. `name`: the source, for messages. An empty document is a null node.
 YamlNode parse_yaml(std::string_view text, const std::string& name, const YamlLimits& limits = {});
 
-// Parses a value that stands in no file: `where` is the place of all its nodes.
+// Parses a value that is not in a file: `where` is the place of all its nodes.
 YamlNode parse_yaml_value(std::string_view text, const std::string& where);
 
 // Reads and parses a file of the file system.
 YamlNode read_yaml(const std::string& path, const YamlLimits& limits = {});
 
-// Readers that refuse with the node's place and what was expected.
+// These refuse other nodes, with the node's place and what was expected.
 std::string yaml_text(const YamlNode& node, std::string_view what);
 double yaml_real(const YamlNode& node, std::string_view what);
 long long yaml_integer(const YamlNode& node, std::string_view what);

@@ -1,4 +1,4 @@
-// Things with numbers that are asked for one after the other, made ahead of that by threads.
+// Numbered items that are asked for one after the other, made ahead of time by threads.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace moesh::data {
 template <typename Made>
 class Ahead {
  public:
-  // `make` is called by `threads` at once, for the number that was asked for last and those that follow it, `window` in all. Without
-  // threads what is asked for is made by who asks.
+  // `threads` threads call `make` for the number that was asked for last and those after it, `window` numbers in all. Without threads, the
+  // caller makes the item that it asks for.
   Ahead(std::function<Made(std::int64_t)> make, int threads, std::int64_t window)
       : make_(std::move(make)), count_(threads), window_(window) {}
   Ahead(const Ahead&) = delete;
@@ -36,7 +36,7 @@ class Ahead {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Waits until it is made. What its making failed with is thrown here. The threads begin with the first call.
+  // Waits until the item is made. If making it failed, the error is thrown here. The threads start with the first call.
   std::shared_ptr<const Made> at(std::int64_t number) {
     const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
@@ -51,7 +51,7 @@ class Ahead {
     return slot->made;
   }
 
-  double waited() const { return waited_; }  // seconds, in all
+  double waited() const { return waited_; }  // seconds in total
 
  private:
   struct Slot {
@@ -71,7 +71,7 @@ class Ahead {
     return std::find_if(slots_.begin(), slots_.end(), [](const auto& entry) { return !entry.second->is_taken; });
   }
 
-  // What is made of a number that nobody asks for any more is dropped with its slot.
+  // If the number is no longer asked for, what is made is dropped with its slot.
   void make(std::unique_lock<std::mutex>& lock, std::int64_t number, Slot& slot) {
     slot.is_taken = true;
     lock.unlock();

@@ -14,14 +14,14 @@ namespace moesh::data {
 namespace {
 
 constexpr const char* kOfNone = "-";   // a place that no data gave
-constexpr std::int64_t kRowsOfEach = 1024;  // on average, in a block within which the sources come in a random order
+constexpr std::int64_t kRowsOfEach = 1024;  // average per source in a block, within which the sources come in a random order
 
 struct Turn {
   std::size_t source;
-  std::int64_t row;  // of that source
+  std::int64_t row;  // the number of the row in that source
 };
 
-// Several sources in one.
+// Several sources as one.
 class Joined : public TokenSource {
  public:
   std::string describe() const final {
@@ -70,7 +70,7 @@ class Blend : public Joined {
     return sources_[turn.source]->example(turn.row, length);
   }
 
-  // Those of the sources' next rows.
+  // The places of the sources' next rows.
   std::string place(std::int64_t row, std::int64_t length) override {
     std::vector<std::string> places;
     for (std::size_t i = 0; i < sources_.size(); ++i) places.push_back(sources_[i]->place(next_of(i, row), length));
@@ -88,7 +88,7 @@ class Blend : public Joined {
  private:
   std::string share_words(std::size_t source) const override { return fmt::format("{:.4g}% ", 100 * shares_[source]); }
 
-  // Of a source's rows, before a block: its share, rounded down. The largest source has what the others leave, so that all of them go on
+  // The rows of a source before a block: its share, rounded down. The largest source has what the others leave, so that all sources advance
   // and none goes back.
   std::int64_t own_before(std::int64_t block, std::size_t source) const {
     const std::int64_t rows = block * in_block_;
@@ -118,7 +118,7 @@ class Blend : public Joined {
     return turns_;
   }
 
-  // The first row of a source that belongs to that row or a later one.
+  // The first row of a source that is part of row `row` or a later one.
   std::int64_t next_of(std::size_t source, std::int64_t row) {
     const std::vector<Turn>& turns = turns_of(row / in_block_);
     const auto end = turns.begin() + row % in_block_;
@@ -130,7 +130,7 @@ class Blend : public Joined {
   std::vector<double> shares_;
   std::size_t largest_ = 0;
   std::int64_t block_ = -1;
-  std::vector<Turn> turns_;  // of that block
+  std::vector<Turn> turns_;  // of block block_
 };
 
 class Chain : public Joined {

@@ -1,4 +1,4 @@
-// Several sources in given shares.
+// Mixes several sources in given shares.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,14 @@
 
 namespace moesh::data {
 
-// A path, and its share of the rows; 1 where it stands alone.
+// A path, and its share of the rows; 1 if it is the only one.
 struct WeightedPath {
   std::string path;
   double weight = 1;
 };
 
-// What a key names: a path, or "A,0.7;B,0.3". Those of weight 0 are left out. Refuses what is no weight, and weights that sum to nothing.
+// The paths that a key names: one path, or "A,0.7;B,0.3". Those of weight 0 are left out. Refuses what is not a weight, and weights that
+// sum to 0.
 std::vector<WeightedPath> weighted_paths(const config::Settings& settings, const char* key);
 
 struct Weighted {
@@ -25,10 +26,11 @@ struct Weighted {
   double weight = 1;
 };
 
-// After any number of rows each has given its share of them, to one row or so; which row is whose follows from its number.
+// Rows come in blocks, at the end of each of which every source has given its share, to within a row or so. Which source gives a row
+// depends only on the row's number.
 std::unique_ptr<TokenSource> blended(std::vector<Weighted> sources, std::int64_t seed);
 
-// All rows of one round of each, one source after the other.
+// The rows of one round through each source, one source after the other.
 std::unique_ptr<TokenSource> one_after_the_other(std::vector<std::unique_ptr<TokenSource>> sources);
 
 }  // namespace moesh::data

@@ -17,29 +17,29 @@
 namespace moesh::data {
 namespace {
 
-constexpr std::size_t kMostPlaces = 1 << 16;  // of rows that are remembered
+constexpr std::size_t kMostPlaces = 1 << 16;  // rows whose places are remembered
 constexpr std::int64_t kFar = 1 << 12;        // rows to pass over that take a while
-constexpr std::int64_t kRounds = 1LL << 32;   // that have an order of their own
-constexpr std::int64_t kSought = 64;          // groups at the beginning of which one at least has a document
+constexpr std::int64_t kRounds = 1LL << 32;   // rounds that have an order of their own
+constexpr std::int64_t kSought = 64;          // groups at the beginning of the data, at least one of which must have a document
 
-// Where a row begins: in a group of blocks, counted through all rounds, at one of its tokens, or of its pieces where each is a row.
+// Where a row begins: a group of blocks, counted through all rounds, and in it the index of a token, or of a piece if each piece is a row.
 struct Place {
   std::int64_t group = 0, offset = 0;
 };
 
-// Of a document that is a row of its own.
+// A part of a document that is a row of its own.
 struct Piece {
   std::int64_t begin, count;
 };
 
-// A group as it is kept while rows are made of it.
+// A group, as it is kept while rows are made from it.
 struct Held {
   std::shared_ptr<const Documents> documents;
-  std::vector<Piece> pieces;  // where each is a row
-  std::int64_t size = 0;      // tokens, or pieces
+  std::vector<Piece> pieces;  // if each is a row
+  std::int64_t size = 0;      // in tokens or pieces
 };
 
-// Groups of blocks, their documents in the order in which they are taken.
+// Groups of blocks, with their documents in the order in which they are taken.
 class Groups {
  public:
   Groups(std::unique_ptr<DocumentReader> reader, Order order)
@@ -158,7 +158,7 @@ class DocumentRows : public TokenSource {
     start_over(first_row_, places_.front());
   }
 
-  // In the group that holds it. Rows are gone through from the last one that is known.
+  // The row's place, in the group that holds it. Rows are passed over one by one from the last one whose place is known.
   Place place_of(std::int64_t row, std::int64_t length) {
     take_length(length);
     if (row < first_row_) start_over(0, {});
@@ -179,10 +179,10 @@ class DocumentRows : public TokenSource {
     return place = settled(place);
   }
 
-  // Orders of two rounds may begin and end with the one group that has documents.
+  // Twice a round, as the only group with documents may come first in one round and last in the next.
   Place settled(Place place) { return settled(place, 2 * groups_.in_round()); }
 
-  // So many groups without a document end the search.
+  // The search ends after `most_empty` groups in succession without a document.
   Place settled(Place place, std::int64_t most_empty) {
     std::int64_t empty = 0, seen = 0;
     while (true) {
@@ -229,7 +229,7 @@ class DocumentRows : public TokenSource {
 
   Example packed(Place place) {
     Tokens tokens;
-    std::vector<std::int64_t> begins;  // of documents, in the row
+    std::vector<std::int64_t> begins;  // where documents begin in the row
     const std::int64_t size = length_ + 1;
     for (; std::cmp_less(tokens.size(), size); ++place.group, place.offset = 0) {
       const Documents& from = *group(place.group).documents;
@@ -243,7 +243,7 @@ class DocumentRows : public TokenSource {
     return in_segments(one_segment(tokens), begins);
   }
 
-  // Documents begin at some tokens of the row: the one that it begins with goes on, or is its first.
+  // Numbers segments and positions by the documents that begin in the row. The row itself begins within a document, or with one.
   static Example in_segments(Example made, const std::vector<std::int64_t>& begins) {
     const auto length = static_cast<std::int64_t>(made.inputs.size());
     auto next = begins.begin();
@@ -272,7 +272,7 @@ class DocumentRows : public TokenSource {
     return made;
   }
 
-  // Data that are one group are known now. Rows that they do not fill hold them again and again.
+  // Data of a single group is known by now. If it does not fill a row, rows hold it again and again.
   void note_repetition() {
     if (groups_.in_round() > 1) return;
     in_all_ = group(0).size;
@@ -286,10 +286,10 @@ class DocumentRows : public TokenSource {
   std::int64_t length_;
   std::string identity_;
   std::int64_t first_row_ = 0;
-  std::deque<Place> places_{Place{}};  // of the rows from that one on; that of the first may lie behind its group
+  std::deque<Place> places_{Place{}};  // of the rows from first_row_ on; the offset of the first may lie after its group
   std::optional<std::int64_t> in_all_;
-  std::map<std::int64_t, Held> held_;  // groups
-  Ahead<Documents> ahead_;  // the last, as its threads use the others
+  std::map<std::int64_t, Held> held_;  // by number
+  Ahead<Documents> ahead_;  // declared last, as its threads use the other members
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace moesh::data {
 namespace {
 
-// What is not asked for is told by the file.
+// The format that tokenizer_type asks for; if it is not given, the file tells.
 std::optional<tokenizer::Format> format_of(const config::Settings& settings) {
   const std::string& type = settings.text("tokenizer_type");
   if (type == "tiktoken") {
@@ -35,7 +35,7 @@ std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const config::Settings& set
   return tokenizer;
 }
 
-// Documents of bytes end with a 0.
+// With add_eos, documents of bytes end with a 0.
 DocumentTokens::DocumentTokens(const config::Settings& settings)
     : tokenizer_(open_tokenizer(settings)), is_bytes_(settings.text("tokenizer_path").empty()) {
   if (settings.boolean("add_bos")) begin_ = tokenizer_->begin_id;

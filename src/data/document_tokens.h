@@ -14,7 +14,7 @@
 
 namespace moesh::data {
 
-// The tokenizer that the settings name; where they name none, texts are their bytes. Refuses one with more tokens than the vocabulary has.
+// The tokenizer that the settings name; if they name none, texts are their bytes. Refuses one with more tokens than the vocabulary has.
 std::unique_ptr<tokenizer::Tokenizer> open_tokenizer(const config::Settings& settings);
 
 class DocumentTokens {
@@ -25,18 +25,18 @@ class DocumentTokens {
 
   std::string identity() const;
 
-  // With what add_bos and add_eos put around it, where the tokenizer has such tokens.
+  // With the tokens that add_bos and add_eos put around it, if the tokenizer has them.
   Tokens of(std::string_view text) const { return of_part(text, true, true); }
-  // Of a part of a document, which may begin or end it.
+  // For a part of a document, which may begin or end it.
   Tokens of_part(std::string_view text, bool begins, bool ends) const;
 
  private:
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   bool is_bytes_;
-  std::optional<std::int32_t> begin_, end_;  // what is put around each
+  std::optional<std::int32_t> begin_, end_;  // tokens put around each document
 };
 
-// Each file as a document, one after the other.
+// The tokens of the files, one after the other, each file as a document.
 Tokens tokens_of_files(const DataFiles& files, const DocumentTokens& documents);
 
 }  // namespace moesh::data

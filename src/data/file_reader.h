@@ -1,4 +1,4 @@
-// Documents of files that are cut into blocks of bytes.
+// A reader of documents in files that are cut into blocks of bytes.
 #pragma once
 
 #include <utility>

@@ -37,9 +37,9 @@ DataFile file_at(const std::string& path, const struct stat& status) {
   return {path, 0, status.st_size, status.st_dev, status.st_ino};
 }
 
-// What stands in a folder and below it, by path.
+// The entries of a folder and all folders below it, sorted by path.
 struct Found {
-  std::vector<std::string> files, links;  // links to files
+  std::vector<std::string> files, links;  // links: to files
   std::vector<std::string> left_out;
 };
 
@@ -111,7 +111,7 @@ DataFiles::DataFiles(const std::string& path) {
   add(file_at(path, status));
 }
 
-// Links are followed to files that do not stand there themselves.
+// Links are followed only to files that are not in the folder themselves.
 void DataFiles::add_folder(const std::string& path) {
   const Found found = find_below(path);
   std::vector<DataFile> files;

@@ -1,4 +1,4 @@
-// The files of a data set as one sequence of bytes that is read where it is needed, whatever its size.
+// The files of a data set as one sequence of bytes, which is read where it is needed, whatever its size.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@ namespace moesh::data {
 
 struct DataFile {
   std::string path;
-  std::int64_t begin = 0;  // in the sequence
+  std::int64_t begin = 0;  // offset in the sequence
   std::int64_t bytes = 0;
-  dev_t device = 0;  // with the inode: which file it is, whatever its path leads to later
+  dev_t device = 0;  // with the inode: identifies the file, whatever its path leads to later
   ino_t inode = 0;
 };
 
 class DataFiles {
  public:
-  // A file, or all files below a folder by the order of their paths: each once, however many links lead to it, without
-  // hidden ones. Refuses what cannot be read and what holds nothing.
+  // A file, or all files below a folder in the order of their paths: each once, however many links lead to it, and no hidden ones. Refuses
+  // what cannot be read or is empty.
   explicit DataFiles(const std::string& path);
 
   const std::vector<DataFile>& files() const { return files_; }
   std::int64_t size() const { return size_; }
-  std::string identity() const;  // the same for files of the same sizes in the same order
+  std::string identity() const;  // equal for files of the same sizes in the same order
 
-  // The bytes from `first` on. Fails where a file is no longer what it was.
+  // Reads the bytes from `first` on. Fails if a file is no longer what it was.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
   // A part of one of the files.
   std::string text(const DataFile& file, std::int64_t begin, std::int64_t end) const;
@@ -42,13 +42,13 @@ class DataFiles {
   std::int64_t size_ = 0;
 };
 
-// A part of a file: none is of two.
+// A part of a file; a block never spans two files.
 struct FileBlock {
   const DataFile* file;
-  std::int64_t begin, end;  // in the file
+  std::int64_t begin, end;  // offsets in the file
 };
 
-// Files cut into blocks of so many bytes, the last of each file shorter.
+// Files cut into blocks of `bytes` bytes; the last block of each file may be shorter.
 class FileBlocks {
  public:
   FileBlocks(const std::vector<DataFile>& files, std::int64_t bytes);
@@ -58,7 +58,7 @@ class FileBlocks {
  private:
   const std::vector<DataFile>& files_;
   std::int64_t bytes_;
-  std::vector<std::int64_t> begins_;  // of each file's blocks, and the end of all
+  std::vector<std::int64_t> begins_;  // the number of each file's first block, then the number of blocks
 };
 
 }  // namespace moesh::data

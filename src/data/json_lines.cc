@@ -24,20 +24,20 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t kLongest = 256 << 20;    // bytes of a line
-constexpr std::size_t kNamed = 3;               // bad lines
-constexpr std::size_t kRemembered = 100'000;    // that are counted once however often they are read
+constexpr std::size_t kNamed = 3;               // bad lines that are named
+constexpr std::size_t kRemembered = 100'000;    // bad lines that are counted once however often they are read
 
-// Lines that begin in a block, as one text, and where that stands in the file.
+// The lines that begin in a block, as one text, and the offset of that text in the file.
 struct Lines {
   std::string text;
   std::int64_t begin = 0;
-  bool is_too_long = false;  // the last one
+  bool is_too_long = false;  // the last line is
 };
 
-// Lines that were left out, each by its place in the data.
+// Lines that were left out, identified by their place in the data.
 class BadLines {
  public:
-  // Whether it is one of the first, which are to be named.
+  // Returns whether it is one of the first, which are to be named.
   bool add(std::int64_t place) {
     const std::lock_guard lock(mutex_);
     if (seen_.contains(place)) return false;
@@ -98,7 +98,7 @@ class JsonLines : public FileReader {
   bool is_text() const { return format_.tokens != nullptr; }
   std::string wanted() const { return fmt::format("a {} as \"{}\"", is_text() ? "text" : "list of token ids", format_.field); }
 
-  // The byte before the block tells whether a line begins with it.
+  // Read from one byte before the block, which tells whether a line begins with the block.
   Lines lines_of(const FileBlock& of) const {
     Lines lines;
     lines.begin = std::max<std::int64_t>(of.begin - 1, 0);
@@ -139,7 +139,7 @@ class JsonLines : public FileReader {
     documents.add(tokens);
   }
 
-  // An id beyond 32 bits must not come out as another one.
+  // An id that does not fit must not be read as another one.
   static bool is_ids(const Json& content) {
     return content.is_array() && std::all_of(content.begin(), content.end(), [](const Json& id) {
              return id.is_number_unsigned() && id.get<std::uint64_t>() <= std::numeric_limits<std::int32_t>::max();

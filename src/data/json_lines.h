@@ -12,15 +12,15 @@
 
 namespace moesh::data {
 
-// What a line holds, and which lines are taken.
+// The field of a line that holds the document, and which documents are taken.
 struct LineFormat {
   std::string field;
-  std::shared_ptr<const DocumentTokens> tokens;  // of a text; without them the field is a list of token ids
-  Split split = {};                              // by what the field holds
+  std::shared_ptr<const DocumentTokens> tokens;  // for a text; without them the field is a list of token ids
+  Split split = {};                              // by the contents of the field
 };
 
-// One field of every line that is taken, as bytes, by a tokenizer or as token ids. Lines that do not hold it are left out: the first are
-// named, all are counted. Ids that the vocabulary lacks are refused.
+// One field of every line that is taken, as bytes, by a tokenizer or as token ids. Lines that do not hold it are left out: the first of
+// them are named, and all are counted. Ids that the vocabulary does not have are refused.
 std::unique_ptr<DocumentReader> read_json_lines(DataFiles files, const LineFormat& format, const config::Settings& settings);
 
 }  // namespace moesh::data

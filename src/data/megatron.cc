@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "the files' numbers ha
 
 constexpr std::string_view kMagic{"MMIDIDX\0\0", 9};
 constexpr std::int64_t kHeader = 9 + 8 + 1 + 8 + 8;  // bytes: magic, version, type, numbers of sequences and of documents
-constexpr std::int64_t kAtOnce = 1 << 14;            // entries of the index
+constexpr std::int64_t kAtOnce = 1 << 14;            // entries of the index that are read at once
 constexpr const char* kMadeAgain = "make the files again, or copy both of them again";
 
 // Types of ids, by their code in the header.
@@ -36,7 +36,7 @@ std::string stem_of(const std::string& path) {
   return path.ends_with(".bin") || path.ends_with(".idx") ? path.substr(0, path.size() - 4) : path;
 }
 
-// The index: for each sequence its tokens and where it begins in the other file, for each document its first sequence.
+// The index: for each sequence its number of tokens and where it begins in the other file, and for each document its first sequence.
 class Index {
  public:
   explicit Index(const std::string& path) : file_(path), path_(path) {
@@ -51,7 +51,7 @@ class Index {
     if (type == std::end(kIdTypes)) refuse(fmt::format("ids of type {}, which are no integers", code), path, kMadeAgain);
     type_ = *type;
     const auto sequences = number<std::uint64_t>(18), marks = number<std::uint64_t>(26);
-    const auto size = static_cast<std::uint64_t>(file_.size());  // more of either would overflow what follows
+    const auto size = static_cast<std::uint64_t>(file_.size());  // a larger number of either would overflow the arithmetic below
     if (sequences > size || marks > size || marks == 0 || kHeader + 12 * sequences + 8 * marks > size) {
       refuse(fmt::format("{}, but {} and {} take {}: the index is cut short", counted(file_.size(), "byte"),
                          counted(static_cast<std::int64_t>(sequences), "sequence"), counted(static_cast<std::int64_t>(marks), "mark"),
@@ -70,7 +70,7 @@ class Index {
   std::int64_t begin_of(std::int64_t sequence) const { return number<std::int64_t>(pointers() + 8 * sequence); }
   std::int64_t first_of(std::int64_t document) const { return number<std::int64_t>(marks() + 8 * document); }
 
-  // Of all sequences. Refuses what cannot be in a file of `bytes`.
+  // Returns the tokens of all sequences. Refuses an index that does not fit a file of `bytes` bytes.
   std::int64_t check(std::int64_t bytes) const {
     std::int64_t tokens = 0;
     for (std::int64_t first = 0; first < sequences_; first += kAtOnce) {
@@ -171,7 +171,7 @@ class Megatron : public DocumentReader {
     for (std::size_t i = 0; i < count; ++i) tokens.push_back(id_at(bytes.data() + i * width, type));
   }
 
-  // Negative where it is none.
+  // Negative if it is not a token id.
   static std::int32_t id_at(const std::byte* bytes, const IdType& type) {
     std::int64_t id = 0;
     std::memcpy(&id, bytes, static_cast<std::size_t>(type.bytes));

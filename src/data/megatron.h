@@ -1,4 +1,4 @@
-// Token ids as Megatron-LM's tools leave them: a .bin file of ids, and an .idx file of where its documents begin.
+// Token ids in the format of Megatron-LM's tools: a .bin file of ids, and an .idx file that says where its documents begin.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace moesh::data {
 
-// `path`: of either file, or what both names begin with. The index is held to its form, and to the size of the other file, before anything
-// is read by it. Ids that the vocabulary lacks are refused when they are met.
+// `path`: either file, or what both names begin with. The form of the index, and that it fits the size of the other file, is checked before
+// anything is read by it. Ids that the vocabulary does not have are refused when they are met.
 std::unique_ptr<DocumentReader> read_megatron(const std::string& path, const Split& split, const config::Settings& settings);
 
 }  // namespace moesh::data

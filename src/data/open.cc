@@ -23,10 +23,10 @@ namespace {
 
 enum class Use { training, evaluation };
 
-constexpr std::int64_t kReadWhole = 4 << 20;  // bytes of text that are tokenized at once
-constexpr int kMostThreads = 4;               // that read and tokenize ahead of the step, where the run has as many
+constexpr std::int64_t kReadWhole = 4 << 20;  // most bytes of text that are tokenized all at once
+constexpr int kMostThreads = 4;               // threads that read and tokenize ahead of the step, if the run has as many
 
-// What is read for a use: which files, in which form, and which part of them.
+// What is read for a use: the keys that say which files, in which form, and the split of them.
 struct Reading {
   const char *path, *columns, *tokenize;  // keys
   Split split;
@@ -49,7 +49,7 @@ Reading reading_of(const config::Settings& settings, Use use) {
          settings.origin("eval_interval").where, "eval_dataset_path=FILE, or eval_fraction=0.01 to hold out a part of dataset_path");
 }
 
-// What is asked of a file of any kind.
+// Refuses settings that do not fit the kind of file.
 void check_requests(const config::Settings& settings, const Reading& reading) {
   const auto where = [&](const char* key) { return settings.origin(key).where; };
   const std::string& type = settings.text("dataset_type");
@@ -111,7 +111,7 @@ class Opener {
   }
 
  private:
-  // All sources have the same.
+  // One tokenizer for all sources.
   std::shared_ptr<const DocumentTokens> tokens() {
     if (tokens_ == nullptr) tokens_ = std::make_shared<const DocumentTokens>(settings_);
     return tokens_;
@@ -142,10 +142,10 @@ class Opener {
   std::int64_t length_;
   bool is_text_, is_tokenized_;
   Order order_;
-  std::shared_ptr<const DocumentTokens> tokens_;  // from the first source on that needs them
+  std::shared_ptr<const DocumentTokens> tokens_;  // set by the first source that needs them
 };
 
-// Sources in shares are read side by side, and share the threads too.
+// Sources that are mixed are read side by side, so they divide the threads among them.
 std::unique_ptr<TokenSource> open_shares(const std::vector<WeightedPath>& paths, Opener& opener, int threads, std::int64_t seed) {
   const auto count = static_cast<int>(paths.size());
   std::vector<Weighted> sources;
@@ -156,7 +156,7 @@ std::unique_ptr<TokenSource> open_shares(const std::vector<WeightedPath>& paths,
   return blended(std::move(sources), seed);
 }
 
-// Shares are for training; of a validation set every row is seen, one source after the other.
+// Shares are for training; every row of a validation set is seen, one source after the other.
 std::unique_ptr<TokenSource> open_files(const config::Settings& settings, Use use, int threads) {
   const Reading reading = reading_of(settings, use);
   check_requests(settings, reading);
@@ -191,7 +191,7 @@ std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::
 
 std::unique_ptr<TokenSource> open_validation(const config::Settings& settings, std::int64_t rows_to_load, int threads) {
   std::unique_ptr<TokenSource> source = open_by_type(settings, rows_to_load, Use::evaluation, threads);
-  // A fixed batch has as many rounds as are asked for.
+  // A fixed batch repeats for as many rounds as are asked for.
   return config::is_synthetic(settings) ? std::move(source) : once(std::move(source));
 }
 

@@ -1,4 +1,4 @@
-// What the settings name as data, as rows.
+// Opens the data that the settings name, as rows.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace moesh::data {
 
-// dataset_type: synthetic (one fixed batch), text or jsonl (bytes as tokens, or those of tokenizer_path), tokens (ids of two or four bytes)
-// or megatron; all but the first are files, or folders of them. `threads`: that may read ahead, all sources' together.
+// dataset_type: synthetic (one fixed batch), text or jsonl (bytes as tokens, or the tokens of tokenizer_path), tokens (ids of two or four
+// bytes) or megatron; all but the first are files, or folders of them. `threads`: how many may read ahead, for all sources together.
 std::unique_ptr<TokenSource> open_source(const config::Settings& settings, std::int64_t rows_to_load, int threads);
 
-// The validation set: synthetic data are their own, of others it is what eval_dataset_path holds, or eval_fraction keeps from
-// training. Its rows are in the order of the data, and behind the last of them there is only padding.
+// The validation set: synthetic data is its own; otherwise what eval_dataset_path holds, or what eval_fraction keeps from training. Its
+// rows are in the order of the data, and after the last of them there is only padding.
 std::unique_ptr<TokenSource> open_validation(const config::Settings& settings, std::int64_t rows_to_load, int threads);
 
 }  // namespace moesh::data

@@ -1,4 +1,4 @@
-// Documents of a data set, in blocks that can be read without what stands before them.
+// Documents of a data set, in blocks that can be read without what precedes them.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace moesh::data {
 
-// One after the other, by where they begin.
+// The tokens of documents one after the other, and where each document begins.
 struct Documents {
   Tokens tokens;
   std::vector<std::int64_t> begins;
-  std::int64_t seen = 0;  // with those that belong to the other side of a split
+  std::int64_t seen = 0;  // documents read, including those on the other side of a split
 
-  // None that has no tokens.
+  // A document without tokens is not added.
   void add(std::span<const std::int32_t> document) {
     if (document.empty()) return;
     begins.push_back(size());
@@ -35,14 +35,14 @@ class DocumentReader {
   virtual ~DocumentReader() = default;
   virtual std::string describe() const = 0;  // "the texts of FILE"
   virtual std::int64_t bytes() const = 0;
-  // The same where the documents are the same, by what can be known without reading them.
+  // Equal if the documents are equal, as far as that can be known without reading them.
   virtual std::string identity() const = 0;
   virtual std::int64_t blocks() const = 0;
   // Adds the documents of a block, in the order of the data. Called by several threads at once.
   virtual void read(std::int64_t block, Documents& documents) const = 0;
-  // What could not be read so far, and was left out.
+  // How many documents could not be read so far and were left out.
   virtual std::int64_t left_out() const { return 0; }
-  // Of data that turned out to have no document.
+  // For data that turned out to have no document.
   [[noreturn]] virtual void refuse_none() const = 0;
 };
 

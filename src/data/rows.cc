@@ -39,7 +39,7 @@ class Stream : public TokenSource {
   Order order_;
 };
 
-// Some rows of another source.
+// Selected rows of another source.
 class Chosen : public TokenSource {
  public:
   Chosen(std::unique_ptr<TokenSource> source, std::vector<std::int64_t> rows, Order order)

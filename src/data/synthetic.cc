@@ -31,7 +31,7 @@ class Synthetic : public TokenSource {
   }
 
  private:
-  // The reference draws a number of segments, and the positions where they begin; positions count on through them.
+  // As in the reference, a number of segments is drawn, and the positions where they begin; positions count on through them.
   Tokens segments(std::int64_t row, std::int64_t length) const {
     const RandomKey key = random_key(42);
     const auto most = static_cast<std::int32_t>(std::min(most_segments_, length));

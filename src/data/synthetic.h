@@ -1,4 +1,4 @@
-// Random tokens, and sources that change the order of another one's rows.
+// Random tokens, and sources that change the order of another source's rows.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace moesh::data {
 
-// The same `rows` at every step, as the reference's synthetic data has them.
+// The same `rows` rows at every step, as in the reference's synthetic data.
 std::unique_ptr<TokenSource> synthetic(const config::Settings& settings, std::int64_t rows);
 
-// The first `rows` again and again.
+// The first `rows` rows again and again.
 std::unique_ptr<TokenSource> reused(std::unique_ptr<TokenSource> source, std::int64_t rows);
 
-// One round, and padding behind it.
+// One round, and padding after it.
 std::unique_ptr<TokenSource> once(std::unique_ptr<TokenSource> source);
 
 }  // namespace moesh::data

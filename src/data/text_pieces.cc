@@ -11,7 +11,7 @@
 namespace moesh::data {
 namespace {
 
-constexpr std::int64_t kSoughtBytes = 32 << 10;  // bytes: how far from a block's begin a cut may be
+constexpr std::int64_t kSoughtBytes = 32 << 10;  // how far after a block's beginning a cut may be
 
 class TextPieces : public FileReader {
  public:
@@ -38,7 +38,7 @@ class TextPieces : public FileReader {
   }
 
  private:
-  // Where the text is cut near a place: the pieces on both sides find the same.
+  // Where the text is cut near a place. The pieces on both sides find the same cut.
   std::int64_t cut(const DataFile& file, std::int64_t near) const {
     if (near == 0 || near == file.bytes) return near;
     const std::string text = files().text(file, near, std::min(near + kSoughtBytes, file.bytes));

@@ -10,8 +10,8 @@
 
 namespace moesh::data {
 
-// Of some 64 KiB each, each tokenized by itself; the first of a file has what begins a text, the last what ends it. A text without line
-// ends is cut at blanks, and one without these between characters.
+// Pieces of about 64 KiB, each tokenized by itself; the first piece of a file begins the text, and the last ends it. A text without line
+// ends is cut at blanks, and one without blanks between characters.
 std::unique_ptr<DocumentReader> read_text_pieces(DataFiles files, const Split& split, std::shared_ptr<const DocumentTokens> tokens);
 
 }  // namespace moesh::data

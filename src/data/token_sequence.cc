@@ -12,7 +12,7 @@
 namespace moesh::data {
 namespace {
 
-constexpr std::int64_t kBlock = 1 << 16;  // tokens, so that a block stays in a core's cache
+constexpr std::int64_t kBlock = 1 << 16;  // tokens; few enough for a block to stay in a core's cache
 
 template <typename T>
 void widen(std::span<const std::byte> bytes, std::span<std::int32_t> tokens) {
@@ -23,7 +23,7 @@ void widen(std::span<const std::byte> bytes, std::span<std::int32_t> tokens) {
   }
 }
 
-// Ids above the range of int32 come out negative, which no vocabulary has either.
+// Ids above the range of int32 become negative, which no vocabulary has either.
 void decode(int width, std::span<const std::byte> bytes, std::span<std::int32_t> tokens) {
   switch (width) {
     case 1: return widen<std::uint8_t>(bytes, tokens);
@@ -32,12 +32,12 @@ void decode(int width, std::span<const std::byte> bytes, std::span<std::int32_t>
   }
 }
 
-// Reads tokens of files block by block.
+// Reads the tokens of files block by block.
 class Blocks {
  public:
   Blocks(const DataFiles& files, int width) : files_(files), width_(width) {}
 
-  // At most a block, from a byte on; good until the next one is read.
+  // At most a block of tokens from a byte on, valid until the next one is read.
   std::span<const std::int32_t> read(std::int64_t first_byte, std::int64_t tokens) {
     const auto count = static_cast<std::size_t>(std::min(tokens, kBlock));
     bytes_.resize(count * static_cast<std::size_t>(width_));
@@ -54,7 +54,7 @@ class Blocks {
   Tokens tokens_;
 };
 
-// No vocabulary that an id of so few bytes could miss needs a look.
+// Whether the vocabulary has every id of that width, so that no id needs to be checked.
 bool holds_every_id(std::int64_t vocab_size, int width) {
   return width < 4 && vocab_size >= std::int64_t{1} << (8 * width);
 }
@@ -67,7 +67,7 @@ bool holds_every_id(std::int64_t vocab_size, int width) {
       vocab_size, path, is_text ? "" : "; token_bytes says how long a token is");
 }
 
-// In a file of four bytes an id the upper halves are mostly zeros; where they are ids themselves they hardly ever are.
+// In a file of four-byte ids the upper halves are mostly zeros; in one of two-byte ids they are ids themselves, and hardly ever zero.
 bool looks_like_four_bytes(const DataFiles& files, std::int64_t vocab_size) {
   const DataFile& file = files.files().front();
   Blocks blocks(files, 4);

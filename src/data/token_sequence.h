@@ -1,4 +1,4 @@
-// Token ids one after the other, in memory or in files.
+// A sequence of token ids, in memory or in files.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class HeldTokens : public TokenSequence {
   Tokens tokens_;
 };
 
-// Ids of one, two or four bytes, the lowest byte first. All of them are looked at once, so that an id that the
-// vocabulary lacks is refused before anything is trained.
+// Ids of one, two or four bytes, the lowest byte first. All of them are checked once, so that an id that the vocabulary does not have is
+// refused before anything is trained.
 class FileTokens : public TokenSequence {
  public:
   FileTokens(DataFiles files, int width, std::int64_t vocab_size);
@@ -46,7 +46,7 @@ class FileTokens : public TokenSequence {
   int width_;
 };
 
-// The bytes of a token id: as token_bytes says, or as the files look.
+// The width of a token id in bytes: what token_bytes says, or what the files look like.
 int width_of(const DataFiles& files, const config::Settings& settings);
 
 }  // namespace moesh::data

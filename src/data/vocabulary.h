@@ -1,4 +1,4 @@
-// Token ids that the vocabulary of the model lacks: which are, and how they are refused.
+// Token ids that the model's vocabulary does not have: finding and refusing them.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace moesh::data {
 
-// The place of the first.
+// The index of the first one.
 std::optional<std::size_t> first_foreign(std::span<const std::int32_t> ids, std::int64_t vocab_size);
 
-// `what`: "token 300 at position 2"; `more`: what else may mend it.
+// `what`: "token 300 at position 2"; `more`: what else may help.
 [[noreturn]] void refuse_foreign(const std::string& what, std::int64_t vocab_size, const std::string& where,
                                  const std::string& more = "");
 

@@ -9,7 +9,7 @@
 namespace moesh::graph {
 namespace {
 
-// Whether it is made of as much memory as it is read from, element by element.
+// Whether the op only computes elementwise or rearranges, so that its results take about as much memory as its operands.
 bool is_elementwise(Op op) {
   switch (op) {
     case Op::unary: case Op::binary: case Op::cast: case Op::broadcast: case Op::fill: case Op::reshape:
@@ -18,7 +18,7 @@ bool is_elementwise(Op op) {
   }
 }
 
-// The backward pass reads its operands anyway, or a smaller one does.
+// Whether the backward pass reads the node's operands anyway, or reads a smaller operand in its place.
 bool is_cheaper_again(const Graph& body, const Node& node) {
   if (node.op == Op::broadcast || node.op == Op::unary) return true;
   if (node.op == Op::cast) return size_of(body.value(node.results[0]).dtype) > size_of(body.value(node.operands[0]).dtype);
@@ -70,7 +70,8 @@ class CheapAgain {
  private:
   std::size_t producer(ValueId id) const { return at(graph_.value(id).producer); }
 
-  // Which nodes the backward pass reads, laid out otherwise or not, and which ones needed products of the forward pass are made of.
+  // Finds the nodes that the backward pass reads, directly or through a constraint, and those on which products of the forward pass depend
+  // that are needed.
   void find_uses() {
     const std::vector<bool> is_needed = needed_nodes(graph_);
     is_read_.resize(end_);
@@ -126,7 +127,7 @@ class CheapAgain {
   const Graph& graph_;
   std::size_t end_;
   Graph made_;
-  std::vector<ValueId> copies_;  // by node
+  std::vector<ValueId> copies_;  // the copy's value, by node
   std::vector<bool> is_read_, is_on_way_, is_copied_;
 };
 

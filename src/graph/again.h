@@ -1,4 +1,4 @@
-// What is cheaper to make again for the backward pass than to keep for it.
+// Finds values that are cheaper to recompute for the backward pass than to save for it.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,13 @@
 
 namespace moesh::graph {
 
-// By node of a body, whether saving everything leaves it out: elementwise results whose operands the backward pass reads anyway, and what
-// elementwise ops make of inputs that are there again, as weights are.
+// For each node of a body, whether a policy that saves everything still leaves it out: elementwise results whose operands the backward pass
+// reads anyway, and elementwise functions of inputs that the backward pass is given again, such as weights.
 std::vector<bool> made_again(const Graph& body, int carried);
 
-// Of a graph whose nodes before number `end` run the forward pass again for those behind: where a cheap result is on the way to products of
-// that pass, the backward pass gets one of its own, made just before it is read, if what it is made of is held until then anyway.
+// For a graph whose nodes before number `end` recompute the forward pass for the nodes after them. If the backward pass reads a cheap
+// result that the recomputation also needs on the way to its matrix products, the backward pass gets a copy of its own, computed just
+// before it is read, provided that the operands of the copy are held until then anyway.
 Graph with_cheap_nodes_again(const Graph& graph, std::size_t end);
 
 }  // namespace moesh::graph

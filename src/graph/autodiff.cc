@@ -15,14 +15,14 @@
 namespace moesh::graph {
 namespace {
 
-// How many of a node's results, the last ones, hand values of its body to its backward pass.
+// The number of a node's last results that hand values of its body to its backward pass.
 std::ptrdiff_t handed_over(const Node& node) {
   if (const auto* repeat = std::get_if<RepeatOf>(&node.attributes)) return static_cast<std::ptrdiff_t>(repeat->saved.size());
   if (const auto* region = std::get_if<RegionOf>(&node.attributes)) return static_cast<std::ptrdiff_t>(region->saved.size());
   return 0;
 }
 
-// By node: what the policy has saved.
+// For each node, whether the policy saves it.
 std::vector<bool> nodes_to_save(const Graph& body, int carried, const Remat& remat) {
   std::vector<bool> saves(body.nodes.size());
   const std::vector<bool> is_again = remat.save_all ? made_again(body, carried) : std::vector<bool>(body.nodes.size());
@@ -30,8 +30,8 @@ std::vector<bool> nodes_to_save(const Graph& body, int carried, const Remat& rem
   return saves;
 }
 
-// The values of a body that its backward pass is given: the carried inputs, then what the policy saves. Of a repeat within it that is
-// all that it gives, so that its layers are not run once more to save again what they saved.
+// The values of a body that its backward pass is given: the carried inputs, then what the policy saves. A repeat within the body hands over
+// all its results, so that its layers are not run once more just to save their values again.
 std::vector<ValueId> saved_values(const Graph& body, int carried, const Remat& remat) {
   std::vector<ValueId> inputs = inputs_of(body);
   std::vector<ValueId> saved(inputs.begin(), inputs.begin() + carried);
@@ -46,7 +46,7 @@ std::vector<ValueId> saved_values(const Graph& body, int carried, const Remat& r
   return saved;
 }
 
-// Saved values are the last results of a repeat; how many follows from its body.
+// The counts of a repeat's operands and results of each kind. Saved values are the last results; their number follows from the body.
 struct RepeatParts {
   const RepeatOf& of;
   std::size_t carried, shared, sliced, stacked, saved;
@@ -75,7 +75,7 @@ class Backward {
   // Walks the nodes before `end` from the last to the first.
   void walk(std::size_t end) {
     for (std::size_t i = end; i-- > 0;) {
-      // A copy: adding nodes moves the graph's own.
+      // A copy, because adding nodes moves those of the graph.
       const Node node = builder_.graph().nodes[i];
       if (is_root(node)) continue;
       std::vector<Tensor> given;
@@ -112,7 +112,7 @@ class Backward {
   void add(ValueId id, Tensor cotangent) {
     Tensor& sum = cotangents_[id];
     if (sum && mesh_ != nullptr) {
-      // Partial sums are added to partial sums over the same axes.
+      // Only partial sums over the same axes can be added.
       const auto parts = [&](Tensor of) { return axes_beyond(builder_.own_axes(of.id), builder_.own_axes(id)); };
       const sharding::AxisList of_sum = parts(sum);
       const sharding::AxisList of_new = parts(cotangent);
@@ -144,19 +144,19 @@ class Backward {
   std::map<ValueId, Tensor> cotangents_;
 };
 
-// What stands in for the values of a body that were made again: `saved`, by the body's own ids.
+// Maps values of a body that were recomputed to those that replace them: `saved`, by the body's own ids.
 std::map<ValueId, ValueId> stand_ins_of(const std::vector<Tensor>& again, const std::map<ValueId, Tensor>& saved) {
   std::map<ValueId, ValueId> stand_ins;
   for (const auto& [id, tensor] : saved) stand_ins[again[static_cast<std::size_t>(id)].id] = tensor.id;
   return stand_ins;
 }
 
-// The backward body: the layer's forward pass again, less what is saved, then its own backward pass.
+// The backward body: the layer's forward pass again, except for what is saved, then its own backward pass.
 struct BackwardBody {
   Graph graph;
   std::vector<bool> stacked_given;     // which stacked results have a cotangent
-  std::vector<std::size_t> shared;     // which shared operands get a gradient, a part from each iteration
-  std::vector<std::size_t> gradients;  // which sliced operands get one
+  std::vector<std::size_t> shared;     // which shared operands get a gradient, one term per iteration
+  std::vector<std::size_t> gradients;  // which sliced operands get a gradient
 };
 
 BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const std::vector<bool>& stacked_given) {
@@ -176,8 +176,8 @@ BackwardBody backward_body(const Graph& body, const RepeatParts& parts, const st
     const ValueId id = inputs[parts.carried + parts.shared + i];
     known[id] = input_like("slice", id);
   }
-  // The carried inputs are the first of the saved values. The others stand in for what the forward pass would make again,
-  // once the backward pass has been through what makes them.
+  // The carried inputs are the first of the saved values. The others replace what the forward pass would recompute, after the backward pass
+  // has been derived from the nodes that would recompute them.
   std::map<ValueId, Tensor> saved;
   for (std::size_t i = 0; i < parts.saved; ++i) {
     const ValueId id = parts.of.saved[i];
@@ -264,8 +264,8 @@ std::vector<Tensor> Backward::repeat_cotangents(const Node& node, const std::vec
   return cotangents;
 }
 
-// The region's forward pass again, on the same shards, then its backward pass. What a device finds out about a value that it
-// shares with others leaves as a partial sum.
+// The region's forward pass again, on the same shards, then its backward pass. A device's contribution to the gradient of a value that it
+// shares with others is returned as a partial sum.
 std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vector<Tensor>& given) {
   const auto& of = std::get<RegionOf>(node.attributes);
   Builder b = Builder::of_region(node.path + "'");
@@ -312,8 +312,8 @@ std::vector<Tensor> Backward::region_cotangents(const Node& node, const std::vec
     reversed.results.back().partial = axes_beyond(b.own_axes(cotangent.id), b.own_axes(known[inputs[i]].id));
     b.mark_result(cotangent);
   }
-  // Saved values stand in for what would be made again. Chunks that pass one after the other on the way there are undone one
-  // after the other.
+  // Saved values replace what would be recomputed. Chunks that the forward pass goes through one after another are also differentiated one
+  // after another.
   const Graph whole = with_operands_replaced(b.take(), stand_ins_of(again, saved));
   reversed.body = std::make_shared<const Graph>(without_dead_nodes(with_nodes_when_needed(whole, end)));
   const std::vector<Tensor> made = builder_.add(Op::region, "", operands, reversed, results);
@@ -336,14 +336,14 @@ Node with_saves(const Graph& graph, const Node& node, const Remat& remat, std::v
   return saving;
 }
 
-// The shards of all devices that have values of their own, one after the other.
+// The shards of all devices that have different values, concatenated.
 Value rows_of_all(const Value& local, NodeId producer, const mesh::Mesh& mesh) {
   Value all{local.shape, local.dtype, producer};
   all.shape[0] *= sharding::shards(local.spec.own, mesh);
   return all;
 }
 
-// A scalar says where a device is or what it dropped: nothing that would be long in the making.
+// Whether a value may be saved. A scalar gives a device's index or the number of dropped rows, which are cheap to compute again.
 bool may_be_saved(const Graph& body, ValueId id) { return !body.value(id).shape.empty(); }
 
 Node with_saved_rows(const Graph& graph, const Node& node, const Remat& remat, std::vector<Value>& added) {
@@ -370,7 +370,7 @@ Node with_saved_rows(const Graph& graph, const Node& node, const Remat& remat, s
 
 }  // namespace
 
-// Repeats within a repeat's body included.
+// Includes repeats within a repeat's body.
 Graph with_saved_values(const Graph& graph, const Remat& remat) {
   Graph saving = graph;
   for (Node& node : saving.nodes) {

@@ -9,7 +9,7 @@
 
 namespace moesh::graph {
 
-// Which values of a layer the backward pass finds saved; the others are computed again from the layer's input.
+// Which values of a layer are saved for the backward pass; the others are recomputed from the layer's input.
 struct Remat {
   bool save_all = false;
   std::set<std::string> tags;
@@ -17,11 +17,11 @@ struct Remat {
   bool saves(const Node& node) const { return save_all || (!node.tag.empty() && tags.contains(node.tag)); }
 };
 
-// Rewrites every repeat so that it also gives what its backward pass will need, and goes on with the graph in a builder.
+// Rewrites every repeat and region so that its last results are the values that its backward pass needs.
 Graph with_saved_values(const Graph& graph, const Remat& remat);
 
-// Adds the backward pass of the scalar `of` to its graph, which must come from with_saved_values. The result of each of
-// `with_respect_to` is its gradient, of its shape and type; a value that `of` does not depend on has zeros.
+// Adds the backward pass of the scalar `of` to its graph, which must come from with_saved_values. Returns the gradient for each of
+// `with_respect_to`, in its shape and type; zeros for a tensor that `of` does not depend on.
 std::vector<Tensor> gradients(Tensor of, const std::vector<Tensor>& with_respect_to);
 
 }  // namespace moesh::graph

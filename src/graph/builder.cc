@@ -15,7 +15,7 @@
 namespace moesh::graph {
 namespace {
 
-// Sums of bytes over a whole model then stay within 64 bits.
+// The bound keeps sums of bytes over a whole model within 64 bits.
 void check_size(const std::string& path, const Shape& shape) {
   constexpr double kMostElements = 9007199254740992.0;  // 2^53
   double product = 1;
@@ -31,7 +31,7 @@ void check_size(const std::string& path, const Shape& shape) {
   refuse(fmt::format("{} does not fit operands of shapes {}", what, join(shapes, " and ")), path);
 }
 
-// As the first operand that has the letter gives it; 0 where none does.
+// The size of the letter in the first operand that has it; 0 if none has.
 std::int64_t size_of_letter(char letter, const Equation& equation, Tensor a, Tensor b) {
   for (const auto& [letters, tensor] : {std::pair{equation.a, a}, std::pair{equation.b, b}}) {
     const std::size_t dim = letters.find(letter);
@@ -281,7 +281,7 @@ std::vector<T> with_inserted(std::vector<T> values, int position, const std::vec
 
 }  // namespace
 
-// The whole that iterations have slices of: parameters are stacked at the stack's position, all else in front.
+// The stacked value that iterations have slices of: parameters are stacked at the stack's position, all else at the front.
 Tensor Builder::stack(const Pending& pending, const Stack& stack, int position) {
   if (const auto* outer = std::get_if<Tensor>(&pending.whole)) return *outer;
   const auto stacked = [&](const auto& values, const auto& added) { return with_inserted(values, position, added); };
@@ -308,7 +308,7 @@ std::vector<Tensor> repeat(Builder& builder, const Stack& stack, const std::vect
   for (std::size_t i = 0; i < made.size(); ++i) {
     inner.mark_result(made[i]);
     const bool is_carried = i < carried.size();
-    // States are stacked in front.
+    // States are stacked at the front.
     const int position = i < own_results ? body.position : 0;
     if (!is_carried) stacks.push_back(position);
     if (is_carried && made[i].shape() != carried[i].shape()) {

@@ -1,4 +1,4 @@
-// Writes a graph: a tensor is a value under construction, and each function here adds a node after checking its shapes.
+// Builds graphs: a tensor is a value of a graph under construction, and each function here checks its shapes and adds a node.
 #pragma once
 
 #include <functional>
@@ -27,21 +27,21 @@ struct Tensor {
 class Builder {
  public:
   Builder() = default;
-  explicit Builder(Builder& outer);  // of a body
-  // Of a region's body: what is added knows along which axes devices have values of their own.
+  explicit Builder(Builder& outer);  // builds a body of the outer graph
+  // Builds a region's body: each added value records the axes along which it differs between devices (Spec::own).
   static Builder of_region(std::string path) { return {std::move(path), true}; }
-  explicit Builder(Graph graph) : graph_(std::move(graph)) {}  // to go on with
+  explicit Builder(Graph graph) : graph_(std::move(graph)) {}  // to extend the graph
 
   Tensor input(const std::string& name, Shape shape, DType dtype, Labels labels, InputOf::Kind kind = InputOf::Kind::value);
   // In a body: the iteration's slice of a parameter that the enclosing repeat stacks.
   Tensor parameter(const std::string& name, Shape shape, DType dtype, ParameterOf attributes);
-  // What a program keeps from run to run: it is given, and handed back as the result of the same name. In a body: the
-  // iteration's slice of what the enclosing repeat stacks.
+  // A value that a program keeps from run to run: an input whose next value is the result of the same name. In a body: the iteration's
+  // slice of a state that the enclosing repeat stacks.
   Tensor state(const std::string& name, Shape shape, DType dtype, Labels labels);
   void keep(Tensor state, Tensor changed);
-  // In a body: the iteration's slice of a tensor of the enclosing graph, whose stacked dims stand at `position`.
+  // In a body: the iteration's slice of a tensor of the enclosing graph, whose stacked dims start at `position`.
   Tensor slice_of(Tensor outer, int stacked_dims, int position = 0);
-  // In a region's body.
+  // An input of a region's body: one device's shard.
   Tensor shard_input(const std::string& name, Shape shape, DType dtype, sharding::AxisList own_axes);
   const sharding::AxisList& own_axes(ValueId id) const { return graph_.value(id).spec.own; }
 
@@ -62,7 +62,7 @@ class Builder {
   std::string path(const std::string& name) const;
   void set_path(std::string path) { scopes_.assign(path.empty() ? 0 : 1, std::move(path)); }
   void set_phase(Phase phase) { phase_ = phase; }
-  // What is added next stands in for this node: at its path, in its phase.
+  // Nodes that are added next replace this node: they get its path and its phase.
   void stand_in_for(const Node& node) {
     set_path(node.path);
     set_phase(node.phase);
@@ -70,7 +70,7 @@ class Builder {
   Tensor tensor(ValueId id) { return {this, id}; }
   void set_tag(Tensor tensor, std::string tag);
 
-  // For what stands beside a pipeline: its constraints let the stage axis carry the batch.
+  // For layers outside a pipeline: their constraints let the stage axis shard the batch.
   void let_stages_carry_batch(bool on) { stage_as_data_ = on; }
   bool stages_carry_batch() const { return stage_as_data_; }
 
@@ -81,12 +81,12 @@ class Builder {
   friend std::vector<Tensor> repeat(Builder&, const Stack&, const std::vector<Tensor>&,
                                     const std::vector<Tensor>&, const struct Body&);
 
-  // A slice of what is stacked: a parameter's, a state's, or a tensor's of the enclosing graph.
+  // A slice of a stacked value: of a parameter, of a state, or of a tensor of the enclosing graph.
   struct Pending {
     std::string path;
     Tensor slice;
     std::variant<ParameterOf, InputOf, Tensor> whole;
-    int position = 0;  // of the stacked dims in such a tensor
+    int position = 0;  // of the stacked dims in the tensor of the enclosing graph
   };
   struct Kept {
     std::string path;
@@ -106,10 +106,10 @@ class Builder {
   Phase phase_ = Phase::forward;
   std::vector<std::string> scopes_;
   std::vector<Pending> stacked_;
-  std::vector<Kept> kept_;  // in a body
+  std::vector<Kept> kept_;  // states with their next values, in a body
 };
 
-// Names what is added while it lives.
+// Prefixes the paths of the nodes that are added while it lives.
 class Scope {
  public:
   Scope(Builder& builder, std::string name);
@@ -131,7 +131,7 @@ Tensor multiply(Tensor a, Tensor b);
 Tensor scale(Tensor x, double factor);
 Tensor cast(Tensor x, DType dtype);
 Tensor broadcast(Tensor x, Shape shape, std::vector<int> dims);
-// Adds a vector over the last dims of x.
+// Adds a bias over the last dims of x, broadcast over the others.
 Tensor add_bias(Tensor x, Tensor bias);
 Tensor reduce(Reduction function, Tensor x, std::vector<int> dims);
 Tensor softmax(Tensor x);
@@ -139,14 +139,14 @@ Tensor reshape(Tensor x, Shape shape);
 Tensor transpose(Tensor x, std::vector<int> order);
 Tensor slice(Tensor x, int dim, std::int64_t begin, std::int64_t size);
 Tensor concat(const std::vector<Tensor>& parts, int dim);
-// The cache, [B, T, ...], with rows [B, S, ...] in the slots [B, S] of its T.
+// The cache, [B, T, ...], after rows [B, S, ...] are written to the slots [B, S] among its T.
 Tensor cache_write(Tensor cache, Tensor rows, Tensor slots);
 
-// Asks for a layout. The name is what `why` and the dumps call it.
+// Asks for a layout. `why` and the dumps show it under this name.
 Tensor constrain(const std::string& name, Tensor x, ConstraintOf constraint);
 Tensor constrain(const std::string& name, Tensor x, Labels labels);
 
-// Where the layers are stacked: sizes and labels of the dims that stacking adds, and where among a parameter's dims.
+// How layers are stacked: sizes and labels of the dims that stacking adds, and their position among a parameter's dims.
 struct Stack {
   std::string name;
   std::vector<std::int64_t> sizes;
@@ -155,9 +155,9 @@ struct Stack {
 };
 
 struct Body {
-  // Carried and shared tensors of the iteration to the carried ones of the next, then per-iteration results.
+  // Maps the iteration's carried and shared tensors to the carried tensors of the next, followed by the per-iteration results.
   std::function<std::vector<Tensor>(Builder&, const std::vector<Tensor>&, const std::vector<Tensor>&)> build;
-  int position = 0;  // where the stacked dims stand in what is made of the per-iteration results
+  int position = 0;  // of the stacked dims in the stacked per-iteration results
 };
 
 // Names the tensor for remat policies.

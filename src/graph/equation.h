@@ -11,7 +11,7 @@ struct Equation {
   std::string text() const { return a + "," + b + "->" + result; }
 };
 
-// Letters, a comma, letters, "->", and letters of these, none twice in a term.
+// Whether the text is "letters,letters->letters", where the result's letters occur in the operands and no term has a letter twice.
 bool is_equation(const std::string& text);
 
 Equation parse_equation(const std::string& text);  // "bsm,mh->bsh"

@@ -1,6 +1,5 @@
-// How the dims of an op's operands and results hang together. A factor is an index that the op runs over: where it
-// stands in a dim, an axis that shards the factor shards the dim. A factor that results lack is summed over, so its
-// axes leave them partial sums.
+// How the dims of an op's operands and results relate. A factor is an index that the op iterates over: a mesh axis that shards the factor
+// shards every dim that the factor indexes. A factor that the results lack is summed over, so an axis that shards it leaves partial sums.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +12,24 @@ namespace moesh::graph {
 inline constexpr int kWhole = -1;  // a dim that must be whole on every device
 
 struct Factor {
-  std::int64_t size = 1;  // the number of shards must divide it, unless blocks may differ
-  bool even = false;      // blocks may not differ in size
+  std::int64_t size = 1;  // divisible by the number of shards, unless blocks may differ in size
+  bool even = false;      // all blocks must have the same size
 };
 
 struct OpFactors {
   std::vector<Factor> factors;
-  std::vector<std::vector<int>> operands;  // a factor, or kWhole, for each dim
+  std::vector<std::vector<int>> operands;  // for each dim its factor, or kWhole
   std::vector<std::vector<int>> results;
-  // Whether a partial sum in an operand makes a partial sum of the results: of each alone, or of all of them together.
+  // Whether a partial sum as an operand gives a partial sum as the result: for each operand alone, or only if all operands are partial
+  // sums.
   std::vector<bool> linear;
   bool linear_together = false;
-  double flops = 0;       // of each combination of the factors' indices
-  bool in_place = false;  // the first operand becomes the result; of neither more is touched than the others say
-  bool anywhere = false;  // axes may go to factors where they neither lie nor are wanted
+  double flops = 0;       // per combination of the factors' indices
+  bool in_place = false;  // the result overwrites the first operand, and only the part of it that the other operands name is touched
+  bool anywhere = false;  // an axis may be assigned to a factor that it shards in no operand and in no wanted result
 };
 
-// Fails for an op that is not spread over devices by its dims.
+// Fails for an op without a factor rule, which is not sharded by its dims.
 OpFactors factors_of(const Graph& graph, const Node& node);
 
 }  // namespace moesh::graph

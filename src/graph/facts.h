@@ -1,5 +1,5 @@
-// All that is known of an op beside its kernels, in one place: its name, which shapes fit, how its dims hang together,
-// and its gradient. To add an op, add it to `Op`, give its facts in a file of ops/, and name them in facts.cc.
+// Everything about an op except its kernels, in one place: its name, the shapes it accepts, how its dims relate, and its gradient. To add
+// an op, add it to `Op`, give its facts in a file of ops/, and name them in facts.cc.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct NodeView {
   }
 };
 
-// A node in the backward pass, with the cotangents of its results; those of results that nothing depends on are absent.
+// A node in the backward pass, with the cotangents of its results; a result that nothing depends on has no cotangent.
 struct Vjp {
   Builder& builder;
   const Node& node;
@@ -40,44 +40,44 @@ struct Vjp {
   const T& of() const {
     return std::get<T>(node.attributes);
   }
-  // A gradient op with the node's attributes and results like the given tensors.
+  // Adds a gradient op with the node's attributes, whose results have the shapes and types of the tensors in `like`.
   std::vector<Tensor> grad(Op op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& like) const;
 };
 
 class FactorTable;
 
-// What bounds a kernel: how much of a machine's rates it reaches depends on it.
+// What bounds a kernel, which determines the share of the hardware's peak rates that it reaches.
 enum class KernelKind : std::uint8_t {
-  product,      // of matrices
+  product,      // matrix product
   attention,
-  elementwise,  // reads and writes in order
-  norm,         // goes over its rows twice or more
-  rows,         // moves rows to places that other values name
+  elementwise,  // reads and writes sequentially
+  norm,         // makes two or more passes over its rows
+  rows,         // gathers or scatters rows by index
 };
 
-// What a kernel has to do on one device.
+// The work of a kernel on one device.
 struct Work {
-  std::string_view op = "copy";  // its name
+  std::string_view op = "copy";  // the op's name
   KernelKind kind = KernelKind::elementwise;
-  DType dtype = DType::float32;  // of its arithmetic
-  double flops = 0;              // of products and attention; what the others calculate takes less than their memory traffic
+  DType dtype = DType::float32;  // of the arithmetic
+  double flops = 0;              // of matrix products and attention; other kernels take longer for their memory traffic
   double bytes = 0;              // read and written
-  double rows = 0, columns = 0, depth = 0;  // of one of a product's matrices
-  Rounded rounded = Rounded::none;          // the numbers that it multiplies, and
-  double rounded_values = 0;                // how many are made of its operands first
+  double rows = 0, columns = 0, depth = 0;  // sizes of one matrix product of a batch
+  Rounded rounded = Rounded::none;          // what the operands of a product are quantized to
+  double rounded_values = 0;                // number of operand elements that are quantized first
 };
 
-// Empty when the operands and results, whose numbers are right, fit each other; otherwise what they do not fit.
+// Returns an empty string if the operands and results, whose counts are already checked, fit each other; otherwise what they do not fit.
 using ShapeRule = std::string (*)(const NodeView&);
-// The factors of the node's dims; null for an op that only stands in regions, or is placed by a rule of its own.
+// Gives the factors of the node's dims; null for an op that occurs only in regions or is placed by a rule of its own.
 using FactorRule = void (*)(const NodeView&, FactorTable&);
-// The cotangents of the operands, absent where an operand has none; null for an op that nothing is differentiated
+// The VJP: returns the cotangents of the operands, absent for an operand that has none; null for an op that nothing is differentiated
 // through.
 using GradientRule = std::vector<Tensor> (*)(const Vjp&);
-// The flops and the matrices of a node on one device's shapes; null where they follow from the factors.
+// Returns the flops and matrix sizes of a node on one device's shapes; null if they follow from the factors.
 using WorkRule = Work (*)(const NodeView&);
 
-// From so many to so many.
+// An inclusive range of counts.
 struct Counts {
   std::size_t least;
   std::size_t most;
@@ -90,23 +90,23 @@ inline constexpr std::size_t kMany = 1'000'000;
 
 struct OpFacts {
   std::string_view name;
-  Attributes (*attributes)();  // of the type that the op has, at their defaults
-  Counts takes;                // operands
-  Counts gives;                // results
+  Attributes (*attributes)();  // returns the op's type of attributes, at their defaults
+  Counts takes;                // number of operands
+  Counts gives;                // number of results
   ShapeRule shapes;
   FactorRule factors;
   GradientRule gradient;
-  bool keeps_dims = false;       // the operands' dims go on in the result: what is wanted of it is wanted of them
-  bool keeps_parameter = false;  // a parameter's result is that parameter in another type or shape
-  // Among several devices: the collective that the op is, see collective_of; or whether it stands for collectives and local
-  // kernels, and is split into them before it runs.
+  bool keeps_dims = false;       // the operands' dims carry over to the result, so a layout wanted of the result is wanted of them
+  bool keeps_parameter = false;  // applied to a parameter, it gives that parameter in another type or shape
+  // Across several devices: the collective that the op is, see collective_of; or whether the op stands for collectives and local kernels
+  // and is split into them before it runs.
   std::optional<ReshardOf::Kind> collective = std::nullopt;
   bool is_split = false;
   KernelKind kernel = KernelKind::elementwise;
   WorkRule work = nullptr;
-  int looked_up = -1;  // the operand of which a kernel reads no more than it gives
-  int of_groups = -1;  // the operand that has something for each group of the first one's rows, read where a group has any
-  int added_to = -1;   // where one operand more may stand: what the first result is added to, see partition/fuse_sums.h
+  int looked_up = -1;  // the operand that is read only in part: as many bytes as the op writes
+  int of_groups = -1;  // the operand with an entry per group of the first operand's rows; only entries of groups that have rows are read
+  int added_to = -1;   // where an optional extra operand stands: what the first result is added to, see partition/fuse_sums.h
 };
 
 template <typename T>
@@ -119,14 +119,14 @@ inline constexpr GradientRule kNoGradient = nullptr;
 inline constexpr int kOps = static_cast<int>(Op::balance_update) + 1;
 const OpFacts& facts_of(Op op);
 
-// What the devices of a group do together in this node. Any other node is a local kernel: it touches only the memory of its
+// The collective that the devices of a group carry out in this node. Any other node is a local kernel: it touches only the memory of its
 // own device.
 std::optional<ReshardOf::Kind> collective_of(const Node& node);
 
-// Whether the node has that operand more.
+// Whether the node has the extra operand at OpFacts::added_to.
 bool adds(const Node& node);
 
-// What the node's operands and results do not fit; empty when all is well.
+// What the node's operands and results do not fit; empty if they fit.
 std::string problem_of(const NodeView& view);
 
 }  // namespace moesh::graph

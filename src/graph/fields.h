@@ -1,5 +1,5 @@
-// The fields of what an op does beyond its name, each with the word that stands for it in print: printing and reading
-// both go by this list. A number at its default is not printed.
+// The fields of each op's attributes, with their names in print: printing and reading both use these lists. A number at its default is not
+// printed.
 #pragma once
 
 #include <array>
@@ -155,7 +155,7 @@ constexpr auto fields_of(const GroupOf*) {
 }
 constexpr auto fields_of(const SortSlotsOf*) { return std::tuple{Field{"limit", &SortSlotsOf::limit}}; }
 
-// The words of enumerations, in their order.
+// Printed names of enumerators, in order.
 constexpr auto words_of(const Phase*) { return std::array<std::string_view, 3>{"forward", "backward", "update"}; }
 constexpr auto words_of(const ChainStep::Kind*) {
   return std::array<std::string_view, 4>{"unary", "unary_grad", "binary", "cast"};

@@ -22,102 +22,101 @@ using NodeId = std::int32_t;
 
 enum class Op : std::uint8_t {
   input,           // a value from outside: the batch, or what a body is given
-  parameter,       // trained
-  einsum,          // two operands [, what is added to], letters name dims
+  parameter,       // a trained weight
+  einsum,          // two operands [, addend]; letters name dims
   unary,           // elementwise, see Unary
   binary,          // elementwise on equal shapes, see Binary
   cast,
   broadcast,       // dims of the operand placed among those of the result
-  reduce,          // over dims, see Reduce
+  reduce,          // over dims, see Reduction
   reshape,
   transpose,
   slice,           // a range of one dim
   concat,          // along one dim
-  pad,             // zeros around a range of one dim
+  pad,             // zeros before and after in one dim
   fill,            // a constant in every element
   softmax,         // over the last dim
   rms_norm,        // x, scale: over the last dim
   rope,            // x, positions: rotates the last dim
-  temper,          // positions[B, S]: by how much queries that see ever more are to grow, float32; see TemperOf
-  attention,       // query, key, value, order, segments [, those of the keys, where they are of other tokens] [, sinks]
-  cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows in these of its T slots
+  temper,          // positions[B, S]: the factors by which queries grow with what they see, float32; see TemperOf
+  attention,       // query, key, value, order, segments [, order and segments of the keys, if those are other tokens] [, sinks]
+  cache_write,     // cache[B, T, ...], rows[B, S, ...], slots[B, S]: the cache with the rows written to these of its T slots
   embed,           // table, tokens
-  positions,       // segments[B, S]: how many positions count, those of a segment other than 0, float32
+  positions,       // segments[B, S]: the number of positions that count, which are those in a segment other than 0, float32
   cross_entropy,   // logits, targets, segments: loss summed over the positions that count
-  random_scores,   // key[2], numbers[B, S] of the tokens: scores whose largest are experts drawn at random, [B, S, E]; see DrawOf
-  top_k,           // scores that choose [, scores that the weights come from]: weights and expert ids of each token
-  spread,          // weights, ids: weights laid out over all experts
+  random_scores,   // key[2], token numbers[B, S]: scores [B, S, E] whose largest are experts drawn at random; see DrawOf
+  top_k,           // scores to choose by [, scores to take the weights from]: weights and expert ids of each token
+  spread,          // weights, ids: the weights laid out over all experts
   slot_mask,       // ids [, weights]: which slot of which expert a token takes, [B, S, E, C]; see slots.h
-  slots,           // ids[B, S, K]: the slot that each choice takes, expert * C + place, or -1 where it is dropped
+  slots,           // ids[B, S, K]: the slot that each choice takes, expert * C + place, or -1 if it is dropped
   fill_slots,      // x[B, S, M], slots [, weights[B, S, K]]: each slot's token, weighted, [E, B, C, M]
-  empty_slots,     // y[E, B, C, M], slots [, weights]: what is in each token's slots, weighted and summed [B, S, M]
-  slot_products,   // y[E, B, C, M], slots, z[B, S, M]: of each choice, what is in its slot times z, summed over M [B, S, K]
+  empty_slots,     // y[E, B, C, M], slots [, weights]: the contents of each token's slots, weighted and summed [B, S, M]
+  slot_products,   // y[E, B, C, M], slots, z[B, S, M]: for each choice, the dot product of its slot's contents and z over M [B, S, K]
   expert_load,     // ids[B, S, K]: how many tokens of each row chose each expert [B, E], float32
-  grouped_matmul,  // rows[R, K], weights[E, K, N], sizes [, what is added to]: each expert's rows times its weights
+  grouped_matmul,  // rows[R, K], weights[E, K, N], sizes [, addend]: each expert's rows times its weights
   grouped_bias,    // rows[R, N], bias[E, N], sizes: each expert's rows plus its bias
   constraint,      // the operand, laid out as its labels and the rules say
   stage_state,     // rows regrouped for the stages of a pipeline
-  repeat,          // a body run once a layer
+  repeat,          // a body run once per layer
   region,          // a body on local shapes with its collectives spelled out
   reshard,         // the operand in another layout; only the partitioner adds it
-  vocab_scores,    // logits[B, S, V], targets: the targets' logits [B, S], and of each shard of the vocabulary the logarithm
-                   // of its summed exponentials [B, S, shards]
-  cross_entropy_of_scores,  // the results of vocab_scores, segments: as cross_entropy
-  row_dot,                  // x, y [, scale]: their products summed over the last dim, in the wide type
-  rms_norm_of_dots,         // x, scale, row_dot(x, x) of whole rows: as rms_norm, of rows in pieces
+  vocab_scores,    // logits[B, S, V], targets: the targets' logits [B, S], and each vocabulary shard's log-sum-exp [B, S, shards]
+  cross_entropy_of_scores,  // the results of vocab_scores, segments: the same as cross_entropy
+  row_dot,                  // x, y [, scale]: their elementwise product summed over the last dim, in the wide type
+  rms_norm_of_dots,         // x, scale, row_dot(x, x) of whole rows: as rms_norm, for rows that are sharded
 
-  // Only in regions. A slot is one choice of a token, numbered token * K + choice; `sizes` says how many rows each expert
-  // has, and so how many of the R rows that there is room for exist. What a group of devices takes part in says GroupOf.
-  // A program that runs has fetch_rows and return_rows of one device only: partition/split_region.h says what becomes of others.
-  device_index,   // which of the group's devices this is
-  gather,         // x[N, ...] of every device of the group, one after the other
-  all_sum,        // x, added up over the group
+  // Only in regions. A slot is one choice of a token, numbered token * K + choice; `sizes` gives the number of rows of each expert, and so
+  // how many of the R places for rows are filled. GroupOf names the devices that take part. In a program that runs, fetch_rows and
+  // return_rows are for one device only: partition/split_region.h splits the others.
+  device_index,   // this device's index in the group
+  gather,         // x[N, ...] of every device of the group, concatenated (an all-gather)
+  all_sum,        // x, summed over the group (an all-reduce)
   own_once,       // x on the group's first device, zeros on the others
-  sort_slots,     // ids[T, K] [, index]: the slots of the experts here, sorted by expert, order[R]; sizes[E]; how many were
-                  // dropped, see SortSlotsOf. The experts here are those from index * E on; all without an index.
+  sort_slots,     // ids[T, K] [, index]: the slots of the experts here, sorted by expert, order[R]; sizes[E]; how many were dropped, see
+                  // SortSlotsOf. The experts here start at index * E; without an index all experts are here.
   fetch_rows,     // x[T, ...], order, sizes: the row of each slot's token, from whichever device of the group has it
-  return_rows,    // rows[R, ...], order, sizes [, weights[R]]: weighted, and added up for each token by the device that has it
-  plan_exchange,  // counts[devices, all E], index: of the rows that each device has for each expert, those that fit, alike;
-                  // sizes of the experts here; how many of this device's were dropped, see SortSlotsOf
-  exchange_rows,  // rows sorted by expert, counts, kept, sizes: each expert's rows to its device, sorted by expert, then by
-                  // the device they come from. Or the way back, with zeros for what was dropped.
-  list_tokens,    // order, sizes: the tokens that have rows here, ascending, tokens[P]; where the rows of each end, ends[P], in
-                  // a list of all rows by token, rows[R]; how many of the P tokens that there is room for exist
-  sum_rows,       // rows[R, ...], and of list_tokens rows[R], ends[P] and the number [, weights[R]]: of each token, weighted
-                  // and added up in their order, [P, ...]
-  scatter_rows,   // sums[P, ...], and of list_tokens tokens[P] and the number: each token's sums to the device that has the
-                  // token, which adds them up in the order of devices; zeros for a token without any, [T, ...]
+  return_rows,    // rows[R, ...], order, sizes [, weights[R]]: weighted, and summed for each token on the device that has it
+  plan_exchange,  // counts[devices, all E], index: of the rows that each device has for each expert, how many fit, in the same shape; sizes
+                  // of the experts here; how many rows for these were dropped, see SortSlotsOf
+  exchange_rows,  // rows sorted by expert, counts, kept, sizes: sends each expert's rows to its device, where they are sorted by expert,
+                  // then by source device (an all-to-all). Or the way back, with zeros for dropped rows.
+  list_tokens,    // order, sizes: the tokens that have rows here, ascending, tokens[P]; where each token's rows end, ends[P], in a list of
+                  // all rows sorted by token, rows[R]; how many of the P places for tokens are filled
+  sum_rows,       // rows[R, ...], and list_tokens' rows[R], ends[P] and number [, weights[R]]: each token's rows, weighted and summed in
+                  // the order of the list, [P, ...]
+  scatter_rows,   // sums[P, ...], and list_tokens' tokens[P] and number: sends each token's sums to the device that has the token, which
+                  // adds them in the order of devices (a reduce-scatter); zeros for a token without any, [T, ...]
 
-  // Gradients that are ops of their own. The last of their usual operands is the cotangent.
+  // Gradients that are ops of their own. The cotangent usually follows the operands of the forward op.
   unary_grad,          // x, dy: dx
   softmax_grad,        // y, dy: dx
-  rms_norm_grad,       // x, scale, dy [, what dx is added to]: dx, dscale
-  rms_norm_grad_of_dots,  // x, scale, dy, row_dot(x, x), row_dot(x, dy, scale) [, what dx is added to]: as rms_norm_grad
+  rms_norm_grad,       // x, scale, dy [, addend to dx]: dx, dscale
+  rms_norm_grad_of_dots,  // x, scale, dy, row_dot(x, x), row_dot(x, dy, scale) [, addend to dx]: as rms_norm_grad
   attention_grad,      // the operands of attention, dy: dquery, dkey, dvalue [, dsinks]
   embed_grad,          // tokens, dy: dtable
   embed_add,           // table, tokens, dy: the table plus dtable
-  cross_entropy_grad,  // logits, targets, segments, dsum [, vocab_scores' logarithms]: dlogits
-  vocab_loss,          // x[B, S, M], table, targets, segments[, dsum]: cross_entropy of x table[, dx, dtable in x's wide type]. The
-                       // table is of x's type, or of the wide one and rounded to x's.
-  top_k_grad,          // scores that the weights came from, ids, dweights: dscores
+  cross_entropy_grad,  // logits, targets, segments, dsum [, log-sum-exps of vocab_scores]: dlogits
+  vocab_loss,          // x[B, S, M], table, targets, segments[, dsum]: cross_entropy of the product of x and the table[, dx, and dtable in
+                       // x's wide type]. The table has x's type, or the wide type and is rounded to x's.
+  top_k_grad,          // the scores that the weights were taken from, ids, dweights: dscores
   spread_grad,         // ids, dspread: dweights
   grouped_outer,       // rows[R, K], drows[R, N], sizes: dweights[E, K, N]
   grouped_sum,         // drows[R, N], sizes: dbias[E, N]
-  weighted_rows_grad,  // rows[R, M], weights[R], dy[R, M] of each row: drows, dweights
+  weighted_rows_grad,  // rows[R, M], weights[R], each row's dy[R, M]: drows, dweights
 
-  chain,  // ops on each element of values of one shape, which go through all of them block by block; only the pass adds it
+  chain,  // elementwise ops on values of one shape, applied to all of them block by block; only partition/chain.h adds it
 
-  // Learning. `numbers` are those of UpdateNumber. Where they say that the update is not applied, results are the operands that
-  // they are the new values of, bit for bit.
+  // Learning. `numbers` are those of UpdateNumber. If they say that the update is not applied, each result that is a new value equals the
+  // operand that it replaces, bit for bit.
   sum_squares,      // x: a scalar, float32
-  adam_update,      // parameter, gradient, mu, nu, numbers: the new parameter, mu and nu, perhaps the sum of the new parameter's squares
+  adam_update,      // parameter, gradient, mu, nu, numbers: the new parameter, mu and nu [, the sum of the new parameter's squares]
   sgd_update,       // parameter, direction, numbers: the new parameter
-  momentum_update,  // gradient, mu, numbers: the new mu, and the direction that a parameter moves in
+  momentum_update,  // gradient, mu, numbers: the new mu, and the direction in which a parameter moves
   balance_update,   // a router's bias, load[microbatches, layers, E + 1], numbers: the new bias
 };
 
-// `identity` adds no node. `scale` times a; `offset` plus a; `clamp` to [a, b]; `sqrt`, `rsqrt` and `minimum` (with a) serve
-// norms; `finite` is 1, or 0 for what is infinite or no number.
+// `identity` adds no node. `scale` multiplies by a, `offset` adds a, `clamp` clamps to [a, b]; `sqrt`, `rsqrt` and `minimum` (with a) serve
+// norms; `finite` is 1, or 0 for infinities and NaN.
 enum class Unary : std::uint8_t {
   silu,
   sigmoid,
@@ -139,33 +138,33 @@ enum class Reduction : std::uint8_t { sum };
 struct Initializer {
   enum class Kind : std::uint8_t { zeros, ones, normal, fan_in };
   Kind kind = Kind::fan_in;
-  std::int64_t fan_in = 1;   // inputs that one output sums
-  double divisor = 1;        // further division of the standard deviation
+  std::int64_t fan_in = 1;   // the number of inputs that one output sums
+  double divisor = 1;        // a further divisor of the standard deviation
 };
 
 using sharding::Role;
 
-// The numbers that a product multiplies, where these are other than its operands: each operand is scaled and rounded to them first.
-// Planned, but not run yet.
+// What the operands of a product are quantized to, if anything: each operand is scaled and rounded to this type first. Planned, but not run
+// yet.
 enum class Rounded : std::uint8_t { none, int8, float8 };
 
 struct ParameterOf {
   Labels labels;
   Initializer initializer;
   Role role = Role::none;
-  int first = 0;  // the dim that stands in front here, before it did: see partition/stack_first.h
+  int first = 0;  // the original position of the dim that is stored first, see partition/stack_first.h
 };
 struct InputOf {
   enum class Kind : std::uint8_t {
-    value,   // of an enclosing graph, in a body; or what only the program that is given it knows
-    batch,   // of tokens, a row of the batch a row
-    state,   // kept from run to run: the result of the same name is its next value
-    moment,  // of the optimizer
-    number,  // a few numbers that a step is told: rates, factors, keys of random draws
+    value,   // in a body, a value of the enclosing graph; else any other input
+    batch,   // tokens, one row per row of the batch
+    state,   // kept from run to run; the result of the same name is its next value
+    moment,  // optimizer state
+    number,  // a few numbers for a step: rates, factors, keys of random draws
   };
   Labels labels;
   Kind kind = Kind::value;
-  int first = 0;  // as a parameter's
+  int first = 0;  // as for a parameter
 };
 struct EinsumOf {
   std::string equation;  // "bsm,mh->bsh"
@@ -183,18 +182,19 @@ struct BinaryOf {
 
   bool operator==(const BinaryOf&) const = default;
 };
-// An op of a chain. Operands are those of the chain and, behind them, what its steps make, in order.
+// An op of a chain. Operand numbers count the operands of the chain and, after them, the results of its steps in order.
 struct ChainStep {
   enum class Kind : std::uint8_t { unary, unary_grad, binary, cast };
   Kind kind = Kind::unary;
-  UnaryOf unary = {};    // also of unary_grad
+  UnaryOf unary = {};    // for unary_grad too
   BinaryOf binary = {};
-  DType dtype = DType::float32;  // of what it makes
+  DType dtype = DType::float32;  // of the result
   std::vector<int> operands;
 
   bool operator==(const ChainStep&) const = default;
 };
-// Results are what some steps make, which others may take as well; where none are named, the last step makes the only one.
+// `results` names the steps that make the chain's results, which other steps may read too. If it is empty, the last step makes the only
+// result.
 struct ChainOf {
   std::vector<ChainStep> steps;
   std::vector<int> results = {};
@@ -203,7 +203,7 @@ struct ChainOf {
   std::size_t step_of(std::size_t result) const { return results.empty() ? steps.size() - 1 : static_cast<std::size_t>(results[result]); }
 };
 struct BroadcastOf {
-  std::vector<int> dims;  // the result's dim of each of the operand's dims
+  std::vector<int> dims;  // for each dim of the operand, the result's dim
 };
 struct ReduceOf {
   Reduction function;
@@ -230,7 +230,7 @@ struct FillOf {
 };
 struct RmsNormOf {
   double epsilon = 1e-5;
-  std::int64_t width = 0;  // of whole rows, for rows in pieces
+  std::int64_t width = 0;  // of whole rows, if rows are sharded; else 0
 };
 struct RopeOf {
   enum class Kind : std::uint8_t { standard, llama3, yarn };
@@ -247,20 +247,20 @@ struct RopeOf {
   std::int64_t original_max_positions = 4096;
   bool truncate = true;
   bool attention_scaling = false;
-  double attention_factor = -1;  // of the result; -1: as attention_scaling says
-  bool inverse = false;  // turns back: the gradient of turning
+  double attention_factor = -1;  // multiplies the result; -1: as attention_scaling says
+  bool inverse = false;  // rotates backward, as the gradient of a rotation does
 };
-// 1 + scale * ln(1 + floor((position + 1) / floor)).
+// The factor at a position: 1 + scale * ln(1 + floor((position + 1) / floor)).
 struct TemperOf {
   double scale = 0.1;
   double floor = 8192;
 };
 struct AttentionOf {
-  std::int64_t window = 0;    // 0: all that comes before
-  std::int64_t chunk = 0;     // of what comes before, that of the own chunk of so many places; 0: there are none
-  double score_scale = 1;     // of query times key
+  std::int64_t window = 0;    // number of keys that a query sees; 0: all before it
+  std::int64_t chunk = 0;     // a query sees only keys in its own chunk of this many positions; 0: no chunks
+  double score_scale = 1;     // multiplies query times key
   double soft_cap = 0;        // 0: none
-  bool float32_softmax = false;  // else products take its exponentials in the operands' type; scores and sums are of the wide one
+  bool float32_softmax = false;  // if false, products take the exponentials in the operands' type; scores and sums are in the wide type
 };
 struct CrossEntropyOf {
   double z_loss = 0;
@@ -278,9 +278,9 @@ struct TopKOf {
   double scale = 1;
   std::int64_t groups = 0;       // 0: no groups
   std::int64_t chosen_groups = 0;
-  int group_score_terms = 2;     // best scores summed to a group's score
+  int group_score_terms = 2;     // a group's score is the sum of this many best scores
 };
-// Expert e is drawn with a probability in proportion to (e + 1)^-skew.
+// Expert e is drawn with a probability proportional to (e + 1)^-skew.
 struct DrawOf {
   std::int64_t experts = 1;
   double skew = 0;
@@ -290,7 +290,7 @@ struct SpreadOf {
 };
 struct SlotMaskOf {
   std::int64_t experts = 1;
-  std::int64_t capacity = 1;  // slots an expert has for a row of the batch
+  std::int64_t capacity = 1;  // slots per expert for each row of the batch
 };
 using ConstraintOf = sharding::Constraint;
 struct StageStateOf {
@@ -299,16 +299,16 @@ struct StageStateOf {
 
 struct Graph;
 
-// Equal layers: operands are the carried values, then values that all iterations read, then stacked ones, of which an
-// iteration gets its slice; results are the carried values, then one of each iteration's other results, stacked.
+// A loop over equal layers. Operands: the carried values, then values that all iterations share, then stacked values, of which each
+// iteration gets its slice. Results: the carried values, then the other results of the iterations, stacked.
 struct RepeatOf {
   std::shared_ptr<const Graph> body;
   std::vector<std::int64_t> sizes;  // of the stacked dims
   Labels labels;                    // of the stacked dims
   int carried = 0;
   int shared = 0;
-  std::vector<int> slices;  // where the stacked dims stand in each stacked operand
-  std::vector<int> stacks;  // where they stand in each stacked result
+  std::vector<int> slices;  // position of the stacked dims in each stacked operand
+  std::vector<int> stacks;  // position of the stacked dims in each stacked result
   bool reverse = false;     // from the last iteration to the first
   std::vector<ValueId> saved;  // values of the body that the last results hand to the backward pass
 
@@ -323,29 +323,29 @@ struct GroupedOuterOf {
   Rounded rounded = Rounded::none;
 };
 
-// Local work with collectives of its own. The body's inputs and results are the shards of the region's, in order; its values
-// have the shapes of one device, and their specs say only along which axes devices have values of their own.
+// Work of one device with explicit collectives. The body's inputs and results are the shards of the region's, in order; its values have the
+// shapes of one device, and their specs say only along which axes they differ between devices (Spec::own).
 struct RegionOf {
   std::string strategy;  // "ring", "all-to-all"
   std::shared_ptr<const Graph> body;
-  std::vector<sharding::Spec> operands;  // how they have to lie
-  std::vector<sharding::Spec> results;   // how they come; partial sums included
+  std::vector<sharding::Spec> operands;  // required layouts of the operands
+  std::vector<sharding::Spec> results;   // layouts of the results, partial sums included
   std::shared_ptr<const mesh::Mesh> written_for;
-  // Values of the body that the last results hand to the backward pass: the rows of all devices, one device after the other. A
-  // device may have fewer rows than it has room for.
+  // Values of the body that the last results hand to the backward pass: the rows of all devices, concatenated. A device may have fewer rows
+  // than it has room for.
   std::vector<ValueId> saved = {};
 };
 
-// The devices that differ in these axes only, in the order of their coordinates, the first axis major.
+// The devices that differ only in these axes, in the order of their coordinates, with the first axis major.
 struct GroupOf {
   sharding::AxisList axes;
   std::int64_t members = 1;
-  std::int64_t choices = 1;  // slots a token has, for ops that tell a row's token from its slot
-  bool back = false;         // for exchange_rows
+  std::int64_t choices = 1;  // slots per token, for ops that derive a row's token from its slot
+  bool back = false;         // exchange_rows only: the way back
 };
 
-// At most `limit` rows, unless that is 0. What comes later is dropped: slots by expert, then by token; rows of an exchange by
-// the device that they come from, then by expert.
+// Keeps at most `limit` rows and drops the later ones; 0 keeps all. Slots are in the order of experts, then of tokens; rows of an exchange
+// in the order of source devices, then of experts.
 struct SortSlotsOf {
   std::int64_t limit = 0;
 };
@@ -354,24 +354,24 @@ struct SortSlotsOf {
 struct ReshardOf {
   enum class Kind : std::uint8_t { slice, all_gather, all_to_all, reduce_scatter, all_reduce, permute };
   Kind kind = Kind::slice;
-  sharding::AxisList axes;  // in which the devices of a group differ
-  int from = -1;            // the dim that the axes leave
-  int to = -1;              // the dim that they come to
+  sharding::AxisList axes;  // the axes in which the devices of a group differ
+  int from = -1;            // the dim that the axes shard before it
+  int to = -1;              // the dim that they shard after it
 };
 
-// What updates are told of the step: the elements of a vector.
+// What an update is told about the step: the elements of a vector.
 enum class UpdateNumber : std::uint8_t {
   rate,
-  step,     // its number, from 1 on
-  factor,   // what gradients and directions are multiplied with first
-  applied,  // 1, or 0 for a step that is left out
+  step,     // its number, starting at 1
+  factor,   // gradients and directions are scaled by it first
+  applied,  // 1, or 0 for a step that is skipped
 };
 inline constexpr std::int64_t kUpdateNumbers = 4;
 
 struct AdamOf {
   double beta1 = 0.9;
   double beta2 = 0.95;
-  double mu_decay = 0.9;  // the same two, as numbers of the moments' types
+  double mu_decay = 0.9;  // beta1 and beta2 as numbers of the moments' types
   double nu_decay = 0.95;
   double epsilon = 1e-8;
   double epsilon_root = 0;
@@ -382,13 +382,13 @@ struct AdamOf {
 struct SgdOf {
   double weight_decay = 0;
 };
-// The direction looks ahead as Nesterov does; both of its terms have their bias corrected.
+// Nesterov momentum: both terms of the direction are bias-corrected.
 struct MomentumOf {
   double beta = 0.95;
-  double decay = 0.95;  // the same, as a number of mu's type
+  double decay = 0.95;  // beta as a number of mu's type
 };
-// For each microbatch an expert with fewer tokens than its layer's mean gains by the rate, one with more loses. The layers are
-// the dims beside that of the experts.
+// For each microbatch, the bias of an expert with fewer tokens than its layer's mean grows by the rate, and that of an expert with more
+// shrinks by it. The dims other than that of the experts are the layers.
 struct BalanceOf {
   double rate = 0;
   int experts_dim = 0;
@@ -400,13 +400,13 @@ using Attributes =
                  CrossEntropyOf, VocabLossOf, DrawOf, TopKOf, SpreadOf, SlotMaskOf, ConstraintOf, StageStateOf, RepeatOf, RegionOf,
                  GroupedMatmulOf, GroupedOuterOf, ReshardOf, GroupOf, SortSlotsOf>;
 
-// What a node is there for. A node of the forward pass that is run again for the backward pass stays one of the forward pass.
+// What a node is for. A forward node that is recomputed for the backward pass stays a node of the forward pass.
 enum class Phase : std::uint8_t { forward, backward, update };
 
 struct Node {
   Op op = Op::input;
   std::string path;  // "decoder/layers/self_attention/query"
-  std::string tag;   // the name by which remat policies speak of the result; mostly empty
+  std::string tag;   // the name of the result in remat policies; usually empty
   std::vector<ValueId> operands;
   std::vector<ValueId> results;
   Attributes attributes;
@@ -417,20 +417,20 @@ struct Value {
   Shape shape;
   DType dtype = DType::float32;
   NodeId producer = -1;
-  sharding::Spec spec = {};  // once partitioned; no dims: whole on every device
+  sharding::Spec spec = {};  // set by the partitioner; no dims: whole on every device
 };
 
-// As a whole, however it lies.
+// Bytes of the whole value, however it is sharded.
 inline std::int64_t bytes_of(const Value& value) { return elements(value.shape) * size_of(value.dtype); }
 
-// The same shape, type and layout: one may be made where the other lies.
+// Whether shape, type and layout are the same, so that one can be computed in the other's buffer.
 inline bool is_alike(const Value& a, const Value& b) { return a.shape == b.shape && a.dtype == b.dtype && a.spec == b.spec; }
 
 struct Graph {
   std::vector<Value> values;
-  std::vector<Node> nodes;  // in an order in which they can run
+  std::vector<Node> nodes;  // in topological order
   std::vector<ValueId> results;
-  std::vector<std::string> result_names;  // of the results that have one, in order; none in bodies
+  std::vector<std::string> result_names;  // of the first results, which have names; empty in bodies
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
@@ -448,7 +448,7 @@ inline bool is_input(const Node& node, InputOf::Kind kind) {
 // The body of a repeat or a region; null for other nodes.
 const Graph* body_of(const Node& node);
 
-// Where the result of that name stands among the results; -1 when there is none.
+// The index of the result with that name; -1 if there is none.
 int find_result(const Graph& graph, std::string_view name);
 
 std::string_view name_of(Op op);

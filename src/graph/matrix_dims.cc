@@ -2,7 +2,8 @@
 
 namespace moesh::graph {
 
-// From the ends of the shape, as stacked layers may stand between: they are a batch of matrices, and so are experts.
+// Counts dims from both ends of the shape, because the dims of stacked layers may stand in between: they are a batch of matrices, and so
+// are experts.
 MatrixDims matrix_dims(sharding::Role role, const Shape& shape) {
   using sharding::Role;
   const int last = static_cast<int>(shape.size()) - 1;

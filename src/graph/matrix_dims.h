@@ -1,4 +1,4 @@
-// How parameters are read as matrices, for optimizers that treat those apart.
+// How parameters are viewed as matrices, for optimizers that treat matrices separately.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace moesh::graph {
 
-// No matrices are vectors, the embedding and the output projection.
+// Vectors, the embedding and the output projection do not count as matrices.
 struct MatrixDims {
   bool is_matrix = false;
-  std::vector<int> in, out;  // the others are a batch of matrices
+  std::vector<int> in, out;  // the other dims are a batch of matrices
 };
 
 MatrixDims matrix_dims(sharding::Role role, const Shape& shape);

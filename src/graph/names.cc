@@ -1,4 +1,4 @@
-// Names of functions, as printed.
+// Printed names of enumerators, and look-ups in nodes and graphs.
 #include "graph/fields.h"
 #include "graph/graph.h"
 

@@ -12,9 +12,9 @@
 namespace moesh::graph {
 namespace {
 
-constexpr int kDeepest = 16;  // bodies within bodies
+constexpr int kDeepest = 16;  // levels of nested bodies
 
-using Numbers = std::map<ValueId, ValueId>;  // of values: as printed, and as read
+using Numbers = std::map<ValueId, ValueId>;  // from a value's printed id to its id in the graph
 
 class Parser {
  public:

@@ -10,10 +10,10 @@ namespace moesh::graph {
 
 struct ParsedGraph {
   Graph graph;
-  std::optional<mesh::Mesh> mesh;  // where values say how they lie
+  std::optional<mesh::Mesh> mesh;  // present if values have layouts
 };
 
-// Refuses what is not a graph, naming the line; shapes are held to the ops' rules.
+// Refuses text that is not a graph, naming the line; shapes are checked by the ops' rules.
 ParsedGraph parse_graph(const std::string& text);
 
 }  // namespace moesh::graph

@@ -1,4 +1,4 @@
-// A graph as text: one line a node, bodies indented below what repeats them; parse.h reads it back.
+// Prints a graph as text: one line per node, bodies indented below their node; parse.h reads it back.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace moesh::graph {
 
-// With a mesh, values say how they lie on it.
+// With a mesh, values are printed with their layout on it.
 std::string to_text(const Graph& graph, const mesh::Mesh* mesh = nullptr);
 
-// "equation=bsm,mh->bsh", without what is at its default.
+// "equation=bsm,mh->bsh", without numbers at their defaults.
 std::string to_text(const Attributes& attributes, const mesh::Mesh* mesh);
 std::string to_text(const sharding::Spec& spec, const mesh::Mesh* mesh);
 

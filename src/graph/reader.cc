@@ -79,7 +79,7 @@ std::int64_t Line::integer() {
   return *value;
 }
 
-// As fmt writes it: a zero below and what is not finite included.
+// Reads a number as fmt writes it, including -0 and what is not finite.
 double Line::real() {
   const Line before = *this;
   const std::string text = word("a number");

@@ -1,4 +1,4 @@
-// Reads what words.h writes, a line at a time, and says where a text is not what was expected.
+// Reads what words.h writes, line by line, and says where the text is not as expected.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace moesh::graph {
 
-// A line and how far it is read. `where` says of what it is a line: "line 3 of the graph".
+// A line and the position up to which it is read. `where` names the line in messages: "line 3 of the graph".
 class Line {
  public:
   Line(std::string_view text, std::string where) : text_(text), where_(std::move(where)) { skip(); }
@@ -56,12 +56,12 @@ void read_list(Line& line, std::string_view open, std::string_view close, const 
 mesh::Mesh read_mesh(Line& line);
 DType read_dtype(Line& line);
 Op read_op(Line& line);
-// Bounds that keep sizes in bytes below 2^63, those of parts of a shape too.
+// Bounds that keep sizes in bytes below 2^63, also of any part of a shape.
 inline constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
 inline constexpr double kMostElements = 1e15;
 Shape read_shape(Line& line);
 
-// The values of fields, as Words writes them. What is not given stays as it is.
+// Reads the values of fields as Words writes them. A field that is not given keeps its value.
 class Reader {
  public:
   Reader(Line& line, const mesh::Mesh* mesh) : line_(line), mesh_(mesh) {}
@@ -78,7 +78,7 @@ class Reader {
   void operator()(sharding::AxisList& axes);
   void operator()(sharding::Spec& spec);
   void operator()(std::vector<sharding::Spec>& specs) { read_items(specs, "{", "}"); }
-  // What follows on the line lies on this mesh.
+  // Layouts that follow on the line are on this mesh.
   void operator()(std::shared_ptr<const mesh::Mesh>& mesh);
   template <typename Word>
   requires std::is_enum_v<Word>
@@ -125,7 +125,7 @@ class Reader {
   const mesh::Mesh* mesh_;
 };
 
-// Those that the op has.
+// Reads the attributes of the op's type.
 Attributes read_attributes(Line& line, Op op, const mesh::Mesh* mesh);
 
 }  // namespace moesh::graph

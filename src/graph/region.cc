@@ -40,7 +40,7 @@ AxisList own_axes_of(const Graph& body, const Node& node) {
   switch (node.op) {
     case Op::gather:
     case Op::all_sum: return axes_beyond(all, of->axes);
-    // The order says which devices' rows are wanted; the rows themselves come from the whole group.
+    // The order names the devices' rows that are wanted; the rows themselves come from the whole group.
     case Op::fetch_rows:
       return united(axes_beyond(body.value(node.operands[0]).spec.own, of->axes), body.value(node.operands[1]).spec.own);
     default: return united(std::move(all), of->axes);
@@ -96,7 +96,7 @@ Tensor own_once(Tensor x, const GroupOf& group) {
 }
 
 SortedSlots sort_slots(Tensor ids_TK, Tensor index, std::int64_t experts_here, std::int64_t limit) {
-  // A token chooses an expert once.
+  // A token chooses an expert at most once.
   std::int64_t rows = ids_TK.size(0) * std::min(ids_TK.size(1), experts_here);
   if (limit > 0) rows = std::min(rows, limit);
   std::vector<Tensor> operands{ids_TK};
@@ -122,7 +122,7 @@ Tensor return_rows(Tensor rows, const SortedSlots& slots, Tensor weights_R, std:
 }
 
 ListedTokens list_tokens(Tensor order_R, Tensor sizes_E, std::int64_t choices, std::int64_t tokens) {
-  GroupOf own;  // only this device
+  GroupOf own;  // a group of this device only
   own.choices = choices;
   const Shape room{std::min(order_R.size(0), tokens)};
   const std::vector<Tensor> made =

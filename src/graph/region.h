@@ -1,7 +1,7 @@
 // Regions: bodies on the shapes of one device, with their collectives spelled out.
 //
-// Along some axes the devices have values of their own, along the others the same one; for each value of a body the graph
-// knows which (Spec::own). A cotangent that differs along further axes is a partial sum over those: what each device found out about a
+// A value of a body differs between devices along some mesh axes and is the same along the others; Spec::own lists the axes along which it
+// differs. A cotangent that differs along further axes is a partial sum over those: the contributions of the devices to the gradient of a
 // value that they share.
 #pragma once
 
@@ -16,22 +16,22 @@ namespace moesh::graph {
 
 struct RegionOperand {
   Tensor tensor;
-  sharding::Spec spec;  // how it has to lie
+  sharding::Spec spec;  // the required layout
 };
 
 struct RegionResult {
   Tensor local;
-  Shape shape;          // of the whole
-  sharding::Spec spec;  // how it comes; partial sums included
+  Shape shape;          // the shape of the whole result
+  sharding::Spec spec;  // its layout, partial sums included
 };
 
 using RegionBody = std::function<std::vector<RegionResult>(Builder&, const std::vector<Tensor>&)>;
 
-// `build` is given the operands' shards and returns those of the results.
+// `build` is given the shards of the operands and returns the shards of the results.
 std::vector<Tensor> region(Builder& builder, const std::string& name, const std::string& strategy,
                            const std::vector<RegionOperand>& operands, const mesh::Mesh& mesh, const RegionBody& build);
 
-// The axes along which the results of a node in a region's body differ.
+// The axes along which the results of a node in a region's body differ between devices.
 sharding::AxisList own_axes_of(const Graph& body, const Node& node);
 
 // The axes of a that b lacks.
@@ -44,25 +44,25 @@ Tensor gather(Tensor x, const GroupOf& group);
 Tensor all_sum(Tensor x, const mesh::Mesh& mesh, const sharding::AxisList& axes);
 Tensor own_once(Tensor x, const GroupOf& group);
 
-// The slots of the experts here, by expert.
+// The slots of the experts here, sorted by expert.
 struct SortedSlots {
   Tensor order_R, sizes_E, dropped;
 };
-// `index`: of this device among those that share the experts out; absent when all are here.
+// `index`: of this device among those that the experts are sharded over; absent if all experts are here.
 SortedSlots sort_slots(Tensor ids_TK, Tensor index, std::int64_t experts_here, std::int64_t limit);
 
 Tensor fetch_rows(Tensor x, const SortedSlots& slots, const GroupOf& group);
-// `weights_R` may be absent; `tokens`: that this device has.
+// `weights_R` may be absent; `tokens`: how many this device has.
 Tensor return_rows(Tensor rows, const SortedSlots& slots, Tensor weights_R, std::int64_t tokens, const GroupOf& group);
 
-// The tokens that have rows here, see Op::list_tokens. `tokens`: of the whole group.
+// The tokens that have rows here, see Op::list_tokens. `tokens`: how many the whole group has.
 struct ListedTokens {
   Tensor tokens_P, ends_P, rows_R, count;
 };
 ListedTokens list_tokens(Tensor order_R, Tensor sizes_E, std::int64_t choices, std::int64_t tokens);
 // `weights_R` may be absent.
 Tensor sum_rows(Tensor rows, const ListedTokens& listed, Tensor weights_R);
-// `tokens`: that this device has.
+// `tokens`: how many this device has.
 Tensor scatter_rows(Tensor sums, const ListedTokens& listed, std::int64_t tokens, const GroupOf& group);
 
 struct Exchange {
@@ -71,7 +71,7 @@ struct Exchange {
   std::int64_t sent = 0;      // rows before the exchange
   std::int64_t received = 0;  // room for rows after it
 };
-// `counts`: [devices of the group, experts of all of them].
+// `counts`: [devices of the group, all experts of the group].
 Exchange plan_exchange(Tensor counts, Tensor index, std::int64_t experts_here, const GroupOf& group, std::int64_t sent,
                        std::int64_t received, std::int64_t limit);
 Tensor exchange_rows(Tensor rows, const Exchange& exchange);

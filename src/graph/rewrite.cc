@@ -147,7 +147,7 @@ Graph with_nodes_when_needed(const Graph& graph, std::size_t count) {
 
 namespace {
 
-// The graph with these of its nodes.
+// The graph with only the nodes that are kept.
 Graph with_nodes(Graph graph, const std::vector<bool>& is_kept) {
   Graph kept;
   std::vector<ValueId> moved(graph.values.size(), -1);
@@ -178,10 +178,10 @@ std::vector<T> chosen(const std::vector<T>& from, const std::vector<bool>& is_ch
   return made;
 }
 
-// Those behind the first `count`, of which all are chosen.
+// The entries after the first `count`, which are all true.
 std::vector<bool> behind(const std::vector<bool>& is_chosen, int count) { return {is_chosen.begin() + count, is_chosen.end()}; }
 
-// From the last node to the first: what nothing behind it reads is left out, of nodes that have bodies result by result.
+// Walks from the last node to the first and drops what no later node reads; for nodes with bodies it drops single results and operands.
 class Pruning {
  public:
   explicit Pruning(Graph graph) : graph_(std::move(graph)), is_read_(graph_.values.size()), is_kept_(graph_.nodes.size()) {}
@@ -227,7 +227,7 @@ class Pruning {
     return results;
   }
 
-  // Returns which of the node's operands are left.
+  // Returns for each operand of the node whether it is left.
   template <typename Of>
   std::vector<bool> shrink_body(Node& node, Of& of, const std::vector<bool>& results, int carried) const {
     Graph body = *of.body;

@@ -1,4 +1,4 @@
-// Copies of graphs: into another graph, without what is not needed.
+// Copies of graphs: into another graph, or without what is not needed.
 #pragma once
 
 #include <map>
@@ -8,45 +8,46 @@
 
 namespace moesh::graph {
 
-// Adds the nodes of `graph` to the builder's. `given` maps values of `graph` to tensors that stand in for them; all inputs
-// must be among them. Returns the tensor of every value.
+// Adds the nodes of `graph` to the builder's graph. `given` maps values of `graph` to tensors that replace them; it must hold all inputs.
+// Returns the tensor of every value.
 std::vector<Tensor> inline_graph(Builder& builder, const Graph& graph, const std::map<ValueId, Tensor>& given);
 
 // The inputs of a graph, in order.
 std::vector<ValueId> inputs_of(const Graph& graph);
 
-// How often nodes and results use a value.
+// How many times nodes and results use a value.
 std::int64_t uses_of(const Graph& graph, ValueId id);
 
-// By value, the nodes that use it, in order and as often as each does. A use as a result counts as one by a node behind all others.
+// For each value, the nodes that use it, in order, with one entry per use. A use as a result counts as a use by a node after all others.
 std::vector<std::vector<NodeId>> users_of(const Graph& graph);
 
-// By node, whether the results need it.
+// For each node, whether the results need it.
 std::vector<bool> needed_nodes(const Graph& graph);
 
-// Each use of a value replaced by one of what stands in for it.
+// The graph with each use of a value replaced by a use of its stand-in.
 Graph with_operands_replaced(Graph graph, const std::map<ValueId, ValueId>& stand_ins);
 
-// Of a graph whose nodes have moved: says again which of them makes each value.
+// Sets the producer of every value again, for a graph whose nodes have moved.
 void find_producers(Graph& graph);
 
-// Gives a repeat or a region another body. Only once the backward pass is there: it is what a body's values are saved for, by their
-// numbers.
+// Gives a repeat or a region another body and clears its list of saved values, which names values of the old body for the backward pass.
+// Only for graphs that have their backward pass.
 void replace_body(RepeatOf& repeat, Graph body);
 void replace_body(RegionOf& region, Graph body);
 
-// Of a graph with its backward pass, for one device: values as they are wherever constraints ask for layouts.
+// For a graph with its backward pass that runs on one device: every value that a constraint lays out is replaced by the constraint's
+// operand.
 Graph without_constraints(const Graph& graph);
 
-// Without nodes whose results nobody needs. Inputs and parameters stay.
+// The graph without nodes whose results nothing needs. Inputs and parameters stay.
 Graph without_dead_nodes(Graph graph);
 
-// Nor what a repeat or region gives or is given besides: stacks of saved values among them that the backward pass turned out not to
-// read. Only once the backward pass is there, as replace_body.
+// The same, and without operands and results of repeats and regions that nothing reads, such as stacks of saved values that the backward
+// pass turned out not to need. Only for graphs that have their backward pass, as replace_body.
 Graph without_dead_results(Graph graph);
 
-// The nodes before number `count` moved to just before the first of the later ones that needs them, so that what they make is
-// held no longer than it has to be. Roots stay in front.
+// The graph with the nodes before number `count` moved to just before the first later node that needs them, so that their results are held
+// no longer than necessary. Roots stay first.
 Graph with_nodes_when_needed(const Graph& graph, std::size_t count);
 
 }  // namespace moesh::graph

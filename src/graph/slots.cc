@@ -8,10 +8,10 @@
 namespace moesh::graph {
 namespace {
 
-// What stands in for a mask.
+// What replaces a mask.
 struct Mask {
   Tensor slots;    // [B, S, K]
-  Tensor weights;  // [B, S, K] in the mask's type; absent for ones
+  Tensor weights;  // [B, S, K] in the mask's type; absent if all weights are 1
   SlotMaskOf of;
 };
 

@@ -1,4 +1,4 @@
-// The words that stand in print for an op's fields and whatever else is given in fields; reader.h reads them back.
+// Prints the fields of ops, and of other types that list their fields; reader.h reads them back.
 #pragma once
 
 #include <algorithm>
@@ -16,19 +16,19 @@
 
 namespace moesh::graph {
 
-// What has a list of fields: fields_of in fields.h, or beside the type.
+// A type with a list of fields: fields_of in fields.h, or next to the type.
 template <typename Of>
 concept HasFields = requires {
   fields_of(static_cast<const Of*>(nullptr));
 };
 
-// Words are printed even at their default: an op is unclear without them. But a role, a kind of input, a phase or a rounding that is at
-// its default says nothing.
+// Enumerators are printed even at their defaults, because an op is unclear without them. Only roles, kinds of inputs, phases and roundings
+// say nothing at their defaults.
 template <typename T>
 constexpr bool is_always_printed = std::is_enum_v<T> && !std::is_same_v<T, Role> && !std::is_same_v<T, InputOf::Kind> &&
                                    !std::is_same_v<T, Phase> && !std::is_same_v<T, Rounded>;
 
-// Text of letters, digits and a few signs stands as it is, other text in quotes.
+// Text of letters, digits and a few signs is left as it is; other text is put in quotes.
 inline std::string quoted(const std::string& text) {
   const auto is_plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_-/.").find(c) != std::string_view::npos;
@@ -44,7 +44,7 @@ inline std::string quoted(const std::string& text) {
 
 class Words {
  public:
-  // Axes are named as the mesh has them.
+  // Axes are printed with their names in the mesh, or as numbers without a mesh.
   explicit Words(const mesh::Mesh* mesh) : mesh_(mesh) {}
 
   std::string operator()(bool value) const { return value ? "true" : "false"; }
@@ -94,7 +94,7 @@ class Words {
     return list("[", all, "]");
   }
 
-  // The fields that are not at their defaults: "equation=\"bsm,mh->bsh\"".
+  // The fields that are not at their defaults, and enumerators: "equation=\"bsm,mh->bsh\"".
   template <typename Of>
   std::string fields(const Of& of) const {
     const Of blank{};
@@ -112,7 +112,7 @@ class Words {
  private:
   template <typename T>
   static bool is_equal(const T& a, const T& b) {
-    // A zero below is another number than one above.
+    // -0.0 and 0.0 are different numbers here.
     if constexpr (std::same_as<T, double>)
       return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
     else

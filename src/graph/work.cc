@@ -10,7 +10,7 @@ double bytes_of(const Value& value, const mesh::Mesh& mesh) {
   return static_cast<double>(elements(sharding::shard_shape(value.shape, value.spec, mesh)) * size_of(value.dtype));
 }
 
-// Of groups.
+// The share of groups that are expected to have a row.
 double part_with_rows(std::int64_t rows, std::int64_t groups) {
   return groups == 0 ? 0 : groups_with_rows(static_cast<double>(rows), static_cast<double>(groups)) / static_cast<double>(groups);
 }
@@ -29,7 +29,7 @@ double bytes_of(const NodeView& view, bool in_place, const mesh::Mesh& mesh) {
   return taken + (in_place ? 0 : given);
 }
 
-// Of each factor what is left of its dims on a device.
+// The size of each factor on a device, after sharding.
 std::vector<std::int64_t> local_sizes(const NodeView& view, const OpFactors& factors, const mesh::Mesh& mesh) {
   std::vector<std::int64_t> sizes;
   for (const Factor& factor : factors.factors) sizes.push_back(factor.size);
@@ -72,7 +72,7 @@ Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::
   for (std::size_t f = 0; f < sizes.size(); ++f) {
     const int factor = static_cast<int>(f);
     const bool in_a = has(factors.operands[0], factor), in_b = has(factors.operands[1], factor);
-    if (in_a && in_b && has(factors.results[0], factor)) continue;  // one product for each index
+    if (in_a && in_b && has(factors.results[0], factor)) continue;  // a batch dim: one product for each index
     (in_a && in_b ? work.depth : in_a ? work.rows : work.columns) *= static_cast<double>(sizes[f]);
   }
   return work;

@@ -1,4 +1,4 @@
-// What nodes have their devices do: the one place that flops and bytes come from.
+// The work that nodes give their devices: the only source of flop and byte counts.
 #pragma once
 
 #include "graph/facts.h"
@@ -6,12 +6,12 @@
 
 namespace moesh::graph {
 
-// What the node's kernel does on each device: of values that are laid out on the mesh, or have one device's shapes.
+// The work of the node's kernel on each device, for values that are laid out on the mesh or have the shapes of one device.
 Work work_of(const NodeView& view, const mesh::Mesh& mesh);
-// The same, but for its bytes, of a node whose dims have these factors, of these sizes on a device.
+// The same without the bytes, for a node whose dims have these factors with these sizes on a device.
 Work work_of(const Node& node, const OpFactors& factors, const std::vector<std::int64_t>& sizes);
 
-// Of so many groups, how many are expected to have one of these rows, each of which may be in any.
+// The expected number of groups that have a row, if each row is equally likely to be in any group.
 double groups_with_rows(double rows, double groups);
 
 }  // namespace moesh::graph

@@ -1,4 +1,4 @@
-// Axes of a mesh, one after the other.
+// An ordered list of mesh axes.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace moesh::mesh {
 
 using AxisIndex = std::uint8_t;
 
-inline constexpr std::size_t kMostAxes = 31;  // of a mesh
+inline constexpr std::size_t kMostAxes = 31;  // axes of one mesh
 
-// As a vector, but in place: layouts are copied far more often than they are made.
+// Like a vector, but stored in place, since layouts are copied far more often than they are made.
 class AxisList {
  public:
   using value_type = AxisIndex;

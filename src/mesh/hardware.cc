@@ -15,7 +15,7 @@ namespace {
 
 using config::YamlNode;
 
-// Beyond any machine, and such that a size, the devices of a chip and 65,536 slices multiply within 64 bits.
+// Limits beyond any real machine. A size times the devices of a chip times 65,536 slices fits in 64 bits.
 constexpr double kMostRate = 1e24;
 constexpr double kLeastReached = 1e-3;
 constexpr std::int64_t kMostTile = 4096;
@@ -39,7 +39,7 @@ constexpr std::array<std::pair<std::string_view, Domain>, 4> kDomains = {{
 
 using Fields = std::vector<std::string>;
 
-// What a node is, for a message.
+// The content of a YAML node, for messages.
 std::string described(const YamlNode& node) {
   switch (node.type) {
     case YamlNode::Type::null: return "empty";
@@ -147,7 +147,7 @@ Link link_of(const YamlNode& node) {
   return link;
 }
 
-// Each reaches farther than the one before it, and the last one everything.
+// The links, each of which must reach farther than the one before it, and the last one all devices.
 std::vector<Link> links_of(const YamlNode& node) {
   std::vector<Link> links;
   for (const YamlNode& item : list_of(node, "links", kMostLinks)) {
@@ -167,7 +167,7 @@ std::vector<Link> links_of(const YamlNode& node) {
   return links;
 }
 
-// "4x4x8"; nothing when it is anything else or has too many chips.
+// Reads "4x4x8". Returns nothing if the text is no grid, or one of too many chips or dims.
 std::optional<std::vector<std::int64_t>> parse_grid(std::string_view text) {
   std::vector<std::int64_t> grid;
   std::int64_t chips = 1;

@@ -1,4 +1,4 @@
-// The hardware catalogue: what one device of each kind can do, and the slices that the kind comes in.
+// The hardware catalogue: the figures of one device of each kind, and the slice sizes in which the kind comes.
 #pragma once
 
 #include <algorithm>
@@ -15,33 +15,33 @@
 
 namespace moesh::mesh {
 
-// How far a link reaches: within a chip, a node of a few devices, a slice, or between all devices.
+// The devices that a link connects: those of a chip, of a node of a few devices, of a slice, or all.
 enum class Domain { chip, node, slice, all };
 
 struct Link {
   std::string kind;  // ici, nvlink, infinity-fabric, infiniband, ...
   Domain domain = Domain::all;
-  // What leaves one device in one direction, over all its ports together. With one port (a switch) all of it can go to
-  // any one peer; with several (a torus, a mesh of direct links) a neighbour gets its port's share.
+  // The rate at which bytes leave one device in one direction, over all its ports together. With one port (a switch) all of it can
+  // go to any one peer; with several (a torus, a mesh of direct links) a neighbour gets the share of one port.
   double bytes_per_second = 0;
   double latency_seconds = 0;
   std::int64_t ports = 1;
-  double reached = 0.8;  // the share of its rate at which large collectives run; here as on eight H100: 350 to 360 of 450 GB/s
+  double reached = 0.8;  // the share of that rate that large collectives reach; the default is from eight H100: 350 to 360 of 450 GB/s
 };
 
-// Slices that are grids of chips. A dim's ring is closed when every dim is a multiple of `wrap_all_multiples_of`, or
-// when the dim is at least `wrap_at_least`.
+// Slices that are grids of chips. A dim wraps around into a ring if every dim is a multiple of `wrap_all_multiples_of`, or
+// if the dim is at least `wrap_at_least`.
 struct GridSizes {
   std::vector<std::vector<std::int64_t>> grids;
-  std::int64_t number_per_chip = 1;  // the number in a name, divided by the grid's chips
+  std::int64_t number_per_chip = 1;  // the number in a machine's name divided by the grid's chips
   std::optional<std::int64_t> wrap_all_multiples_of;
   std::optional<std::int64_t> wrap_at_least;
 };
 
-// Slices that are a power of two within one node, or whole nodes.
+// Slices that have a power of two devices within one node, or whole nodes.
 struct NodeSizes {
-  std::int64_t node = 1;  // devices
-  std::int64_t most = 1;  // devices
+  std::int64_t node = 1;  // devices of a node
+  std::int64_t most = 1;  // devices of the largest slice
 };
 
 // Slices of any number of devices.
@@ -49,17 +49,17 @@ struct AnySizes {
   std::int64_t most = 1;
 };
 
-// What an op took for so much work: FLOPs of products and attention, bytes of the others.
+// A measured point: the seconds that an op took for an amount of work, in FLOPs for products and attention, in bytes for other ops.
 struct TimedWork {
   double work = 0;
   double seconds = 0;
 };
 
-// How long kernels and exchanges take where devices share one machine: measured there, one instruction after the other on all its
-// cores. By what is done and the type of its numbers, "einsum bfloat16"; each from the least work to the most.
+// The times of kernels and collectives if the devices share one machine, measured there with one instruction after the other on all
+// cores. The key is the op and its dtype, "einsum bfloat16"; the points go from the least work to the most.
 using MeasuredTimes = std::map<std::string, std::vector<TimedWork>, std::less<>>;
 
-// All figures are those of one device, and peaks.
+// All figures are per device, and rates are peak rates.
 struct Chip {
   std::string name;   // "v5p", or the path of a file
   std::string title;  // "Google TPU v5p"
@@ -67,22 +67,22 @@ struct Chip {
   std::optional<double> fp8_flops_per_second;
   std::optional<double> f32_flops_per_second;
   std::optional<double> int8_flops_per_second;
-  // The share of those rates that the best shapes of large products were measured to reach; fp8's also for int8.
+  // The measured share of those rates that large matrix products of the best shapes reach. That of fp8 holds for int8 too.
   double bf16_reached = 0.8;
   double fp8_reached = 0.8;
-  std::int64_t matrix_tile = 128;  // rows and columns of a product that are made together: one that ends within leaves the rest idle
+  std::int64_t matrix_tile = 128;  // rows and columns of a matrix product's tile; the rest of a partial tile is idle
   std::int64_t memory_bytes = 0;
-  std::int64_t usable_memory_bytes = 0;  // what is left for programs; memory_bytes when the source does not say
+  std::int64_t usable_memory_bytes = 0;  // the part available to programs; memory_bytes if the source does not say
   double memory_bytes_per_second = 0;
   std::optional<double> host_bytes_per_second;  // to the host's memory and, at the same time, from it
   std::vector<Link> links;  // from the nearest domain to the farthest
-  MeasuredTimes measured;   // empty for devices that are chips of their own; those that share a machine take turns on it
+  MeasuredTimes measured;   // empty for devices that are separate chips; devices that share a machine take turns on it
   std::int64_t devices_per_chip = 1;
   std::variant<GridSizes, NodeSizes, AnySizes> sizes;
   std::vector<std::string> source;  // public documents
 
   bool is_shared_machine() const { return !measured.empty(); }
-  // Devices that a machine plays have no memory of their own.
+  // Whether devices use the host's memory, as the virtual devices of one machine do, which have no memory of their own.
   bool has_memory_of_host() const {
     return std::any_of(links.begin(), links.end(), [](const Link& link) { return link.kind == "memory"; });
   }
@@ -92,10 +92,10 @@ std::string_view name_of(Domain domain);
 
 std::int64_t chips_of(const std::vector<std::int64_t>& grid);
 
-// The kinds in configs/hardware/, sorted.
+// The kinds of hardware in configs/hardware/, sorted.
 std::vector<std::string> hardware_names();
 
-// Checks and reads one hardware file. Patterns to start from: configs/hardware/v5p.yml for a torus, h100.yml for nodes.
+// Checks and reads one hardware file. Examples to start from: configs/hardware/v5p.yml for a torus, h100.yml for nodes.
 Chip load_chip(const config::YamlNode& file, std::string name);
 
 // The file of one kind in the catalogue, which must be one of hardware_names().

@@ -19,7 +19,7 @@ struct Factor {
   std::int64_t size;
 };
 
-// Of several open sizes the one asked for takes what is left: the default's own -1 gives way to the command line's.
+// If several sizes are -1, only those from the source of the highest precedence stay open; a default's -1 becomes 1.
 void keep_one_open(std::vector<Factor>& factors, const config::Settings& settings) {
   config::Source highest = config::Source::schema;
   for (const Factor& factor : factors) {
@@ -63,7 +63,7 @@ bool has_open(const std::vector<Factor>& factors) {
   return std::any_of(factors.begin(), factors.end(), [](const Factor& factor) { return factor.size < 0; });
 }
 
-// "ici_fsdp_parallelism=4 x ici_expert_parallelism=2", leaving out the ones.
+// "ici_fsdp_parallelism=4 x ici_expert_parallelism=2"; sizes of 1 are left out.
 std::string spelled(const std::vector<Factor>& factors) {
   std::vector<std::string> words;
   for (const Factor& factor : factors) {
@@ -76,7 +76,7 @@ std::string count_of(std::int64_t count, std::string_view unit) {
   return fmt::format("{} {}{}", with_commas(count), unit, count == 1 ? "" : "s");
 }
 
-// Fills the one open size, and refuses what does not multiply to `target`.
+// Fills in the one open size, and refuses sizes whose product is not `target`.
 void close_factors(std::vector<Factor>& factors, std::int64_t target, std::string_view unit,
                    const std::string& target_name) {
   const auto open = std::count_if(factors.begin(), factors.end(), [](const Factor& f) { return f.size < 0; });
@@ -94,7 +94,7 @@ void close_factors(std::vector<Factor>& factors, std::int64_t target, std::strin
   }
 }
 
-// A size above 1 for an axis that the chosen mesh lacks would be lost without a word.
+// Refuses a size above 1 for an axis that the chosen mesh lacks, which would be ignored silently otherwise.
 void check_unused_sizes(const config::Settings& settings) {
   const std::vector<std::string>& axes = settings.texts("mesh_axes");
   std::set<std::string> known;
@@ -126,7 +126,7 @@ void check_axes(const config::Settings& settings) {
   }
 }
 
-// An axis that this mesh lacks does not exist for a rule; one that no mesh can have is a slip of the pen.
+// Refuses rules that name an axis that no mesh can have, as a typing error. An axis that only this mesh lacks is ignored in rules.
 void check_rules(const config::Settings& settings) {
   for (const config::AxisRule& rule : settings.rules("logical_axis_rules")) {
     for (const std::string& axis : rule.axes) {

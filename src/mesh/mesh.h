@@ -1,4 +1,4 @@
-// The mesh: ordered named axes with sizes, and which device stands at which coordinates.
+// The device mesh: an ordered list of named axes with sizes, and the coordinates of each device.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace moesh::mesh {
 
 struct Axis {
   std::string name;
-  std::int64_t ici = 1;  // within a slice
-  std::int64_t dcn = 1;  // across slices
+  std::int64_t ici = 1;  // size within a slice
+  std::int64_t dcn = 1;  // size across slices
 
   std::int64_t size() const { return ici * dcn; }
 };
 
 enum class Level { ici, dcn };
 
-// The key that sizes an axis: ici_pipeline_parallelism for "stage", ici_fsdp_parallelism for "fsdp".
+// The setting that gives an axis its size: ici_pipeline_parallelism for "stage", ici_fsdp_parallelism for "fsdp".
 std::string key_for(Level level, std::string_view axis);
 
 class Mesh;
-// What makes the second mesh of a request for the first, whose axes it has: "ici_fsdp_parallelism=4" and so on.
+// The settings that change a request for mesh `from` to one for mesh `to`, which has the same axes: "ici_fsdp_parallelism=4".
 std::vector<std::string> keys_between(const Mesh& from, const Mesh& to);
 
 class Mesh {
@@ -37,7 +37,7 @@ class Mesh {
   const std::vector<Axis>& axes() const { return axes_; }
   const Axis& axis(AxisIndex index) const { return axes_[index]; }
   std::optional<AxisIndex> find(std::string_view name) const;
-  std::int64_t size_of(std::string_view name) const;  // 1 for an axis the mesh lacks
+  std::int64_t size_of(std::string_view name) const;  // 1 for an axis that the mesh lacks
   std::int64_t devices() const;
 
   // Devices are numbered slice by slice; within a slice, and among slices, the last axis varies fastest.
@@ -48,12 +48,12 @@ class Mesh {
   std::vector<Axis> axes_;
 };
 
-// The hardware that the settings name: compile_topology, or else this machine's cores as virtual devices, as many as
-// the axis sizes multiply to (8 when one of them is left open).
+// The hardware that the settings name in compile_topology. If they name none, it is this machine's cores as virtual devices, with as
+// many devices as the product of the axis sizes (8 if one of them is -1).
 Topology target_of(const config::Settings& settings);
 
-// Axis sizes from ici_*_parallelism and dcn_*_parallelism, at most one of each -1 (what is left). Products that do not
-// fit the target name every factor.
+// Builds the mesh from ici_*_parallelism and dcn_*_parallelism. One size of each group may be -1, which takes the devices that are
+// left. If a product of sizes does not fit the target, the error names every factor.
 Mesh build_mesh(const config::Settings& settings, const Topology& target);
 
 }  // namespace moesh::mesh

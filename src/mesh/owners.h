@@ -1,4 +1,4 @@
-// Which process has which devices of a mesh.
+// Assigns the devices of a mesh to processes, their owners.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace moesh::mesh {
 
-using Coordinates = std::vector<std::int64_t>;  // of a device, along each axis
+using Coordinates = std::vector<std::int64_t>;  // a device's index along each mesh axis
 
 class Owners {
  public:
-  // One that has all devices.
+  // One owner of all devices.
   explicit Owners(const Mesh& mesh) : Owners(mesh, std::vector<int>(static_cast<std::size_t>(mesh.devices()), 0)) {}
-  // By the device's number. Owners are numbered from 0, and each has a device.
+  // `of_device`: the owner of each device. Owners are numbered from 0, and each has at least one device.
   Owners(const Mesh& mesh, std::vector<int> of_device);
-  // As many devices in a row for each, as far as they go.
+  // `count` owners of consecutive devices, whose numbers of devices differ by at most one.
   static Owners in_a_row(const Mesh& mesh, int count);
 
   int count() const { return static_cast<int>(devices_.size()); }
@@ -27,7 +27,7 @@ class Owners {
  private:
   Mesh mesh_;
   std::vector<int> of_device_;
-  std::vector<std::vector<Coordinates>> devices_;  // of each owner
+  std::vector<std::vector<Coordinates>> devices_;  // by owner
 };
 
 }  // namespace moesh::mesh

@@ -1,5 +1,5 @@
-// The order in which the values of several devices are added up. Every sum over devices goes by it, so that it has the same bits
-// however its bytes travel and wherever the devices stand.
+// The order in which reductions add up the values of several devices. All of them use it, so that a sum has the same bits whatever
+// route its bytes take and wherever the devices are.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace moesh::mesh {
 
-// A sum goes axis by axis, the mesh's last axis first; an axis that crosses slices counts as two, within the slices first. Along
-// an axis the values are added in the order of their coordinates, from the first on. From axis to axis sums stay wide (float32
-// for bfloat16 and float32, float64 for float64), and they are rounded once, at the end.
+// A reduction goes axis by axis, from the mesh's last axis to its first; an axis that crosses slices counts as two, and is reduced
+// within the slices first. Along an axis the values are added in the order of their coordinates, from the first on. Between axes the
+// sums stay in the wide type (float32 for bfloat16 and float32, float64 for float64), and they are rounded once, at the end.
 //
-// The sizes of these steps, the one that is made first last, without those of a single device. In this order they number the
-// devices that differ in these axes only: the first axis major.
+// Returns the sizes of these steps without those of size 1; the step that runs first is the last of the list. The list also numbers
+// the devices of the group, which differ in these axes only: the first axis is major.
 std::vector<std::int64_t> sum_steps(const Mesh& mesh, AxisList axes);
 
 }  // namespace moesh::mesh

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMostSlices = 65536;
 
-// Names that other engines use for machines of the catalogue.
+// Names by which other engines call machines of the catalogue.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kAliases = {{{"a3", "h100-8"}}};
 
 struct Slice {
@@ -34,7 +34,7 @@ std::vector<bool> wrap_of(const GridSizes& sizes, const std::vector<std::int64_t
   return wrap;
 }
 
-// The slice that a size names; nothing when the kind does not come in it.
+// The slice of a size; nothing if the kind does not come in that size.
 std::optional<Slice> slice_of(const GridSizes& sizes, const Chip& chip, std::int64_t size) {
   for (const auto& grid : sizes.grids) {
     const std::int64_t chips = chips_of(grid);
@@ -59,7 +59,7 @@ std::optional<Slice> slice_of(const AnySizes& sizes, const Chip&, std::int64_t s
   return Slice{{size}, {false}, size};
 }
 
-// Valid sizes, among them those nearest to `size`.
+// Some valid sizes, among them those nearest to `size`.
 std::vector<std::int64_t> neighbours(const GridSizes& sizes, std::int64_t) {
   std::vector<std::int64_t> numbers;
   for (const auto& grid : sizes.grids) numbers.push_back(chips_of(grid) * sizes.number_per_chip);
@@ -78,7 +78,7 @@ std::vector<std::int64_t> neighbours(const NodeSizes& sizes, std::int64_t size) 
 
 std::vector<std::int64_t> neighbours(const AnySizes& sizes, std::int64_t) { return {1, sizes.most}; }
 
-// Sizes from the smallest to the largest: all grids, else 1, 2, 4, ... and whole nodes likewise.
+// Sizes in ascending order: all grids; else powers of two of devices and, if there are nodes, of whole nodes.
 std::vector<std::int64_t> series(const GridSizes& sizes) {
   std::vector<std::int64_t> numbers = neighbours(sizes, 0);
   std::sort(numbers.begin(), numbers.end());
@@ -99,7 +99,7 @@ std::vector<std::int64_t> series(const AnySizes& sizes) {
   return numbers;
 }
 
-// The nearest valid size below and the nearest above.
+// The nearest valid size up to `size`, and the nearest above it.
 std::vector<std::int64_t> nearest_sizes(const Chip& chip, std::int64_t size) {
   const auto all = std::visit([&](const auto& sizes) { return neighbours(sizes, size); }, chip.sizes);
   std::optional<std::int64_t> below;
@@ -138,10 +138,10 @@ std::string spelled_sizes(const Chip& chip) {
   return std::visit([](const auto& sizes) { return spelled(sizes); }, chip.sizes);
 }
 
-// A name taken apart. `prefix` is all that stands before the size: "v5p-", "mine.yml:".
+// The parts of a name. `prefix` is everything before the size: "v5p-", "mine.yml:".
 struct Asked {
   std::string prefix;
-  std::string kind;  // of the catalogue, or the file's path
+  std::string kind;  // a kind of the catalogue, or the path of a file
   std::string size;
   bool is_file = false;
 };
@@ -169,7 +169,7 @@ Asked take_apart(std::string_view name) {
   return {kind + "-", kind, dash == std::string_view::npos ? "" : std::string(name.substr(dash + 1)), false};
 }
 
-// A plain positive number; nothing when the text is anything else.
+// A positive number without sign or leading zeros; nothing if the text is anything else.
 std::optional<std::int64_t> parse_size(const std::string& text) {
   const bool plain = !text.empty() && text.front() != '0' && text.find_first_not_of("0123456789") == std::string::npos;
   return plain ? parse_integer(text) : std::nullopt;
@@ -212,7 +212,7 @@ Chip load_asked(std::string_view name, const Asked& asked, const std::string& wh
   return load_builtin_chip(asked.kind);
 }
 
-// A file that describes one machine need not be told its size.
+// The size of a kind that has only one grid, so that its name need not give it.
 std::optional<std::int64_t> only_size(const Chip& chip) {
   const auto* sizes = std::get_if<GridSizes>(&chip.sizes);
   if (sizes == nullptr || sizes->grids.size() != 1) return std::nullopt;

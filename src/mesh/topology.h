@@ -1,4 +1,4 @@
-// A machine that a plan is made for: slices of one kind of hardware, found by name.
+// The machine that a plan is made for: slices of one kind of hardware, found by name.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 namespace moesh::mesh {
 
 struct Topology {
-  std::string name;  // as it was asked for
+  std::string name;  // as the request gives it
   Chip chip;
-  // One slice. On a torus the dims count chips; on nodes they are {devices}, or {nodes, devices of a node}.
+  // The dims of one slice. On a torus they count chips; with nodes they are {devices}, or {nodes, devices per node}.
   std::vector<std::int64_t> grid;
-  std::vector<bool> wrap;  // for each dim, whether its ends are joined
+  std::vector<bool> wrap;  // for each dim, whether it wraps around
   std::int64_t devices_per_slice = 1;
   std::int64_t slices = 1;
 
@@ -23,15 +23,15 @@ struct Topology {
 };
 
 // `name` is KIND-SIZE with a kind of the catalogue ("v5p-128", "h100-16", "cpu-8"), an alias ("a3"), or a hardware file
-// of the user's: PATH.yml:SIZE, or PATH.yml alone when its only size is one grid. `where` stands in messages for what
-// asked for it.
+// of the user's: PATH.yml:SIZE, or PATH.yml alone if its only size is one grid. `where` says in error messages what asked for
+// the machine.
 Topology find_topology(std::string_view name, std::int64_t slices, const std::string& where = "compile_topology");
 
-// Machines of the kind of `name` whose slices have `least` to `most` devices, the smallest first: all grids; of nodes and of single
-// devices those whose number is a power of two.
+// The names of machines of the same kind as `name` whose slices have `least` to `most` devices, the smallest first. Of grids all are
+// listed, of nodes and of single devices those whose number is a power of two.
 std::vector<std::string> machines_like(std::string_view name, std::int64_t least, std::int64_t most);
 
-// How many devices one instance of the link's domain connects: the devices that a collective can reach over it.
+// The number of devices in one domain of the link, which a collective can reach over it.
 std::int64_t domain_devices(const Topology& topology, const Link& link);
 
 }  // namespace moesh::mesh

@@ -43,7 +43,7 @@ class Agreement {
     });
   }
 
-  // The axes that an operand has on a factor; null for an operand without it.
+  // The axes that an operand has on a factor; null if the operand lacks the factor.
   const AxisList* axes_on(std::size_t operand, int factor) const {
     const std::vector<int>& dims = q_.factors.operands[operand];
     const auto dim = std::find(dims.begin(), dims.end(), factor);
@@ -94,7 +94,7 @@ class Agreement {
   const Question& q_;
   const mesh::Mesh& mesh_;
   std::vector<int> places_;
-  std::vector<std::size_t> owner_;  // by axis: the operand that brought it
+  std::vector<std::size_t> owner_;  // by axis: the operand that it came from
 };
 
 }  // namespace

@@ -21,40 +21,41 @@ using sharding::AxisList;
 using sharding::holds;
 using sharding::Spec;
 
-constexpr int kNone = -1;   // the op does the same on all devices along the axis
-constexpr int kCarry = -2;  // operands are partial sums over the axis, and so is the result
+constexpr int kNone = -1;   // all devices along the axis do the same work
+constexpr int kCarry = -2;  // operands are partial sums over the axis, and so are the results
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kClearly = 1 - 1e-9;
-constexpr double kMostWays = 1024;  // that are all tried
+constexpr double kMostWays = 1024;  // up to this many assignments, all are tried; beyond it the search descends
 
 bool is_partial(const Candidate& value, AxisIndex axis) {
   return std::any_of(value.versions.begin(), value.versions.end(),
                      [&](const Spec& v) { return holds(v.partial, axis); });
 }
 
-// The axes of each factor, as operands and wanted results have them.
+// The axes of each factor, taken from the spec of an operand or of a wanted result.
 using ByFactor = std::vector<AxisList>;
 
-// A set of the mesh's axes that are larger than one, by their places among those.
+// A bit set of mesh axes: bit i stands for the i-th axis that is larger than one.
 using AxisSet = std::uint16_t;
 
-// A factor with a set of axes: whether these may shard it, in which order, and what is left of it on a device.
+// A factor with a set of axes: whether they may shard it, in which order, and the factor's size on one device.
 struct Sharded {
   bool is_possible = false;
   AxisList axes;
   std::int64_t size = 1;
 };
 
-// An operand or a result in one layout: what it takes to bring it there, or from there to where it is wanted.
+// The price of an operand or a result in one layout: the seconds to reshard an operand to it, or a result from it to the layout
+// that is wanted, and the bytes on one device.
 struct Priced {
   double seconds = 0;
   double bytes = 0;
 };
 
-// An operand or a result, with the prices of the layouts that were asked for so far.
+// An operand or a result, with the prices of the layouts that were tried so far.
 struct Side {
-  const std::vector<int>& dims;  // factors
+  const std::vector<int>& dims;  // the factor of each dim
   std::unordered_map<std::uint64_t, Priced> known = {};
 };
 
@@ -93,7 +94,7 @@ class Choosing {
   }
 
  private:
-  // Where each axis goes.
+  // An assignment: for each axis the factor that it shards, kCarry or kNone.
   struct Way {
     std::vector<int> assigned;
     double seconds = kNever;
@@ -109,7 +110,7 @@ class Choosing {
     return made;
   }
 
-  // First what is wanted, then what there is.
+  // The known layouts: first those that are wanted of the results, then those in which the operands exist.
   void find_references() {
     for (std::size_t i = 0; i < q_.wants.size(); ++i) {
       if (q_.wants[i]) references_.push_back(by_factor(q_.factors.results[i], *q_.wants[i]));
@@ -123,7 +124,7 @@ class Choosing {
     }
   }
 
-  // Where an axis may go: where it is wanted or lies already and, in products, wherever it fits.
+  // The factors that an axis may go to: those that it shards in a reference and, if the axes may go anywhere, all that are large enough.
   std::vector<int> places_of(AxisIndex axis) const {
     if (q_.agreed && (*q_.agreed)[axis] != kNone) return {(*q_.agreed)[axis]};
     if (q_.agreed) return may_carry(axis) ? std::vector<int>{kCarry, kNone} : std::vector<int>{kNone};
@@ -154,7 +155,7 @@ class Choosing {
     return carrier(axis) >= 0;
   }
 
-  // The one operand that is a partial sum, when the op is linear in it.
+  // The only operand that is a partial sum over the axis, if the op is linear in it; else -1.
   int carrier(AxisIndex axis) const {
     int found = -1;
     for (std::size_t i = 0; i < q_.operands.size(); ++i) {
@@ -176,8 +177,8 @@ class Choosing {
     }
   }
 
-  // From what is wanted, what there is, and nothing sharded, the two cheapest: changed axis by axis as long as that
-  // helps, then by two axes at a time.
+  // Local search. It starts from the two cheapest among the references and the assignment that shards nothing, and changes one
+  // axis at a time as long as that helps, then two axes at a time.
   void descend() {
     std::vector<Way> starts{{std::vector<int>(axes_.size(), kNone), 0}};
     for (const ByFactor& reference : references_) {
@@ -244,7 +245,7 @@ class Choosing {
     return replace(way, std::move(better));
   }
 
-  // The axes of a factor, in the order that the first reference which has them all gives them.
+  // A factor with these axes, in the order of the first reference that has all of them on the factor.
   const Sharded& sharded(std::size_t f, AxisSet set) {
     const auto [entry, is_new] = sharded_[f].try_emplace(set);
     if (is_new) entry->second = shard(f, set);
@@ -257,7 +258,7 @@ class Choosing {
       if ((set >> a & 1) != 0) made.axes.push_back(axes_[a]);
     }
     if (made.axes.empty()) return made;
-    // Blocks may differ in size where a reference has just these axes.
+    // Blocks of unequal size are allowed if a reference has exactly these axes, or if the axes may go anywhere.
     bool known = false, is_ordered = false;
     for (const ByFactor& reference : references_) {
       AxisList ordered;
@@ -288,7 +289,7 @@ class Choosing {
     return seconds;
   }
 
-  // Of each factor the axes that go to it.
+  // The set of axes of each factor.
   const std::vector<AxisSet>& sets_of(const std::vector<int>& assigned) {
     sets_.assign(factors().size(), 0);
     for (std::size_t a = 0; a < assigned.size(); ++a) {
@@ -297,7 +298,7 @@ class Choosing {
     return sets_;
   }
 
-  // Whether an operand, or a result, is a partial sum over the axis.
+  // Whether an operand or a result is a partial sum over the axis, which is assigned to `place`.
   bool is_partial_operand(std::size_t i, std::size_t a, int place) const {
     return place == kCarry && (q_.factors.linear_together || carriers_[a] == static_cast<int>(i));
   }
@@ -305,7 +306,7 @@ class Choosing {
     return place == kCarry || (place >= 0 && std::find(side.dims.begin(), side.dims.end(), place) == side.dims.end());
   }
 
-  // A number for the layout: of each axis the dim it goes to, or whether it leaves a partial sum, or neither.
+  // A number for the layout. It has one digit for each axis: dim + 2 if it shards that dim, 1 for a partial sum, else 0.
   template <typename IsPartial>
   static std::uint64_t layout_of(const Side& side, const std::vector<int>& assigned, IsPartial is_partial_over) {
     std::uint64_t number = 0;
@@ -354,7 +355,7 @@ class Choosing {
     return priced;
   }
 
-  // What is summed over is in no dim of the result: its axes leave a partial sum.
+  // A factor that is summed over is in no dim of the result, so its axes leave a partial sum.
   const Priced& result(std::size_t i, const std::vector<int>& assigned) {
     const std::uint64_t layout =
         layout_of(results_[i], assigned, [&](std::size_t a) { return is_partial_result(results_[i], assigned[a]); });
@@ -396,7 +397,7 @@ class Choosing {
     return seconds + cost::kernel_seconds(work, prices_.chip);
   }
 
-  // The same value in the same layout moves once.
+  // Whether an earlier operand is the same value in the same layout, which is then resharded only once.
   bool is_paid(std::size_t i, const std::vector<int>& assigned) {
     for (std::size_t k = 0; k < i; ++k) {
       if (q_.operands[k].id == q_.operands[i].id && operand_spec(k, assigned) == operand_spec(i, assigned)) return true;
@@ -419,12 +420,12 @@ class Choosing {
   std::vector<std::vector<int>> places_;  // by axis
   std::vector<int> carriers_;             // by axis
   std::vector<ByFactor> references_;
-  // What has been asked so far, by all that it depends on.
+  // Caches of what was computed so far.
   std::vector<std::unordered_map<AxisSet, Sharded>> sharded_;  // by factor
   std::vector<Side> operands_, results_;
   Way best_, next_;
-  std::vector<AxisSet> sets_;        // of the way that is being priced
-  std::vector<std::int64_t> sizes_;  // of the factors then
+  std::vector<AxisSet> sets_;        // by factor, of the assignment that is being priced
+  std::vector<std::int64_t> sizes_;  // of the factors on one device, under that assignment
 };
 
 }  // namespace

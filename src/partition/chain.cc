@@ -19,7 +19,7 @@ using graph::Op;
 using graph::Value;
 using graph::ValueId;
 
-constexpr std::int64_t kFewestElements = 4096;  // of smaller values a pass costs less than what runs a chain
+constexpr std::int64_t kFewestElements = 4096;  // for smaller values a pass over memory costs less than the overhead of a chain
 constexpr std::size_t kMostSteps = 8;
 
 bool is_by_element(const Graph& graph, const Node& node) {
@@ -30,7 +30,7 @@ bool is_by_element(const Graph& graph, const Node& node) {
   return is_number(node.results[0]) && std::all_of(node.operands.begin(), node.operands.end(), is_number);
 }
 
-// A node as a chain, of one step unless it is one already.
+// The steps of a chain, or of another elementwise node as a chain of one step.
 std::vector<ChainStep> steps_of(const Graph& graph, const Node& node) {
   if (const auto* chain = std::get_if<ChainOf>(&node.attributes)) return chain->steps;
   ChainStep step;
@@ -45,7 +45,7 @@ std::vector<ChainStep> steps_of(const Graph& graph, const Node& node) {
   return {step};
 }
 
-// Operands and steps of two nodes, of which the second takes at `place` what the first makes.
+// The operands and steps of a chain made of two nodes; operand `place` of the second is the result of the first.
 struct Joined {
   std::vector<ValueId> operands;
   std::vector<ChainStep> steps;
@@ -53,7 +53,7 @@ struct Joined {
 Joined one_after_the_other(const Graph& graph, const Node& first, const Node& second, std::size_t place) {
   Joined made{first.operands, steps_of(graph, first)};
   const std::vector<ChainStep> last = steps_of(graph, second);
-  std::vector<int> moved;  // where the second's operands and steps are
+  std::vector<int> moved;  // the number in the chain of each of the second node's operands and steps
   for (std::size_t i = 0; i < second.operands.size(); ++i) {
     if (i == place) {
       moved.push_back(-1);
@@ -63,7 +63,7 @@ Joined one_after_the_other(const Graph& graph, const Node& first, const Node& se
     moved.push_back(static_cast<int>(known - made.operands.begin()));
     if (known == made.operands.end()) made.operands.push_back(second.operands[i]);
   }
-  // Steps stand behind all operands.
+  // Steps are numbered after all operands, so added operands shift them.
   const auto added = static_cast<int>(made.operands.size() - first.operands.size());
   for (ChainStep& step : made.steps) {
     for (int& operand : step.operands) operand += operand >= static_cast<int>(first.operands.size()) ? added : 0;
@@ -98,7 +98,7 @@ class Chaining {
   }
 
  private:
-  // What makes the node's operands becomes part of it.
+  // Fuses the producers of the node's operands into it.
   void take_in(Node& node, NodeId place) {
     for (std::size_t i = 0; i < node.operands.size();) {
       const Value& value = graph_.value(node.operands[i]);
@@ -125,7 +125,7 @@ class Chaining {
     const ValueId id = node.operands[operand];
     const Value &value = graph_.value(id), &made = graph_.value(node.results[0]);
     if (!is_by_element(graph_, before) || elements(value.shape) < kFewestElements) return false;
-    // What is made of one value may be made twice, if nobody then needs it.
+    // A result that is made from one value may be made twice, once in each of two readers, so that it need not be stored.
     const bool is_made_twice = uses_[at(id)] == 2 && uses_by_element_[at(id)] == 2 && before.operands.size() == 1;
     if (uses_[at(id)] != 1 && !is_made_twice) return false;
     if (value.shape != made.shape || value.spec != made.spec) return false;
@@ -133,8 +133,8 @@ class Chaining {
     return holds_no_more(before, value, place);
   }
 
-  // Whether what the step before reads is not held for longer in place of less. Ops on each element in between, which take little
-  // memory themselves, do not count.
+  // Whether fusing holds no more memory: the operands of `before` that would live longer take no more than its result, which is no
+  // longer stored, or only elementwise ops, which take little memory themselves, run in between.
   bool holds_no_more(const Node& before, const Value& made, NodeId place) const {
     std::int64_t held = 0;
     for (const ValueId id : before.operands) held += last_use_[at(id)] < place ? bytes_of(graph_.value(id)) : 0;
@@ -147,18 +147,18 @@ class Chaining {
 
   Graph graph_;
   std::vector<std::int64_t> uses_;
-  std::vector<std::int64_t> uses_by_element_;  // of those, by nodes that may become chains
+  std::vector<std::int64_t> uses_by_element_;  // uses by nodes that may become chains
   std::vector<NodeId> last_use_;
-  std::vector<bool> is_dead_;  // nodes that have become parts of all that read them
+  std::vector<bool> is_dead_;  // nodes that were fused into all of their readers
 };
 
 Graph with_chains_in(Graph graph, const std::vector<bool>& is_given_away);
 
-// Chains, and ops on each element that are none, which read the same values: one op for all of them reads these once. It stands where the
-// first of them stood.
+// Merges chains and other elementwise ops that share an operand into one chain with several results, which reads the operand once. It
+// takes the place of the first of them.
 class Joining {
  public:
-  // By input, whether nobody reads it behind this graph, which may then overwrite it.
+  // `is_given_away`: for each input, whether nobody reads it after this graph, so that its memory is free once it is read.
   Joining(Graph graph, const std::vector<bool>& is_given_away)
       : graph_(std::move(graph)), users_(graph::users_of(graph_)), is_kept_(graph_.values.size()) {
     const std::vector<ValueId> inputs = graph::inputs_of(graph_);
@@ -189,7 +189,7 @@ class Joining {
     std::vector<bool> is_given_away;
     for (const ValueId operand : node.operands) is_given_away.push_back(!is_kept_[at(operand)] && last_use(operand) == id);
     if (auto* repeat = std::get_if<graph::RepeatOf>(&node.attributes)) {
-      std::fill_n(is_given_away.begin(), repeat->carried + repeat->shared, false);  // what later iterations read
+      std::fill_n(is_given_away.begin(), repeat->carried + repeat->shared, false);  // later iterations read these
       graph::replace_body(*repeat, with_chains_in(*repeat->body, is_given_away));
     } else if (auto* region = std::get_if<graph::RegionOf>(&node.attributes)) {
       graph::replace_body(*region, with_chains_in(*region->body, is_given_away));
@@ -199,12 +199,12 @@ class Joining {
   NodeId last_use(ValueId id) const { return users_[at(id)].empty() ? -1 : users_[at(id)].back(); }
 
   bool may_be_joined(NodeId id) const {
-    if (at(id) == graph_.nodes.size()) return false;  // a result's user
+    if (at(id) == graph_.nodes.size()) return false;  // a use as a result of the graph
     const Node& node = graph_.node(id);
     return node.results.size() == 1 && is_by_element(graph_, node) && elements(graph_.value(node.results[0]).shape) >= kFewestElements;
   }
 
-  // The node, and those behind it that read what it reads and can do so where it stands.
+  // The node, and the later ones that share an operand with it and whose operands all exist where it stands.
   std::vector<NodeId> beside(NodeId first) const {
     if (!may_be_joined(first)) return {};
     const Node& node = graph_.node(first);
@@ -226,7 +226,7 @@ class Joining {
     return found;
   }
 
-  // Whether, wherever one of them stood, what is made earlier than before is no more than what is no longer held.
+  // Whether, at the place of each node of the group, results that are made earlier than before take no more than operands freed earlier.
   bool holds_no_more(const std::vector<NodeId>& group, const std::vector<ValueId>& operands) const {
     for (std::size_t i = 0; i + 1 < group.size(); ++i) {
       std::int64_t more = 0, less = 0;
@@ -236,7 +236,7 @@ class Joining {
     }
     return true;
   }
-  // Whether nobody else reads it behind the first of them, so that it is no longer held.
+  // Whether from the first of the group on only the group reads the value, which is then free once the merged node has run.
   bool ends_in(const std::vector<NodeId>& group, ValueId id) const {
     const auto is_in = [&](NodeId user) { return std::find(group.begin(), group.end(), user) != group.end(); };
     const std::vector<NodeId>& users = users_[at(id)];
@@ -259,7 +259,7 @@ class Joining {
     for (const NodeId id : group) add(graph_.node(id), made);
     return made;
   }
-  // What a step makes that stands there already is not made again.
+  // Adds the node's steps, but those that the chain has already.
   void add(const Node& node, Made& made) const {
     std::vector<int> moved;
     for (const ValueId id : node.operands) {
@@ -298,7 +298,7 @@ class Joining {
 
   Graph graph_;
   std::vector<std::vector<NodeId>> users_;
-  std::vector<bool> is_kept_;  // whoever gave a value to the graph may need it
+  std::vector<bool> is_kept_;  // by value: whether the caller may still need it, so that its memory is not free after the last use
 };
 
 Graph with_chains_in(Graph graph, const std::vector<bool>& is_given_away) {

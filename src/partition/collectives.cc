@@ -16,13 +16,13 @@ using Kind = graph::ReshardOf::Kind;
 
 double bytes_in(const graph::Value& value) { return static_cast<double>(graph::bytes_of(value)); }
 
-// Of all tokens of the group, so many have a row on a device when a router favours no expert.
+// The expected number of the group's tokens that have a row on a given device, with a balanced router.
 double tokens_with_rows(std::int64_t tokens, const graph::GroupOf& group) {
   const auto devices = static_cast<double>(group.members);
   return static_cast<double>(tokens) * devices * (1 - std::pow(1 - 1 / devices, static_cast<double>(group.choices)));
 }
 
-// What a device hands in of rows, as a router sends them that favours no expert, and at most.
+// The bytes of rows that a device hands in: with a balanced router, and at most.
 struct RowBytes {
   double even = 0;
   double bound = 0;
@@ -32,7 +32,7 @@ RowBytes row_bytes(const Graph& body, const Node& node, const graph::GroupOf& gr
   const graph::Value& from = body.value(node.operands[0]);
   const graph::Value& to = body.value(node.results[0]);
   if (node.op == Op::exchange_rows) return {std::min(bytes_in(from), bytes_in(to)), bytes_in(from)};
-  // A token's sums travel with its number.
+  // The sums of each token are sent with the token's number.
   const auto room = static_cast<double>(from.shape[0]);
   const double each = bytes_in(from) / std::max(1.0, room) + static_cast<double>(size_of(body.value(node.operands[1]).dtype));
   return {std::min(room, tokens_with_rows(to.shape[0], group)) * each, room * each};

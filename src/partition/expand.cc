@@ -33,7 +33,7 @@ class Expansion {
   }
 
  private:
-  // The axes of a value's last dim, as far as is known.
+  // The axes of a value's last dim, as far as constraints and wants tell them before the partitioner has run.
   sharding::AxisList last_axes(ValueId id) const {
     const Node& producer = graph_.producer_of(id);
     if (producer.op == Op::constraint) return spec_of(producer, request_).dims.back();
@@ -103,14 +103,14 @@ class Expansion {
     return copy(node, is_gradient ? Op::rms_norm_grad_of_dots : Op::rms_norm_of_dots, operands, of);
   }
 
-  // query, key, value, order, segments, and behind them the same two for the keys.
+  // query, key, value, order, segments, then order and segments of the keys.
   static std::vector<Tensor> with_keys_tokens(const Node& node, std::vector<Tensor> operands) {
     const std::size_t forward = operands.size() - (node.op == Op::attention_grad ? 1 : 0);
     if (forward < 7) operands.insert(operands.begin() + 5, {operands[3], operands[4]});
     return operands;
   }
 
-  // Once for the loss and its gradient.
+  // The loss and its gradient share the scores.
   std::vector<Tensor> scores_of(const Node& node, const std::vector<Tensor>& operands) {
     std::vector<Tensor>& made = scores_[node.operands[0]];
     if (!made.empty()) return made;

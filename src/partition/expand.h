@@ -1,5 +1,4 @@
-// Ops written out where a layout needs their parts: norms and losses over a dim that is spread over devices, and what regions do
-// over several of them.
+// Expands ops whose layout needs their parts: norms and losses over a sharded dim, and the multi-device ops in regions.
 #pragma once
 
 #include "graph/graph.h"
@@ -7,8 +6,10 @@
 
 namespace moesh::partition {
 
-// Attention is told of the queries' and the keys' tokens apart. A norm of rows that lie in pieces takes their sums first, and a loss over
-// a spread vocabulary each piece's share. Bodies of regions are split, see split_region.h.
+// Runs before the partitioner places the nodes. After it: attention has the order and segments of the keys as operands separate from those
+// of the queries, which may be sharded along their length while the keys are not. An RMS norm whose rows are sharded takes their dot
+// products as operands, and a cross entropy over a sharded vocabulary takes the scores of each shard. Bodies of regions are split, see
+// split_region.h.
 graph::Graph expand(const graph::Graph& graph, const std::vector<Want>& results, const PartitionRequest& request);
 
 }  // namespace moesh::partition

@@ -17,7 +17,8 @@ using graph::ValueId;
 
 bool sums_wide(Op op) { return op == Op::einsum || op == Op::grouped_matmul || op == Op::grouped_outer || op == Op::embed_grad; }
 
-// A product or sum, or the result of a region whose body has it from one, that nobody else reads. False where it is none.
+// Changes a bfloat16 value with one use to float32 if an op that accumulates in float32 makes it, or a region whose body makes it so.
+// Returns whether it did.
 bool makes_wide(Graph& graph, ValueId id) {
   graph::Value& value = graph.values[at(id)];
   Node& producer = graph.nodes[at(value.producer)];
@@ -34,7 +35,7 @@ bool makes_wide(Graph& graph, ValueId id) {
   return true;
 }
 
-// Some ops round a table as they read it.
+// Lets an op that rounds its table as it reads it take the table from before a cast.
 void read_table_before_cast(const Graph& graph, Node& node) {
   if (node.op != Op::embed && node.op != Op::vocab_loss) return;
   ValueId& table = node.operands[node.op == Op::embed ? 0 : 1];

@@ -1,14 +1,15 @@
-// Casts that others make on their way.
+// Folds casts into the ops before and after them.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace moesh::partition {
 
-// Of the graph and of bodies in it, once the backward pass is there:
-// - Where nobody but another cast to float32 reads a product of bfloat16, the product is made in float32 at once, as its sums are;
-//   the gradient of an embedding too.
-// - Rows are looked up in the table as it was before a cast, and rounded. So is what the loss over the vocabulary reads of it.
+// Before: the graph has its backward pass. After, in the graph and in the bodies of its repeats:
+// - A matrix product or embedding gradient in bfloat16 whose only reader is a cast to float32 has a float32 result instead, the type that
+//   it accumulates in, and the cast is gone. It may also be a region's result.
+// - An embedding reads its table as it was before a cast and rounds the rows that it looks up. So does the fused loss over the vocabulary
+//   (vocab_loss) for a float32 table that is cast to bfloat16.
 graph::Graph with_casts_folded(graph::Graph graph);
 
 }  // namespace moesh::partition

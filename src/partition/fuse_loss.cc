@@ -18,7 +18,7 @@ using graph::NodeId;
 using graph::Op;
 using graph::ValueId;
 
-// The nodes that become one; without gradients the first two.
+// The nodes that are fused; -1 for the last three in a graph without gradients.
 struct Loss {
   NodeId scores, entropy, gradient, dx, dtable;
   bool by_token = false;  // the table is [V, M]
@@ -28,7 +28,7 @@ class Fusion {
  public:
   explicit Fusion(const Graph& graph) : graph_(graph), users_(graph::users_of(graph)) {}
 
-  // With this loss, if it can be.
+  // The graph with this loss fused; nothing if it cannot be.
   std::optional<Graph> run(NodeId entropy) const {
     const std::optional<Loss> loss = loss_of(entropy);
     if (!loss) return std::nullopt;
@@ -45,7 +45,7 @@ class Fusion {
     return !users_[at(id)].empty() && users_[at(id)].back() == static_cast<NodeId>(graph_.nodes.size());
   }
 
-  // The letters of an einsum; none of another op.
+  // The equation of an einsum; nothing for another op.
   std::optional<graph::Equation> equation_of(NodeId id) const {
     const auto* of = std::get_if<graph::EinsumOf>(&node(id).attributes);
     return of == nullptr ? std::nullopt : std::optional(graph::parse_equation(of->equation));
@@ -65,7 +65,7 @@ class Fusion {
     return loss;
   }
 
-  // x[B, S, M] times the table, which is whole.
+  // Whether the logits are x[B, S, M] times the table, with the dim M of x and the table unsharded.
   bool find_scores(Loss& loss) const {
     const std::optional<graph::Equation> of = equation_of(loss.scores);
     if (!of || of->a.size() != 3 || of->b.size() != 2) return false;
@@ -104,7 +104,7 @@ class Fusion {
   }
   ValueId result_of(NodeId id) const { return node(id).results[0]; }
 
-  // The nodes behind the loss that need it, up to its gradient.
+  // By node, whether it is the loss or depends on it.
   std::vector<bool> later_nodes(const Loss& loss) const {
     std::vector<bool> later(graph_.nodes.size());
     later[at(loss.entropy)] = true;
@@ -116,7 +116,7 @@ class Fusion {
   }
   bool needs_loss(const Loss& loss) const { return later_nodes(loss)[at(graph_.value(node(loss.gradient).operands[3]).producer)]; }
 
-  // dtable is made in float32. Where nobody but a cast to that takes it, it is not rounded before.
+  // Whether a cast to float32 is the only reader of dtable. vocab_loss makes dtable in float32, so it then need not be rounded.
   bool is_wanted_wide(const Loss& loss) const {
     const ValueId dtable = result_of(loss.dtable);
     const auto& users = users_[at(dtable)];
@@ -134,7 +134,7 @@ class Fusion {
     return graph::without_dead_nodes(std::move(made));
   }
 
-  // The loss stands where its gradient did, and what needs it behind that.
+  // The fused loss takes the place of the gradient; nodes before it that need the loss move to just after it.
   Graph fused(const Loss& loss) const {
     Graph made = graph_;
     const auto like = [&](ValueId id, DType dtype) {
@@ -185,7 +185,7 @@ class Fusion {
   std::vector<std::vector<NodeId>> users_;
 };
 
-// Of the graph and the bodies in it, where there is one to fuse.
+// The graph with one loss fused, in it or in the body of a repeat; nothing if there is none to fuse.
 std::optional<Graph> fused_anywhere(const Graph& graph) {
   std::optional<Graph> made;
   for (std::size_t i = 0; !made && i < graph.nodes.size(); ++i) {

@@ -34,7 +34,7 @@ class Fusing {
   }
 
  private:
-  // Either side of the sum.
+  // Tries both terms of the sum.
   void fuse(NodeId sum) {
     Node& node = graph_.nodes[at(sum)];
     for (const std::size_t side : {0u, 1u}) {

@@ -1,14 +1,15 @@
-// Sums that are made where one of their terms is.
+// Fuses additions into the ops that make one of their terms, which then accumulate into the other term.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace moesh::partition {
 
-// Once the backward pass is there: where what one op makes is only added to a value that stood before it, the op takes this one as an
-// operand more (see graph::OpFacts::added_to) and gives the sum. So it goes over memory once instead of twice.
-// - Gradients of norms do so of any type.
-// - Products do of float32, where nobody reads the value later: its memory becomes theirs. Of bfloat16 they would have to widen it.
+// Before: the graph has its backward pass. After: an op whose result was only added to a value that exists before it takes that value as
+// one more operand (see graph::OpFacts::added_to) and returns the sum, which saves a second pass over memory.
+// - Gradients of norms do so in any type.
+// - Matrix products do so in float32 if nobody reads the value later, since they accumulate in its memory. In bfloat16 they would have to
+//   widen it first.
 graph::Graph with_sums_fused(graph::Graph graph);
 
 }  // namespace moesh::partition

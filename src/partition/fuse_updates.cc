@@ -13,7 +13,7 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-// The update that makes this parameter gives `squares` of it too: what stands in for the squares; -1 where there is no such update.
+// Has the update that makes the parameter also return its sum of squares. Returns that value, or -1 if there is no such update.
 ValueId squares_by_update(Graph& graph, const Node& squares) {
   const ValueId parameter = squares.operands[0];
   Node& update = graph.nodes[at(graph.value(parameter).producer)];
@@ -25,7 +25,7 @@ ValueId squares_by_update(Graph& graph, const Node& squares) {
   return update.results.back();
 }
 
-// Either side of the sum.
+// Makes an embed_add of a sum of which either term is the gradient of an embedding.
 void add_to_rows(Graph& graph, Node& sum) {
   const auto* of = std::get_if<graph::BinaryOf>(&sum.attributes);
   if (of == nullptr || of->function != graph::Binary::add) return;

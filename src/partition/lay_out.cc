@@ -45,7 +45,7 @@ LaidRegion laid_region(const Node& node) {
   return region;
 }
 
-// What made a value, for people: an einsum with its equation, experts with how tokens get to them, other ops by name.
+// The op that made a value, in words: an einsum with its equation, experts with how tokens get to them, other ops by name.
 std::string describe(const Node& node) {
   if (node.op == Op::region) {
     const LaidRegion region = laid_region(node);
@@ -61,8 +61,8 @@ std::string describe(const Node& node) {
   return fmt::format("{} ({})", name_of(node.op), node.path);
 }
 
-// What stands nearest before a value: activations that are laid out, the parameters met on the way from them, and inputs of
-// bodies that carry what the iteration before has made.
+// The nearest sources of a value, as indices: activations with a constraint, the parameters used on the way from them, and carried
+// inputs of bodies, whose values come from the previous iteration.
 struct Nearest {
   std::set<int> activations;
   std::set<int> parameters;
@@ -98,7 +98,7 @@ class Activations {
   }
 
  private:
-  // `given`: of the graph's inputs. Returns those of its results.
+  // `given`: the nearest sources of the graph's inputs. Returns those of its results.
   std::vector<Nearest> walk(const Graph& graph, std::int64_t iterations, const std::vector<Nearest>& given) {
     std::map<ValueId, Nearest> of;
     const std::vector<ValueId> inputs = graph::inputs_of(graph);
@@ -213,7 +213,7 @@ void add_input(const LayoutRequest& request, Layout& layout) {
   if (request.evenness == Evenness::demanded) check_even(layout.input, layout.rules, layout.mesh);
 }
 
-// adamw and adam_pax keep two moments of each parameter, sgd none. Muon keeps one of matrices, two of all else.
+// adamw and adam_pax keep two moments per parameter, sgd none. Muon keeps one for matrices and two for all other parameters.
 std::set<std::string> moments_of(const config::Settings& settings, const LaidTensor& parameter) {
   const std::string& optimizer = settings.text("opt_type");
   if (optimizer == "sgd") return {};

@@ -1,4 +1,4 @@
-// From a graph to the layout of its parameters, constraints, inputs and optimizer state.
+// Applies the rules to a graph: the layout of its parameters, constraints, inputs and optimizer state.
 #pragma once
 
 #include "config/model_shape.h"
@@ -7,7 +7,7 @@
 
 namespace moesh::partition {
 
-// Whether a parameter, input or region operand whose dims do not divide ends the work, or is left for a report.
+// Whether a parameter, input or region operand whose dims do not divide evenly is refused, or left for a report.
 enum class Evenness { demanded, reported };
 
 struct LayoutRequest {
@@ -19,7 +19,7 @@ struct LayoutRequest {
 
 sharding::Layout lay_out(const graph::Graph& graph, const LayoutRequest& request);
 
-// Of a model that decodes: states instead of an optimizer's. The input is whole on every device.
+// The layout of a model for decoding: states such as the KV cache instead of optimizer state. The input is replicated.
 sharding::Layout lay_out_decoding(const graph::Graph& graph, const config::Settings& settings, const mesh::Mesh& mesh,
                                   Evenness evenness = Evenness::demanded);
 

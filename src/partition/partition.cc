@@ -29,18 +29,19 @@ using sharding::AxisIndex;
 using sharding::AxisList;
 using sharding::Spec;
 
+// The spec without partial sums.
 Spec whole(const Spec& spec) {
   Spec made = spec;
   made.partial.clear();
   return made;
 }
 
-// Shared by a graph and the bodies below it.
+// State that a graph shares with the bodies inside it.
 struct Work {
   const PartitionRequest& request;
   Prices prices;
   std::vector<Choice> choices;
-  std::map<std::string, Answers> answered;  // layers that are written out ask the same again
+  std::map<std::string, Answers> answered;  // by key_of(question): unrolled layers ask the same questions again
 };
 
 class Walk {
@@ -55,7 +56,7 @@ class Walk {
         trained_(in.values.size()),
         beside_(in.values.size()) {}
 
-  // `trained`: which of the roots are parameters, or slices of them.
+  // `trained`: for each root of a body, whether it is a parameter or a slice of one.
   Graph run(const std::vector<Spec>& roots, const std::vector<Want>& results, const std::vector<bool>& trained = {}) {
     wants_ = find_wants(in_, results, work_.request);
     for (const Node& node : in_.nodes) {
@@ -87,12 +88,12 @@ class Walk {
   const mesh::Mesh& mesh() const { return work_.request.mesh; }
   const graph::Value& value(ValueId id) const { return in_.value(id); }
   const Spec& spec_of_version(ValueId version) const { return out_.value(version).spec; }
-  // The layout that a value was made in.
+  // The layout in which a value was made, or in which a constraint asks for it while it is still a partial sum.
   const Spec& made(ValueId id) const { return asked_[at(id)] ? *asked_[at(id)] : spec_of_version(made_[at(id)]); }
   std::vector<ValueId>& versions(ValueId id) { return versions_[numbers_[at(id)]]; }
   const std::vector<ValueId>& versions(ValueId id) const { return versions_[numbers_[at(id)]]; }
 
-  // New numbers, in a first layout.
+  // Registers a new value with the first layout that it exists in.
   void start(ValueId id, ValueId version) {
     numbers_[at(id)] = versions_.size();
     versions_.push_back({version});
@@ -113,7 +114,7 @@ class Walk {
     start(node.results[0], id);
   }
 
-  // `is_free`: whoever reads the value takes it where it was last moved to, so what follows stays there instead of moving back.
+  // `is_free`: the reader takes the value in the layout it was last resharded to, so that later ops stay there instead of moving it back.
   Candidate candidate(ValueId id, bool is_free = false) const {
     Candidate made{value(id).shape, value(id).dtype, numbers_[at(id)], this->made(id), {}, false, trained_[at(id)]};
     for (const ValueId version : versions(id)) made.versions.push_back(spec_of_version(version));
@@ -126,7 +127,7 @@ class Walk {
     fail("no collectives lead from one layout to another", path_, "choose another rule set or mesh, and report this one");
   }
 
-  // The value in a layout: as it exists already, or by collectives from the version that is cheapest to start from.
+  // The value in the layout `goal`: an existing version, or one resharded by collectives from the version that is cheapest to start from.
   ValueId version(ValueId id, const Spec& goal) {
     double seconds = 0;
     const std::optional<Spec> from = cheapest_version(candidate(id), goal, work_.prices.reshards, &seconds);
@@ -156,9 +157,9 @@ class Walk {
     }
   }
 
-  // The same numbers as its operand, so the layouts that either exists in serve both. A partial sum waits until somebody reads
-  // it: an addition may take it as it is, and another constraint may ask for something else. But what an update starts from
-  // exists in the one layout that is asked for.
+  // A constraint's result is the same value as its operand, so the versions of either serve both. A partial sum is not reduced
+  // until it is read: an addition may take it as it is, and another constraint may ask for another layout. A constraint in the
+  // update phase takes effect at once, and its result starts with only the layout that is asked for.
   void place_constraint(const Node& node) {
     const ValueId operand = node.operands[0];
     const ValueId result = node.results[0];
@@ -173,7 +174,7 @@ class Walk {
     }
   }
 
-  // A value that is repeated along some dims may be made anywhere, so it goes where that is which it is first read with.
+  // A broadcast can be made in any layout, so its result takes the layout of the value of the same shape that it is first read with.
   void find_beside(const Node& node) {
     const auto is_repeated = [&](ValueId id) { return in_.producer_of(id).op == Op::broadcast; };
     for (const ValueId id : node.operands) {
@@ -198,7 +199,7 @@ class Walk {
       question.result_dtypes.push_back(value(id).dtype);
       question.wants.push_back(want_of(id));
     }
-    // A sum of what constraints ask to lie alike lies like that.
+    // An addition whose first operand is a partial sum with a constraint takes the layout that the constraint asks for.
     if (question.factors.linear_together && !question.wants[0] && question.operands[0].asked) {
       question.wants[0] = question.operands[0].lies;
     }
@@ -216,7 +217,8 @@ class Walk {
     out_.nodes.push_back(std::move(copy));
   }
 
-  // A constraint on the result says where it lies; cotangents lie as what they belong to.
+  // Explicit mode does not check the operands of these: a constraint fixes the result's layout, and cotangents are laid out like
+  // the values they belong to.
   bool is_told(const Node& node) const {
     return node.phase == graph::Phase::backward || constrained_[at(node.results[0])];
   }
@@ -227,7 +229,7 @@ class Walk {
     return entry->second;
   }
 
-  // All that an answer depends on, as bytes.
+  // Everything that an answer depends on, as bytes.
   static std::string key_of(const Question& question) {
     std::string key = fmt::format("{}", static_cast<int>(question.node.op));
     if (const auto* einsum = std::get_if<graph::EinsumOf>(&question.node.attributes)) key += einsum->equation;
@@ -245,7 +247,7 @@ class Walk {
       add_dims(question.factors.operands[i]);
       key.push_back(question.factors.linear[i] ? 'l' : '-');
       key.push_back(operand.is_parameter ? 'p' : '-');
-      // Which operands are one value matters, not which value they are.
+      // Which operands are the same value matters, but not which value that is.
       for (std::size_t k = 0; k < i; ++k) key.push_back(question.operands[k].id == operand.id ? '=' : '.');
       key += fmt::format("{}{}", static_cast<int>(operand.dtype), moesh::to_string(operand.shape));
       add_spec(operand.lies);
@@ -270,7 +272,7 @@ class Walk {
 
   void place_repeat(const Node& node);
 
-  // What it needs and what it gives is settled; it is taken as it is.
+  // A region fixes the specs of its operands and results and is copied unchanged.
   void place_region(const Node& node) {
     const auto& of = std::get<graph::RegionOf>(node.attributes);
     Node copy = node;
@@ -287,19 +289,19 @@ class Walk {
   Work& work_;
   Graph out_;
   std::vector<Want> wants_;
-  std::vector<std::size_t> numbers_;            // by value: constraints give a value's numbers another name
-  std::vector<std::vector<ValueId>> versions_;  // by numbers: the layouts they exist in
-  std::vector<ValueId> made_;                   // by value: the version it was made in
-  std::vector<Want> asked_;                     // by value: what a constraint asks of a partial sum
-  std::vector<bool> constrained_;               // by value: whether a constraint follows
-  std::vector<bool> trained_;                   // by value: whether it is a parameter
-  std::vector<std::optional<ValueId>> beside_;  // by value that is repeated along dims: what is made before it and read with it
+  std::vector<std::size_t> numbers_;            // by value: its index in versions_, which a constraint's result shares with its operand
+  std::vector<std::vector<ValueId>> versions_;  // the values of out_, one for each layout in which that value exists
+  std::vector<ValueId> made_;                   // by value: the version in which it was made
+  std::vector<Want> asked_;                     // by value: the layout that a constraint asks for a partial sum
+  std::vector<bool> constrained_;               // by value: whether a constraint reads it
+  std::vector<bool> trained_;                   // by value: whether it is a parameter, or one in another type or shape
+  std::vector<std::optional<ValueId>> beside_;  // by result of a broadcast: an earlier value that it is read with
   std::string path_;                            // of the node that is being placed
-  graph::Phase phase_ = graph::Phase::forward;  // of it
+  graph::Phase phase_ = graph::Phase::forward;  // of the node that is being placed
 };
 
-// The carried values lie alike before and after an iteration; what is stacked lies as an iteration makes it, or as is wanted
-// outside.
+// A carried value has the same layout before and after an iteration. A stacked result has the layout that is wanted outside the
+// repeat, or else the one that an iteration makes it in.
 void Walk::place_repeat(const Node& node) {
   const auto& of = std::get<graph::RepeatOf>(node.attributes);
   const std::size_t stacked_dims = of.sizes.size();

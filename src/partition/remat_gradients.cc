@@ -23,8 +23,8 @@ using graph::RepeatOf;
 using graph::Value;
 using graph::ValueId;
 
-// A gradient is made again where the two factors of its product take a fourth of its bytes at most. In bfloat16 their row products then
-// take half of its own multiplications at most.
+// A gradient is recomputed if the two factors of its product take at most a fourth of its bytes. For factors in bfloat16 their row
+// products then take at most half as many multiplications as the gradient itself.
 constexpr std::int64_t kTimesSmaller = 4;
 
 ValueId add_value(Graph& graph, Value value) {
@@ -32,12 +32,13 @@ ValueId add_value(Graph& graph, Value value) {
   return static_cast<ValueId>(graph.values.size() - 1);
 }
 
-// Of so many layers, which are first.
+// The value stacked over the layers, which become its first dim.
 Value stack_of(Value value, std::int64_t layers) {
   value.shape.insert(value.shape.begin(), layers);
   if (!value.spec.dims.empty()) value.spec.dims.insert(value.spec.dims.begin(), {});
   return value;
 }
+// The value of one layer, without the first dim.
 Value slice_of(Value value) {
   value.shape.erase(value.shape.begin());
   if (!value.spec.dims.empty()) value.spec.dims.erase(value.spec.dims.begin());
@@ -48,8 +49,8 @@ Node sum_over_layers(ValueId of, ValueId sum, const Node& stands_for) {
   return {Op::reduce, stands_for.path, "", {of}, {sum}, graph::ReduceOf{graph::Reduction::sum, {0}}, stands_for.phase};
 }
 
-// Products of the rows of one operand with each other; a row is what the letters of the depth count. Of "bsm,bsf->mf" the first operand
-// has "bsm,acm->bsac". The squares of the product a' b add up to those of a a' and b b', multiplied element by element.
+// The products of one operand's rows with each other (its Gram matrix), where the contracted letters index the rows: for "bsm,bsf->mf"
+// those of the first operand are "bsm,acm->bsac". The sum of the squares of a' b is the sum of a a' times b b', element by element.
 struct RowProducts {
   explicit RowProducts(const graph::Equation& of) {
     const std::string taken = of.a + of.b;
@@ -78,14 +79,14 @@ struct RowProducts {
     return made;
   }
 
-  std::string shared;          // of both operands
-  std::string depth, renamed;  // those of them that the result lacks, and what the second rows call these
+  std::string shared;          // letters that both operands have
+  std::string depth, renamed;  // the contracted letters, and their names in the second copy of the operand
 };
 
-// The sum of the squares of what an einsum makes, from what it multiplies.
+// Computes the sum of squares of an einsum's result from its operands.
 class SquaresOfProducts {
  public:
-  // The node that makes `sum`, which stands for another one. Those that it needs go to `nodes`.
+  // Returns the node that makes `sum` in place of `stands_for`. Nodes that it needs are added to `nodes`.
   Node add(const Node& product, ValueId sum, const Node& stands_for, Graph& graph, std::vector<Node>& nodes) {
     const graph::Equation of = graph::parse_equation(std::get<graph::EinsumOf>(product.attributes).equation);
     const RowProducts rows(of);
@@ -108,7 +109,8 @@ class SquaresOfProducts {
   std::map<std::pair<ValueId, std::string>, ValueId> made_;  // by operand and equation
 };
 
-// Whether its squares are known by what it multiplies, and it may be made again.
+// Whether the sum of squares follows from row products of the operands, and the product may be recomputed: an einsum that is not
+// quantized and sums over no letter of one operand alone.
 bool is_plain_product(const Node& node) {
   const auto* of = std::get_if<graph::EinsumOf>(&node.attributes);
   if (of == nullptr || of->rounded != graph::Rounded::none) return false;
@@ -121,10 +123,10 @@ bool is_plain_product(const Node& node) {
   return is_known(letters.a, letters.b) && is_known(letters.b, letters.a);
 }
 
-// A gradient that is only squared and applied.
+// A gradient that is read only by a sum of squares and by an update.
 struct Candidate {
   ValueId gradient;
-  std::size_t squares, update;  // the nodes that do so
+  std::size_t squares, update;  // the two nodes that read it
 };
 
 class Remat {
@@ -185,7 +187,7 @@ class Remat {
     before_[candidate.update].push_back(std::move(again));
   }
 
-  // What a product in a loop multiplies, and the stack of it; -1: the loop does not give one yet.
+  // An operand of a product in a loop, and its stack over the iterations outside it; -1: the loop does not return one yet.
   struct Factor {
     ValueId inside;
     ValueId stack;
@@ -237,7 +239,7 @@ class Remat {
     update_by_layers(candidate, of, product, *factors);
   }
 
-  // The update as a loop over the layers, in which the gradient is made.
+  // Turns the update into a loop over the layers that recomputes each layer's gradient.
   void update_by_layers(const Candidate& candidate, const RepeatOf& backward, const Node& product, const std::vector<Factor>& factors) {
     const Node update = graph_.nodes[candidate.update];
     Graph body;
@@ -284,7 +286,7 @@ class Remat {
   }
 
   Graph graph_;
-  std::vector<std::vector<Node>> before_, after_;  // by node: what comes before and after it
+  std::vector<std::vector<Node>> before_, after_;  // by node: new nodes to put before and after it
   SquaresOfProducts outside_loops_;
   std::map<std::size_t, SquaresOfProducts> in_loops_;  // by the loop
 };

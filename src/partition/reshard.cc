@@ -50,7 +50,7 @@ class Way {
 
   void add(Kind kind, AxisList axes, int from, int to) { steps_.push_back({{kind, std::move(axes), from, to}, now_}); }
 
-  // A shard is cut from, and joined along, the last axes of its dim only. So those that leave are put there, in one permute.
+  // A dim can gain and lose only its last axes. One permute puts the axes that are to leave after those that stay.
   void put_leaving_last(std::size_t dim) {
     AxisList ordered;
     for (const AxisIndex axis : to(dim)) {
@@ -61,7 +61,7 @@ class Way {
       if (!holds(ordered, axis)) ordered.push_back(axis);
     }
     const bool in_the_way = !std::equal(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(staying), now(dim).begin());
-    // When nothing leaves, the order can wait: the axes that are still to come may need it changed again.
+    // If no axis leaves, reordering can wait: axes that are still to come may need another permute anyway.
     if (!in_the_way || staying == ordered.size()) return;
     AxisList axes = now(dim);
     now(dim) = ordered;
@@ -70,7 +70,7 @@ class Way {
 
   bool is_free(AxisIndex axis) const { return dim_of(now_, axis) < 0 && !holds(now_.partial, axis); }
 
-  // Axes that come to a dim from nowhere, or from a partial sum.
+  // Adds axes to a dim: unused ones by a slice, those of a partial sum by a reduce-scatter.
   bool arrive(Kind kind) {
     for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
       if (!all_within(now(dim), to(dim))) continue;
@@ -89,7 +89,7 @@ class Way {
     return false;
   }
 
-  // The last axes of one dim that belong to another.
+  // Moves the last axes of one dim to the dim that they belong to, by an all-to-all.
   bool exchange() {
     for (std::size_t from = 0; from < now_.dims.size(); ++from) {
       for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
@@ -119,7 +119,7 @@ class Way {
     return true;
   }
 
-  // As many shards along every dim: each device's goes whole to another.
+  // If every dim already has the right number of shards, one permute sends each device's shard whole to another device.
   bool reorder() {
     if (now_.partial != to_.partial || now_.dims == to_.dims) return false;
     for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
@@ -139,7 +139,7 @@ class Way {
     return true;
   }
 
-  // The last axes of a dim: those that no dim wants or, where dims wait for each other, any that stands wrong.
+  // Gathers the last axes of a dim: those that no dim wants or, if dims wait for each other's axes, all that do not belong there.
   bool gather(bool only_unwanted) {
     for (std::size_t dim = 0; dim < now_.dims.size(); ++dim) {
       AxisList axes;

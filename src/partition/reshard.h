@@ -1,4 +1,4 @@
-// From one layout of a value to another: the collectives on the way.
+// The collectives that take a value from one layout to another.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,15 @@
 
 namespace moesh::partition {
 
+// One collective or slice, and the spec after it.
 struct ReshardStep {
   graph::ReshardOf how;
   sharding::Spec result;
 };
 
-// What must move moves early and small: slices come first, then reduce-scatters and all-to-alls, then what makes values
-// larger. `to` may be a partial sum only over axes that `from` is one over. Axes have sizes above 1.
+// Data is moved while it is small: slices come first, then reduce-scatters and all-to-alls, then all-reduces, permutes and all-gathers.
+// A permute that brings a dim's axes into order may come before all of them. `to` may be a partial sum only over axes over which `from` is
+// one too. All axes must be larger than 1.
 std::vector<ReshardStep> reshard_steps(const sharding::Spec& from, const sharding::Spec& to, const mesh::Mesh& mesh);
 
 }  // namespace moesh::partition

@@ -1,4 +1,4 @@
-// What it takes to bring a value from one layout to another, by the collectives that lead there.
+// The seconds that resharding takes: those of the collectives from one layout to another.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class ReshardPrices {
  private:
   const mesh::Mesh& mesh_;
   const cost::Network& network_;
-  mutable std::unordered_map<std::string, double> known_;  // by all that a price depends on, as bytes
+  mutable std::unordered_map<std::string, double> known_;  // by everything that a price depends on, as bytes
 };
 
 }  // namespace moesh::partition

@@ -63,7 +63,7 @@ class Split {
     return all;
   }
 
-  // A gather that the body spells out itself.
+  // A gather that the body has already; a copy of it serves later ones of the same value and axes.
   Tensor known_or(const Node& node, const GroupOf& group) {
     Tensor& all = gathered_[{operand(node, 0).id, group.axes}];
     if (!all) all = copy(node).front();
@@ -71,7 +71,7 @@ class Split {
   }
 
   Tensor fetch(const Node& node, const GroupOf& group) {
-    GroupOf own;  // only this device
+    GroupOf own;  // a group of this device alone
     own.choices = group.choices;
     const graph::Value& rows = body_.value(node.results[0]);
     return builder_.add_one(Op::fetch_rows, "", {gathered(operand(node, 0), group), operand(node, 1), operand(node, 2)}, own,
@@ -85,7 +85,7 @@ class Split {
     return graph::scatter_rows(graph::sum_rows(operand(node, 0), listed, weights), listed, tokens, group);
   }
 
-  // One list serves all that comes back in this order.
+  // All rows that are returned in the same order share one list of tokens.
   const graph::ListedTokens& listed_by(Tensor order, Tensor sizes, std::int64_t choices, std::int64_t tokens) {
     graph::ListedTokens& listed = listed_[{order.id, choices}];
     if (!listed.count) listed = graph::list_tokens(order, sizes, choices, tokens);

@@ -18,7 +18,7 @@ using graph::Op;
 using graph::RepeatOf;
 using graph::ValueId;
 
-// Ops whose results are their operands, element by element, wherever these lie.
+// Ops that work in the same way in any order of the dims, element by element.
 bool keeps_places(Op op) {
   switch (op) {
     case Op::unary:
@@ -34,7 +34,7 @@ bool keeps_places(Op op) {
   }
 }
 
-// Values of a graph and of the bodies in it that have to lie alike, and the dim that repeats ask for in front.
+// Groups of values, of a graph and the bodies in it, that must have the same order of dims, with the dim that repeats ask to be first.
 class Groups {
  public:
   explicit Groups(const Graph& graph) {
@@ -43,11 +43,11 @@ class Groups {
       if (!graph::is_root(node)) continue;
       const int next = graph::find_result(graph, node.path);
       if (next >= 0) unite(first + at(graph.results[at(next)]), first + at(node.results[0]));
-      else if (node.op != Op::parameter) fix(first + at(node.results[0]));  // fed anew for each run
+      else if (node.op != Op::parameter) fix(first + at(node.results[0]));  // the caller feeds it in each run
     }
   }
 
-  // Of value `id` of the graph that was the `number`th to be visited: the dim that goes in front; 0 where all stay.
+  // The dim of value `id` that becomes the first; 0 if none moves. `number` counts graphs in the order in which they were visited.
   int dim(std::size_t number, ValueId id) const {
     const Group& group = groups_[root(firsts_[number] + at(id))];
     return group.is_fixed ? 0 : group.dim;
@@ -80,7 +80,7 @@ class Groups {
   }
   void fix(std::size_t value) { groups_[root(value)].is_fixed = true; }
 
-  // Bodies are visited in the order of their nodes, each after the graph that it stands in.
+  // Bodies are visited in the order of their nodes, each numbered after the graph that contains it.
   std::size_t visit(const Graph& graph) {
     const std::size_t first = parents_.size();
     firsts_.push_back(first);
@@ -138,7 +138,7 @@ std::vector<T> with_first(std::vector<T> dims, int dim) {
   return dims;
 }
 
-// Where a dim stands once `first` is in front.
+// The new place of a dim after `first` has become the first dim.
 int moved(int dim, int first) { return dim == first ? 0 : dim < first ? dim + 1 : dim; }
 
 class Rewrite {
@@ -146,7 +146,7 @@ class Rewrite {
   explicit Rewrite(const Graph& graph) : groups_(graph), made_(rewritten(graph)) {}
 
   Graph run() {
-    std::vector<bool> is_kept(made_.results.size());  // as the next value of a root
+    std::vector<bool> is_kept(made_.results.size());  // whether it is the next value of a root
     for (const Node& node : made_.nodes) {
       const int next = graph::is_root(node) ? graph::find_result(made_, node.path) : -1;
       if (next >= 0) is_kept[at(next)] = true;
@@ -209,7 +209,7 @@ class Rewrite {
   }
 
   Groups groups_;
-  std::size_t next_ = 0;  // of the graphs, as they were visited
+  std::size_t next_ = 0;  // the number of the next graph, in the order of Groups::visit
   Graph made_;
 };
 

@@ -1,14 +1,14 @@
-// Stacks of layers' values with their layers first in memory.
+// Makes the layers dim of stacked values the first one in memory.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace moesh::partition {
 
-// Of a graph whose values say how they lie. What repeats take slices of and stack up, parameters, moments and gradients above all, gets
-// the stacked dim in front, so that an iteration's slice is dense: kernels read and write it where it lies. Where something else than
-// repeats and what goes element by element uses a value, it stays as it is. Parameters and inputs say what became of them (`first`);
-// results that are not the next values of inputs are turned back.
+// Before: the graph's values have specs. After: values that repeats slice and stack, mainly parameters, moments and gradients, have the
+// stacked dim first, so that an iteration's slice is dense and kernels read and write it in place. A value keeps its order if anything
+// but repeats, elementwise ops and sums of squares uses it. Parameters and inputs record the dim that was moved (`first`); results that
+// are not the next value of a root are transposed back.
 graph::Graph stack_first(const graph::Graph& graph);
 
 }  // namespace moesh::partition

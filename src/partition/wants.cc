@@ -29,7 +29,7 @@ class Finder {
   }
 
  private:
-  // What is asked of a value itself is firm; of what flows to it, the nearest consumer's wish stays.
+  // A layout that is asked of the value itself is firm. Of those propagated to it, the one from the nearest consumer stays.
   void ask(ValueId id, Spec spec, bool firm) {
     if (firm_[at(id)] && !firm) return;
     wants_[at(id)] = std::move(spec);
@@ -51,10 +51,10 @@ class Finder {
       return;
     }
     if (!graph::facts_of(node.op).keeps_dims || !wants_[at(node.results[0])]) return;
-    // Of what is free only a result's other shape hears what is asked of it.
+    // Free nodes do not propagate wants, except a reshape whose result has a firm one.
     if (is_free(node) && !(node.op == Op::reshape && firm_[at(node.results[0])])) return;
     const Spec& wanted = *wants_[at(node.results[0])];
-    // Its rows may lie in pieces, see expand.h.
+    // The rows of a norm may be sharded, see expand.h.
     if (node.op == Op::rms_norm) return ask(node.operands[0], wanted, false);
     const graph::OpFactors factors = graph::factors_of(graph_, node);
     for (std::size_t i = 0; i < node.operands.size(); ++i) pass_on(factors, wanted, i, node.operands[i]);

@@ -1,4 +1,4 @@
-// Which part of a value each device of a mesh has.
+// The block of a value that each device of a mesh has.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace moesh::sharding {
 
-// Which index a shard or a device has along each mesh axis; 0 along axes that do not matter.
+// The index of a shard or a device along each mesh axis; 0 along axes that do not matter.
 using mesh::Coordinates;
 
 struct Range {
@@ -21,8 +21,7 @@ struct Range {
   std::int64_t size() const { return end - begin; }
 };
 
-// The axes over which the shards of a value, or the devices of a group, differ, and the order in which coordinates along them are
-// counted: the last axis fastest.
+// The axes along which the shards of a value, or the devices of a group, differ. It numbers them with the last axis fastest.
 class ShardAxes {
  public:
   ShardAxes(AxisList axes, const mesh::Mesh& mesh);
@@ -31,7 +30,7 @@ class ShardAxes {
   const AxisList& axes() const { return axes_; }
   std::size_t count() const { return count_; }
   Coordinates coordinates(std::size_t index) const;
-  Coordinates moved(Coordinates at, std::size_t index) const;  // the same place along the other axes
+  Coordinates moved(Coordinates at, std::size_t index) const;  // the coordinates of `index`, with those of `at` along the other axes
   std::size_t index(const Coordinates& coordinates) const;
 
  private:
@@ -40,13 +39,13 @@ class ShardAxes {
   std::size_t count_ = 1;
 };
 
-// The shards that some devices have, equal ones once, in the order of ShardAxes.
+// The distinct shards that some devices have, in the order of ShardAxes.
 class OwnedShards {
  public:
   OwnedShards(AxisList axes, const mesh::Mesh& mesh, const std::vector<Coordinates>& devices);
 
   std::size_t count() const { return devices_.size(); }
-  const Coordinates& device(std::size_t shard) const { return devices_[shard]; }  // the first that has it
+  const Coordinates& device(std::size_t shard) const { return devices_[shard]; }  // the first device that has it
   std::optional<std::size_t> find(const Coordinates& at) const;
 
  private:
@@ -55,10 +54,10 @@ class OwnedShards {
   std::vector<Coordinates> devices_;
 };
 
-// Which of a list of axes' blocks a device has, the first axis major.
+// The number of a device's block among those that the axes make, with the first axis major.
 std::int64_t block_index(const AxisList& axes, const mesh::Mesh& mesh, const Coordinates& at);
 
-// The part of each dim that the shard at these coordinates has: blocks of ceil size, the last ones smaller or empty.
+// The range of each dim that the shard at these coordinates has. Block sizes are rounded up, so the last blocks may be smaller or empty.
 std::vector<Range> block_of(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh, const Coordinates& at);
 
 Shape shape_of(const std::vector<Range>& block);

@@ -1,4 +1,4 @@
-// A layout that is asked of a value: its labels, and what the rules' answer is then changed to.
+// A sharding constraint on a value: its labels, and changes to the spec that the rules give for them.
 #pragma once
 
 #include <string>
@@ -8,22 +8,23 @@
 
 namespace moesh::sharding {
 
-// `each_dim_alone`: dims are resolved as if the others were not there, so two may claim one axis; `peeled` axes are then
-// taken off the dims in `peeled_dims` (off all dims when that is empty).
+// `each_dim_alone`: each dim is resolved without regard to the others, so that two may claim one axis. Then the `peeled` axes are
+// removed from the dims in `peeled_dims` (from all dims if that is empty).
 struct Constraint {
   Labels labels;
   bool each_dim_alone = false;
   std::vector<std::string> peeled;
   std::vector<int> peeled_dims;
-  bool stage_as_data = false;  // beside a pipeline its stages carry the batch, before data
+  bool stage_as_data = false;  // for layers outside the pipeline: axis stage shards the batch, before data
 
   bool is_plain() const { return !each_dim_alone && peeled.empty(); }
 };
 
-// The rules as a constraint beside a pipeline reads them.
+// The rules as a constraint with stage_as_data reads them: axis stage is removed from all rules, and put before data in those that have
+// data.
 std::vector<config::AxisRule> with_stage_as_data(std::vector<config::AxisRule> rules);
 
-// Axes of size 1 included. Refuses a result in which one axis shards two dims.
+// The spec of a constraint, with its axes of size 1. Refuses a spec in which one axis shards two dims.
 Spec lay(const Constraint& constraint, const std::vector<config::AxisRule>& rules, const mesh::Mesh& mesh,
          const std::string& path = {});
 

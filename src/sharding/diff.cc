@@ -15,7 +15,7 @@
 namespace moesh::sharding {
 namespace {
 
-// A layout's devices as coordinates, found once for all its tensors.
+// The coordinates of a layout's devices, computed once for all its tensors.
 struct Devices {
   explicit Devices(const Layout& layout) : mesh(layout.mesh) {
     for (std::int64_t device = 0; device < mesh.devices(); ++device) coordinates.push_back(mesh.coordinates_of(device));
@@ -54,7 +54,7 @@ class Comparison {
 
   bool lie_alike(const LaidTensor& a, const LaidTensor& b) { return a.shape == b.shape && a.dtype == b.dtype && way(a, b).is_none; }
 
-  // Devices are the same ones by their numbers; a tensor of another shape is made anew.
+  // Devices with equal numbers are the same device. A tensor of another shape is initialized anew, so nothing is sent for it.
   Travel travel(const LaidTensor& a, const LaidTensor& b) {
     Travel travel;
     if (a.shape != b.shape) return travel;
@@ -68,7 +68,7 @@ class Comparison {
     return travel;
   }
 
-  // Of all tensors so far.
+  // The sum over all tensors so far.
   Travel all_travel() const {
     Travel all;
     for (const double bytes : to_device_) all = {all.bytes + bytes, std::max(all.most, bytes)};
@@ -76,10 +76,10 @@ class Comparison {
   }
 
  private:
-  // From one layout of a shape to another: the same for all tensors that lie so.
+  // The move between two layouts of one shape, which all tensors of that shape in these layouts share.
   struct Way {
-    bool is_none = true;          // each device has what it had
-    std::vector<double> lacking;  // by device: elements that it has not
+    bool is_none = true;          // each device keeps its block
+    std::vector<double> lacking;  // by device: elements that it does not have yet
   };
 
   const Way& way(const LaidTensor& a, const LaidTensor& b) {
@@ -121,7 +121,7 @@ Pairs pairs_of(const std::vector<LaidTensor>& before, const std::vector<LaidTens
   return pairs;
 }
 
-// Whether a moment lies as its parameter does.
+// Whether a moment has the spec of its parameter.
 bool lies_as(const LaidTensor* moment, const LaidTensor* parameter) {
   return moment == nullptr || (parameter != nullptr && moment->spec == parameter->spec);
 }
@@ -157,7 +157,7 @@ class Differ {
     diff_.differences.push_back(std::move(d));
   }
 
-  // Those that lie as their parameters do go with them.
+  // Adds moments that have the specs of their parameters to the rows of these.
   void fold_moments(const Pairs& parameters) {
     std::map<std::string, std::size_t> rows;
     for (std::size_t i = 0; i < diff_.differences.size(); ++i) rows[diff_.differences[i].path] = i;
@@ -175,7 +175,7 @@ class Differ {
       d.before->bytes += bytes_per_device(*pair.before, before_.mesh);
       d.after->bytes += bytes_per_device(*pair.after, after_.mesh);
       const Travel travel = comparison_.travel(*pair.before, *pair.after);
-      d.travel = {d.travel.bytes + travel.bytes, d.travel.most + travel.most};  // to the same devices
+      d.travel = {d.travel.bytes + travel.bytes, d.travel.most + travel.most};  // the same devices receive both
     }
   }
 
@@ -198,7 +198,7 @@ std::string signed_bytes(std::int64_t bytes) {
 
 std::string lies(const std::optional<Side>& side) { return side ? side->spec : "(absent)"; }
 
-// What stands over the tensors of a kind.
+// The heading above the tensors of a kind.
 std::string heading(const std::string& kind) {
   return kind == "parameter" ? "parameters with their moments" : kind == "optimizer" ? "optimizer state" : "activations";
 }

@@ -1,4 +1,4 @@
-// What a change of settings moves, what travels for it, and the bytes it saves or costs a device.
+// Compares two layouts: the tensors that move, the bytes that must be sent for it, and the bytes that a device saves or needs more.
 #pragma once
 
 #include <cstdint>
@@ -10,44 +10,45 @@
 
 namespace moesh::sharding {
 
+// A tensor in one of the two layouts.
 struct Side {
   std::string shape;
   std::string spec;
-  std::int64_t bytes = 0;  // a device
+  std::int64_t bytes = 0;  // per device
   std::int64_t replicas = 1;
 };
 
-// What a device has to be sent that it does not hold: to go on from a checkpoint, or from the state of a run, in the other layout.
+// The bytes that devices lack and must receive to continue from a checkpoint, or from the state of a run, in the other layout.
 struct Travel {
   double bytes = 0;  // to all devices together
-  double most = 0;   // to one of them
+  double most = 0;   // to the device that receives most
 };
 
 struct Difference {
-  std::string kind;  // "parameter", which its moments go with; "optimizer", where they lie otherwise; "activation"
+  std::string kind;  // "parameter", with its moments; "optimizer", for moments with another spec than their parameter; "activation"
   std::string path;
-  std::optional<Side> before, after;  // absent where the tensor does not exist
-  Travel travel = {};                 // of state
+  std::optional<Side> before, after;  // absent if the tensor does not exist there
+  Travel travel = {};                 // for state only
 };
 
 struct LayoutDiff {
   mesh::Mesh mesh_before{{}}, mesh_after{{}};
   std::vector<Difference> differences;
-  std::int64_t state_bytes_before = 0;  // parameters and optimizer, a device
+  std::int64_t state_bytes_before = 0;  // parameters and optimizer state, per device
   std::int64_t state_bytes_after = 0;
-  std::int64_t activation_bytes_before = 0;  // of those that differ, each once, a device
+  std::int64_t activation_bytes_before = 0;  // of the activations that differ, each counted once, per device
   std::int64_t activation_bytes_after = 0;
   Travel travel = {};
 
   bool moves_state() const;
 };
 
-// A tensor differs where some device has another part of it: not where the axes have other names.
+// A tensor differs if some device has another block of it. Other axis names alone are no difference.
 LayoutDiff diff(const Layout& before, const Layout& after);
 
 struct DiffOptions {
-  bool activations = false;  // list them even where state moves too
-  int width = 0;             // of the terminal; 0: as wide as it gets
+  bool activations = false;  // list activations even if state moves too
+  int width = 0;             // of the terminal; 0: unlimited
 };
 std::string to_text(const LayoutDiff& diff, const DiffOptions& options);
 std::string to_json(const LayoutDiff& diff);

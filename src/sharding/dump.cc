@@ -8,7 +8,7 @@
 namespace moesh::sharding {
 namespace {
 
-// One entry a dim: null, an axis, or a list of axes.
+// One entry per dim: null, an axis, or a list of axes.
 void write_spec(JsonWriter& json, const Spec& spec, const mesh::Mesh& mesh) {
   json.begin_array();
   for (const AxisList& axes : spec.dims) {
@@ -50,7 +50,7 @@ void write_bytes(JsonWriter& json, const LaidTensor& tensor, const mesh::Mesh& m
   json.key("replicas").value(replicas(tensor, mesh));
 }
 
-// Of all that is listed.
+// The totals over all listed tensors.
 void write_totals(JsonWriter& json, const Layout& layout) {
   const auto bytes = [&](const std::vector<LaidTensor>& tensors) {
     std::int64_t sum = 0;
@@ -74,7 +74,7 @@ void write_parameter(JsonWriter& json, const LaidTensor& tensor, const mesh::Mes
   json.end_object();
 }
 
-// A constraint whose labels alone do not say where the value lies is dumped without them.
+// The labels are left out if they alone do not determine the spec.
 void write_activation(JsonWriter& json, const LaidTensor& tensor, const mesh::Mesh& mesh) {
   json.line().begin_object().key("where").value(tensor.path).key("dtype").value(name_of(tensor.dtype));
   json.key("shape").values(tensor.shape).key("logical");

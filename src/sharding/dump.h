@@ -7,7 +7,7 @@
 
 namespace moesh::sharding {
 
-// `extra` members are written first, each a key and ready JSON.
+// `extra` members come first, each a key and its value as JSON text.
 std::string to_json(const Layout& layout, const std::vector<std::pair<std::string, std::string>>& extra = {});
 
 }  // namespace moesh::sharding

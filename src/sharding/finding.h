@@ -1,4 +1,4 @@
-// What is odd about a layout: each finding with where, why it costs, and what mends it.
+// Lint findings: what is odd about a layout, with where it is, what it costs, and what would fix it.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,37 @@ enum class Severity : std::uint8_t { error, warning, info };
 
 using config::Keys;
 
-// Keys that mend a finding when they are added to the request, as the planner says.
+// Settings that fix a finding if they are added to the request, with the planner's figures for them.
 struct Fix {
   Keys keys;
-  std::int64_t peak = 0;  // bytes of a device; 0: not planned
+  std::int64_t peak = 0;  // peak bytes per device; 0: not planned
   std::int64_t usable = 0;
-  double seconds = 0;     // of a step
-  double faster = 0;      // how many times as many tokens a second and device as without it; 0: not known
+  double seconds = 0;     // per step
+  double faster = 0;      // tokens per second and device, relative to those without the fix; 0: not known
 };
 
-// What a change has to bring for a finding to be worth telling.
+// The gain that a fix must bring for its finding to be reported.
 enum class Gain : std::uint8_t { none, speed, memory, either };
 
-// Adds what may mend something; keys that are none are left out.
+// Adds settings that may fix a finding; empty ones are left out.
 void add_try(Keys keys, std::vector<Keys>& tries);
 void add_tries(std::vector<Keys> more, std::vector<Keys>& tries);
 
 struct Finding {
   Severity severity = Severity::warning;
   std::string check;  // "competing-dims", for scripts
-  std::string about;  // what of the layout: with the check it knows a finding again in a changed layout
+  std::string about;  // the part of the layout that it is about; with `check` it identifies the finding in a changed layout
   std::string what;
   std::string where;
   std::string cost;
-  std::string fix = {};          // in words, where no keys mend it
-  std::vector<Keys> tries = {};  // that may mend it, the likeliest first
-  Gain gain = Gain::none;        // that a fix must bring; where it has to bring one and none does, nothing is told
-  std::vector<Fix> fixes = {};   // of the tries, those that were found to mend it, the fastest first
+  std::string fix = {};          // in words, if no settings fix it
+  std::vector<Keys> tries = {};  // settings that may fix it, the likeliest first
+  Gain gain = Gain::none;        // the gain that a fix must bring; if one is required and no fix brings it, the finding is dropped
+  std::vector<Fix> fixes = {};   // the tries that were found to fix it, the fastest first
 };
 
 bool has_errors(const std::vector<Finding>& findings);
-std::string to_text(const std::vector<Finding>& findings, int width = 0);  // of the terminal; 0: as wide as it gets
+std::string to_text(const std::vector<Finding>& findings, int width = 0);  // `width` of the terminal; 0: unlimited
 std::string to_json(const std::vector<Finding>& findings);
 std::string list_json(const std::vector<Finding>& findings);  // the array alone
 std::string_view name_of(Severity severity);

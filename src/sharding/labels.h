@@ -1,4 +1,4 @@
-// The logical names of dims, as rule files spell them.
+// The labels of dims (logical axis names), as rule files spell them.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace moesh {
 
-using Labels = std::vector<std::string>;  // one a dim; "" for a dim that no rule concerns
+using Labels = std::vector<std::string>;  // one label per dim; "" for a dim to which no rule applies
 
 }  // namespace moesh
 
@@ -34,11 +34,11 @@ inline constexpr const char* q_lora_up_proj = "q_lora_up_proj";
 inline constexpr const char* kv_lora = "kv_lora";
 inline constexpr const char* kv_lora_up_proj = "kv_lora_up_proj";
 
-// The dim over which equal layers are stacked.
+// Dims over which equal layers are stacked.
 inline constexpr const char* layers = "layers";
 inline constexpr const char* dense_layers = "dense_layers";
 inline constexpr const char* moe_layers = "moe_layers";
-inline constexpr const char* local_layers = "local_layers";  // those of a cycle that are alike
+inline constexpr const char* local_layers = "local_layers";  // the layers of a cycle that are alike
 inline constexpr const char* layers_per_stage = "layers_per_stage";
 inline constexpr const char* layers_outside_pipeline = "layers_outside_pipeline";
 inline constexpr const char* circular_repeats = "circular_repeats";
@@ -65,7 +65,7 @@ inline constexpr const char* activation_kv_heads = "activation_kv_heads";
 inline constexpr const char* activation_kv = "activation_kv";
 inline constexpr const char* activation_kv_head_dim = "activation_kv_head_dim";
 
-// Activations of attention on a prompt, on a new token, and what it keeps.
+// Activations of attention in prefill and decode, and the KV cache.
 inline constexpr const char* activation_prefill_kv_batch = "activation_prefill_kv_batch";
 inline constexpr const char* prefill_activation_length = "prefill_activation_length";
 inline constexpr const char* decode_batch = "decode_batch";
@@ -82,7 +82,7 @@ inline constexpr const char* activation_length_moe = "activation_length_moe";
 inline constexpr const char* activation_norm_length_moe = "activation_norm_length_moe";
 inline constexpr const char* activation_embed_moe = "activation_embed_moe";
 
-// A dim that no rule concerns.
+// A dim to which no rule applies.
 inline constexpr const char* none = "";
 
 }  // namespace moesh::labels

@@ -11,7 +11,7 @@
 namespace moesh::sharding {
 namespace {
 
-// The rule that gave a dim its axes.
+// Where the rule stands that gave a dim its axes; empty if there is none.
 std::string rule_behind(const LaidTensor& tensor, std::size_t dim, const std::vector<config::AxisRule>& rules,
                         const mesh::Mesh& mesh) {
   for (const RuleStep& step : resolve(tensor.labels(), rules, mesh).steps) {

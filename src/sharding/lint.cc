@@ -87,7 +87,8 @@ bool is_batch(const std::string& label) { return label.find("batch") != std::str
 
 namespace {
 
-// That parameters leave out an axis which nothing lies on is no cause of its own.
+// If parameters leave out an axis, and nothing else uses it either, both findings have one cause. Only "sharding-tolerance" is kept if
+// it is an error, else only "unused-axis" if that covers all of the axes left out.
 void drop_what_is_told(Findings& findings) {
   std::set<std::string> unused;
   for (const Finding& f : findings) {

@@ -1,4 +1,4 @@
-// What is odd about a layout, as far as rules, sizes and the mesh tell: no step is planned for it.
+// Lints a layout by its rules, its sizes and the mesh, without planning a step.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,13 @@
 namespace moesh::sharding {
 
 struct LintOptions {
-  std::int64_t rows = 1;            // of one pass
+  std::int64_t rows = 1;            // rows of the batch in one pass
   double tolerance = 0.02;          // sharding_tolerance
-  bool tolerance_is_asked = false;  // then a run refuses what goes beyond it
-  std::vector<std::string> sets{};  // other rule sets, to be tried where one may mend something
+  bool tolerance_is_asked = false;  // the request gives it, so a run refuses a layout beyond it
+  std::vector<std::string> sets{};  // other rule sets, to be tried where one may fix a finding
 };
 
-// Errors first, then warnings, then remarks; one for each cause.
+// The findings, one for each cause: errors first, then warnings, then remarks.
 std::vector<Finding> lint(const Layout& layout, const LintOptions& options);
 
 }  // namespace moesh::sharding

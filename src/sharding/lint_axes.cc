@@ -15,7 +15,7 @@ bool is_on(const LaidTensor& tensor, AxisIndex axis) {
 
 std::string axis_words(const mesh::Axis& axis) { return fmt::format("{}={}", axis.name, axis.size()); }
 
-// The axis added to each rule of the labels, as the last of its axes.
+// The settings that add the axis to every rule of the labels, as its last axis.
 Keys with_axis(const Layout& layout, const std::set<std::string>& labels, const std::string& axis) {
   Rules changed;
   for (const std::string& label : labels) {
@@ -62,9 +62,9 @@ void find_unused_axes(const Layout& layout, const LintOptions& options, Findings
 namespace {
 
 constexpr std::size_t kMostOffenders = 5;
-constexpr std::int64_t kLargeParts = 64;  // of the largest that one has to be to be worth a rule
+constexpr std::int64_t kLargeParts = 64;  // a parameter is worth a rule if it has at least 1/64 of the largest one's elements
 
-// The dims that an axis divides further; of each its label.
+// The labels of the dims that the axis could shard further.
 std::vector<std::string> dims_for(const LaidTensor& tensor, AxisIndex axis, const mesh::Mesh& mesh) {
   std::vector<std::string> labels;
   const Shape shard = shard_shape(tensor.shape, tensor.spec, mesh);
@@ -76,7 +76,7 @@ std::vector<std::string> dims_for(const LaidTensor& tensor, AxisIndex axis, cons
   return labels;
 }
 
-// Why an axis is not on a tensor: no rule of its labels names it, or one was passed over.
+// Why an axis does not shard a tensor: no rule of its labels names the axis, or such a rule was passed over.
 std::string cause_of(const LaidTensor& tensor, AxisIndex axis, const Layout& layout) {
   const std::string& name = layout.mesh.axis(axis).name;
   std::string cause = "no rule of its labels names it";
@@ -103,7 +103,7 @@ std::string offender_words(const LeftOut& left, const Layout& layout) {
   return fmt::format("{} leaves out {}", left.tensor->path, join(words, " and "));
 }
 
-// What devices hold of the offenders, and what they would hold with the axes that are left out.
+// The bytes of the offenders on a device, as they are and if the axes that they leave out sharded them.
 std::string unspread_cost(const Unspread& found, const Layout& layout) {
   double now = 0, spread = 0;
   const auto add = [&](const LaidTensor& tensor, const AxisList& axes) {
@@ -126,7 +126,7 @@ AxisList axes_left_out(const Unspread& found) {
   return {axes.begin(), axes.end()};
 }
 
-// A label of each of the largest parameters that leave the axis out and have a dim for it, as few labels as will do.
+// A small set of labels with one for each large parameter that leaves the axis out and has a dim for it.
 std::set<std::string> labels_for(const Unspread& found, AxisIndex axis, const mesh::Mesh& mesh) {
   std::vector<std::vector<std::string>> dims;
   std::map<std::string, int> bearers;
@@ -146,7 +146,7 @@ std::set<std::string> labels_for(const Unspread& found, AxisIndex axis, const me
   return labels;
 }
 
-// The axis away; on the dims that it divides; other rules.
+// First the axis on dims that it divides, then the axis at size 1 with its devices given to others, then other rule sets.
 std::vector<Keys> ways_to_spread(const Unspread& found, const Layout& layout, const LintOptions& options) {
   std::map<AxisIndex, std::set<std::string>> labels;
   for (const AxisIndex axis : axes_left_out(found)) labels[axis] = labels_for(found, axis, layout.mesh);
@@ -163,7 +163,7 @@ std::vector<Keys> ways_to_spread(const Unspread& found, const Layout& layout, co
 
 }  // namespace
 
-// What a run refuses where sharding_tolerance is asked for.
+// Finds what a run refuses if the request gives sharding_tolerance.
 void find_unspread(const Layout& layout, const LintOptions& options, Findings& findings) {
   const Unspread found = unspread(layout);
   if (found.parameters.empty() || found.share <= options.tolerance) return;
@@ -183,7 +183,7 @@ void find_unspread(const Layout& layout, const LintOptions& options, Findings& f
   findings.push_back(std::move(f));
 }
 
-// Stages are laid out, so that a plan can be read, but no run is made over them.
+// Pipeline stages are laid out, so that their plan can be read, but they cannot be run.
 void find_stages(const Layout& layout, Findings& findings) {
   const auto stage = layout.mesh.find("stage");
   if (!stage || layout.mesh.axis(*stage).size() == 1) return;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kWorthSaying = 1.25;
 
-// What a device sends in a pass forward, with an even router, for tokens that it has alone.
+// The bytes that a device sends per forward pass, with a balanced router, for tokens that no other device has.
 double ring_bytes(double tokens, const LaidRegion& r) {
   const auto n = static_cast<double>(r.devices);
   const double returned = n * tokens * (1 - std::pow(1 - 1 / n, r.choices)) * (n - 1) / n;
@@ -30,7 +30,7 @@ std::string axis_words(const LaidRegion& region, const mesh::Mesh& mesh) {
   return join(names, "+");
 }
 
-// The other way to bring tokens to experts, where it sends clearly less.
+// Finds that the other strategy to bring tokens to experts would send clearly fewer bytes.
 void find_dearer_strategy(const LaidRegion& r, std::vector<Finding>& findings) {
   const double ring = ring_bytes(r.tokens, r);
   const double exchange = exchange_bytes(r.tokens, r);
@@ -50,10 +50,10 @@ void find_dearer_strategy(const LaidRegion& r, std::vector<Finding>& findings) {
   findings.push_back(std::move(f));
 }
 
-// Devices that share out the experts have the same tokens: right for few tokens, dear for many.
+// Finds that the devices over which the experts are sharded all have the same tokens, which is right for few tokens but costly for many.
 void find_shared_tokens(const LaidRegion& r, const mesh::Mesh& mesh, std::vector<Finding>& findings) {
   const auto n = static_cast<double>(r.devices);
-  const double summed = 2 * r.tokens * (n - 1) / n * r.token_bytes;  // scattered as sums, and gathered again
+  const double summed = 2 * r.tokens * (n - 1) / n * r.token_bytes;  // a reduce-scatter and an all-gather
   const double alone = exchange_bytes(r.tokens / n, r);
   if (summed < kWorthSaying * alone) return;
   Finding f{Severity::info, "shared-tokens", "the experts",
@@ -67,7 +67,7 @@ void find_shared_tokens(const LaidRegion& r, const mesh::Mesh& mesh, std::vector
   findings.push_back(std::move(f));
 }
 
-// Regions in other layers have the same cause.
+// Regions of other layers have the same cause, so their findings are merged.
 void add_once(Finding finding, std::vector<Finding>& findings) {
   for (Finding& known : findings) {
     if (known.check != finding.check) continue;

@@ -1,4 +1,4 @@
-// What is odd about how tokens get to their experts.
+// Checks how tokens get to their experts.
 #pragma once
 
 #include "sharding/lint.h"

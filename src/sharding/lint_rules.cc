@@ -10,7 +10,7 @@
 namespace moesh::sharding {
 namespace {
 
-// Rules of the user's, as opposed to those that come with moesh and serve many models, and to copies of these in files.
+// The user's own rules: not those that come with moesh and serve many models, nor copies of them in the user's files.
 class OwnRules {
  public:
   explicit OwnRules(const Layout& layout) : known_(config::known_rules()) {
@@ -22,7 +22,7 @@ class OwnRules {
 
   const std::vector<std::size_t>& all() const { return own_; }
 
-  // The label that was meant: one that comes with moesh and only lacks an end, or the nearest that stands in this model.
+  // The label that was probably meant: one that comes with moesh and has just the last character less, or the nearest one of this model.
   std::string nearest_to(const std::string& label, const std::set<std::string>& borne) const {
     for (const config::AxisRule& rule : known_) {
       if (label.starts_with(rule.label) && label.size() == rule.label.size() + 1) return rule.label;
@@ -49,7 +49,7 @@ std::set<std::string> labels_borne(const Layout& layout) {
 
 std::string words_of_rule(const config::AxisRule& rule) { return fmt::format("{} -> [{}]", rule.label, join(rule.axes, ", ")); }
 
-// What keeps a rule from all dims that bear its label; nothing where it gets one.
+// Why a rule applies to no dim with its label; nothing if it applies to one.
 std::optional<std::string> blocked_by(const Layout& layout, std::size_t rule) {
   std::optional<std::string> why;
   for (const LaidTensor* tensor : all_tensors(layout)) {
@@ -67,7 +67,7 @@ std::optional<std::string> blocked_by(const Layout& layout, std::size_t rule) {
   return why;
 }
 
-// The rules of the command line without some; in place of one that names a wrong label one for another label.
+// Adds a try: the rules of the command line without these. If `instead` names a label, the rules are given to it.
 void try_without(const Layout& layout, const std::vector<std::size_t>& rules, const std::string& instead, Finding& finding) {
   Rules changed;
   for (const std::size_t r : rules) {
@@ -118,7 +118,7 @@ void find_idle_rules(const Layout& layout, Findings& findings) {
   }
 }
 
-// An axis that the mesh lacks does not exist for a rule.
+// Finds rules that name axes that the mesh lacks, which are ignored.
 void find_absent_axes(const Layout& layout, Findings& findings) {
   const OwnRules own(layout);
   std::vector<std::string> rules, places;
@@ -175,7 +175,7 @@ void find_unruled_labels(const Layout& layout, Findings& findings) {
 
 namespace {
 
-// The weight's label that an activation's label meets in a product.
+// The label of the weight's dim that an activation's dim meets in a product.
 std::string weight_label(const std::string& label) {
   constexpr std::string_view kPrefix = "activation_";
   return label.starts_with(kPrefix) ? label.substr(kPrefix.size()) : "";
@@ -196,8 +196,8 @@ struct Competition {
   std::vector<std::string> paths;
 };
 
-// A dim whose rule was passed over because another dim of the same value holds the axis, though the weights that it
-// meets lie on that axis and no activation gives it to the label.
+// Dims whose rule was passed over because another dim of the same value has the axis, although the weights with the label are sharded
+// over that axis and no activation is.
 std::map<std::string, Competition> competitions(const Layout& layout) {
   std::map<std::string, Competition> found;
   for (const LaidTensor& tensor : layout.activations) {
@@ -223,7 +223,7 @@ std::map<std::string, Competition> competitions(const Layout& layout) {
   return found;
 }
 
-// The label's rules without the axis.
+// The settings that remove the axis from the label's rules.
 Keys without_axis(const Layout& layout, const std::string& label, const std::string& axis) {
   RulesOfLabel rules = rules_of(layout, label);
   for (std::vector<std::string>& axes : rules) std::erase(axes, axis);
@@ -261,9 +261,9 @@ std::int64_t shards_of(const config::AxisRule& rule, const mesh::Mesh& mesh) {
 
 }  // namespace
 
-// A rule passed over only because of an axis of size 1, with no later rule to make up for it.
+// Finds rules that were passed over only because of an axis of size 1, if no later rule makes up for it.
 void find_blocked_by_one(const Layout& layout, Findings& findings) {
-  std::map<std::size_t, std::size_t> told;  // by rule, the finding
+  std::map<std::size_t, std::size_t> told;  // by rule: the index of its finding
   for (const LaidTensor& tensor : layout.parameters) {
     for (const RuleStep& step : resolve(tensor.labels(), layout.rules, layout.mesh).steps) {
       const config::AxisRule& rule = layout.rules[step.rule];

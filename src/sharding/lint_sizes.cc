@@ -9,7 +9,7 @@
 namespace moesh::sharding {
 namespace {
 
-// Dims of one size on the same axes: what helps one helps all.
+// Dims of one size on the same axes, which the same changes fix.
 struct Uneven {
   std::int64_t size = 0;
   AxisList axes;
@@ -20,7 +20,7 @@ struct Uneven {
   std::string key(const mesh::Mesh& mesh) const { return fmt::format("{} over {}", size, axis_names(axes, mesh)); }
 };
 
-constexpr double kIdleWorthSaying = 1.1;  // devices to those that hold anything of an activation
+constexpr double kIdleWorthSaying = 1.1;  // the least ratio of an activation's padded size to its size that is reported
 
 bool is_worth_saying(std::int64_t size, std::int64_t blocks) {
   const std::int64_t block = (size + blocks - 1) / blocks;
@@ -61,7 +61,7 @@ std::string divisors_of(std::int64_t size) {
   return join(words, ", ") + (size > kMostDivisors ? ", ..." : "");
 }
 
-// Each of the axes at the largest size with which the dim divides; then without one of the axes; then other rules.
+// First each axis shrunk to the largest size that divides the dim, then other rule sets, then rules that leave the dim unsharded.
 std::vector<Keys> ways_to_divide(const Uneven& one, const Layout& layout, const LintOptions& options) {
   const mesh::Mesh& mesh = layout.mesh;
   const std::int64_t blocks = shards(one.axes, mesh);
@@ -112,7 +112,7 @@ std::string batch_key(std::int64_t rows, const mesh::Mesh& mesh) {
   return fmt::format("per_device_batch_size={:g}", static_cast<double>(rows) / static_cast<double>(mesh.devices()));
 }
 
-// Fewer devices for the batch, and more for the length or the model; then other rules; then other batches.
+// First fewer devices for the batch and more for the length or the model, then other rule sets, then other batch sizes.
 std::vector<Keys> ways_to_feed(const Layout& layout, const LintOptions& options, std::int64_t blocks) {
   const mesh::Mesh& mesh = layout.mesh;
   std::vector<Keys> tries;

@@ -27,7 +27,7 @@ struct Totals {
   }
 };
 
-// Components in the order in which a model meets them.
+// Groups of tensors by component, in the order in which a model uses them.
 std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> by_component(
     const std::vector<LaidTensor>& tensors) {
   std::map<std::string, std::vector<const LaidTensor*>> found;
@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, std::vector<const LaidTensor*>>> by_component
   return ordered;
 }
 
-// On a narrow terminal labels go first, then the number of copies, then the shape; where a tensor lies is always told.
+// On a narrow terminal the labels are dropped first, then the replicas, then the shape. The spec always stays.
 Table tensor_table(std::string_view title) {
   return Table({{std::string(title)}, {"shape", false, Room::none, 1}, {"labels", false, Room::cut, 3}, {"spec"}, {"a device", true},
                 {"replicas", true, Room::none, 2}});
@@ -93,7 +93,7 @@ std::string totals(const Layout& layout) {
       spec_words(layout.input.spec, layout.mesh));
 }
 
-// The names nearest to what matches nothing: of paths, their parts and words, and labels.
+// Suggests the nearest names: paths, their parts, the words of these, and labels.
 [[noreturn]] void refuse_filter(const Layout& layout, const std::string& filter) {
   std::set<std::string> names;
   for (const auto* tensors : {&layout.parameters, &layout.activations}) {

@@ -1,4 +1,4 @@
-// What a parameter is to its model.
+// The role of a parameter in its model.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 namespace moesh::sharding {
 
 enum class Role : std::uint8_t {
-  none,  // not said; the models say it of all their parameters
+  none,  // not given; the models give one to each of their parameters
   embedding,
   position_embedding,
-  output_projection,  // to the vocabulary, where it is not the embedding
+  output_projection,  // to the vocabulary, if it is not tied to the embedding
   norm_scale,
   norm_bias,
   attention_norm_scale,   // of queries, keys or latents
-  attention_kernel,       // of query, key, value: from the embedding or a latent to heads
-  attention_fused_kernel,  // of all three of them
+  attention_kernel,       // of query, key or value: from the embedding or a latent to heads
+  attention_fused_kernel,  // of query, key and value in one
   attention_down_kernel,  // from the embedding to a latent
   attention_out_kernel,   // from heads to the embedding
   attention_bias,
@@ -29,7 +29,7 @@ enum class Role : std::uint8_t {
   expert_bias,
 };
 
-// The part of the model that such parameters belong to, for totals: "experts", "attention", ...
+// The component of the model that parameters of the role belong to, for totals: "experts", "attention", ...
 std::string_view component_of(Role role);
 
 }  // namespace moesh::sharding

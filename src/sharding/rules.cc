@@ -32,7 +32,7 @@ AxisList axes_in_mesh(const config::AxisRule& rule, const mesh::Mesh& mesh) {
   return axes;
 }
 
-// The first axis of the rule that another dim holds, with that dim.
+// The first axis of the rule that a dim has already, with that dim.
 std::optional<std::pair<AxisIndex, std::size_t>> conflict(const AxisList& axes, const Spec& spec) {
   for (const AxisIndex axis : axes) {
     for (std::size_t dim = 0; dim < spec.dims.size(); ++dim) {
@@ -71,7 +71,7 @@ class Walk {
   std::vector<std::optional<std::size_t>> settled_by_;
 };
 
-constexpr std::size_t kLengths = 64;  // that are told apart
+constexpr std::size_t kLengths = 64;  // label lengths that are told apart
 std::size_t length_of(const std::string& label) { return std::min(label.size(), kLengths - 1); }
 
 }  // namespace
@@ -80,7 +80,7 @@ Resolution resolve(const Labels& labels, const std::vector<config::AxisRule>& ru
                    const std::string& path) {
   check_labels(labels, path);
   Walk walk(labels.size());
-  // Most rules are of no label here, which their lengths tell.
+  // Most rules have none of these labels, and the length of the rule's label rules most of them out cheaply.
   std::bitset<kLengths> lengths;
   for (const std::string& label : labels) lengths.set(length_of(label));
   for (std::size_t r = 0; r < rules.size(); ++r) {

@@ -1,5 +1,5 @@
-// A spec: for each dim of a value the mesh axes that shard it, the axes over which it is a partial sum, and in regions those
-// along which devices have values of their own.
+// A spec, the layout of a value: for each dim the mesh axes that shard it, the axes over which the value is a partial sum, and in
+// regions the axes along which devices have values of their own.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ using mesh::AxisList;  // major first
 
 struct Spec {
   std::vector<AxisList> dims;
-  AxisList partial;   // the value is the sum of what the devices along these axes have
+  AxisList partial;   // the value is the sum of the values that the devices along these axes have
   AxisList own = {};  // only within a region, on one device's shapes: devices along these axes have values of their own, sorted
 
   bool operator==(const Spec&) const = default;
@@ -24,23 +24,24 @@ struct Spec {
 
 bool holds(const AxisList& axes, AxisIndex axis);
 
-// Nothing sharded.
+// A spec that shards nothing.
 Spec whole_spec(std::size_t rank);
 
-// The axes over which a value's shards differ, sorted: those that shard it, those over which it is a partial sum, and those
-// along which devices have values of their own.
+// The axes along which devices have different shards of a value, sorted: those that shard it, those over which it is a partial sum,
+// and those along which devices have values of their own.
 AxisList distinct_axes(const Spec& spec);
 
 // The same spec without axes of size 1, which change nothing.
 Spec without_size_one(const Spec& spec, const mesh::Mesh& mesh);
 
-// How many shards a list of axes makes.
+// The number of shards: the product of the sizes of the axes.
 std::int64_t shards(const AxisList& axes, const mesh::Mesh& mesh);
 std::int64_t shards(const Spec& spec, const mesh::Mesh& mesh);
 
-// The largest shard, in blocks of ceil size where a dim does not divide.
+// The shape of the largest shard: dims that do not divide evenly are rounded up.
 Shape shard_shape(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh);
 
+// Whether all dims divide evenly.
 bool divides(const Shape& shape, const Spec& spec, const mesh::Mesh& mesh);
 
 // "[(fsdp, expert), -, tensor]"; partial sums follow as "+sum(data)", values of their own as "+own(expert)".

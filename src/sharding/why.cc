@@ -22,7 +22,7 @@ std::string rule_words(const config::AxisRule& rule) {
   return fmt::format("{} -> {}", rule.label, rule.axes.empty() ? "nothing" : join(rule.axes, ", "));
 }
 
-// What of a rule's axes does not shard: those the mesh lacks and those of size 1.
+// Remarks on the axes of a rule that do not shard: those that the mesh lacks and those of size 1.
 std::string axes_remarks(const config::AxisRule& rule, const mesh::Mesh& mesh) {
   std::vector<std::string> absent;
   std::vector<std::string> single;
@@ -85,7 +85,7 @@ std::vector<config::AxisRule> rules_for(const Layout& layout, const LaidTensor& 
   return tensor.constraint.stage_as_data ? with_stage_as_data(layout.rules) : layout.rules;
 }
 
-// What the constraint changes after the rules have spoken.
+// What the constraint changes in the spec that the rules give.
 std::string changes(const Layout& layout, const LaidTensor& tensor) {
   std::string text;
   if (tensor.constraint.each_dim_alone) text += "Each dim was resolved alone, so two may claim one axis.\n";
@@ -110,7 +110,7 @@ std::string unruled(const Layout& layout, const LaidTensor& tensor) {
   return words.empty() ? "" : fmt::format("No rule for: {} (replicated).\n", join(words, ", "));
 }
 
-// What a dim is, whatever the layer: its label without what says where it stands.
+// The kind of a dim: its label without the parts that name a place in the model.
 std::string_view kind_of(const std::string& label) {
   for (const std::string_view kind :
        {"batch", "length", "sequence", "stage", "layers", "heads", "head_dim", "mlp", "embed", "vocab", "lora"}) {
@@ -125,7 +125,7 @@ std::string list_words(const AxisList& axes, const mesh::Mesh& mesh) {
   return words.empty() ? "no axis" : join(words, ", ");
 }
 
-// Dims of one kind that lie on other axes in the other value, wherever they stand in it.
+// Dims of the same kind that are sharded over different axes in the two values, at whatever position they are.
 std::string differences(const LaidTensor& here, const LaidTensor& there, const mesh::Mesh& mesh) {
   const Spec a = without_size_one(here.spec, mesh), b = without_size_one(there.spec, mesh);
   std::vector<std::string> words;
@@ -140,7 +140,7 @@ std::string differences(const LaidTensor& here, const LaidTensor& there, const m
   return join(words, "; ");
 }
 
-// What stands around a value, across layers and with the parameters that it is made with.
+// The neighbours of a value in the graph, across layers, and the parameters that it is made with.
 std::string neighbours(const Layout& layout, const LaidTensor& tensor) {
   std::string text = tensor.made_by.empty() ? "" : "\nMade by " + tensor.made_by + "\n";
   const auto list = [&](const char* title, const std::vector<LaidTensor>& of, const std::vector<int>& indices, bool compares) {
@@ -168,7 +168,7 @@ AxisList unused_axes(const LaidTensor& tensor, const mesh::Mesh& mesh) {
   return unused;
 }
 
-// What a mesh does not do for the value.
+// The axes that do not shard the value, and the copies that they cause.
 std::string copies_words(const Layout& layout, const LaidTensor& tensor) {
   if (layout.mesh.devices() == 1) return "";
   const AxisList unused = unused_axes(tensor, layout.mesh);

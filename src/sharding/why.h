@@ -1,4 +1,4 @@
-// Why a tensor lies where it does: the rules in order, what each did to it, and what stands around it.
+// Explains why a tensor has its layout: the rules in order, what each did to it, and its neighbours in the graph.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace moesh::sharding {
 
-// The tensors a name means: the one with that path, or all whose path holds it. Parameters before activations.
+// The tensors that a name means: those with that path or, if there are none, all whose path contains it. Parameters come first.
 std::vector<const LaidTensor*> find_tensors(const Layout& layout, const std::string& name);
 
-// One rule that concerns the tensor, in words.
+// What one rule did to the tensor, in words.
 struct Verdict {
   std::string rule;     // "exp -> expert"
   std::string where;    // file:line
@@ -20,13 +20,13 @@ struct Verdict {
   std::string words;    // "takes dim 0 (exp): 8 shards"
 };
 
-// In the rules' order.
+// One verdict for each rule that applies to the tensor, in the order of the rules.
 std::vector<Verdict> verdicts(const Layout& layout, const LaidTensor& tensor);
 
-// What rules alone do not tell: how the value was laid out besides, labels without a rule, what it costs, and its copies; a line each.
+// What the rules alone do not tell, a line each: further changes of the spec, labels without a rule, bytes per device, and copies.
 std::string remarks(const Layout& layout, const LaidTensor& tensor);
 
-std::string why(const Layout& layout, const LaidTensor& tensor, int width = 0);  // of the terminal; 0: as wide as it gets
+std::string why(const Layout& layout, const LaidTensor& tensor, int width = 0);  // `width` of the terminal; 0: unlimited
 std::string why_json(const Layout& layout, const LaidTensor& tensor);
 
 }  // namespace moesh::sharding

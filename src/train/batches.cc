@@ -12,7 +12,7 @@
 namespace moesh::train {
 namespace {
 
-constexpr std::int64_t kAhead = 3;  // batches
+constexpr std::int64_t kAhead = 3;  // batches in the read-ahead window
 
 void check_tokens(const data::Tokens& tokens, std::int64_t vocab_size, std::int64_t row) {
   const auto foreign = data::first_foreign(tokens, vocab_size);

@@ -1,4 +1,4 @@
-// Rows of data as the batches of a run. A batch depends on the step alone, so a run may stop and go on anywhere.
+// Turns rows of data into the batches of a run. A batch depends on the step number alone, so a run can stop and resume at any step.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,36 @@
 
 namespace moesh::train {
 
-// What a batch has of each row of the data, by name.
+// Names of the arrays that a batch has for the rows of the data.
 inline constexpr const char* kOfRows[] = {"inputs", "targets", "inputs_position", "inputs_segmentation", "targets_segmentation"};
 
-// Each token's place in its row: the order that attention goes by.
+// The position of each token in its row, [rows, length], which attention uses as the order of the tokens.
 run::Array places_in_rows(std::int64_t rows, std::int64_t length, run::Pool& pool);
 
-// Of the same length.
+// Consecutive rows of the data, all of the same length.
 struct Rows {
-  std::int64_t first = 0;  // the number of the first, for words
+  std::int64_t first = 0;  // number of the first row, for messages
   std::vector<data::Example> rows;
 };
 Rows make_rows(data::TokenSource& source, std::int64_t first, std::int64_t count, std::int64_t length);
-// Refuses tokens that are not below `vocab_size`.
+// Copies the rows into arrays. Refuses tokens that are not below `vocab_size`.
 Batch make_batch(const Rows& rows, std::int64_t vocab_size, run::Pool& pool);
 
-// The batches of a run, made ahead by a thread. Each step loads rows that follow those of the step before, and trains the first of them.
+// The batches of a run, prepared ahead by a thread. Each step loads the rows after those of the step before, and trains on the
+// first `rows_to_train` of them.
 class Batches {
  public:
-  // `threads`: that may read ahead, besides the one that makes batches of what they read.
+  // `threads`: how many threads may read ahead, besides the one that makes batches of what they read.
   Batches(const config::Settings& settings, const config::BatchSizes& sizes, std::int64_t vocab_size, int threads);
 
   std::string describe() const { return source_->describe(); }
   Batch at(std::int64_t step, run::Pool& pool);
 
   std::int64_t first_row(std::int64_t step) const { return begin_row_ + (step - begin_step_) * sizes_.rows_to_load; }
-  // Of the rows of the step after the last one that was asked for, in the data. See data::TokenSource.
+  // Where in the data the rows of the step after the last requested one begin. See data::TokenSource.
   const std::string& place() const { return place_; }
-  // That step's rows begin at `row`, at that place, and the others' follow. False for a place in other data, which begin at their
-  // beginning.
+  // Makes `step` begin with row `row`, which is at that place in the data; later steps follow on. Returns false if the place
+  // belongs to other data, which are then read from their beginning.
   bool begin(std::int64_t step, std::int64_t row, const std::string& place);
 
   double waited() const { return ahead_ ? ahead_->waited() : 0; }  // seconds that steps waited for data
@@ -52,7 +53,7 @@ class Batches {
  private:
   struct Made {
     Rows rows;
-    std::string next;  // the place of the next batch
+    std::string next;  // place of the next batch
   };
   Made make(std::int64_t step);
 
@@ -61,7 +62,7 @@ class Batches {
   std::int64_t length_, vocab_size_;
   std::int64_t begin_step_ = 0, begin_row_ = 0;
   std::string place_;
-  std::optional<data::Ahead<Made>> ahead_;  // from the first batch on
+  std::optional<data::Ahead<Made>> ahead_;  // exists from the first batch on
 };
 
 }  // namespace moesh::train

@@ -49,7 +49,7 @@ std::vector<store::Held> state_of(const Trainer& trainer) {
   for (const std::string& name : trainer.state_names()) {
     const run::Placed value = trainer.state(name);
     const Shape shape = value.seen_shape();
-    sharding::Spec spec = sharding::whole_spec(shape.size());  // on one device
+    sharding::Spec spec = sharding::whole_spec(shape.size());  // one device holds all of it
     if (!value.spec.dims.empty()) spec = sharding::without_size_one(value.spec, mesh);
     spec.dims = run::in_seen_order(std::move(spec.dims), value.first);
     const DType dtype = value.any_shard().view.dtype;
@@ -59,7 +59,7 @@ std::vector<store::Held> state_of(const Trainer& trainer) {
   return all;
 }
 
-// The moments of another optimizer are none of this one's.
+// The moments of another optimizer cannot be used: then only the parameters are restored.
 Restored what_fits(const store::Index& index, const config::Settings& settings, Restored asked) {
   const std::string& ours = settings.text("opt_type");
   if (asked == Restored::parameters || index.about.optimizer == ours) return asked;
@@ -68,13 +68,14 @@ Restored what_fits(const store::Index& index, const config::Settings& settings, 
   return Restored::parameters;
 }
 
-// A checkpoint that a run may begin with, once it is whole.
+// A checkpoint that a run may start from, if it is undamaged.
 class Candidate {
  public:
   Candidate(std::string path, const config::Settings& settings, Restored asked)
       : path_(std::move(path)), settings_(settings), asked_(asked) {}
 
-  // False where it is damaged, which is said if there is another one to take. A whole one that does not fit is refused.
+  // Returns false, with a notice, if the checkpoint is damaged and there is another one to try. An undamaged one that does not fit
+  // is refused.
   bool take(Trainer& trainer, backend::Workers& workers, const Company& company, bool has_next) {
     const auto begin = Clock::now();
     if (!all_do(company, has_next, [&] { checkpoint_ = std::make_unique<store::Checkpoint>(path_); })) return false;
@@ -95,7 +96,7 @@ class Candidate {
   }
 
  private:
-  // Whether all processes could do it. Each reads what it needs: what is damaged is seen by some of them.
+  // Whether all processes succeeded. Each one reads only what it needs, so that damage may be seen by some of them only.
   template <typename Act>
   static bool all_do(const Company& company, bool has_next, const Act& act) {
     std::string error;
@@ -121,7 +122,7 @@ class Candidate {
   Restored asked_;
   std::unique_ptr<store::Checkpoint> checkpoint_;
   double seconds_ = 0;
-  std::vector<std::string> read_;  // by each process
+  std::vector<std::string> read_;  // bytes that each process read, for messages
 };
 
 }  // namespace
@@ -153,7 +154,7 @@ std::vector<std::string> Checkpoints::own() const {
   return paths;
 }
 
-// Those of later steps belong to another course of the run: they keep their files under other names.
+// Checkpoints of later steps belong to another course of the run: their folders are renamed, and the files stay.
 void Checkpoints::set_aside_after(std::int64_t step) const {
   if (!company_.is_first()) return;
   for (const std::int64_t later : store::steps_in(folder_)) {
@@ -166,7 +167,7 @@ void Checkpoints::set_aside_after(std::int64_t step) const {
   }
 }
 
-// The first process looks for all of them: folders may change while others look.
+// The first process looks on behalf of all of them: folders may change while others look.
 Checkpoints::Source Checkpoints::source() const {
   const auto found = [&]() -> Source {
     if (std::vector<std::string> own = this->own(); !own.empty()) return {Source::Kind::own, std::move(own)};
@@ -193,7 +194,7 @@ void Checkpoints::say_what_changed(const store::About& then) const {
   if (!keys.empty()) log_notice("other than when the checkpoint was saved: " + join(keys, ", "));
 }
 
-// The weights of a Hugging Face folder.
+// Starts with the weights of a Hugging Face folder.
 Start Checkpoints::start_with(const std::string& folder, Trainer& trainer, backend::Workers& workers) const {
   const auto begin = Clock::now();
   const store::HuggingFaceModel model = hugging_face_model(settings_, config::model_shape(settings_));
@@ -249,7 +250,7 @@ bool Checkpoints::is_due(std::int64_t step, bool is_last) const {
   return step % settings_.integer("checkpoint_period") == 0;
 }
 
-// A disk that does not let them go ends no run.
+// A failure to remove old checkpoints does not end the run.
 void Checkpoints::remove_older() const {
   if (settings_.is_null("max_num_checkpoints_to_keep") || !company_.is_first()) return;
   try {
@@ -274,7 +275,7 @@ std::string Checkpoints::collect() {
                      human_bytes(done->bytes()), done->seconds(), waited_);
 }
 
-// The folder that all processes write into.
+// Makes the folder that all processes write into. Returns false if that fails.
 bool Checkpoints::make_room(std::int64_t step) {
   std::string error;
   try {
@@ -299,7 +300,8 @@ std::string Checkpoints::save_if_due(const Trainer& trainer, const Batches& batc
   const store::Share share{company_.self(), company_.count(), settings_.real("collective_timeout")};
   saving_ = std::make_unique<store::Saving>(store::checkpoint_path(folder_, step), about(settings_, trainer, batches, step),
                                             state_of(trainer), share);
-  // Owners that are kept apart close their memory while others work.
+  // With several owners in this process, the memory of one is inaccessible while another works, so that nothing can be saved in the
+  // background.
   if (settings_.boolean("async_checkpointing") && settings_.integer("owners") == 1) return words;
   wait([&] { saving_->wait(); });
   return words + collect();

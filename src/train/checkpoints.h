@@ -1,4 +1,4 @@
-// What a run starts from, and the checkpoints that it leaves.
+// Restores what a run starts from, and saves its checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -19,33 +19,36 @@
 namespace moesh::train {
 
 struct Start {
-  std::int64_t step = 0;   // the first that is to be done
+  std::int64_t step = 0;   // first step to run
   bool has_parameters = false;
-  std::string words;       // where they came from; none: nothing was read
+  std::string words;       // where the parameters came from; empty if nothing was read
 };
 
 class Checkpoints {
  public:
-  // `run_folder`: of a run that is to keep any, else empty. `from`: the step of the one to go on from, where it is not the newest.
+  // `run_folder`: the folder of a run that keeps checkpoints, else empty. `from`: the step of the checkpoint to resume from, if it
+  // is not the newest.
   Checkpoints(const config::Settings& settings, const std::string& run_folder, std::optional<std::int64_t> from,
               const Company& company = {});
 
-  // The run's own newest checkpoint that is whole, else load_full_state_path, else load_parameters_path, else nothing.
+  // Restores the run's own newest undamaged checkpoint, else load_full_state_path, else load_parameters_path, else nothing.
   Start start(Trainer& trainer, Batches& batches, backend::Workers& workers);
 
-  // To be asked before each instruction of a step: waits where it changes what is still to be saved. Null when nothing is being saved.
+  // A function to call before each instruction of a step: it waits if the instruction changes state that is still to be saved. Null
+  // if nothing is being saved.
   std::function<bool(const plan::Instruction&)> guard(const Trainer& trainer);
 
-  // After a step: saves when it is due. What was saved since the last call, as a line; none mostly.
+  // After a step: saves a checkpoint if one is due. Returns a line on what was saved since the last call, which is mostly empty.
   std::string after_step(const Trainer& trainer, const Batches& batches);
-  // After the last: saves it, and waits until all is on the disk. Lines, each with its end.
+  // After the last step: saves a checkpoint if one is due, and waits until all is on the disk. Returns lines, each with its
+  // newline.
   std::string finish(const Trainer& trainer, const Batches& batches);
 
   double waited() const { return waited_; }  // seconds that steps and the end of the run waited for the disk
-  bool has_failed() const { return has_failed_; }  // the last that was to be saved is not there
+  bool has_failed() const { return has_failed_; }  // the last checkpoint that was due could not be saved
 
  private:
-  // What a run begins with, and where that is: the newest first.
+  // What a run begins with, and the paths where it is, the newest first.
   struct Source {
     enum class Kind { nothing, own, full_state, parameters };
     Kind kind = Kind::nothing;
@@ -69,8 +72,8 @@ class Checkpoints {
   std::optional<std::int64_t> from_;
   Company company_;
   std::optional<store::FolderLock> lock_;
-  std::optional<std::int64_t> newest_;     // the step of the one that is there
-  std::optional<std::int64_t> asked_for_;  // the last that was to be saved
+  std::optional<std::int64_t> newest_;     // step of the newest checkpoint on the disk
+  std::optional<std::int64_t> asked_for_;  // step of the last checkpoint that was due
   std::unique_ptr<store::Saving> saving_;
   double waited_ = 0;
   bool has_failed_ = false;

@@ -17,7 +17,8 @@ struct Company {
   int self() const { return processes == nullptr ? 0 : processes->self(); }
   bool is_first() const { return self() == 0; }
 
-  // What each says, by process; all call it. `what`: where those are that wait for one that does not.
+  // Gathers a message from each process, by process; all of them must call it. `what`: where the callers are, for the error message
+  // if a process does not answer.
   std::vector<std::string> all_say(const std::string& words, const std::string& what) const {
     return processes == nullptr ? std::vector{words} : processes->all_say(words, what);
   }
@@ -25,7 +26,8 @@ struct Company {
   bool any(bool is_so, const std::string& what) const { return processes == nullptr ? is_so : processes->any(is_so, what); }
 };
 
-// What must be the same in all of them before they begin: a name and a value each. Refuses the first that is not, by process.
+// Checks that facts, each a name and a value, are the same in all processes before they begin. Refuses the first one that differs,
+// naming the process.
 void check_same(const Company& company, const std::vector<std::pair<std::string, std::string>>& facts);
 
 }  // namespace moesh::train

@@ -1,4 +1,4 @@
-// How far numbers that were made are from others: what a verdict is made of.
+// Compares computed numbers with expected ones; verdicts are made of these comparisons.
 #pragma once
 
 #include <cmath>
@@ -12,14 +12,14 @@ namespace moesh::train {
 
 struct Verdict {
   std::string quantity;  // "loss", "logits", "gradients", "parameters after 10 steps"
-  double error = 0;      // the largest, relative
+  double error = 0;      // the largest one found
   double tolerance = 0;
-  std::string worst;  // where it is: a step, a tensor
+  std::string worst;  // where the largest error is: a step, a tensor
 
   bool passes() const { return error <= tolerance; }  // false for NaN
 };
 
-// Keeps the worst of what it is told; a NaN is worse than anything.
+// Keeps the largest error that it is shown; a NaN counts as larger than anything.
 class Worst {
  public:
   explicit Worst(std::string quantity, double tolerance) : verdict_{std::move(quantity), 0, tolerance, ""} {}
@@ -43,7 +43,7 @@ double relative(double made, double recorded);
 double relative_distance(const std::vector<double>& a, const std::vector<double>& b);
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 
-// Of a parameter, as the loss of the whole batch has it.
+// The gradient of a parameter with respect to the loss of the whole batch, in one piece.
 run::Array gradient_of(const Trainer& trainer, const StepResults& made, std::size_t index, run::Pool& pool);
 
 }  // namespace moesh::train

@@ -1,4 +1,4 @@
-// The order of a row's positions where its length is spread over devices.
+// The order of a row's positions when context parallelism shards its length over devices.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace moesh::train {
 
-// Under a causal mask late positions see more than early ones. So the row is cut into twice as many chunks as it has shards,
-// and a shard gets one from the front and the one as far from the end: with two shards 0 1 | 6 7 and 2 3 | 4 5 of eight.
+// Under a causal mask late positions attend to more keys than early ones. To balance the work, the row is cut into twice as many
+// chunks as there are shards, and each shard gets one chunk from the front and the chunk equally far from the end: with two shards
+// and eight positions, the first has 0 1 | 6 7 and the second 2 3 | 4 5.
 std::vector<std::int64_t> balanced_order(std::int64_t length, std::int64_t shards);
 
-// What the settings ask for on this mesh: the position that stands at each place; empty when rows stay as they are.
+// The order that the settings ask for on this mesh: entry i is the position that stands at place i. Empty if rows keep their order.
 std::vector<std::int64_t> context_order(const config::Settings& settings, const mesh::Mesh& mesh);
 
 }  // namespace moesh::train

@@ -31,13 +31,13 @@ using Ordered = nlohmann::ordered_json;
 using store::Block;
 using store::Part;
 
-constexpr std::int64_t kMostOfPiece = std::int64_t{1} << 30;  // bytes that layers of a stack are brought together for
+constexpr std::int64_t kMostOfPiece = std::int64_t{1} << 30;  // bytes above which a stack is converted layer by layer
 
 void check_free(const std::string& path) {
   if (fs::exists(fs::symlink_status(path))) refuse("it is there already", path, "name another folder, or move it away");
 }
 
-// A folder that takes its name when all of it is written; what is left on the way is removed.
+// A folder that takes its final name once all of it is written; if that does not happen, it is removed.
 class NewFolder {
  public:
   explicit NewFolder(const std::string& path) : path_(path), part_(path + ".part") {
@@ -66,7 +66,7 @@ class NewFolder {
   bool is_kept_ = false;
 };
 
-// All of a tensor, or a layer of a large stack at a time.
+// The whole tensor, or one layer at a time if it is a large stack.
 std::vector<Block> pieces_of(const Trained& trained, DType dtype) {
   const Block whole = store::whole_block(trained.shape);
   if (trained.layers_dim < 0 || elements(trained.shape) * size_of(dtype) <= kMostOfPiece) return {whole};
@@ -77,7 +77,7 @@ std::vector<Block> pieces_of(const Trained& trained, DType dtype) {
   return pieces;
 }
 
-// Memory for one piece at a time.
+// Memory that holds one piece at a time.
 using Room = std::shared_ptr<std::vector<std::byte>>;
 
 Part room_for(const Room& room, const Block& block, DType dtype) {
@@ -85,7 +85,7 @@ Part room_for(const Room& room, const Block& block, DType dtype) {
   return store::dense_part(block, dtype, room->data());
 }
 
-// What of a checkpoint's settings says which model it is of.
+// The settings of a checkpoint that say which model it holds, as key=value.
 std::vector<std::string> request_of(const store::Settings& saved) {
   std::vector<std::string> request{"override_model_config=true"};
   for (const config::Topic& topic : config::topics()) {
@@ -111,10 +111,10 @@ std::vector<store::ModelTensor> parameters_of(const store::Index& index) {
   return all;
 }
 
-// Numbers that something is done to are rounded only then.
+// The type in which numbers are scaled: they are rounded to bfloat16 only afterwards.
 DType wide(DType dtype) { return dtype == DType::bfloat16 ? DType::float32 : dtype; }
 
-// The tensors of a checkpoint as Hugging Face's files have them.
+// The tensors of a checkpoint in the form that Hugging Face's files have.
 class Outgoing {
  public:
   Outgoing(store::Checkpoint& checkpoint, const config::Settings& settings, std::optional<DType> dtype,
@@ -178,7 +178,7 @@ void write_with_progress(const NewFolder& folder, const std::vector<store::Writt
   store::write_weights(folder.part(), written, told, conversion.most_of_shard);
 }
 
-// The text of a model that sees images too.
+// The description of the text model alone, from that of a model that also sees images.
 Ordered described_alone(const Ordered& whole, const config::HuggingFacePart& part) {
   Ordered alone = whole.at("text_config");
   for (const char* name : {"tie_word_embeddings", "torch_dtype", "dtype", "bos_token_id", "eos_token_id", "pad_token_id",
@@ -190,7 +190,7 @@ Ordered described_alone(const Ordered& whole, const config::HuggingFacePart& par
   return alone;
 }
 
-// The same model in other numbers: none of them quantised.
+// The description of the same model with weights of another type, none of them quantised.
 std::string config_with_type(const std::string& path, store::StoredType type) {
   Ordered config = Ordered::parse(read_file(path, "the description of a model", 16 << 20, ""));
   if (const auto part = config::hugging_face_part(path)) config = described_alone(config, *part);
@@ -199,7 +199,8 @@ std::string config_with_type(const std::string& path, store::StoredType type) {
   return config.dump(2) + "\n";
 }
 
-// What a checkpoint has to say of types: nothing where they are the one that it keeps, one where all layers have the same.
+// What a checkpoint has to say about the types that its numbers came from: nothing if that is the type it keeps them in, one entry
+// if all layers have the same type, else one per layer.
 std::vector<store::StoredType> told_types(std::vector<store::StoredType> types, DType kept) {
   const bool are_alike = std::equal(types.begin() + 1, types.end(), types.begin());
   if (are_alike) types.resize(1);
@@ -207,7 +208,7 @@ std::vector<store::StoredType> told_types(std::vector<store::StoredType> types, 
   return types;
 }
 
-// Tokenizers and the like.
+// Copies tokenizers and other files that hold no weights; config.json is written separately.
 void copy_what_is_no_weight(const std::string& from, const std::string& to) {
   for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
@@ -266,7 +267,7 @@ Converted to_hugging_face(const Conversion& conversion, backend::Workers& worker
 Converted rewrite_hugging_face(const Conversion& conversion) {
   NewFolder folder(conversion.to);
   const std::string from = config::hugging_face_folder(conversion.from);
-  config::hugging_face_keys(conversion.from);  // of a model that is known
+  config::hugging_face_keys(conversion.from);  // refuses a model that is not known
   const store::HuggingFaceWeights weights = hugging_face_weights(conversion.from);
   std::vector<store::WrittenTensor> written;
   for (const auto& [name, shape] : weights.shapes())

@@ -1,4 +1,4 @@
-// Brings models from one kind of folder into another: Hugging Face's, and checkpoints with parameters only.
+// Converts models between Hugging Face folders and checkpoints that hold parameters only.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@ namespace moesh::train {
 
 struct Conversion {
   std::string from, to;
-  std::optional<DType> dtype;  // of what is written; as it is where none is asked for, a checkpoint of float16 numbers in float32
+  std::optional<DType> dtype;  // type to write; none: as stored, but float16 numbers are float32 in a checkpoint
   std::int64_t most_of_shard = std::int64_t{5} << 30;
 };
 
 struct Converted {
   std::int64_t tensors = 0, bytes = 0;
   store::LeftOut left_out = {};
-  std::string architecture = {};  // that is written in place of one that sees images too
+  std::string architecture = {};  // of the text model that is written in place of one that also sees images
 };
 
-// Each writes beside `to` and gives it its name at the end; memory is taken for the largest tensor only. Refuses to
-// write over anything. `model`: as `settings` ask for it, whose parameters the checkpoint will have.
+// Each function writes a folder beside `to` and renames it to `to` at the end; it takes memory for the largest tensor only, and
+// refuses to overwrite anything. `model`: the model that `settings` describe, whose parameters the checkpoint will have.
 Converted to_checkpoint(const Conversion& conversion, const config::Settings& settings, const graph::Graph& model,
                         backend::Workers& workers);
-Converted to_hugging_face(const Conversion& conversion, backend::Workers& workers);  // of a checkpoint
+Converted to_hugging_face(const Conversion& conversion, backend::Workers& workers);  // from a checkpoint
 Converted rewrite_hugging_face(const Conversion& conversion);
 
 }  // namespace moesh::train

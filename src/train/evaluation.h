@@ -13,30 +13,30 @@
 
 namespace moesh::train {
 
-// Of all batches of an evaluation.
+// Metrics of one evaluation, over all its batches.
 struct EvalMetrics {
-  std::int64_t step = 0;  // after which
+  std::int64_t step = 0;  // the training step after which it ran
   std::int64_t batches = 0;
-  double loss = 0;           // cross entropy a position
-  double total_weights = 0;  // positions that count
-  double balance_loss = 0;   // mean of the batches
+  double loss = 0;           // cross entropy per position
+  double total_weights = 0;  // positions that count in the loss
+  double balance_loss = 0;   // mean over the batches
   double seconds = 0;
 };
 
 class Evaluation {
  public:
-  // `program`: see evaluation_program. It works in the memory of the trainer's step where that is large enough.
-  // `threads`: that may read ahead.
+  // `program`: see evaluation_program. It uses the scratch memory of the trainer's step if that is large enough. `threads`: how
+  // many threads may read ahead.
   Evaluation(const Subject& subject, StepProgram program, Trainer& trainer, int threads);
 
-  std::string describe() const;  // how often, on what
-  // Whether eval_start_step and eval_interval ask for one after this step.
+  std::string describe() const;  // how often it runs, and on what
+  // Whether eval_start_step and eval_interval ask for an evaluation after this step.
   bool is_due(std::int64_t step) const;
-  // Asks before each batch whether it must end, and then has no outcome. `see`: the batches that are done.
+  // Asks before each batch whether it must end, and returns no metrics if so. `see` is told the number of batches that are done.
   std::optional<EvalMetrics> run(std::int64_t step, const std::function<bool()>& must_end,
                                  const std::function<void(std::int64_t)>& see = {});
   std::int64_t batches() const { return batches_; }
-  // Whether it found the loss that training was for.
+  // Whether the loss has reached target_eval_loss.
   bool reaches_target(const EvalMetrics& metrics) const;
 
  private:
@@ -45,7 +45,7 @@ class Evaluation {
   const config::Settings& settings_;
   Trainer& trainer_;
   std::unique_ptr<data::TokenSource> source_;
-  std::int64_t rows_;  // of a batch
+  std::int64_t rows_;  // per batch
   std::int64_t length_, vocab_size_, batches_;
   Feeding feeding_;
   run::Program program_;

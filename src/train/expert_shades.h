@@ -1,4 +1,4 @@
-// How pictures show what the experts of a layer had to do.
+// Shades of grey that show how many tokens each expert of a layer had.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace moesh::train {
 
-// Of grey, from each expert's tokens: black has none, grey its even share of them, white twice that and more.
+// One shade per expert, from its number of tokens: black for none, grey for an even share, white for twice that or more.
 std::vector<std::uint8_t> expert_shades(std::span<const double> tokens);
 
 }  // namespace moesh::train

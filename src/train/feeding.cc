@@ -32,8 +32,8 @@ Array integers(run::Pool& pool, const std::vector<std::int32_t>& values, Shape s
   return made;
 }
 
-// What the program would read beyond its end, or as numbers of another type, is refused. The program has rows by
-// microbatch where there are several.
+// Refuses rows of another shape or type than the program has, which it would read past their end or misread. With several
+// microbatches the program's own input is [microbatches, rows, length].
 Array checked(Array rows, const Placed& expected, const std::string& name) {
   const Shape& of = expected.shape;
   const DType dtype = expected.any_shard().view.dtype;
@@ -44,7 +44,7 @@ Array checked(Array rows, const Placed& expected, const std::string& name) {
          name, "the batch and the sizes that are set belong together");
 }
 
-// Rows in `count` groups, one group after the other: group i has the rows i, i + count, ...
+// The rows in `count` groups, one group after the other: group i has the rows i, i + count, ...
 Array in_groups(const Array& rows, std::int64_t count, run::Pool& pool) {
   if (count == 1 || count == rows.view.size(0)) return rows;
   const std::int64_t each = rows.view.size(0) / count;
@@ -58,7 +58,7 @@ Array in_groups(const Array& rows, std::int64_t count, run::Pool& pool) {
   return made;
 }
 
-// The positions of every row, [B, S, ...], in another order: `order` names the one that comes to each place.
+// Permutes the positions of every row, [B, S, ...]: place i gets position order[i].
 Array reordered(const Array& rows, const std::vector<std::int64_t>& order, run::Pool& pool) {
   Array made = pool.allocate(rows.view.shape, rows.view.dtype);
   const auto length = static_cast<std::int64_t>(order.size());
@@ -113,7 +113,7 @@ Array Feeding::as_given(const Array& made, run::Pool& pool) const {
   Shape of_rows(shape.begin() + 1, shape.end());
   of_rows.front() *= shape[0];
   const Array rows = reshaped(made, std::move(of_rows));
-  // The rows that stood at the same place in their microbatches stood together in the batch.
+  // Rows with the same index in their microbatches are neighbours in the batch.
   const Array in_order = in_groups(rows, shape[1], pool);
   if (order_.empty()) return in_order;
   std::vector<std::int64_t> back(order_.size());

@@ -1,4 +1,4 @@
-// Batches and numbers as the inputs of a program.
+// Feeds batches and numbers to the inputs of a program.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace moesh::train {
 
-// Rows of a global batch: "inputs", "targets", "inputs_position", "inputs_order", "inputs_segmentation" and
-// "targets_segmentation", [B, S] each.
+// The rows of a global batch by the name of the input: "inputs", "targets", "inputs_position", "inputs_order",
+// "inputs_segmentation" and "targets_segmentation", [B, S] each.
 using Batch = std::map<std::string, run::Array>;
 
-// Rows go to microbatches in turns, and their positions stand in the order that context parallelism has them in.
+// Deals rows out to microbatches round-robin, and puts their positions in the order that context parallelism uses.
 class Feeding {
  public:
   Feeding(const config::Settings& settings, std::int64_t microbatches, const mesh::Mesh& mesh);
 
-  // To all inputs of a program, for a step.
+  // Fills all inputs of a program for a step.
   void feed(const run::Program& program, const Batch& batch, std::int64_t step, run::Pool& pool) const;
-  // What a program made of each position, [microbatches, rows, length, ...], in the batch's order.
+  // Brings what a program made for each position, [microbatches, rows, length, ...], back to the order of the batch.
   run::Array as_given(const run::Array& made, run::Pool& pool) const;
 
  private:
@@ -31,7 +31,7 @@ class Feeding {
 
   config::Settings settings_;
   std::int64_t microbatches_;
-  std::vector<std::int64_t> order_;  // of the positions of a row; empty: as they come
+  std::vector<std::int64_t> order_;  // permutation of a row's positions; empty: they keep their order
 };
 
 }  // namespace moesh::train

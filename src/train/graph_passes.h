@@ -1,4 +1,4 @@
-// The passes that make a training step of a model, in the order in which they run. Each can be looked at.
+// The passes that turn a model into a training step, in the order in which they run. The graph can be looked at after each.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,16 @@ namespace moesh::train {
 
 struct GraphPass {
   std::string_view name;
-  std::string_view before;  // what holds of the graph that it is given
-  std::string_view after;   // and of the one that it gives
-  bool says_layouts = false;  // of every value
+  std::string_view before;  // what is true of the graph before the pass
+  std::string_view after;   // and after it
+  bool says_layouts = false;  // whether every value has a layout after it
 };
 std::span<const GraphPass> graph_passes();
 
 // Is shown the graph after each pass.
 using SeeGraph = std::function<void(std::string_view pass, const graph::Graph& graph)>;
 
-// How the passes are called where they are run.
+// Names of the passes, for the code that runs them.
 namespace pass_names {
 inline constexpr std::string_view model = "model";
 inline constexpr std::string_view slots = "slots";

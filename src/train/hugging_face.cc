@@ -21,7 +21,7 @@ store::HuggingFaceModel hugging_face_model(const config::Settings& settings, con
   model.turned = latent ? shape.attention.qk_rope_head_dim : shape.attention.turned_dim;
   model.turned_last = latent;
   model.head_dim = shape.attention.head_dim;
-  // Where the model does not scale its queries, their kernel does.
+  // If attention does not scale its queries, the query kernel contains the factor.
   if (!shape.attention.scales_query) model.query_factor = 1 / std::sqrt(static_cast<double>(shape.attention.head_dim));
   return model;
 }

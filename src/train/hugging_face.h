@@ -1,4 +1,4 @@
-// A Hugging Face folder as a model of ours: how it is seen, and its weights.
+// Describes a model to the store of Hugging Face weights, and reads parameters from a Hugging Face folder.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct TensorsRead {
 };
 std::string words_of(const TensorsRead& read);  // "12 tensors", with what was left out
 
-// Fills parameters where they lie. When it fails on the way, they are neither as they were nor as they should be.
+// Fills parameters in place. If it fails midway, they are partly overwritten and must not be used.
 TensorsRead restore(const std::vector<Target>& parameters, const store::HuggingFaceModel& model, const std::string& folder,
                      backend::Workers& workers);
 

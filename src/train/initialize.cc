@@ -12,14 +12,15 @@
 namespace moesh::train {
 namespace {
 
-// FNV-1a: a path's own number.
+// The FNV-1a hash of a path.
 std::uint32_t number_of(std::string_view path) {
   std::uint32_t hash = 2166136261u;
   for (const char c : path) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   return hash;
 }
 
-// The spread of a normal cut at two standard deviations, by which the draw is widened again.
+// The standard deviation of a normal that is cut at two standard deviations. Draws are divided by it, so that their spread is the
+// one that was asked for.
 constexpr float kTruncatedSpread = 0.87962566103423978f;
 
 void fill(const run::Array& array, backend::Workers& workers, float value) {

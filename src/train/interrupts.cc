@@ -23,7 +23,8 @@ std::atomic<bool> redraws{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free &&
               std::atomic<long long>::is_always_lock_free);
 
-// A caller may send a signal to the process and to its group, as `timeout` does: what follows at once is the same wish.
+// A caller may send a signal to the process and to its group, as `timeout` does: signals that follow each other at once count as
+// one.
 constexpr long kOneWish = 500'000'000;  // nanoseconds
 
 std::atomic<long long> asked_at{0};
@@ -38,7 +39,7 @@ void tell(std::string_view words) {
   [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, words.data(), words.size());
 }
 
-// Runs between any two instructions: no allocation, no stream.
+// It may run between any two instructions, so it allocates nothing and uses no stream.
 void on_signal(int signal) {
   int nobody = 0;
   if (!asked_by.compare_exchange_strong(nobody, signal)) {

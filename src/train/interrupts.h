@@ -7,9 +7,9 @@
 
 namespace moesh::train {
 
-// While it lives, the first of SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1, by which queues warn, is answered at once and asks the loop
-// to end after its step; the second ends the process. Before and afterwards they end the process as the system has it. A SIGHUP that the
-// caller ignores, as nohup does, stays ignored.
+// While it lives, the first of SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 (with which job queues warn) prints `answer` at once
+// and asks the loop to end after its step; the second ends the process. Before and afterwards the signals do what they did without
+// it. A SIGHUP that the caller ignores, as nohup does, stays ignored.
 class Interrupts {
  public:
   // `answer`: a line that lives as long as the program.
@@ -19,7 +19,7 @@ class Interrupts {
   Interrupts& operator=(const Interrupts&) = delete;
 
   bool asked() const;
-  int exit_code() const;  // 128 and the signal's number, as a shell says it
+  int exit_code() const;  // 128 plus the signal's number, as shells report it
 
  private:
   std::array<struct sigaction, 4> before_;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kFix = "choose base_output_directory or metrics_file";
 
-// A disk is not written to by mistake, and to a pipe that nobody reads the open does not wait.
+// Refuses a disk, which would be overwritten by mistake, and does not wait for a reader when the file is a pipe.
 Descriptor open_for_lines(const std::string& path) {
   struct stat status {};
   const bool is_there = ::stat(path.c_str(), &status) == 0;
@@ -32,7 +32,7 @@ Descriptor open_for_lines(const std::string& path) {
   return file;
 }
 
-// Lines that are added here and what is printed there would overwrite each other.
+// Whether the output is printed to this file: appended lines and printed ones would overwrite each other.
 bool is_printed_to(const struct stat& status) {
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat other {};
@@ -47,7 +47,7 @@ off_t size_of(const Descriptor& file) {
   return status.st_size;
 }
 
-// Where the last whole line ends.
+// The offset after the last whole line.
 off_t end_of_lines(const Descriptor& file) {
   std::vector<char> block(1 << 16);
   off_t end = size_of(file);
@@ -83,7 +83,7 @@ LineFile::LineFile(std::string path, std::string_view signature) : path_(std::mo
   take(signature);
 }
 
-// The lock goes with the process, however that ends. Where a file system has no locks nothing is said of other runs.
+// The lock is released when the process ends, however it ends. If the file system has no locks, other runs are not noticed.
 void LineFile::take(std::string_view signature) {
   if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     refuse("another run is writing this file", path_, "a run_name or a metrics_file of its own, or wait for its end");

@@ -1,4 +1,4 @@
-// A file that lines are added to, by one run at a time.
+// A file that lines are appended to, by one run at a time.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@ namespace moesh::train {
 
 class LineFile {
  public:
-  // Opens `path`, or makes it and the folders above it. What stands in it stays, but for a last line that a killed run
-  // left unfinished. Refuses a file that does not begin with `signature`, which is thus not one of ours, and one that
-  // another run has open. Pipes, terminals and their kind have neither a beginning nor an owner.
+  // Opens `path`, or creates it and the folders above it. Existing lines stay, except for a last one that a killed run left
+  // unfinished. Refuses a file that does not begin with `signature`, which is thus not one of ours, and one that another run has
+  // open. Pipes, terminals and other devices are not checked.
   LineFile(std::string path, std::string_view signature);
 
-  void append(std::string_view line);  // whole, with its end, or not at all
+  void append(std::string_view line);  // writes the line and its newline, or nothing
   const std::string& path() const { return path_; }
-  bool had_lines() const { return had_lines_; }  // before this run
+  bool had_lines() const { return had_lines_; }  // whether there were lines before this run
 
  private:
   void take(std::string_view signature);

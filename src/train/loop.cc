@@ -38,13 +38,13 @@
 namespace moesh::train {
 namespace {
 
-// What must be seen before what follows is done, also through a pipe.
+// Prints and flushes, so that the words are seen before the run goes on, also through a pipe.
 void print_now(const std::string& words) {
   fmt::print("{}", wrapped(words, columns_of(Stream::out), 2));
   flush_output();
 }
 
-// Of what a run tells as it goes.
+// Prints what a run says along the way, unless less was asked for.
 void show(const TrainRequest& request, const std::string& words) {
   if (request.printed == Printed::all) print_now(words);
 }
@@ -68,7 +68,8 @@ double planned_in_regions(const StepProgram& program) {
   return bytes;
 }
 
-// What is not finite ends the run or is left out of it, and is traced to the first tensor that went bad.
+// Handles a loss or gradient norm that is not finite: leaves out the update or ends the run, as the settings say, and names the
+// first value that is not finite.
 void report_not_finite(Trainer& trainer, const StepMetrics& metrics, const Batch& batch, const config::Settings& settings) {
   const std::string what = std::isfinite(metrics.loss)
                                ? fmt::format("the gradient norm of step {} is {}", metrics.step, metrics.raw_grad_norm)
@@ -102,7 +103,7 @@ void shared_out(StepProgram& program, const Company& company) {
   program.self = company.self();
 }
 
-// The step's program, or this process's share of it, as all processes have it.
+// The step's program, which must be the same in all processes; with several, each of them is one owner of the devices.
 StepProgram program_of(const TrainRequest& request) {
   const Company& company = request.company;
   const config::Settings& settings = request.settings;
@@ -117,7 +118,7 @@ StepProgram program_of(const TrainRequest& request) {
   return program;
 }
 
-// What the processes of one machine need together.
+// The plan with the memory that all processes of this machine need together.
 MemoryPlan of_machine(MemoryPlan plan, const Company& company) {
   const std::string host = host_name();
   std::int64_t needed = 0;
@@ -129,7 +130,7 @@ MemoryPlan of_machine(MemoryPlan plan, const Company& company) {
   return plan;
 }
 
-// What is evaluated, in a run that asks for it.
+// The evaluation's program, in a run that asks for evaluations.
 std::optional<StepProgram> evaluation_of(const TrainRequest& request) {
   if (!request.evaluated) return std::nullopt;
   StepProgram program = evaluation_program(*request.evaluated);
@@ -137,7 +138,7 @@ std::optional<StepProgram> evaluation_of(const TrainRequest& request) {
   return program;
 }
 
-// What a device and a process hold; refuses what this machine has not got.
+// What a device and a process hold. Refuses more than this machine has.
 Footprint checked_memory(const StepProgram& step, const std::optional<StepProgram>& evaluation, const TrainRequest& request,
                          std::int64_t threads) {
   Footprint footprint = footprint_of(step);
@@ -149,12 +150,12 @@ Footprint checked_memory(const StepProgram& step, const std::optional<StepProgra
   return footprint;
 }
 
-// Curves are written where a run has a folder, and where a user asks for them.
+// Whether the user asks for TensorBoard curves. Without that they are written only if the run has a folder anyway.
 bool asks_for_board(const config::Settings& settings) {
   return settings.boolean("enable_tensorboard") && settings.is_by_user("enable_tensorboard");
 }
 
-// The run's folder, where it writes there; the first process makes it.
+// The run's folder, which the first process makes; empty if the run writes nothing there.
 std::string folder_of(const config::Settings& settings, const Company& company) {
   const bool has_folder = settings.boolean("enable_checkpointing") || settings.text("metrics_file").empty() || asks_for_board(settings);
   return company.first_says(has_folder && company.is_first() ? make_run_folder(settings) : "", "at the run's folder");
@@ -166,7 +167,7 @@ std::string metrics_path(const config::Settings& settings, const std::string& fo
   return own.empty() ? folder + "/metrics.jsonl" : own;
 }
 
-// That the run did what its plan says.
+// Fails if the run did something else than its plan says.
 void check_audit(const run::Audit& audit, bool shows) {
   if (shows) print_now("\n" + audit_words(audit, columns_of(Stream::out)));
   if (const std::string difference = audit.difference(); !difference.empty()) {
@@ -174,18 +175,18 @@ void check_audit(const run::Audit& audit, bool shows) {
   }
 }
 
-// What only shows a run does not make it fail.
+// Writes the report of the run. It only shows the run, so a failure to write it does not make the run fail.
 void write_report(const std::string& metrics) {
   try {
     RunRecord run = read_run(metrics);
-    run.goes_on = false;  // it is this one that holds the file
+    run.goes_on = false;  // it is this process that holds the file
     replace_file(std::filesystem::path(metrics).parent_path() / "report.html", report_of({run}), "");
   } catch (const Error& error) {
     log_notice(fmt::format("no report is written: {}", error.what()));
   }
 }
 
-// A signal may have met one process alone.
+// The exit code after an interrupt. A signal may have reached only one of the processes.
 int code_of(const Interrupts& interrupts, const Company& company) {
   int code = 0;
   for (const std::string& said :
@@ -195,7 +196,7 @@ int code_of(const Interrupts& interrupts, const Company& company) {
   return code;
 }
 
-// From the first step that is to be done to the last.
+// Runs the steps, from the first that is to be done to the last.
 class Loop {
  public:
   struct Parts {
@@ -213,7 +214,7 @@ class Loop {
         tokens_(static_cast<double>(request.batch.rows_to_train * request.settings.integer("max_target_length"))),
         flops_(size.step_flops) {}
 
-  // What it adds to the summary: all that only steps tell.
+  // Returns the part of the summary that only the steps know.
   RunSummary run(std::int64_t first, std::int64_t steps) {
     const auto begin = Clock::now();
     steps_ = steps;
@@ -231,7 +232,7 @@ class Loop {
     done_.tokens = tokens_ * static_cast<double>(done_.steps);
     return done_;
   }
-  const std::string& saved() const { return saved_; }  // at its end, in words
+  const std::string& saved() const { return saved_; }  // what was saved at the end, in words
   int exit_code() const { return done_.interrupted ? code_of(interrupts_, request_.company) : 0; }
 
  private:
@@ -260,7 +261,8 @@ class Loop {
     done_.load = metrics.load;
   }
 
-  // Data that can no longer be read end the run, with a checkpoint of what was done. Other processes may have theirs, and go on to a step.
+  // If the data can no longer be read, the run ends with a checkpoint of what was done. With several processes none is saved: the
+  // others may have their data and go on to a step.
   Batch batch_of(std::int64_t step) {
     try {
       return parts_.batches.at(step, parts_.trainer.pool());
@@ -283,9 +285,9 @@ class Loop {
     done_.reached_target = parts_.evaluation->reaches_target(*found);
   }
 
-  // The reference's line, or on a terminal one that is read by a person.
+  // The reference's line, or on a terminal a line for people.
   std::string step_words(const StepMetrics& metrics, const StepSpeed& speed) const {
-    const int columns = request_.company.count() > 1 ? 0 : columns_of(Stream::out);  // processes write to mpirun's own terminals
+    const int columns = request_.company.count() > 1 ? 0 : columns_of(Stream::out);  // under mpirun, processes write to its terminals
     return columns > 0 ? short_step_line(metrics, speed, steps_, columns) : step_line(metrics, speed, request_.shape.is_moe());
   }
 
@@ -297,7 +299,7 @@ class Loop {
   const TrainRequest& request_;
   Parts parts_;
   std::int64_t steps_ = 0;
-  double tokens_, flops_;  // of a step
+  double tokens_, flops_;  // per step
   const Interrupts interrupts_;
   std::optional<Progress> progress_;
   std::string saved_;
@@ -323,7 +325,7 @@ ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape,
   const config::AttentionShape& attention = shape.attention;
   const double scores = static_cast<double>(shape.layers_of_model() * attention.query_heads *
                                             (attention.qk_head_dim() + attention.value_head_dim()));
-  // Half of the positions of a row are seen by a token on average.
+  // A token attends to half of the positions of its row on average.
   const double seen = 0.5 * static_cast<double>(length);
   size.step_flops = 6.0 * static_cast<double>(tokens) * (static_cast<double>(multiplied) + scores * seen);
   return size;

@@ -11,7 +11,7 @@
 
 namespace moesh::train {
 
-// What a run prints: all, its last lines only, or the lines of its metrics file.
+// What a run prints: everything, only its last lines, or the lines of its metrics file.
 enum class Printed { all, ends, metrics };
 
 struct TrainRequest {
@@ -22,24 +22,24 @@ struct TrainRequest {
   Where where;
   std::int64_t devices = 1;
   std::string headline;
-  std::string next = {};  // what to try afterwards
+  std::string next = {};  // printed at the end: what to try next
   bool shows_audit = false;
   Printed printed = Printed::all;
   Company company = {};
-  std::optional<std::int64_t> from = std::nullopt;  // the step of the checkpoint to go on from, where it is not the newest
-  std::optional<Subject> evaluated = std::nullopt;  // the same model on batches of an evaluation, where eval_interval asks for any
+  std::optional<std::int64_t> from = std::nullopt;  // step of the checkpoint to resume from, if not the newest
+  std::optional<Subject> evaluated = std::nullopt;  // the same model on evaluation batches, if eval_interval asks for any
 };
 
 struct ModelSize {
   std::int64_t parameters = 0;
-  std::int64_t active = 0;     // of them in use for a token
-  double step_flops = 0;       // of a global batch, forward and backward, without what is computed again
+  std::int64_t active = 0;     // parameters in use for one token
+  double step_flops = 0;       // per global batch, forward and backward, without rematerialisation
 };
 
-// `tokens`: of a global batch; `length`: of a row.
+// `tokens`: per global batch; `length`: per row.
 ModelSize model_size(const graph::Graph& model, const config::ModelShape& shape, std::int64_t tokens, std::int64_t length);
 
-// Trains as the settings say. Ends early, after the step, on an interrupt. Returns the exit code.
+// Trains as the settings say. On an interrupt it ends early, after the current step. Returns the exit code.
 int train(const TrainRequest& request, backend::Workers& workers);
 
 }  // namespace moesh::train

@@ -1,4 +1,4 @@
-// What a run takes of this machine's memory, known before it takes it.
+// Plans how much of this machine's memory a run takes, before the run takes it.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 namespace moesh::train {
 
 struct MemoryPlan {
-  std::int64_t already = 0;    // the program itself, its graphs and the data that it has read
-  std::int64_t values = 0;     // buffers, as they are taken from the machine
-  std::int64_t workspace = 0;  // of kernels
+  std::int64_t already = 0;    // held before the run: the program, its graphs and the data that it has read
+  std::int64_t values = 0;     // buffers, as taken from the machine
+  std::int64_t workspace = 0;  // scratch memory of kernels
 
   std::int64_t total() const { return already + values + workspace; }
 };
 
-// Of this process, as it stands with the program made and nothing initialized. Rows that depend on the router are planned at
-// their bound.
+// The plan of this process, once the program is made and before anything is initialized. Rows that depend on the router are planned
+// at their upper bound.
 MemoryPlan memory_plan(const StepProgram& program, const Footprint& footprint, std::int64_t threads);
 
-// Refuses what the machine, or the container that the process is in, has not got.
+// Refuses a plan that needs more than the machine, or the container of the process, has free.
 void check_memory(const MemoryPlan& plan, const FreeMemory& free);
 
 }  // namespace moesh::train

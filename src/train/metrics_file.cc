@@ -31,7 +31,7 @@ void write_load(JsonWriter& json, const ExpertLoad& load) {
 
 constexpr std::string_view kSignature = R"({"run": {"moesh": ")";
 
-// The line before a run's steps, by which our files are known and runs in one file are told apart.
+// The line before a run's steps. It marks the file as ours and separates the runs in one file.
 std::string run_line(const config::Settings& settings) {
   JsonWriter json;
   json.begin_object().key("run").begin_object().key("moesh").value(MOESH_VERSION).key("began").value(local_time("%Y-%m-%dT%H:%M:%S%z"));

@@ -11,23 +11,24 @@
 
 namespace moesh::train {
 
-// Seconds of a step, and those of them that it waited.
+// The seconds of a step, and how many of them it waited.
 struct StepTime {
   double all = 0;
   double for_data = 0;
-  double for_disk = 0;  // to save a checkpoint
+  double for_disk = 0;  // waiting for a checkpoint to be saved
 };
 
-// JSON Lines: for each run a line {"run": {...}} with its date and what was set, then an object for each step, and for each evaluation one
-// with the reference's names. Another run with the same file goes on below.
+// JSON Lines: for each run a line {"run": {...}} with its date and settings, then an object per step and per evaluation, with the
+// reference's names. Another run with the same file appends its own lines.
 class MetricsFile {
  public:
-  // `prints`: each line to the output as well.
+  // `prints`: whether each line is printed as well.
   MetricsFile(const std::string& path, const config::Settings& settings, bool prints = false);
 
   void write(const StepMetrics& metrics, const StepTime& time, std::int64_t lines_left_out = 0);
   void write(const EvalMetrics& metrics);
-  // The last line of a run: {"run": {"ended": ...}}, with what it held and exchanged beside its plan.
+  // Writes the last line of a run: {"run": {"ended": ...}}, with the memory it held and the bytes it exchanged next to what was
+  // planned.
   void end(const run::Audit& audit);
   const std::string& path() const { return file_.path(); }
 

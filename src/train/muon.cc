@@ -31,8 +31,8 @@ std::vector<int> inverse(const std::vector<int>& order) {
   return back;
 }
 
-// x / (norm + epsilon), a matrix of the batch at a time. A product with a factor for each matrix: nothing of x's size is made
-// but the result.
+// x / (norm + epsilon), separately for each matrix of the batch. It is a product with one factor per matrix, so that the norms are
+// not broadcast to x's size.
 Tensor normalised(Tensor x_BMN) {
   const Tensor squares = graph::reduce(graph::Reduction::sum, graph::multiply(x_BMN, x_BMN), {1, 2});
   const Tensor norm = graph::unary(graph::Unary::offset, graph::unary(graph::Unary::sqrt, squares), 1e-8);
@@ -40,7 +40,7 @@ Tensor normalised(Tensor x_BMN) {
   return graph::einsum("normalised", "bmn,b->bmn", x_BMN, graph::binary(graph::Binary::divide, one, norm));
 }
 
-// Five steps of the quintic iteration drive the singular values of each matrix towards one.
+// Five steps of the quintic Newton-Schulz iteration drive the singular values of each matrix towards one.
 Tensor orthogonalised(Tensor x_BMN) {
   constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
   constexpr int kSteps = 5;

@@ -7,12 +7,12 @@
 
 namespace moesh::train {
 
-// The step along the momentum, of the parameter's shape.
+// The direction of the update, of the parameter's shape.
 graph::Tensor muon_direction(graph::Tensor momentum, const graph::MatrixDims& dims,
                              const config::Settings& settings);
 
-// How many layers' matrices are made orthogonal at a time, a divisor of `layers`: one where that gives each device a matrix, else
-// as few as do, so that matrices are dealt out to the devices whole.
+// How many layers are orthogonalised at a time, a divisor of `layers`: the smallest that gives each device at least one matrix, so
+// that whole matrices are dealt out to the devices; all layers if no smaller number does.
 std::int64_t layers_at_a_time(std::int64_t layers, std::int64_t matrices_of_layer, std::int64_t devices);
 
 }  // namespace moesh::train

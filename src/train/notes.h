@@ -1,14 +1,14 @@
-// What a run says before its first step.
+// What a run prints before its first step.
 #pragma once
 
 #include "config/settings.h"
 
 namespace moesh::train {
 
-// The keys that are given, as the reference prints them.
+// Prints the keys that the user gave, as the reference does.
 void print_config(const config::Settings& settings);
 
-// Says what was asked for and is not done, though the steps are the same without it.
+// Names what was asked for but is not done; the steps are the same without it.
 void say_what_is_not_done(const config::Settings& settings);
 
 }  // namespace moesh::train

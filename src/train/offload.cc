@@ -9,7 +9,7 @@
 namespace moesh::train {
 namespace {
 
-// The paths of the nodes whose results have these names, and of the inputs of layers.
+// The paths of the nodes whose results have these names; decoder_layer_input stands for the inputs of the layers.
 class Paths {
  public:
   explicit Paths(const std::set<std::string>& names) : names_(names), takes_inputs_(names.contains("decoder_layer_input")) {}

@@ -1,4 +1,4 @@
-// Which buffers of a training step's plan the settings ask to be kept in the host's memory.
+// Finds the buffers of a training step's plan that the settings ask to keep in host memory.
 #pragma once
 
 #include <vector>

@@ -26,7 +26,8 @@ Tensor result_of(Builder& builder, const char* name) {
   return at < 0 ? Tensor{} : builder.tensor(builder.graph().results[static_cast<std::size_t>(at)]);
 }
 
-// With one microbatch the reported loss; with several what they add up to: the summed entropy and the balance loss.
+// What is differentiated: the reported loss of a single microbatch, or what adds up over several: the summed entropy and the
+// balance loss.
 Tensor differentiated(Builder& builder, const config::Settings& settings) {
   if (settings.integer("gradient_accumulation_steps") == 1) return result_of(builder, results::loss);
   const Tensor entropy = result_of(builder, results::entropy_sum);
@@ -34,15 +35,15 @@ Tensor differentiated(Builder& builder, const config::Settings& settings) {
   return balance ? graph::add(entropy, balance) : entropy;
 }
 
-// The passes of one microbatch as a graph of their own. Its results: what is summed over microbatches, a gradient for each
-// parameter, what is stacked.
+// The passes of one microbatch as a graph of their own. Its results, in this order: what is summed over microbatches, a gradient
+// for each parameter, what is stacked.
 struct Pass {
   Graph graph;
   std::vector<const char*> summed{results::entropy_sum, results::positions, results::balance_loss};
   std::vector<const char*> stacked{results::expert_load, results::logits};
 };
 
-// The model as its backward pass is made from it.
+// The model as it is differentiated: without slot masks, and with the values that are saved for the backward pass.
 Graph prepared(const Graph& model, const config::Settings& settings, const SeeGraph& see) {
   const Graph with_slots = graph::without_slot_masks(model);
   Graph saving = graph::with_saved_values(with_slots, remat_of(settings));
@@ -79,7 +80,7 @@ Pass pass_of(const Graph& model, const config::Settings& settings, bool keep_log
   return pass;
 }
 
-// The model's inputs and parameters in the step's graph, by the pass' values.
+// Adds the model's inputs and parameters to the step's graph, and returns them by the pass's values.
 std::map<ValueId, Tensor> add_roots(Builder& builder, const Graph& pass, std::int64_t microbatches) {
   std::map<ValueId, Tensor> roots;
   for (const Node& node : pass.nodes) {
@@ -101,7 +102,7 @@ std::map<ValueId, Tensor> add_roots(Builder& builder, const Graph& pass, std::in
   return roots;
 }
 
-// A parameter's gradient lies as its parameter, in no other layout.
+// Constrains a parameter's gradient to the layout of the parameter.
 Tensor laid_as(const Trained& parameter, Tensor gradient) {
   gradient.builder->set_path(parameter.path);
   gradient.builder->set_phase(graph::Phase::update);

@@ -1,4 +1,4 @@
-// The forward and backward passes of a step: one for each microbatch.
+// The forward and backward passes of a training step, once for each microbatch.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace moesh::train {
 
-// Of all microbatches. Sums are float32; what a microbatch has of its own is stacked, [microbatches, ...]. What the model does
-// not make, or nobody asked for, is absent.
+// The results over all microbatches. Sums are float32; results of each microbatch are stacked, [microbatches, ...]. What the model
+// does not have, or was not asked for, is absent.
 struct Passes {
   graph::Tensor entropy_sum;   // over the positions that count
   graph::Tensor positions;     // their number
   graph::Tensor balance_loss;  // summed over microbatches
   graph::Tensor expert_load;   // [microbatches, MoE layers, E + 1]
   graph::Tensor logits;        // [microbatches, rows, length, V]
-  // In the order of the parameters, each laid out as its parameter. With several microbatches they are of what the losses add
-  // up to: the summed entropy, so they are to be divided by the positions of all.
+  // One per parameter, in the order of the parameters and laid out alike. With several microbatches they are the gradients of what
+  // the losses add up to, the summed entropy, and have yet to be divided by the positions of all microbatches.
   std::vector<graph::Tensor> gradients;
 };
 
-// Adds the model's inputs and parameters, the batch's with all microbatches, [microbatches, rows, length] where there are
-// several. What the backward pass finds saved is decided here, and written into the graph. `see`: may be empty.
+// Adds the model's inputs and parameters, and the passes. A batch input has all microbatches, [microbatches, rows, length] if there
+// are several. Which values are saved for the backward pass is decided here and written into the graph. `see`: may be empty.
 Passes add_passes(graph::Builder& builder, const graph::Graph& model, const std::vector<Trained>& parameters,
                   const config::Settings& settings, bool keep_logits, const SeeGraph& see);
 

@@ -27,7 +27,7 @@ using graph::Node;
 using Kind = graph::InputOf::Kind;
 using sharding::Spec;
 
-// Where state lies, by name.
+// The specs of parameters and moments, by name.
 std::map<std::string, Spec> places_of(const sharding::Layout& layout) {
   std::map<std::string, Spec> specs;
   for (const auto* tensors : {&layout.parameters, &layout.moments}) {
@@ -38,7 +38,7 @@ std::map<std::string, Spec> places_of(const sharding::Layout& layout) {
   return specs;
 }
 
-// Numbers are whole on every device. Of a batch with several microbatches each is laid out alike.
+// The specs of the graph's roots. Numbers are replicated on every device, and a leading dim of microbatches is not sharded.
 std::vector<Spec> roots_of(const Graph& graph, const sharding::Layout& layout, const std::map<std::string, Spec>& places) {
   const Spec batch = sharding::without_size_one(layout.input.spec, layout.mesh);
   std::vector<Spec> specs;
@@ -62,7 +62,7 @@ std::vector<std::optional<Spec>> results_of(const Graph& graph, const std::map<s
   return specs;
 }
 
-// The program's graph as it runs on the layout's devices, and its plan.
+// Partitions the program's graph for the layout's devices, rewrites it, and lowers it to a plan.
 void lay_out(StepProgram& program, const config::Settings& settings, const Where& where, const SeeGraph& see) {
   const sharding::Layout& layout = where.layout;
   if (layout.mesh.devices() > 1) {
@@ -83,7 +83,7 @@ void lay_out(StepProgram& program, const config::Settings& settings, const Where
   program.graph = partition::with_updates_fused(partition::with_casts_folded(partition::with_loss_fused(std::move(program.graph))));
   program.graph = partition::with_sums_fused(std::move(program.graph));
   if (see) see(pass_names::fuse, program.graph);
-  const bool is_alone = program.mesh.devices() == 1;  // several devices add gradients up before they are applied
+  const bool is_alone = program.mesh.devices() == 1;  // several devices reduce gradients before they are applied
   if (is_alone && settings.boolean("remat_gradients")) program.graph = partition::with_gradients_made_again(std::move(program.graph));
   if (see) see(pass_names::remat_gradients, program.graph);
   program.graph = partition::with_chains(std::move(program.graph));

@@ -14,7 +14,7 @@
 
 namespace moesh::train {
 
-// The devices that train, and how the model lies on them.
+// The devices that train, and how the model is laid out on them.
 struct Where {
   const sharding::Layout& layout;
   const mesh::Topology& target;
@@ -24,14 +24,14 @@ struct StepProgram {
   mesh::Mesh mesh{{}};
   std::vector<Trained> parameters;
   std::int64_t microbatches = 1;
-  int owners = 1;   // of the devices, see run::ProgramOptions
-  int self = -1;    // the one that is in this process; all of them where that is -1
+  int owners = 1;   // number of owners of the devices, see run::ProgramOptions
+  int self = -1;    // the owner that is this process; -1: all of them are in it
   graph::Graph graph;
-  plan::Plan plan;  // what runs
-  std::vector<partition::Choice> choices;  // of the partitioner; none on one device
+  plan::Plan plan;  // what is run
+  std::vector<partition::Choice> choices;  // made by the partitioner; none on one device
 };
 
-// A model as it is to run, and where.
+// A model, how it is to run, and where.
 struct Subject {
   const graph::Graph& model;
   const config::Settings& settings;
@@ -39,23 +39,23 @@ struct Subject {
   Where where;
 };
 
-// Parameters, moments and gradients lie as the layout says. `see` is shown the graph after each of graph_passes(); on one device
-// expand changes nothing, and partition takes constraints out.
+// Parameters, moments and gradients are laid out as the layout says. `see` is shown the graph after each of graph_passes(); on one
+// device expand changes nothing, and partition only takes out constraints.
 StepProgram step_program(const graph::Graph& model, const config::Settings& settings, const Where& where, const Keep& keep = {},
                          const SeeGraph& see = {});
 
-// The model's losses of a batch, without what trains it: results are entropy_sum, positions and balance_loss of models::results.
-// Parameters lie as in training.
+// The model's losses on a batch, without any training: the results are entropy_sum, positions and balance_loss of models::results.
+// Parameters are laid out as in training.
 StepProgram evaluation_program(const Subject& subject);
 
-// The most that training will hold: parameters, moments and what values take within a step.
+// The most memory that training will hold, in bytes: parameters, moments, and the values within a step.
 struct Footprint {
   std::int64_t device = 0;
-  std::int64_t process = 0;  // equal shards once, and the batch as it is read
-  std::int64_t device_scratch = 0, process_scratch = 0;  // of them, what does not stay from step to step
+  std::int64_t process = 0;  // replicas counted once, and the batch as it is read
+  std::int64_t device_scratch = 0, process_scratch = 0;  // the part of them that is not kept from step to step
 };
 Footprint footprint_of(const StepProgram& program);
-// With another program on the same parameters. They share their scratch where that of the step is large enough.
+// The footprint with another program on the same parameters. The two share their scratch memory if the step's is large enough.
 Footprint with_beside(Footprint step, const Footprint& other);
 
 }  // namespace moesh::train

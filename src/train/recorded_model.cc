@@ -30,7 +30,7 @@ std::vector<RecordedPrompt> prompts_of(const store::TensorFile& expect) {
   return prompts;
 }
 
-// Read as YAML, of which JSON is a part: infinite margins, as some writers of JSON spell them, are none.
+// Read as YAML, which includes JSON: some writers of JSON spell infinite margins in a way that JSON itself does not allow.
 std::map<std::string, double> norms_of(const std::string& path) {
   const config::YamlNode file = config::read_yaml(path);
   const config::YamlNode* norms = file.find("grad_norms");

@@ -1,5 +1,4 @@
-// A Hugging Face model with recorded numbers: a batch and what comes of it, gradients, and prompts that are gone on
-// from.
+// A Hugging Face model with recorded numbers: the results and gradients of a batch, and prompts with their continuations.
 #pragma once
 
 #include <map>
@@ -13,25 +12,25 @@ namespace moesh::train {
 struct RecordedPrompt {
   std::string name;  // "p5"
   std::vector<std::int32_t> prompt;
-  std::vector<std::int32_t> tokens;  // that follow, each the likeliest
+  std::vector<std::int32_t> tokens;  // the continuation, each token the likeliest
   std::vector<double> logits;        // [tokens, V]
 };
 
 struct RecordedModel {
   std::string name;
-  std::string path;                  // the folder, or its config.json by another name
-  std::vector<std::string> request;  // key=value, but for the batch
+  std::string path;                  // the folder, or a config.json in it under another name
+  std::vector<std::string> request;  // key=value, without the batch
   std::int64_t rows = 0, length = 0;
   std::vector<std::int32_t> ids;  // [rows, length]
   store::TensorFile expect;       // "logits", "loss", "grad_norm", "grad.NAME", "router_experts.LAYER", ...
-  std::map<std::string, double> gradient_norms;  // of every tensor, by its name
+  std::map<std::string, double> gradient_norms;  // of every tensor's gradient, by the tensor's name
   std::vector<RecordedPrompt> prompts;
 };
 
-// A folder with config.json, weights, expect.safetensors and expect.json, or a config file in one.
+// Reads a folder with config.json, weights, expect.safetensors and expect.json, or a config file in such a folder.
 RecordedModel read_recorded_model(const std::string& path);
 
-// How many rows a mesh of so many devices takes: copies of the recorded ones.
+// How many rows a mesh with this many devices takes, which are copies of the recorded ones.
 std::int64_t rows_on(const RecordedModel& recorded, std::int64_t devices);
 
 }  // namespace moesh::train

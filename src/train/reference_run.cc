@@ -33,7 +33,7 @@ Json read_json(const std::string& path) {
   return parse_json(text.view(), path);
 }
 
-// JSON values as the command line spells them.
+// A JSON value as the command line spells it.
 std::string word_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_null()) return "null";
@@ -70,10 +70,10 @@ void add_words(const Json& set, std::vector<std::string>& request) {
   for (const auto& [key, value] : set.items()) request.push_back(key + "=" + word_of(value));
 }
 
-// Of the first step; curve.json has them too.
+// Numbers of the first step, which curve.json has as well.
 constexpr std::array<std::string_view, 2> kNumbers{"loss", "raw_grad_norm"};
 
-// The kinds of tensors in a file of what came out; a file that holds anything else holds something that nobody would compare.
+// The kinds of tensors in a file of expected results. Refuses a file with any other tensor, as nothing would compare it.
 std::set<std::string> kinds_in(const store::TensorFile& expect, std::int64_t steps) {
   std::set<std::string> kinds;
   for (const auto& [name, tensor] : expect.tensors) {
@@ -91,7 +91,7 @@ std::set<std::string> kinds_in(const store::TensorFile& expect, std::int64_t ste
   return kinds;
 }
 
-// What config.json says that was recorded has to be there.
+// Checks that everything is there that config.json says was recorded.
 void check_promises(const ReferenceRun& run, const Json& config, const std::string& folder) {
   const Json& set = config["set"];
   const auto steps = static_cast<std::int64_t>(run.curve.size());
@@ -152,7 +152,7 @@ bool follow_each_other(const std::vector<ReferenceStep>& a, const std::vector<Re
   return true;
 }
 
-// A layout of a recorded model, which lies in models/ beside the layout's own folder.
+// A layout of a recorded model, which is in models/ beside the layout's own folder.
 ReferenceRun read_layout(const std::string& path) {
   const Json layout = read_json(path);
   const std::string models = parent_of(parent_of(path)) + "/models";
@@ -162,7 +162,7 @@ ReferenceRun read_layout(const std::string& path) {
   run.devices = member<std::int64_t>(layout, "devices", path);
   if (layout.contains("batch")) run.batch = store::read_safetensors(parent_of(path) + "/" + member<std::string>(layout, "batch", path));
   std::vector<ReferenceStep> curve = expected_curve(layout, path, models);
-  // Where the layout is to change nothing, the model's tensors hold too.
+  // If the layout should change nothing, the model's tensors are expected of it too.
   if (layout.contains("batch") || !follow_each_other(curve, run.curve)) {
     run.kept.clear();
     run.why_none = "the layout's numbers are not those of its model";

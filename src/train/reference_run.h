@@ -1,4 +1,4 @@
-// A recorded run: what was set, the parameters and the batch it started from, and what came out.
+// A recorded run: its settings, the parameters and the batch it started from, and its results.
 #pragma once
 
 #include <set>
@@ -25,16 +25,17 @@ struct ReferenceRun {
   store::TensorFile parameters;
   store::TensorFile batch;
   store::TensorFile expect;           // "logits", "loss", "raw_grad_norm", "grad.PATH", "stepN.PATH", "router.N.WHAT", as far as kept
-  std::set<std::string> kept;         // what `expect` holds of them: "logits", "grad", "step10"
-  std::string why_none;               // why nothing else is compared than what is kept
+  std::set<std::string> kept;         // the kinds of tensors that `expect` holds: "logits", "grad", "step10"
+  std::string why_none;               // why tensors that were not kept are not compared
   std::vector<ReferenceStep> curve;
 };
 
-// The folder of a run: config.json, batch.safetensors, curve.json, and params.safetensors or the run that config.json
-// names, which stands beside it. Or a layout's .json: a model case, found in models/ beside the file's folder, on a mesh.
+// Reads the folder of a run: config.json, batch.safetensors, curve.json, and params.safetensors or that of the run that config.json
+// names, whose folder is beside this one. Or reads a layout's .json: a recorded model, found in models/ beside the file's folder,
+// on a mesh.
 ReferenceRun read_reference_run(const std::string& folder);
 
-// "decoder.layers.mlp" for "decoder/layers/mlp", as runs spell paths.
+// "decoder.layers.mlp" for "decoder/layers/mlp", which is how recorded runs spell paths.
 std::string dotted(std::string path);
 
 }  // namespace moesh::train

@@ -5,7 +5,7 @@
 namespace moesh::train {
 namespace {
 
-// The names that each policy of MaxText's keeps, "" and full aside.
+// The names that each of MaxText's policies keeps, apart from "" and full.
 std::set<std::string> kept_names(const config::Settings& settings) {
   const std::string& policy = settings.text("remat_policy");
   const std::set<std::string> projections{"query_proj", "key_proj", "value_proj", "qkv_proj"};
@@ -29,7 +29,7 @@ std::set<std::string> kept_names(const config::Settings& settings) {
   return chosen;
 }
 
-// In MaxText a few values bear two names each: what they are called here, and the other one.
+// In MaxText a few values have two names each: adds the one that is used here if the other one is given.
 std::set<std::string> with_other_names(std::set<std::string> names, const config::Settings& settings) {
   const auto also_called = [&](const char* tag, const char* other) {
     if (names.contains(other)) names.insert(tag);

@@ -1,4 +1,4 @@
-// What the settings ask to be saved for the backward pass.
+// Which values the settings ask to save for the backward pass.
 #pragma once
 
 #include <set>
@@ -11,7 +11,7 @@ namespace moesh::train {
 
 graph::Remat remat_of(const config::Settings& settings);
 
-// The names of those that are to wait for it in the host's memory, the layers' inputs among them as decoder_layer_input.
+// The names of the saved values that wait in host memory; decoder_layer_input stands for the inputs of the layers.
 std::set<std::string> offloaded_names(const config::Settings& settings);
 
 }  // namespace moesh::train

@@ -130,7 +130,7 @@ std::string curve(const std::string& title, const std::vector<RunRecord>& runs, 
   return svg_of(title, curves);
 }
 
-// A line an expert, a column some steps.
+// One line per expert, one column per stretch of steps.
 std::string load_picture(const ExpertHistory::OfLayer& of) {
   const std::size_t experts = of.tokens.front().size(), columns = of.tokens.size();
   std::vector<std::uint8_t> shades(experts * columns);
@@ -187,7 +187,7 @@ std::string collectives_of(const std::vector<RunRecord>& runs) {
   return made;
 }
 
-// Those that differ, of several runs; all, of one.
+// Of several runs the settings that differ, of one run all of them.
 std::string settings_of(const std::vector<RunRecord>& runs) {
   std::vector<std::string> keys;
   for (const RunRecord& run : runs) {

@@ -1,4 +1,4 @@
-// Runs as one HTML page that stands alone: figures, curves, how the experts were used, and the run beside its plan.
+// Runs as one HTML page that needs no other file: figures, curves, how the experts were used, and each run beside its plan.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace moesh::train {
 
-// Reads the metrics files again for how experts were used.
+// Reads the metrics files again to see how the experts were used.
 std::string report_of(const std::vector<RunRecord>& runs);
 
 }  // namespace moesh::train

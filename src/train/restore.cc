@@ -19,13 +19,13 @@ using store::Layer;
 using store::LayerNames;
 using store::Part;
 
-// How the tensors of a run are found in a checkpoint, layer by layer where one of them stacks its layers and the other does not.
+// Finds the tensors of a run in a checkpoint, layer by layer if one of the two stacks its layers and the other does not.
 class Names {
  public:
   Names(const std::vector<Target>& targets, const store::Index& index)
       : index_(index), ours_(store::layer_names(tensors_of(targets))), theirs_(store::layer_names(tensors_of(index))) {}
 
-  // Where each layer of ours is; null entries for those that are nowhere.
+  // Where each layer of our tensor is in the checkpoint; null for layers that are not there.
   std::vector<const Layer*> layers(const Target& of) const {
     std::vector<const Layer*> found;
     for (const std::string& alone : ours_.alone(of.tensor.name)) found.push_back(theirs_.find(alone));
@@ -44,12 +44,12 @@ class Names {
   LayerNames ours_, theirs_;
 };
 
-// Parts of one of our layers as parts of the tensor that holds it.
+// Reads parts of one of our layers from the checkpoint's tensor that holds it.
 void read_layer(store::Checkpoint& checkpoint, const Layer& layer, const std::vector<Part>& parts, backend::Workers& workers) {
   checkpoint.read(layer.tensor, store::as_layer(parts, layer), workers);
 }
 
-// What does not fit, before anything is read.
+// What does not fit, found before anything is read.
 struct Fit {
   std::vector<std::string> missing;  // tensors that the checkpoint lacks
   std::vector<std::string> other;    // tensors of other shapes, in words
@@ -59,7 +59,7 @@ struct Fit {
 Fit fit_of(const std::vector<Target>& targets, const store::Index& index) {
   const Names names(targets, index);
   Fit fit;
-  std::set<std::string> used;  // layers
+  std::set<std::string> used;  // names of layers
   for (const Target& of : targets) {
     const Shape shape = store::layer_shape(of.tensor);
     for (const std::string& alone : names.ours(of)) used.insert(alone);

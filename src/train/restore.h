@@ -1,4 +1,4 @@
-// Takes parameters and moments out of a checkpoint, whatever layout, rules and kind of stacks it was saved under.
+// Restores parameters and moments from a checkpoint, whatever layout, rules and stacking of layers it was saved with.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace moesh::train {
 
-// A tensor that is to be filled: what it is, as others see it, and where it lies.
+// A tensor to be filled: its name and shape in the model, and where it lies in memory.
 struct Target {
   store::ModelTensor tensor;
   std::vector<store::Part> parts;
@@ -22,10 +22,10 @@ std::vector<store::ModelTensor> tensors_of(const store::Index& index);
 enum class Restored { parameters, all };
 std::vector<Target> targets_in(const Trainer& trainer, Restored what);
 
-// Refuses what does not fit.
+// Refuses a checkpoint that does not fit the targets, before anything is read.
 void check_fit(const std::vector<Target>& targets, const store::Checkpoint& checkpoint);
 
-// Of one that fits. When that fails on the way, the targets are neither as they were nor as they should be.
+// Reads a checkpoint that fits. If it fails midway, the targets are partly overwritten and must not be used.
 void restore(const std::vector<Target>& targets, store::Checkpoint& checkpoint, backend::Workers& workers);
 
 }  // namespace moesh::train

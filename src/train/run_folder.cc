@@ -27,7 +27,7 @@ Path base_folder(const config::Settings& settings) {
   return kInstead;
 }
 
-// A name may hold folders, but not lead out of the base, nor be the base.
+// A name may contain folders, but must neither lead out of the base folder nor be the base folder itself.
 Path given_name(const config::Settings& settings) {
   const std::string& name = settings.text("run_name");
   const Path normal = Path(name).lexically_normal();
@@ -42,7 +42,7 @@ std::string name_of_date(const config::Settings& settings) {
   return Path(settings.text("model_name")).stem().string() + local_time("_%Y-%m-%d-%H-%M-%S");
 }
 
-// Only one process makes a folder; who comes second in a second takes the next name.
+// mkdir succeeds for one process only: of two runs in the same second, the later one takes the next name.
 Path make_new(const Path& base, const std::string& name) {
   make_folder(base, kFolderFix);
   for (int i = 1;; ++i) {

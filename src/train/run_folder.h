@@ -1,4 +1,4 @@
-// Where a run writes.
+// The folder that a run writes to.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace moesh::train {
 
-// BASE_OUTPUT_DIRECTORY/RUN_NAME, made if it is not there. Where no name is given it is made from the model and the
-// date, and is one that no other run has.
+// BASE_OUTPUT_DIRECTORY/RUN_NAME, created if it is not there. If no name is given, it is made from the model and the date, and no
+// other run has it.
 std::string make_run_folder(const config::Settings& settings);
 
 }  // namespace moesh::train

@@ -26,7 +26,7 @@ constexpr const char* kName = "metrics.jsonl";
 constexpr const char* kWhat = "the metrics";
 constexpr const char* kNameARun = "name a run's folder, or its metrics.jsonl; `moesh runs` lists those below moesh_output";
 
-// What is not finite was written as null.
+// A number under a key; NaN for null, which is written for numbers that are not finite.
 double number(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number()) return std::numeric_limits<double>::quiet_NaN();
@@ -35,7 +35,7 @@ double number(const Json& object, const char* key) {
 
 using Numbers = std::vector<double>;
 
-// Of a step's line, what it says of its experts under a key.
+// What the line of a step says about its experts, under a key.
 template <typename T>
 T of_experts(const Json& line, const char* key) {
   const auto moe = line.find("moe");
@@ -53,7 +53,7 @@ RecordedStep step_of(const Json& line, std::int64_t begin) {
                     std::nan(""),
                     0,
                     begin};
-  // 0 of a layer whose experts have no token.
+  // A layer whose experts have no tokens has 0 here.
   for (const double times : of_experts<Numbers>(line, "max_over_mean")) {
     if (times > 0) step.busiest = std::fmax(step.busiest, times);
   }
@@ -82,14 +82,14 @@ void begin_again(RunRecord& run, const Json& about) {
     run.settings.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
 }
 
-// What comes at `step` or later was done again.
+// Adds an entry, and drops those of the same step or later ones, which were done again.
 template <typename Recorded>
 void take(std::vector<Recorded>& all, Recorded one) {
   while (!all.empty() && all.back().step >= one.step) all.pop_back();
   all.push_back(std::move(one));
 }
 
-// False where it is none of ours.
+// Returns false for a line that is not one of ours.
 bool add_line(RunRecord& run, const FileLines::Line& read) {
   const Json line = parse_json(read.text, run.path);
   if (line.contains("run") && line["run"].contains("ended"))
@@ -113,7 +113,7 @@ bool is_added(RunRecord& run, const FileLines::Line& line) {
   }
 }
 
-// By layer and expert; none where the line is another one by now.
+// By layer and expert; empty if the file has another line there by now.
 std::vector<Numbers> tokens_at(FileLines& lines, const RecordedStep& step) {
   FileLines::Line line;
   lines.go_to(step.line);
@@ -156,7 +156,7 @@ RunRecord read_run(const std::string& path) {
   if (!lines.next(line) || !line.text.starts_with(R"({"run": )")) refuse("it holds no metrics of moesh", run.path, kNameARun);
   std::int64_t unreadable = 0;
   do {
-    // The last line of a run that is killed, or writes it just now, has no end.
+    // The last line of a run that was killed, or that is being written right now, has no newline.
     if (!line.text.empty() && !is_added(run, line) && line.has_end) ++unreadable;
   } while (lines.next(line));
   if (unreadable > 0)

@@ -14,7 +14,7 @@
 namespace moesh::train {
 namespace {
 
-constexpr double kWorthTelling = 0.01;  // share of a run that it waited
+constexpr double kWorthTelling = 0.01;  // share of a run's time, above which waiting is worth a line
 
 std::int64_t state_of_device(const sharding::Layout& layout) {
   std::int64_t bytes = 0;
@@ -24,7 +24,7 @@ std::int64_t state_of_device(const sharding::Layout& layout) {
   return bytes;
 }
 
-// What the experts of the last step had to do, and what that cost on the wire.
+// How the last step used the experts, and how many bytes that moved between devices.
 std::string load_words(const RunSummary& run) {
   const ExpertLoad& load = run.load;
   double dropped = 0, choices = 0;
@@ -44,7 +44,7 @@ std::string devices_words(const TrainRequest& request) {
   return owners == 1 ? devices : fmt::format("{} of {}", devices, counted(owners, "owner"));
 }
 
-// What the kernels of this run go by.
+// The name of the kernels' ISA, or of the backend if that is not the CPU.
 std::string_view kernels_of(const config::Settings& settings) {
   const backend::Backend& chosen = backend::find_backend(settings.text("backend"));
   return chosen.name == backend::cpu_backend().name ? name_of(backend::cpu::chosen_isa()) : chosen.name;
@@ -102,7 +102,7 @@ std::string eval_line(const EvalMetrics& m, const config::Settings& settings) {
       fmt::format("perplexity={:.3f}", std::exp(m.loss)),
       fmt::format("total_weights={:.1f}", m.total_weights),
   };
-  // Where it is not 0 it is a part of the loss that is not told apart.
+  // A z-loss that is not 0 is a part of the loss, and its own value is not known.
   if (settings.real("z_loss_multiplier") == 0) fields.emplace_back("avg_z_loss=0.000");
   if (settings.integer("num_experts") > 1) fields.push_back(fmt::format("avg_moe_lb_loss={:.3f}", m.balance_loss));
   return join(fields, ", ");

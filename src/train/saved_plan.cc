@@ -8,7 +8,7 @@
 namespace moesh::train {
 namespace {
 
-// Where a run lies and what it is called, which no plan depends on.
+// Keys about the run itself, such as its name and folder, which no plan depends on.
 constexpr std::array<std::string_view, 6> kOfTheRun{"run_name", "base_output_directory", "log_config", "metrics_file", "plan", "steps"};
 
 bool is_of_the_run(std::string_view key) { return std::find(kOfTheRun.begin(), kOfTheRun.end(), key) != kOfTheRun.end(); }

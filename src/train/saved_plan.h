@@ -1,4 +1,4 @@
-// Plans of training steps that were saved.
+// Saves and checks the plan of a training step.
 #pragma once
 
 #include "config/settings.h"
@@ -11,7 +11,7 @@ namespace moesh::train {
 // What a plan is saved with: the machine, and the settings that are not at their defaults.
 plan::Origin origin_of(const config::Settings& settings, const mesh::Topology& target);
 
-// Where the settings name a plan: refuses the program unless it is that one.
+// If the settings name a saved plan: refuses the program unless its plan is the same.
 void check_saved_plan(const StepProgram& program, const config::Settings& settings, const mesh::Topology& target);
 
 }  // namespace moesh::train

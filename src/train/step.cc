@@ -14,7 +14,7 @@ struct Losses {
   Tensor loss, lm_loss;
 };
 
-// The metric adds up the balance losses of the microbatches, the reported loss has their mean.
+// The metric is the sum of the microbatches' balance losses; the reported loss contains their mean.
 Losses losses_of(const Passes& passes, std::int64_t microbatches) {
   const Tensor lm_loss = graph::binary(graph::Binary::divide, passes.entropy_sum,
                                        graph::unary(graph::Unary::offset, passes.positions, 1e-8));
@@ -22,7 +22,8 @@ Losses losses_of(const Passes& passes, std::int64_t microbatches) {
   return {graph::add(lm_loss, graph::scale(passes.balance_loss, 1 / static_cast<double>(microbatches))), lm_loss};
 }
 
-// Several microbatches add up the gradients of their summed entropies, one gives that of the mean.
+// With several microbatches the gradients of their summed entropies are accumulated; with one it is the gradient of the mean
+// already.
 Tensor gradient_factor(Builder& builder, const Passes& passes, std::int64_t microbatches) {
   const Tensor one = graph::fill(builder, 1, {}, DType::float32);
   return microbatches == 1 ? one : graph::binary(graph::Binary::divide, one, passes.positions);

@@ -17,7 +17,7 @@ namespace {
 
 using Message = store::ProtobufWriter;
 
-// Fields by their numbers, as TensorFlow's event.proto and summary.proto have them.
+// Field numbers, from TensorFlow's event.proto and summary.proto.
 namespace field {
 constexpr int step = 2, summary = 5, session = 7;                               // of an event
 constexpr int status = 1;                                                       // of a session
@@ -75,7 +75,7 @@ class Summary {
   Message message_;
 };
 
-// In nats of those that an even use would have: 1 where all experts of a layer have as many tokens.
+// The entropy of a layer's load as a share of that of an even load: 1 if all experts of the layer have the same number of tokens.
 double evenness(const ExpertLoad& load, std::int64_t layer) {
   const auto first = load.tokens.begin() + layer * load.experts;
   double sum = 0, entropy = 0;
@@ -86,7 +86,7 @@ double evenness(const ExpertLoad& load, std::int64_t layer) {
   return load.experts > 1 ? entropy / std::log(static_cast<double>(load.experts)) : 1;
 }
 
-// A line a layer, a column an expert.
+// One line per layer, one column per expert.
 std::vector<std::uint8_t> picture_of(const ExpertLoad& load) {
   std::vector<std::uint8_t> shades;
   for (std::int64_t layer = 0; layer < load.layers(); ++layer) {
@@ -142,7 +142,7 @@ void TensorBoard::write(const EvalMetrics& m) {
   add(summary.message(), m.step);
 }
 
-// What only shows a run does not end it.
+// The curves only show the run, so a failure to write them does not end it.
 void TensorBoard::add(const store::ProtobufWriter& summary, std::int64_t step) {
   if (is_given_up_) return;
   try {

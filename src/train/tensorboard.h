@@ -1,4 +1,4 @@
-// A run's metrics as TensorBoard shows them: curves under the reference's names, and how the experts are used.
+// Writes a run's metrics for TensorBoard: curves under the reference's names, and how the experts are used.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace moesh::train {
 
 class TensorBoard {
  public:
-  // In `folder`. What earlier runs there wrote of `first_step` and later ones is no longer shown.
+  // Writes into `folder`. What earlier runs there wrote for `first_step` and later steps is no longer shown.
   TensorBoard(const std::string& folder, std::int64_t first_step, std::int64_t parameters, const config::Settings& settings);
 
   void write(const StepMetrics& metrics, const StepSpeed& speed);
@@ -23,7 +23,7 @@ class TensorBoard {
   void add(const store::ProtobufWriter& summary, std::int64_t step);
 
   store::EventFile file_;
-  bool is_given_up_ = false;  // since the disk did not take it
+  bool is_given_up_ = false;  // after a write has failed
 };
 
 }  // namespace moesh::train

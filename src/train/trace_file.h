@@ -1,4 +1,4 @@
-// The trace that a run writes where profiler= asks for one.
+// The trace that a run writes if profiler= asks for one.
 #pragma once
 
 #include <chrono>
@@ -14,13 +14,13 @@ namespace moesh::train {
 
 class TraceFile {
  public:
-  // `metrics_path`: which it lies beside. Refuses to take the place of a file that is no trace of moesh's.
+  // `metrics_path`: the trace is written beside this file. Refuses to replace a file that is not a trace written by moesh.
   TraceFile(const config::Settings& settings, const std::string& metrics_path, const plan::Plan& plan, const mesh::Topology& target);
 
-  // What step `step` of this run fills in; null where it is not traced.
+  // The spans that step `step` of this run fills in; null if it is not traced.
   std::vector<run::Span>* begin_step(std::int64_t step);
   void end_step(std::int64_t step);
-  // Writes the file. What was traced and where it is, in a line; or why nothing was.
+  // Writes the file. Returns a line that says what was traced and where it is, or why nothing was.
   std::string finish() const;
 
  private:
@@ -28,7 +28,7 @@ class TraceFile {
 
   bool traces(std::int64_t step) const { return step >= first_ && step < end_; }
 
-  std::int64_t first_, end_;  // of the steps
+  std::int64_t first_, end_;  // the range of steps that are traced
   std::string path_;
   std::vector<forecast::Timing> timings_;
   measure::Trace trace_;

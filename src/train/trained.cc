@@ -6,7 +6,7 @@
 namespace moesh::train {
 namespace {
 
-// Where the repeat that has an iteration's slice of a parameter finds its one stacked dim.
+// The stacked dim of a parameter, from the repeat that gives each iteration a slice of it; -1 without such a repeat over one dim.
 int layers_dim(const graph::Graph& model, graph::ValueId parameter) {
   for (const graph::Node& node : model.nodes) {
     const auto* of = std::get_if<graph::RepeatOf>(&node.attributes);

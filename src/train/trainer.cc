@@ -26,7 +26,7 @@ using run::Placed;
 
 double scalar(const Placed& value) { return backend::load_scalar(value.shards.front().view); }
 
-// The elements of the first dim, each seen in place.
+// The array's slices along its first dim, which share its memory.
 std::vector<Array> along_first(const Array& array) {
   const Shape shape(array.view.shape.begin() + 1, array.view.shape.end());
   std::vector<Array> parts;
@@ -51,7 +51,7 @@ bool is_finite(const Placed& value) {
   return std::all_of(value.shards.begin(), value.shards.end(), [](const Array& shard) { return is_finite(shard); });
 }
 
-// Adds what a pass counted, [layers, E + 1].
+// Adds the counts of one microbatch, [layers, E + 1].
 void add_load(const Array& counted, ExpertLoad& sum) {
   const std::int64_t layers = counted.view.size(0);
   sum.experts = counted.view.size(1) - 1;
@@ -166,7 +166,7 @@ StepResults Trainer::run_step(const Batch& batch, run::Observers observers) {
   return results;
 }
 
-// Each process knows what its own devices sent.
+// Each process only knows what its own devices sent.
 void Trainer::sum_sent(std::vector<double>& sent) const {
   if (company_.count() == 1 || program_.output(step_results::expert_load).shards.empty()) return;
   const std::vector<std::int64_t> sums = company_.processes->sums({sent.begin(), sent.end()}, "at the end of a step");
@@ -201,10 +201,10 @@ StepResults Trainer::read() const {
 
 Array Trainer::logits(const StepResults& results) const { return feeding_.as_given(whole(results.logits), *pool_); }
 
-// Processes see their own devices' values alone, and must not end a run before the others do: each says what it found, and the first of
-// those is told.
+// Processes see only the values of their own devices, and must not end a run before the others do: each of them says what it found,
+// and the earliest of these is returned.
 std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
-  std::optional<std::int64_t> found;  // after as many instructions
+  std::optional<std::int64_t> found;  // the number of instructions after which it was found
   std::int64_t seen = 0;
   std::string words;
   for (const Trained& trained : parameters()) {
@@ -218,7 +218,7 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
     found = seen;
     words = fmt::format("made by {} at {}", name_of(instruction.op), instruction.path);
   };
-  // Parameters and moments stay as they are.
+  // Stops before parameters and moments are changed.
   const auto is_enough = [&](const plan::Instruction& next) { return (company_.count() == 1 && found) || !changed_by(next).empty(); };
   feeding_.feed(program_, batch, step, *pool_);
   program_.run({.watch = watch, .ends_before = is_enough});
@@ -233,7 +233,7 @@ std::string Trainer::first_not_finite(const Batch& batch, std::int64_t step) {
 }
 
 void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, backend::Workers& workers) {
-  const std::shared_ptr<run::Pool> pool = run::Pool::create();  // goes with all that it keeps of them
+  const std::shared_ptr<run::Pool> pool = run::Pool::create();  // released with all buffers that it keeps
   put_initial_values(model, seed, *pool, workers,
                      [&](const std::string& path, Array value) { trainer.set_parameter(path, std::move(value)); });
 }

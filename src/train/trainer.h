@@ -1,4 +1,4 @@
-// A model in training: its parameters, the optimizer's state, and a step.
+// A model in training: its parameters, the optimizer's state, and the step.
 #pragma once
 
 #include <functional>
@@ -22,20 +22,20 @@ namespace moesh::train {
 // How the experts were used in a step.
 struct ExpertLoad {
   std::int64_t experts = 0;
-  std::vector<double> tokens;   // of each layer's experts, [layers * experts]
-  std::vector<double> dropped;  // choices that found no room, of each layer
+  std::vector<double> tokens;   // per layer and expert, [layers * experts]
+  std::vector<double> dropped;  // choices that found no room, per layer
   std::vector<double> sent;     // bytes that each device sent in regions; empty without regions on several devices
 
   std::int64_t layers() const { return static_cast<std::int64_t>(dropped.size()); }
   double max_over_mean(std::int64_t layer) const;  // of a layer's tokens
-  double max_over_mean() const;                    // of the layer where it is most
+  double max_over_mean() const;                    // of the layer with the largest ratio
 };
 
 struct StepMetrics {
   std::int64_t step = 0;
   double learning_rate = 0;
   double loss = 0;          // as reported: lm_loss plus the balance loss
-  double lm_loss = 0;       // cross entropy a position
+  double lm_loss = 0;       // cross entropy per position
   double balance_loss = 0;
   double total_weights = 0;  // positions that count
   double raw_grad_norm = 0;
@@ -45,12 +45,12 @@ struct StepMetrics {
   bool is_left_out = false;  // the loss or a gradient is not finite: parameters stayed as they were
 };
 
-// What a step gives beside the new parameters and moments.
+// The results of a step besides the new parameters and moments.
 struct StepResults {
   StepMetrics metrics;
-  std::vector<run::Array> loads;  // of each microbatch, [MoE layers, E + 1], see models::results
-  // Where the program keeps them. Of all microbatches, [microbatches, rows, length, V], in the order that context parallelism has
-  // its positions; and before they are multiplied with the factor, that of clipping not included.
+  std::vector<run::Array> loads;  // per microbatch, [MoE layers, E + 1], see models::results
+  // In the program's memory. The logits are those of all microbatches, [microbatches, rows, length, V], with their positions in the
+  // order that context parallelism uses; the gradients have yet to be multiplied with the factor, which does not include clipping.
   run::Placed logits;
   std::vector<run::Placed> gradients;  // in the order of parameters()
   double gradient_factor = 1;
@@ -63,28 +63,28 @@ class Trainer {
   const std::vector<Trained>& parameters() const { return parameters_; }
   run::Array parameter(const std::string& path) const { return whole(state(path)); }
   run::Array moment(const std::string& name) const { return whole(state(name)); }
-  void set_parameter(const std::string& path, run::Array value);  // refuses another shape; clears its moments
+  void set_parameter(const std::string& path, run::Array value);  // refuses another shape or type; clears its moments
 
-  // Parameters and moments by name, in the order in which a step changes them.
+  // The names of parameters and moments, in the order in which a step changes them.
   const std::vector<std::string>& state_names() const { return state_names_; }
   run::Placed state(const std::string& name) const;
-  // Where one of them lies, as far as it is here; and what of it this process writes to a checkpoint.
+  // Where one of them lies, as far as it is in this process, and the blocks of it that this process writes to a checkpoint.
   std::vector<store::Part> state_parts(const std::string& name) const { return state_->parts(name); }
   std::vector<store::Block> state_share(const std::string& name) const { return state_->share(name); }
-  // What of them an instruction changes.
+  // The names of those that an instruction changes.
   std::vector<std::string_view> changed_by(const plan::Instruction& instruction) const;
-  // All of them were written into their parts: the next step is the one after `step`.
+  // To be called once all of them have been written through their parts: the next step is the one after `step`.
   void go_on_after(std::int64_t step);
 
-  // A program on the same parameters, in the memory of a step's values where that is large enough.
+  // A program on the same parameters, which uses the scratch memory of the step if that is large enough.
   run::Program beside(plan::Plan plan) const;
 
-  // Values that are laid out are there until the next step. A step that fails on the way takes parameters and moments with it:
-  // nothing that is half updated is used. Of the observers `sent` is the step's own.
+  // Values in the results that are laid out on devices stay valid until the next step. If a step fails midway, parameters and
+  // moments are lost, so that nothing half updated is ever used. The observers' `sent` is replaced by the step's own.
   StepResults run_step(const Batch& batch, run::Observers observers = {});
   StepMetrics step(const Batch& batch) { return run_step(batch).metrics; }
-  run::Array logits(const StepResults& results) const;  // whole, in the batch's order
-  // Where the first value that is not finite is made in a step that was done on this batch, for a message.
+  run::Array logits(const StepResults& results) const;  // gathered, in the order of the batch
+  // Runs a step that was done on this batch once more, and says where the first value that is not finite is made.
   std::string first_not_finite(const Batch& batch, std::int64_t step);
   std::int64_t steps_done() const { return steps_done_; }
   const plan::Plan& plan() const { return program_.plan(); }
@@ -110,11 +110,11 @@ class Trainer {
   run::Program program_;
   std::vector<std::string> state_names_;
   std::map<plan::BufferId, std::string> state_buffers_;
-  std::set<std::string> lost_;       // parameters and moments that a step which failed left half updated
+  std::set<std::string> lost_;       // parameters and moments that a failed step left half updated
   std::int64_t steps_done_ = 0;
 };
 
-// Every parameter to its initial value.
+// Sets every parameter to its initial value.
 void initialize(Trainer& trainer, const graph::Graph& model, std::int64_t seed, backend::Workers& workers);
 
 }  // namespace moesh::train

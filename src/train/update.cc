@@ -19,7 +19,7 @@ using graph::Tensor;
 using graph::Unary;
 using Kind = graph::InputOf::Kind;
 
-// What the update of one parameter starts from, and what it gives; moments that are not kept are absent.
+// Inputs and results of the update of one parameter; moments that are not kept are absent.
 struct Slot {
   Tensor parameter, gradient, mu, nu;
 };
@@ -27,13 +27,13 @@ struct Updated {
   Tensor parameter, mu, nu;
 };
 
-// The vectors that updates are given.
+// The vectors of numbers that update ops take.
 struct UpdateNumbers {
   Tensor of_gradients;
-  Tensor of_directions;  // what is no gradient any more is not scaled
+  Tensor of_directions;  // for directions of Muon: they are no gradients, and are not scaled
 };
 
-// MaxText's masks hold Python patterns that are searched for in a parameter's path.
+// MaxText's masks hold Python regular expressions that are searched for in a parameter's path.
 bool is_masked(const std::string& path, const config::Settings& settings) {
   for (const std::string& pattern : settings.texts("adamw_mask")) {
     try {
@@ -46,7 +46,7 @@ bool is_masked(const std::string& path, const config::Settings& settings) {
   return false;
 }
 
-// A factor takes the type of the array that it multiplies, as in JAX: beside bfloat16, 0.9 is 0.8984375.
+// A factor takes the type of the array that it multiplies, as in JAX: with a bfloat16 array, 0.9 is 0.8984375.
 double factor_for(Tensor array, double factor) {
   if (array.dtype() != DType::bfloat16) return factor;
   return static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(factor))));
@@ -89,8 +89,8 @@ Updated muon(const Slot& slot, const UpdateNumbers& numbers, const graph::Matrix
   return {sgd(slot.parameter, direction, numbers.of_directions, settings.real("muon_weight_decay")), momentum[0], {}};
 }
 
-// A few layers at a time, so that what is made on the way is no larger than they are. The stacked dim [L] becomes [L/c, c]; a
-// loop runs over the first.
+// Updates a few layers at a time, so that intermediate values are no larger than these. The stacked dim [L] becomes [L/c, c], and a
+// loop runs over the first of the two.
 Updated muon_by_layers(const Slot& slot, const UpdateNumbers& numbers, const graph::MatrixDims& dims, const Trained& trained,
                        std::int64_t at_a_time, const config::Settings& settings) {
   Builder& builder = *slot.parameter.builder;
@@ -149,10 +149,10 @@ Tensor sum_of_squares(const std::vector<Tensor>& tensors) {
   return sum;
 }
 
-// What is found out about the gradients before anything is updated.
+// What is computed from the gradients before anything is updated.
 struct Norms {
   Tensor raw, clipped;
-  Tensor factor;  // what each gradient is multiplied with: the given factor and that of clipping
+  Tensor factor;  // multiplies each gradient: the given factor and that of clipping
 };
 
 Norms norms_of(Builder& builder, const UpdateOf& of, double threshold) {
@@ -176,7 +176,8 @@ Tensor vector_of(const std::vector<Tensor>& scalars) {
 
 Tensor scalar_input(Builder& builder, const char* name) { return builder.input(name, {}, DType::float32, {}, Kind::number); }
 
-// A router's bias moves once the optimizer is done with it. The load of its layers is that of the next ones.
+// Moves routers' biases after the optimizer's update. The parameters come in the order of their layers, so that each bias takes the
+// next layers of the load.
 class Balance {
  public:
   Balance(Tensor load, Tensor numbers, double rate) : load_(load), numbers_(numbers), rate_(rate) {}

@@ -10,19 +10,20 @@
 
 namespace moesh::train {
 
-// What it starts from, a parameter and a gradient for each of those that are trained. What is absent was not made.
+// What the update starts from: the parameter and the gradient of everything that is trained. Tensors that were not computed are
+// absent.
 struct UpdateOf {
   std::vector<graph::Tensor> parameters;
   std::vector<graph::Tensor> gradients;
-  graph::Tensor loss;             // a step whose loss is not finite is left out, where the settings say so
-  graph::Tensor gradient_factor;  // what gradients are to be multiplied with; absent: 1
+  graph::Tensor loss;             // a step whose loss is not finite is left out, if the settings say so
+  graph::Tensor gradient_factor;  // multiplies the gradients; absent: 1
   graph::Tensor expert_load;      // [microbatches, MoE layers, E + 1]
 };
 
-// Names of what is added beside moments: inputs that are numbers, and results.
+// Names of the scalar inputs and of the results that are added besides the moments.
 namespace update_inputs {
 inline constexpr const char* learning_rate = "learning_rate";
-inline constexpr const char* step = "step";  // the step's number from 1 on, those left out included
+inline constexpr const char* step = "step";  // number of the step, from 1, counting those that were left out
 }  // namespace update_inputs
 namespace update_results {
 inline constexpr const char* raw_grad_norm = "raw_grad_norm";
@@ -31,11 +32,11 @@ inline constexpr const char* param_norm = "param_norm";  // of the new parameter
 inline constexpr const char* applied = "applied";        // 1, or 0 for a step that is left out: the new state is the old one
 }  // namespace update_results
 
-// Whether parameters are kept from updates that are not finite.
+// Whether parameters are protected from updates that are not finite.
 bool guards_parameters(const config::Settings& settings);
 
-// Adds moments and numbers as inputs, the norms and whether the step is applied, then the updates. Each parameter and moment
-// becomes the result of its name. `devices`: among which the work can be shared out.
+// Adds moments and numbers as inputs, the norms and whether the step is applied, then the updates. Each new parameter and moment is
+// the result of its name. `devices`: how many devices can share the work.
 void add_update(graph::Builder& builder, const std::vector<Trained>& parameters, const UpdateOf& of,
                 const config::Settings& settings, std::int64_t devices);
 

@@ -21,8 +21,8 @@ namespace {
 
 using run::Array;
 
-// float32: sums of thousands of terms in another order. bfloat16: about twice what MaxText's own runs in it are away from
-// their float32 twins, over llama3.1, qwen3-moe, gpt-oss, deepseek2 and deepseek3 with a capacity: at most 1.6e-3 in a loss,
+// float32: sums of thousands of terms are added in another order. bfloat16: about twice the distance of MaxText's own bfloat16 runs
+// from their float32 twins, over llama3.1, qwen3-moe, gpt-oss, deepseek2 and deepseek3 with a capacity: at most 1.6e-3 in a loss,
 // 5e-3 in a norm, 1.8e-2 in logits, 1.6e-2 in parameters and 1.7e-1 in a tensor's gradient, where tokens change their expert.
 struct Tolerances {
   double loss, norms, logits, gradients, parameters;
@@ -45,7 +45,7 @@ Array array_of(const store::StoredTensor& stored, run::Pool& pool) {
   return array;
 }
 
-// A run may have started from the parameters of its float32 twin.
+// A bfloat16 run may have started from the parameters of its float32 twin, which are rounded here.
 Array array_of(const store::StoredTensor& stored, DType dtype, run::Pool& pool) {
   if (stored.type.dtype == dtype || dtype != DType::bfloat16) return array_of(stored, pool);
   const std::vector<double> values = stored.values();
@@ -62,7 +62,7 @@ std::string furthest_token(const std::vector<double>& a, const std::vector<doubl
   for (std::size_t token = 0; token * width < a.size(); ++token) {
     double distance = 0;
     for (std::size_t i = token * width; i < (token + 1) * width; ++i) distance += (a[i] - b[i]) * (a[i] - b[i]);
-    if (distance <= most) continue;  // a NaN is further than anything
+    if (distance <= most) continue;  // not taken by a NaN, which counts as furthest
     most = distance;
     furthest = token;
     if (std::isnan(distance)) break;
@@ -82,14 +82,15 @@ Batch batch_of(const ReferenceRun& run, const config::BatchSizes& sizes, run::Po
   return batch;
 }
 
-// A tied table that logits read rounded to bfloat16 has a gradient that is rounded so too: by devices and microbatches of what each has.
+// If logits read the tied table rounded to bfloat16, its gradient is rounded to bfloat16 too, for each device and microbatch
+// separately.
 bool has_rounded_gradient(const Trained& trained, const config::Settings& settings) {
   return trained.role == graph::Role::embedding && settings.boolean("logits_via_embedding") && settings.boolean("round_tied_embedding");
 }
 constexpr double kRoundedGradient = 4e-3;
 constexpr const char* kTable = "gradient of the tied table";
 
-// Every tensor whose name in the file is `prefix` and a parameter's path.
+// Compares every tensor whose name in the file is `prefix` followed by a parameter's path.
 Verdict compare_all(const std::string& quantity, double tolerance, const Trainer& trainer, const store::TensorFile& expect,
                     const std::string& prefix, const std::function<Array(std::size_t)>& ours,
                     const std::function<bool(const Trained&)>& takes = {}) {
@@ -107,7 +108,7 @@ Verdict compare_all(const std::string& quantity, double tolerance, const Trainer
   return worst.verdict();
 }
 
-// Findings that begin with what the run did not keep.
+// Findings that begin with the quantities that the run did not keep.
 Findings not_kept(const ReferenceRun& run) {
   std::string missing;
   const auto add = [&](bool is_kept, const char* quantity) {
@@ -210,7 +211,7 @@ std::vector<Verdict> verify_against(const Subject& one_device, const Subject& la
   const std::int64_t seed = layout.settings.integer("init_weights_seed");
   initialize(expected, one_device.model, seed, workers);
   initialize(made, layout.model, seed, workers);
-  // Rows are loaded as the layout loads them.
+  // Both take the rows that the layout loads.
   Batches batches(layout.settings, layout.batch, layout.settings.integer("vocab_size"), workers.threads());
   Worst loss("loss", tolerances.loss);
   Worst balance("balance loss", tolerances.norms);

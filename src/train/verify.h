@@ -1,4 +1,4 @@
-// Holds a run of this engine against a recorded one, quantity by quantity.
+// Compares a run of this engine with a recorded one, quantity by quantity.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace moesh::train {
 
-// What a run was not held to.
+// Quantities on which a run was not compared.
 struct Unheld {
   std::string quantities;  // "logits, gradients"
   std::string why;
@@ -22,11 +22,11 @@ struct Findings {
   std::vector<Unheld> unheld;
 };
 
-// Follows the steps of the run's curve. A run on more rows than the layout trains is followed with the first of them, as the layout
-// would load them.
+// Follows the steps of the run's curve. If the run has more rows than the layout trains, it is followed with the first of them, as
+// the layout would load them.
 Findings verify(const ReferenceRun& run, const Subject& subject, backend::Workers& workers);
 
-// Holds a layout against one device: the same initial parameters and batches, step by step.
+// Compares a layout with one device on the same initial parameters and batches, step by step.
 std::vector<Verdict> verify_against(const Subject& one_device, const Subject& layout, std::int64_t steps, backend::Workers& workers);
 
 }  // namespace moesh::train

@@ -16,10 +16,11 @@ namespace {
 using run::Array;
 
 constexpr double kLoss = 1e-5, kGradients = 1e-4;
-// A gradient that is zero but for rounding is measured by that of the whole model.
+// A tensor whose gradient is a smaller share of the model's, and so may be only rounding errors, is compared relative to the
+// model's gradient.
 constexpr double kLeastShare = 1e-3;
 
-// Copies of the recorded rows: the loss of one is that of all. The last position of a row has nothing to guess.
+// Copies of the recorded rows, whose loss is that of the originals. The last position of a row has no target.
 Batch batch_of(const RecordedModel& recorded, std::int64_t rows, std::int64_t vocab_size, run::Pool& pool) {
   Rows made;
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -39,11 +40,11 @@ Verdict compare_logits(const RecordedModel& recorded, const Array& made) {
   if (mine.size() < theirs.size())
     refuse(fmt::format("logits {}, {} were recorded", to_string(made.view.shape), to_string(expected.shape)),
            recorded.name);
-  mine.resize(theirs.size());  // the first copy of the rows
+  mine.resize(theirs.size());  // keeps the first copy of the rows
   return {"logits", largest_difference(mine, theirs), kLogitsOfModel, "the largest difference"};
 }
 
-// Gradients by the names of the weights.
+// Gradients by the names that Hugging Face has for the weights.
 class Gradients {
  public:
   Gradients(const Trainer& trainer, const StepResults& made, const store::HuggingFaceModel& model, run::Pool& pool)
@@ -105,7 +106,7 @@ void compare_gradients(const RecordedModel& recorded, const Gradients& gradients
   verdicts.push_back(norms.verdict());
 }
 
-// Of the routers whose choices were recorded, in the order of their layers.
+// The layers of the routers whose choices were recorded, in order.
 std::vector<std::int64_t> routed_layers(const RecordedModel& recorded) {
   constexpr std::string_view kBefore = "router_experts.";
   std::vector<std::int64_t> layers;
@@ -116,7 +117,7 @@ std::vector<std::int64_t> routed_layers(const RecordedModel& recorded) {
   return layers;
 }
 
-// How many tokens chose each expert. Which ones, a step does not hand out.
+// Compares how many tokens chose each expert. Which tokens these were is not a result of a step.
 Verdict compare_choices(const RecordedModel& recorded, const ExpertLoad& load, std::int64_t copies) {
   Worst worst("tokens of each expert", 0);
   const std::vector<std::int64_t> layers = routed_layers(recorded);

@@ -1,4 +1,4 @@
-// Holds a Hugging Face model on this engine against what was recorded of it.
+// Compares a Hugging Face model on this engine with the numbers recorded of it.
 #pragma once
 
 #include "train/recorded_model.h"
@@ -7,9 +7,9 @@
 namespace moesh::train {
 
 inline constexpr double kLogitsOfModel =
-    1e-4;  // how far one of them may be off; two ways of one engine are a fifth of that apart
+    1e-4;  // largest difference of a logit; two ways through one engine differ by a fifth of that
 
-// Loss, logits, gradients by the names of the weights, and how many tokens each expert is sent.
+// Compares loss, logits, gradients by the names of the weights, and how many tokens are sent to each expert.
 Findings verify_model(const RecordedModel& recorded, const Subject& subject, backend::Workers& workers);
 
 }  // namespace moesh::train

@@ -1,4 +1,4 @@
-// What the result of a product is added to, where the op has one operand more.
+// Accumulating products: an op with one operand more than its product needs adds the result to that operand.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 
 namespace moesh::backend::cpu {
 
-// Whether there is one behind so many operands. It then lies where the result is made, copied there unless it did before.
+// Whether the call has an operand after the first `operands`, to which the result is added. If so, it is copied into the result first,
+// unless the two are the same memory.
 inline bool starts_from_operand(const KernelCall& call, std::size_t operands) {
   if (call.operands.size() == operands) return false;
   constexpr std::int64_t kBytes = 1 << 16;

@@ -11,7 +11,7 @@ namespace moesh::backend::cpu {
 
 std::int64_t second_cache_bytes() {
   static const std::int64_t bytes = [] {
-    constexpr std::int64_t kUsual = 1024 * 1024, kLeast = 256 * 1024, kMost = 4 * 1024 * 1024;  // a larger one serves several cores
+    constexpr std::int64_t kUsual = 1024 * 1024, kLeast = 256 * 1024, kMost = 4 * 1024 * 1024;  // a larger one is shared by several cores
     std::int64_t said = 0;
 #ifdef _SC_LEVEL2_CACHE_SIZE
     said = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -22,7 +22,7 @@ std::int64_t second_cache_bytes() {
 }
 
 std::int64_t rows_that_stay(std::int64_t row_bytes, std::int64_t pitch_bytes) {
-  constexpr std::int64_t kWays = 16, kLine = 64;  // as machines have them
+  constexpr std::int64_t kWays = 16, kLine = 64;  // usual associativity, and bytes of a cache line
   const std::int64_t of_a_way = second_cache_bytes() / kWays;
   const std::int64_t apart = std::max(std::gcd(pitch_bytes, of_a_way), round_up(row_bytes, kLine));
   return std::max<std::int64_t>(1, of_a_way / apart) * kWays / 2;

@@ -1,14 +1,14 @@
-// What kernels know of the machine's caches.
+// What kernels know about the CPU's caches.
 #pragma once
 
 #include <cstdint>
 
 namespace moesh::backend::cpu {
 
-// Bytes of a core's second cache, or a usual size where the machine does not say.
+// Bytes of a core's L2 cache, or a usual size if the system does not report it.
 std::int64_t second_cache_bytes();
 
-// How many rows of so many bytes, so far apart, half of that cache holds at once: those a power of two apart share few places.
+// How many rows of `row_bytes`, `pitch_bytes` apart, half of the L2 cache holds at once: rows a power of two apart share few of its sets.
 std::int64_t rows_that_stay(std::int64_t row_bytes, std::int64_t pitch_bytes);
 
 }  // namespace moesh::backend::cpu

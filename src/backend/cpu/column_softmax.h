@@ -1,5 +1,5 @@
-// The softmax of scores [row][column] that goes down the columns: each is a lane of the registers, so that no sum goes across one, and
-// exponentials lie as the next product takes them.
+// Softmax down the columns of scores [row][column]. Each column is a lane of the vector registers, so that no sum goes across lanes, and
+// the exponentials lie as the next GEMM reads them.
 #pragma once
 
 #include <algorithm>
@@ -22,26 +22,26 @@ void with_columns(std::int64_t columns, const Body& body) {
   body.template operator()<8>();
 }
 
-// What a column's exponentials are taken above: its largest score, or 0 where it sees nothing.
+// What is subtracted from the scores of a column before exponentials are taken: the largest one, or 0 if all are -inf.
 template <typename W>
 [[gnu::always_inline]] inline W base_of(W largest) {
   return largest == -std::numeric_limits<W>::infinity() ? W(0) : largest;
 }
 
-// to = the exponentials of what scores are above `base`, which are added to the sums before they are rounded. `to` may be the scores.
-// They also go to `kept`, if there is such a place: past the caches, where instructions for that are at hand, so that
-// settle_late_writes() is to follow. It begins with a cache line.
+// to = exp(scores - base), with a base per column. The exponentials are added to the sums of the columns before they are rounded to E. `to`
+// may be the scores. If `kept` has memory, they are also written there, with non-temporal stores if the instruction set has them, so that
+// settle_late_writes() must follow. `kept` begins on a cache line.
 template <int kColumns, typename W, typename E>
 void exponentiate(Isa isa, std::int64_t rows, const W* base, const W* scores, E* to, W* sums, const RowsInBlocks<E>& kept = {});
 
-// Columns from `count` on become 0: what products left there may be no number.
+// Sets the columns from `count` on to 0: GEMMs may have left NaN there.
 template <typename E>
 void clear_columns(std::int64_t rows, std::int64_t columns, std::int64_t count, E* to) {
   if (count == columns) return;
   for (std::int64_t row = 0; row < rows; ++row) std::fill(to + row * columns + count, to + (row + 1) * columns, E());
 }
 
-// Numbers in the type that products take them in: where they are, or rounded at `to`.
+// The numbers in the type E that GEMMs read: in place if they have it, else rounded into `to`.
 template <typename E, typename W>
 const E* in_type(Isa isa, const W* from, std::int64_t count, E* to) {
   if constexpr (std::is_same_v<E, W>) {
@@ -54,7 +54,7 @@ const E* in_type(Isa isa, const W* from, std::int64_t count, E* to) {
   }
 }
 
-// [row][column] as a panel: where it is, or packed at `to`.
+// A matrix [row][column] as a packed panel: in place if panels have this layout, else packed into `to`.
 template <typename E>
 const E* as_panel(Isa isa, const MicroKernels<E>& kernels, const E* from, std::int64_t depth, E* to) {
   if constexpr (MicroKernels<E>::kTogether == 1) {

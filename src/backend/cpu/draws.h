@@ -1,4 +1,4 @@
-// Random numbers, many at a time. An element depends on its key and its index alone, not on the kind of instructions.
+// Random numbers, many at a time. An element depends only on its key and its index, not on the instruction set.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace moesh::backend::cpu {
 
-// The standard normal distribution, cut off outside of [-most, most].
+// Draws from the standard normal distribution, truncated to [-most, most].
 class NormalDraws {
  public:
-  NormalDraws();  // not cut off
+  NormalDraws();  // not truncated
   explicit NormalDraws(float most);
 
-  // The elements from index `first` on.
+  // Draws the elements whose indices begin at `first`.
   void draw(RandomKey key, std::uint64_t first, std::span<float> to) const;
 
  private:
   float most_;
-  float from_, to_;  // of the uniform numbers that it is made of
+  float from_, to_;  // range of the uniform numbers that are transformed to normal ones
 };
 
 }  // namespace moesh::backend::cpu

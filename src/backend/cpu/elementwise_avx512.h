@@ -1,5 +1,5 @@
-// The ops on each element that large values go through, and whole chains of them, with the instructions of AVX-512. Those of bfloat16
-// need the ones that round to it.
+// AVX-512 kernels for the elementwise ops that large tensors go through, and for whole chains of these ops. Those for bfloat16 need the
+// instructions that round to bfloat16.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace moesh::backend::cpu {
 
-inline constexpr std::int64_t kMostChainValues = 24;  // operands, and what steps make
+inline constexpr std::int64_t kMostChainValues = 24;  // operands of a chain and results of its steps
 
 #define MOESH_ELEMENTWISE(T)                                                                                                              \
   void silu_avx512(const T* x, std::int64_t count, T* y);                                                                                 \
   void silu_grad_avx512(const T* x, const T* dy, std::int64_t count, T* dx);                                                              \
   void add_avx512(const T* a, const T* b, std::int64_t count, T* y);                                                                      \
   void multiply_avx512(const T* a, const T* b, std::int64_t count, T* y);                                                                 \
-  /* Steps add, multiply, or are silu or its gradient, each of which rounds what it makes. A result may lie where an operand does. */     \
+  /* Each step is an add, a multiply, a silu or a gradient of silu, and rounds its result. A result may be in place of an operand. */     \
   void chain_avx512(const graph::ChainOf& chain, const T* const* operands, std::int64_t operand_count, std::int64_t count,                \
                     T* const* results)
 MOESH_ELEMENTWISE(float);
@@ -24,7 +24,7 @@ MOESH_ELEMENTWISE(bfloat16);
 #undef MOESH_ELEMENTWISE
 
 void round_avx512(const float* x, std::int64_t count, bfloat16* y);
-// Where y begins with a cache line; other threads may read it then.
+// The same with non-temporal stores, for y that begins on a cache line. Other threads may read y afterwards.
 void round_past_caches_avx512(const float* x, std::int64_t count, bfloat16* y);
 
 }  // namespace moesh::backend::cpu

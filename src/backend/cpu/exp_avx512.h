@@ -6,8 +6,8 @@
 
 namespace moesh::backend::cpu {
 
-// exp_of in half as many instructions: fused, and with those that round to whole numbers and multiply by powers of two. +infinity gives
-// NaN.
+// exp_of in half as many instructions: with fused multiply-add, and with the instructions that round to whole numbers and that multiply by
+// powers of two. +infinity gives NaN.
 [[gnu::target("avx512f"), gnu::always_inline]] inline __m512 exp_of_16(__m512 x) {
   constexpr __mmask16 kAll = 0xFFFF;
   const __m512 n = _mm512_maskz_roundscale_ps(kAll, _mm512_mul_ps(x, _mm512_set1_ps(1.44269504089f)), 0);

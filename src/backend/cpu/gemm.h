@@ -1,4 +1,4 @@
-// Matrix products of elements that lie anywhere: an einsum needs no transposed copies.
+// GEMM on operands whose elements lie anywhere, so that an einsum needs no transposed copies.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +35,14 @@ struct Matrices {
 
 struct MultiplyOptions {
   bool add = false;  // c += a b, not c = a b
-  // Products of groups: product i has the rows of a and c, or the depth (columns of a, rows of b), from begins[i] to
-  // begins[i + 1]. Empty: all of them.
+  // Grouped GEMM: product i takes the rows of a and c, or the depth (columns of a, rows of b), from begins[i] to begins[i + 1]. Empty: each
+  // product takes all of them.
   Offsets row_begins = {};
   Offsets depth_begins = {};
 };
 
-// c = a b. The terms of an element are added in an order that its depth alone decides. So its bits depend on its row of a and its
-// column of b alone. A may be B's wide type. Without workers the calling thread does it all.
+// c = a b. The order in which the terms of an element are added depends only on the depth, so that its bits depend only on its row of a and
+// its column of b. A may be B's wide type. Without workers, the calling thread does all the work.
 template <typename A, typename B, typename C>
 void multiply(Workers* workers, Isa isa, const Matrices<const A>& a, const Matrices<const B>& b, const Matrices<C>& c,
               const MultiplyOptions& options = {});

@@ -1,4 +1,4 @@
-// What every way of multiplying matrices asks of its operands.
+// The operands of a batch of products, and what every GEMM driver asks of them.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct ProductOperands {
   const B* element_of_b(std::int64_t i, std::int64_t depth, std::int64_t column) const {
     return b.data + b.batch[at(i)] + b.rows[at(depth)] + b.columns[at(column)];
   }
-  // Of what a part reads of b; null where that is nothing.
+  // The first element of b that a part reads; null if it reads none.
   const B* begin_of_b(const ProductPart& part) const {
     const Range depth = depth_of(part.i);
     return depth.size() == 0 ? nullptr : element_of_b(part.i, depth.begin, part.columns.begin);
@@ -64,10 +64,10 @@ struct ProductOperands {
     return c.data + c.batch[at(part.i)] + c.rows[at(part.rows.begin)] + c.columns[at(part.columns.begin)];
   }
 
-  // Whether kernels write the result itself.
+  // Whether kernels write into the result itself: it has the type of the sums, and its rows are contiguous, at one pitch.
   bool is_in_place() const { return std::is_same_v<C, W> && c_pitch.has_value(); }
 
-  // What c holds, where it is to be added to.
+  // Reads the part of c to which the product is added.
   void fetch(const ProductPart& part, W* to, std::int64_t pitch) const {
     for (std::int64_t row = part.rows.begin; row < part.rows.end; ++row, to += pitch) {
       const C* from = c.data + c.batch[at(part.i)] + c.rows[at(row)];
@@ -106,9 +106,9 @@ struct ProductOperands {
   std::int64_t columns;
   std::int64_t batch;
   bool a_rows_run, a_depth_runs, b_columns_run, b_depth_runs;
-  std::optional<std::int64_t> a_pitch;  // from row to row
-  std::optional<std::int64_t> b_pitch;  // from step to step
-  std::optional<std::int64_t> c_pitch;  // from row to row, where each of them runs
+  std::optional<std::int64_t> a_pitch;  // from one row to the next
+  std::optional<std::int64_t> b_pitch;  // from one line of the depth to the next
+  std::optional<std::int64_t> c_pitch;  // from one row to the next, if each row is contiguous
 };
 
 }  // namespace moesh::backend::cpu

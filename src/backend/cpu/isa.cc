@@ -39,7 +39,7 @@ Isa parse(std::string_view name) {
 }
 
 #if defined(__x86_64__)
-// The tiles' registers are given to a process that asks for them, and then to all of its threads.
+// The AMX tile registers are granted to a process only on request, and then to all of its threads.
 bool has_amx() {
   static const bool granted = [] {
     constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24;

@@ -1,4 +1,4 @@
-// Which vector instructions the kernels use: the best the machine has, or what MOESH_ISA asks for.
+// Which instruction set (ISA) the kernels use: the best that the CPU has, or the one that MOESH_ISA names.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace moesh::backend::cpu {
 
-// Each has all that stands before it.
+// Each instruction set includes all those before it.
 enum class Isa : std::uint8_t { portable, avx2, avx512, avx512_bf16, amx_bf16 };
 
 inline constexpr std::array kIsas{Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx_bf16};
@@ -15,13 +15,13 @@ inline constexpr std::array kIsas{Isa::portable, Isa::avx2, Isa::avx512, Isa::av
 std::string_view name_of(Isa isa);
 bool machine_has(Isa isa);
 
-// From now on MOESH_ISA may ask for them though the machine lacks them: the program itself carries them out, as tests do with tiles.
+// Lets MOESH_ISA name an instruction set that the CPU lacks: the program emulates it, as tests do with AMX tiles.
 void allow(Isa isa);
 
-// Whether the machine has them or the program carries them out.
+// Whether the CPU has the instruction set or the program emulates it.
 bool can_run(Isa isa);
 
-// The best of the machine unless MOESH_ISA asks for others. Refuses an unknown name, and instructions that cannot run.
+// The best instruction set of the CPU unless MOESH_ISA names another. Refuses an unknown name, and an instruction set that cannot run.
 Isa chosen_isa();
 
 }  // namespace moesh::backend::cpu

@@ -1,11 +1,11 @@
-// The CPU kernels, one an op; registered in table.cc.
+// The CPU kernels, one per op; table.cc maps ops to kernels.
 #pragma once
 
 #include "backend/kernel.h"
 
 namespace moesh::backend::cpu {
 
-// Null for ops that are no kernels.
+// Null for ops that have no kernel.
 Kernel find_kernel(graph::Op op);
 
 // elementwise.cc

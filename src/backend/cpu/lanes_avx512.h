@@ -1,4 +1,4 @@
-// Sixteen lanes of AVX-512.
+// Masks, loads and conversions for sixteen lanes of AVX-512.
 #pragma once
 
 #if defined(__x86_64__)
@@ -12,7 +12,7 @@
 
 namespace moesh::backend::cpu {
 
-// The lanes of so many elements that are left, if any.
+// Mask of the first `count` lanes: none of them from 0 down, all from 16 up.
 MOESH_LANES __mmask16 first_of_16(std::int64_t count) {
   return static_cast<__mmask16>(count >= 16 ? 0xFFFF : count <= 0 ? 0 : (1u << count) - 1);
 }

@@ -1,4 +1,4 @@
-// Small products that share their operands: the same rows are multiplied with one panel of columns after the other.
+// Left operands of small products that share them: the same rows are multiplied with one panel of columns after another.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace moesh::backend::cpu {
 
-// Of a block, where blocks of at most so many rows share all of them evenly.
+// Rows of a block if `rows` are divided evenly among blocks of at most `most` rows.
 template <typename P>
 std::int64_t evened(const MicroKernels<P>& kernels, std::int64_t most, std::int64_t rows) {
   const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows, most));
   return std::max(kernels.row_step, round_up(divide_up(rows, blocks), kernels.row_step));
 }
 
-// Rows of the left operand: packed once, in strips of a block's rows each, or where they lie.
+// Rows of the left operand: packed once, in one strip per block of rows, or read in place.
 template <typename P>
 class LeftRows {
  public:
-  // `depth`: at most.
+  // `depth` is the largest depth that is packed.
   LeftRows(const MicroKernels<P>& kernels, std::int64_t depth) : LeftRows(kernels, depth, kernels.rows) {}
   LeftRows(const MicroKernels<P>& kernels, std::int64_t depth, std::int64_t rows_of_block)
       : kernels_(kernels), rows_of_block_(rows_of_block), room_(round_up(depth, kernels.depth_step)) {}
 
-  // Tiles are packed two at a time.
+  // Elements of the packed rows. Tiles are packed two at a time.
   std::int64_t size(std::int64_t rows) const {
     return kernels_.row_room > 0 ? divide_up(rows, rows_of_block_) * strip() : round_up(rows, 2 * kTileRows) * room_;
   }
@@ -39,8 +39,7 @@ class LeftRows {
     Packer<P, T>(isa, kernels_, room_).rows(of, lines, depth, rows_of_block_, packed_);
   }
 
-  // Whether rows of T at one pitch, if each of them runs, are read where they lie: if kernels can, and a cache holds them. They need no
-  // packing.
+  // Whether contiguous rows of T at one pitch are read in place, without packing: if the kernels can do so and a cache holds the rows.
   template <typename T>
   bool may_lie(std::int64_t rows, std::int64_t depth, std::int64_t pitch) const {
     constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
@@ -63,8 +62,8 @@ class LeftRows {
     pack(isa, of);
   }
 
-  // c = or += the rows times the panel `b`, whose first step is the depth's begin. Rows and depth begin where a block and a step do.
-  // The last block may be of more rows than there are, up to a row step.
+  // c = or += the rows times the panel `b`, whose first step is at the begin of `depth`. `rows` begins at a block and `depth` at a step.
+  // The last block may cover more rows than there are, up to a whole row step.
   void multiply(Range rows, Range depth, const P* b, bool is_narrow, bool add, Wide<P>* c, std::int64_t c_pitch) const {
     Block<P> block{.steps = divide_up(depth.size(), kernels_.depth_step),
                    .b = b,
@@ -108,19 +107,19 @@ class LeftRows {
     }
   }
 
-  // That lie side by side at a step.
+  // Lines that are next to each other within a step.
   std::int64_t lines_together() const { return kernels_.row_room > 0 ? kernels_.row_room : kTileRows; }
   std::int64_t strip() const { return kernels_.block_lines(rows_of_block_) * room_; }
 
   const MicroKernels<P>& kernels_;
   std::int64_t rows_of_block_;
-  std::int64_t room_;  // for the depth
+  std::int64_t room_;  // for the depth of packed rows
   P* packed_ = nullptr;
   const P* lying_ = nullptr;
   std::int64_t pitch_ = 0;
 };
 
-// Rows that lie in blocks of so many, so far apart.
+// Blocks of `rows` rows each, `step` elements apart.
 template <typename E>
 struct RowsInBlocks {
   E* first = nullptr;
@@ -130,12 +129,12 @@ struct RowsInBlocks {
   E* block(std::int64_t row) const { return first + row / rows * step; }
 };
 
-// Rows of the left operand as the panels of an earlier product give them, [row][column], whose columns become the depth: a block's rows
-// of one panel, then those of the next.
+// Rows of the left operand in the layout in which an earlier product computes its panels, [row][column]; its columns become the depth. A
+// block of rows of one panel is followed by the same block of rows of the next panel.
 template <typename P>
 class RowsByPanel {
  public:
-  // `panels`: at most.
+  // `panels` is the largest number of panels.
   RowsByPanel(const MicroKernels<P>& kernels, std::int64_t panels) : kernels_(kernels), panels_(panels) {}
 
   std::int64_t size(std::int64_t rows) const { return divide_up(rows, kernels_.rows) * panels_ * block(); }
@@ -145,10 +144,10 @@ class RowsByPanel {
     return *(block_at(row, column / kernels_.columns) + row % kernels_.rows * kernels_.columns + column % kernels_.columns);
   }
 
-  // Where a panel's rows go.
+  // Where the rows of a panel are stored.
   RowsInBlocks<P> rows_of(std::int64_t panel) const { return {block_at(0, panel), kernels_.rows, panels_ * block()}; }
 
-  // So many, of the right operand and of results, one behind another.
+  // Consecutive panels of the right operand and of the results, b_size and c_size elements apart.
   struct Panels {
     std::int64_t count;
     const P* b;
@@ -156,8 +155,8 @@ class RowsByPanel {
     Wide<P>* c;
     std::int64_t c_size;
   };
-  // c = the rows, to this depth, times b, panel by panel. Blocks of c are whole: there is room for that. The rows come from memory once,
-  // those that follow while these are multiplied.
+  // c = the rows, up to `depth`, times b, panel by panel. Blocks of c are written whole, for which it must have room. Each row comes from
+  // memory once: the rows that follow are prefetched while these are multiplied.
   void multiply(std::int64_t rows, std::int64_t depth, const Panels& panels) const {
     const std::int64_t together = kernels_.row_room > 0 ? 1 : kBlocksTogether;
     const std::int64_t steps = divide_up(depth, kernels_.depth_step), strip = panels_ * block();

@@ -1,4 +1,4 @@
-// How a product's result is cut into tasks: a function of its sizes alone.
+// How the result of a product is partitioned into tasks: from its sizes, the costs of other work, and the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -9,29 +9,29 @@
 
 namespace moesh::backend::cpu {
 
-// Into bands of rows and parts of columns, which share the blocks evenly.
+// A partition into bands of rows and parts of columns, among which the blocks are divided evenly.
 struct Cut {
   std::int64_t bands;
   std::int64_t parts;
 };
 
-// The i-th of so many pieces of `all`, which is made of blocks of `step` and a rest.
+// The i-th of `pieces` pieces of [0, all), which consists of blocks of `step` and a shorter last one.
 inline Range piece_of(std::int64_t all, std::int64_t step, std::int64_t pieces, std::int64_t i) {
   const std::int64_t blocks = divide_up(all, step);
   return {i * blocks / pieces * step, std::min(all, (i + 1) * blocks / pieces * step)};
 }
 
-// The largest.
+// Size of the largest piece, in whole blocks.
 inline std::int64_t piece_at_most(std::int64_t all, std::int64_t step, std::int64_t pieces) {
   return divide_up(divide_up(all, step), pieces) * step;
 }
 
 struct ProductSize {
   std::int64_t rows, columns, depth;
-  std::int64_t row_step, column_step;  // of a block
-  std::int64_t most_rows = std::numeric_limits<std::int64_t>::max();  // whose packed form fits a thread's memory
-  std::int64_t most_sums = std::numeric_limits<std::int64_t>::max();  // that fit it, where they wait there
-  // What else takes time, in multiplications: to pack an element of a row or a column, to begin a task, to have other threads join.
+  std::int64_t row_step, column_step;  // size of a block
+  std::int64_t most_rows = std::numeric_limits<std::int64_t>::max();  // packed rows that fit a thread's memory
+  std::int64_t most_sums = std::numeric_limits<std::int64_t>::max();  // sums that fit it, if they wait there
+  // Costs in units of one multiplication: packing an element of a row or of a column, starting a task, having other threads join.
   double pack_row = 24;
   double pack_column = 24;
   double begin = 40000;
@@ -39,7 +39,7 @@ struct ProductSize {
 
   double work() const { return static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(steps()); }
 
-  // Of a task with so many, in multiplications.
+  // Estimated time of a task of this size, in multiplications.
   double time_of(double task_rows, double task_columns) const {
     return begin + static_cast<double>(steps()) * (task_rows * task_columns + pack_row * task_rows + pack_column * task_columns);
   }
@@ -48,7 +48,7 @@ struct ProductSize {
   std::int64_t row_blocks() const { return divide_up(rows, row_step); }
   std::int64_t column_blocks() const { return divide_up(columns, column_step); }
   std::int64_t bands_that_fit() const { return divide_up(row_blocks(), std::max<std::int64_t>(1, most_rows / row_step)); }
-  // Whose sums fit, with rows of so many.
+  // The smallest number of parts for which the sums of `task_rows` rows fit.
   std::int64_t parts_that_fit(std::int64_t task_rows) const {
     return divide_up(column_blocks(), std::max<std::int64_t>(1, most_sums / task_rows / column_step));
   }
@@ -58,8 +58,8 @@ struct ProductSize {
   }
 };
 
-// One of several products: into tasks that fit and have this work at most, unless they were too small to be worth it. Twice as many
-// bands pack b twice as often, twice as many parts a: what costs less is halved.
+// The cut of one of several products: into tasks that fit and have at most `most_work`, or are single blocks. Twice as many bands pack b
+// twice as often, and twice as many parts pack a twice as often: the cheaper of the two is done.
 inline Cut cut_of(const ProductSize& of, double most_work) {
   Cut cut{of.bands_that_fit(), 0};
   cut.parts = of.parts_that_fit(piece_at_most(of.rows, of.row_step, cut.bands));
@@ -77,10 +77,11 @@ inline Cut cut_of(const ProductSize& of, double most_work) {
   }
 }
 
-// A product by itself. Of the cuts that give each thread as many tasks, and the ones into as few as fit, it is the one that ends first.
+// The cut of a product by itself: of the cuts that give every thread the same number of tasks, and of the coarsest ones that fit, the cut
+// with the shortest estimated time.
 inline Cut cut_for_threads(const ProductSize& of, std::int64_t threads) {
   constexpr std::int64_t kMostTurns = 4;
-  constexpr double kDisturbance = 0.02;  // of a task's time: smaller ones lose less where a thread is held up
+  constexpr double kDisturbance = 0.02;  // of a task's time: smaller tasks lose less if a thread is held up
   Cut best{};
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](Cut cut) {

@@ -1,4 +1,4 @@
-// What threads take of a batch of products.
+// The tasks into which a batch of products is cut, and the order in which threads take them.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,15 @@
 
 namespace moesh::backend::cpu {
 
-// Several products go by their work, the largest first, and what they are cut into gets smaller as less is left: so threads end together,
-// and yet little is packed twice. Those of few rows come last, whole, and only what no thread would take whole is shared.
-// size_of(i): of product i. strips_of(i): into how many parts of the columns few rows go where they are shared; 0 for a product of blocks.
+// Several products are taken by their work, the largest first, and their tasks get smaller as less work is left, so that threads finish
+// together and yet little is packed twice. Products of few rows come last. They stay whole as long as every thread gets one; only the
+// remaining ones are divided among threads.
+// size_of(i): the size of product i. strips_of(i): into how many parts of its columns a product of few rows is divided, if it is; 0 for a
+// product that is computed in blocks.
 template <typename Operands, typename SizeOf, typename StripsOf>
 ScratchList<ProductPart> tasks_of(const Operands& of, std::int64_t threads, double least_work, const SizeOf& size_of,
                                   const StripsOf& strips_of) {
-  constexpr double kTasksOfThread = 1.5;  // of what is left
+  constexpr double kTasksOfThread = 1.5;  // tasks per thread into which the remaining work would be cut
   struct Product {
     std::int64_t i;
     ProductSize size;
@@ -58,20 +60,21 @@ ScratchList<ProductPart> tasks_of(const Operands& of, std::int64_t threads, doub
   return tasks;
 }
 
-// Which tasks a thread is to take one after the other: of one product those that lie side by side, so that what it reads and makes is what
-// it made and reads in ops before and behind; of several the largest that is left.
+// The order in which threads take tasks. Of a single product, a thread takes neighbouring tasks, so that what it reads and writes is what
+// it wrote and reads in the ops before and after; of several products, it takes the largest task that is left.
 template <typename Operands>
 Workers::Order order_of(const Operands& of) {
   return of.batch == 1 ? Workers::Order::by_shares : Workers::Order::as_given;
 }
 
-// The task that a thread is likely to take after this one, or one behind all.
+// The task that a thread is likely to take after this one; past the last task if there is none.
 template <typename Operands>
 std::int64_t task_after(const Operands& of, std::int64_t task, std::int64_t threads) {
   return order_of(of) == Workers::Order::by_shares ? task + 1 : task + threads;
 }
 
-// Calls run(begin, end) for all tasks, on threads where they have `least_work` at least. work_of(task): in multiplications.
+// Calls run(begin, end) for all tasks; a thread is handed as many at a time as have at least `least_work` on average. work_of(task) is in
+// multiplications.
 template <typename Operands, typename WorkOf, typename Run>
 void run_tasks(Workers* workers, const Operands& of, const ScratchList<ProductPart>& tasks, double least_work, const WorkOf& work_of,
                const Run& run) {

@@ -1,4 +1,4 @@
-// Attention a query at a time. Shape suffixes: B rows, S queries, T keys, H heads, G key/value heads, D head dim.
+// Attention, one query at a time. Shape suffixes: B rows, S queries, T keys, H heads, G key/value heads, D head dim.
 #include <cmath>
 #include <vector>
 
@@ -9,7 +9,7 @@ namespace moesh::backend::reference {
 namespace {
 
 
-// The operands by what they are: order and segments may be given once, or for queries and for keys.
+// The operands by name. Order and segments are given once, or separately for queries and for keys.
 struct Operands {
   const graph::AttentionOf& of;
   View query, key, value, q_order, q_segments, k_order, k_segments, sinks;
@@ -46,7 +46,7 @@ struct Operands {
   }
 };
 
-// One query's scores before the cap, and its probabilities.
+// One query's scores after the soft cap, and its probabilities.
 template <typename T>
 struct Row {
   using W = Wide<T>;
@@ -106,7 +106,7 @@ void attention(const KernelCall& call) {
   });
 }
 
-// Gradients are summed wide for one row of the batch, heads of a group after each other, then stored.
+// The gradients of one row of the batch. They are accumulated in the wide type, the heads of a group one after the other, then stored.
 template <typename T>
 void row_grad(const KernelCall& call, const Operands& o, std::int64_t b, std::vector<double>& dsinks) {
   using W = Wide<T>;

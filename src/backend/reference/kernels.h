@@ -1,4 +1,4 @@
-// Every op in its plainest form: what the fast kernels are held to.
+// Every op in its plainest form, against which the fast kernels are tested.
 #pragma once
 
 #include "backend/kernel.h"
@@ -8,7 +8,7 @@ namespace moesh::backend::reference {
 // Null for ops that are not kernels (inputs, constraints, repeats, regions).
 Kernel find_kernel(graph::Op op);
 
-// By file.
+// One per source file.
 Kernel find_elementwise(graph::Op op);
 Kernel find_shape(graph::Op op);
 Kernel find_products(graph::Op op);

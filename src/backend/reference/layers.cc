@@ -51,7 +51,7 @@ Wide<T> squares_of(const T* x, std::int64_t width) {
   return sum;
 }
 
-// Of whole rows, of which `width` elements may be here.
+// The width of whole rows, of which only `width` elements may be in this shard.
 template <typename W>
 W whole_width(const graph::RmsNormOf& of, std::int64_t width) {
   return static_cast<W>(of.width > 0 ? of.width : width);
@@ -75,7 +75,7 @@ void row_dot(const KernelCall& call) {
   });
 }
 
-// The normalised value is rounded to the type before the scale is applied.
+// The normalised value is rounded to the element type before the scale is applied.
 void rms_norm(const KernelCall& call) {
   const auto& of = std::get<graph::RmsNormOf>(call.attributes);
   const std::int64_t width = width_of(call.results[0]);
@@ -124,7 +124,7 @@ void rms_norm_grad_of(const KernelCall& call, bool of_dots) {
 void rms_norm_grad(const KernelCall& call) { rms_norm_grad_of(call, false); }
 void rms_norm_grad_of_dots(const KernelCall& call) { rms_norm_grad_of(call, true); }
 
-// Pairs come as neighbours or as halves, and leave as halves; the inverse takes halves and gives back what came.
+// Pairs are read as neighbours or as halves and written as halves; the inverse reads halves and restores the original arrangement.
 void rope(const KernelCall& call) {
   const auto& of = std::get<graph::RopeOf>(call.attributes);
   const View& x = call.operands[0];
@@ -139,7 +139,7 @@ void rope(const KernelCall& call) {
       const T* in = x.as<T>() + row * dim;
       T* out = call.results[0].as<T>() + row * dim;
       for (std::int64_t pair = 0; pair < half; ++pair) {
-        // The angle is a float32 product, as the reference's is.
+        // The angle is a float32 product, as in the reference implementation.
         const double angle = std::is_same_v<T, double>
                                  ? position * frequencies[static_cast<std::size_t>(pair)]
                                  : static_cast<double>(static_cast<float>(position) *

@@ -1,4 +1,4 @@
-// Norms and updates of parameters.
+// Squared norms, and updates of parameters.
 #include <cmath>
 #include <vector>
 
@@ -23,14 +23,14 @@ void sum_squares_of(const View& values, const View& result) {
 
 void sum_squares(const KernelCall& call) { sum_squares_of(call.operands[0], call.results[0]); }
 
-// A gradient may be of a narrower type than what it updates.
+// A gradient may have a narrower type than the tensor that it updates.
 double gradient_at(const View& gradient, std::int64_t i) {
   double g = 0;
   for_floating(gradient.dtype, [&]<typename T>() { g = static_cast<double>(load(gradient.as<T>()[i])); });
   return g;
 }
 
-// The decay rates and corrections of a step.
+// The decay rates, bias corrections and mixing weights of a step.
 struct Adam {
   double decay1, decay2, rest1, rest2, correct1, correct2, mix_mu, mix_g;
 
@@ -115,9 +115,9 @@ void momentum_update(const KernelCall& call) {
   });
 }
 
-// By how much an expert's bias moves: the rate towards its layer's mean load, once for each microbatch.
+// By how much an expert's bias moves: for each microbatch the rate, up or down towards the mean load of the expert's layer.
 float balance_step(const View& load, std::int64_t layer, std::int64_t expert, float rate) {
-  const std::int64_t width = load.size(2);  // the last number is that of dropped choices
+  const std::int64_t width = load.size(2);  // the last number counts dropped choices
   float step = 0;
   for (std::int64_t microbatch = 0; microbatch < load.size(0); ++microbatch) {
     const float* tokens = load.as<float>() + (microbatch * load.size(1) + layer) * width;
@@ -135,7 +135,7 @@ void balance_update(const KernelCall& call) {
   const View& bias = call.operands[0];
   if (!UpdateNumbers(call).is_applied) return keep<1>(call, {0});
   const std::int64_t experts = bias.size(static_cast<std::size_t>(of.experts_dim));
-  std::int64_t inner = 1;  // layers whose dims stand behind the experts'
+  std::int64_t inner = 1;  // layers whose dims come after the experts' dim
   for (std::size_t dim = static_cast<std::size_t>(of.experts_dim) + 1; dim < bias.shape.size(); ++dim) inner *= bias.size(dim);
   for_floating(bias.dtype, [&]<typename T>() {
     for (std::int64_t i = 0; i < bias.count(); ++i) {

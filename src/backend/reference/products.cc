@@ -1,4 +1,4 @@
-// Contractions: einsum, and the products of experts on groups of rows.
+// Contractions: einsum, and grouped GEMMs over the rows of each expert.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace moesh::backend::reference {
 namespace {
 
 
-// The letters of an equation with, for each, its size and its stride in the operands and the result.
+// A letter of an equation: its size, and its strides in the operands and the result.
 struct Letter {
   std::int64_t size = 1;
   std::int64_t a = 0, b = 0, out = 0;
@@ -29,7 +29,7 @@ void place(const std::string& letters, const Shape& shape, std::map<char, Letter
 }
 
 struct Loops {
-  std::vector<Letter> outer, inner;  // of the result; contracted
+  std::vector<Letter> outer, inner;  // letters of the result; contracted letters
 };
 
 Loops loops_of(const KernelCall& call) {
@@ -46,7 +46,7 @@ Loops loops_of(const KernelCall& call) {
   return loops;
 }
 
-// Offsets into both operands for every combination of the letters.
+// The offsets into both operands for every combination of the letters' indices.
 std::vector<std::pair<std::int64_t, std::int64_t>> offsets(const std::vector<Letter>& letters) {
   std::vector<std::pair<std::int64_t, std::int64_t>> all{{0, 0}};
   for (const Letter& letter : letters) {
@@ -78,7 +78,7 @@ void einsum(const KernelCall& call) {
   });
 }
 
-// Where each expert's rows begin; one more than experts.
+// Where each expert's rows begin, then where the last expert's rows end.
 std::vector<std::int64_t> begins(const View& sizes) {
   std::vector<std::int64_t> all{0};
   for (std::int64_t e = 0; e < sizes.count(); ++e) all.push_back(all.back() + sizes.as<std::int32_t>()[e]);

@@ -13,7 +13,7 @@ namespace moesh::backend::reference {
 namespace {
 
 
-// Indices of the largest values, the first among equals first.
+// Indices of the largest values in descending order; equal values keep their order.
 template <typename W>
 std::vector<std::int32_t> largest(const std::vector<W>& values, std::int64_t count) {
   std::vector<std::int32_t> order(values.size());
@@ -25,7 +25,7 @@ std::vector<std::int32_t> largest(const std::vector<W>& values, std::int64_t cou
   return order;
 }
 
-// Leaves only the experts of the groups with the best scores; a group's score sums its best few.
+// Sets all scores to -infinity but those of the best groups; a group's score is the sum of its few best.
 template <typename W>
 void keep_best_groups(const graph::TopKOf& of, std::vector<W>& scores) {
   const std::int64_t size = static_cast<std::int64_t>(scores.size()) / of.groups;
@@ -45,7 +45,7 @@ void keep_best_groups(const graph::TopKOf& of, std::vector<W>& scores) {
   }
 }
 
-// The weights of the chosen scores, and back from their cotangents.
+// The weights of the chosen scores, and the cotangents of these scores from those of the weights.
 template <typename W>
 std::vector<W> weigh(const graph::TopKOf& of, const std::vector<W>& chosen) {
   std::vector<W> weights = chosen;
@@ -68,7 +68,7 @@ std::vector<W> weigh_back(const graph::TopKOf& of, const std::vector<W>& chosen,
   graph::TopKOf plain = of;
   plain.normalize = false;
   plain.scale = 1;
-  const std::vector<W> weights = weigh(plain, chosen);  // before they are normalised and scaled
+  const std::vector<W> weights = weigh(plain, chosen);  // before normalisation and scaling
   for (W& x : d) x *= static_cast<W>(of.scale);
   const auto dot = [&](const std::vector<W>& a) { return std::inner_product(a.begin(), a.end(), d.begin(), W(0)); };
   if (of.normalize) {
@@ -91,7 +91,7 @@ void random_scores(const KernelCall& call) {
   }
 }
 
-// The experts of one token.
+// The experts that one token chooses.
 std::vector<std::int32_t> chosen_experts(const graph::TopKOf& of, const View& choosing, std::int64_t token) {
   std::vector<std::int32_t> ids;
   for_floating(choosing.dtype, [&]<typename C>() {

@@ -1,5 +1,5 @@
-// Rows on their way to the experts and back: what one device of a group does alone.
-// Shape suffixes: T tokens of a device, K choices a token, R rows sorted by expert, P tokens that have rows here, E experts here.
+// Rows on their way to the experts and back: the part that one device of a group does by itself.
+// Shape suffixes: T tokens of a device, K choices per token, R rows sorted by expert, P tokens that have rows here, E experts here.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -68,7 +68,7 @@ double weight_of(const View& weights, std::int64_t row) {
   return weight;
 }
 
-// sums += weight * row, wide.
+// sums += weight * row, in the wide type.
 template <typename T>
 void add_row(const View& rows, std::int64_t row, double weight, Wide<T>* sums) {
   const std::int64_t width = rows.count() / rows.size(0);

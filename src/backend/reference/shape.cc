@@ -1,4 +1,4 @@
-// Ops that move elements, and sums over dims. Elements are moved as bytes of their size.
+// Ops that move elements, and sums over dims. Elements are copied as bytes, whatever their type.
 #include <cstring>
 #include <vector>
 
@@ -20,7 +20,7 @@ Strides strides_of(const Shape& shape) {
   return strides;
 }
 
-// Calls visit(flat index in `shape`, sum of coordinate times stride) for every element of a shape.
+// Calls visit(flat index in `shape`, sum of coordinates times strides) for every element of a shape.
 template <typename Visit>
 void for_each_offset(const Shape& shape, const Strides& strides, Visit visit) {
   const std::int64_t count = elements(shape);

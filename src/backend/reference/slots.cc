@@ -1,4 +1,4 @@
-// Tokens in the slots of experts. Shape suffixes: B rows, S length, K choices, E experts, C slots.
+// Tokens in the capacity slots of experts. Shape suffixes: B rows, S length, K choices, E experts, C slots.
 #include <vector>
 
 #include "backend/element.h"
@@ -8,7 +8,7 @@ namespace moesh::backend::reference {
 namespace {
 
 
-// Slots of an expert are taken in the order of tokens, and within a token of its choices.
+// An expert's slots are taken in the order of tokens, and within a token in the order of its choices.
 void slots(const KernelCall& call) {
   const auto& of = std::get<graph::SlotMaskOf>(call.attributes);
   const View& ids = call.operands[0];
@@ -23,8 +23,8 @@ void slots(const KernelCall& call) {
   }
 }
 
-// Calls visit(choice, row of its token in [B, S], row of its slot in this shard of [E, B, C]) for the choices whose slots are
-// here. `filled` has the slots and is operand or result number `number`.
+// Calls visit(choice, row of its token in [B, S], row of its slot in this shard of [E, B, C]) for the choices whose slots are in this
+// shard. `filled` is the tensor that holds the slots; `number` is its index among operands and, after them, results.
 template <typename Visit>
 void for_slots_here(const KernelCall& call, const View& filled, std::size_t number, const Visit& visit) {
   const auto& of = std::get<graph::SlotMaskOf>(call.attributes);

@@ -1,4 +1,4 @@
-// Looking tokens up, and the loss over the vocabulary. Shape suffixes: V vocabulary, M embedding.
+// Embedding lookup, and the loss over the vocabulary. Shape suffixes: V vocabulary, M embedding.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -26,7 +26,7 @@ void embed(const KernelCall& call) {
   for (std::int64_t i = 0; i < call.operands[1].count(); ++i) {
     const std::int32_t token = call.operands[1].as<std::int32_t>()[i];
     const std::int64_t row = in_pieces ? token - call.origins[0][0] : checked(token, table.size(0));
-    const bool is_here = row >= 0 && row < table.size(0);  // otherwise another piece has it
+    const bool is_here = row >= 0 && row < table.size(0);  // otherwise another shard has it
     for_floating(rows.dtype, [&]<typename R>() {
       for_floating(table.dtype, [&]<typename T>() {
         for (std::int64_t m = 0; m < width; ++m) {
@@ -37,7 +37,7 @@ void embed(const KernelCall& call) {
   }
 }
 
-// By element of the table, what its uses have of `dy` together.
+// For each element of the table, the sum of `dy` over all uses of its row.
 template <typename W>
 std::vector<W> sums_of_uses(const View& tokens, const View& dy, const View& table) {
   std::vector<W> sums(static_cast<std::size_t>(table.count()), 0);
@@ -102,8 +102,8 @@ void cross_entropy(const KernelCall& call) {
   });
 }
 
-// Of a piece of the vocabulary, or of several that stand one after the other: the target's logit where it is here, and the logarithm
-// of each piece's sum.
+// For a shard of the vocabulary, or several that lie one after the other: the target's logit if it is here, and the log-sum-exp of each
+// shard.
 void vocab_scores(const KernelCall& call) {
   const View& logits = call.operands[0];
   const std::int64_t width = logits.shape.back(), pieces = call.results[1].shape.back();
@@ -135,7 +135,7 @@ void cross_entropy_of_scores(const KernelCall& call) {
   });
 }
 
-// A device that has a piece of the vocabulary is given the logarithms of all of them.
+// A device with one shard of the vocabulary is given the log-sum-exp of every shard.
 void cross_entropy_grad(const KernelCall& call) {
   const double z_loss = std::get<graph::CrossEntropyOf>(call.attributes).z_loss;
   const View& logits = call.operands[0];
@@ -163,7 +163,7 @@ void cross_entropy_grad(const KernelCall& call) {
   });
 }
 
-// The logits, their loss and its gradients, one token after the other.
+// The logits, their loss and its gradients, one token at a time.
 void vocab_loss(const KernelCall& call) {
   const auto& of = std::get<graph::VocabLossOf>(call.attributes);
   const View& x = call.operands[0];

@@ -1,4 +1,4 @@
-// Attention, and the caches of keys and values that it reads when tokens are made one by one.
+// Attention, and the KV caches that it reads when tokens are generated one by one.
 // Shape suffixes: B rows, S queries, T keys, H heads, D a head's width.
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace moesh::graph::ops {
 namespace {
 
-// query, key, value, order and segments [of the queries, and the same two of the keys] [, sinks].
+// query, key, value, order and segments [of the queries, then order and segments of the keys] [, sinks].
 struct Inputs {
   std::size_t count;
 
@@ -51,7 +51,7 @@ std::string attention_grad_shapes(const NodeView& v) {
   return fits ? "" : "what attention takes, and its cotangent";
 }
 
-// How many keys a query sees on average: of a row's own tokens, those up to it.
+// The average number of keys that a query sees: among its row's own tokens, those up to it.
 double keys_of_a_query(const NodeView& v) {
   const auto keys = static_cast<double>(v.operand(1).shape[1]);
   const auto window = static_cast<double>(v.of<AttentionOf>().window);
@@ -61,13 +61,13 @@ double keys_of_a_query(const NodeView& v) {
   return chunk > 0 ? std::min((chunk + 1) / 2, in_reach) : in_reach;
 }
 
-// Queries may be spread along their length, each device reading all keys; heads as far as the key heads go.
+// Queries may be sharded along their length, in which case each device reads all keys; heads may be sharded as far as the key heads can be.
 void spread_dims(const NodeView& v, Inputs inputs, bool backward, FactorTable& table) {
   const Shape& q = v.operand(0).shape;
   const Shape& k = v.operand(1).shape;
   const int b = table.factor(q[0]);
   const int s = table.factor(q[1]);
-  const bool one_key_head = k[2] == 1;  // that all heads read, wherever they are
+  const bool one_key_head = k[2] == 1;  // which all query heads read, on every device
   const int h = table.factor(one_key_head ? q[2] : k[2], true);
   const std::vector<int> queries{b, s, h, kWhole};
   const std::vector<int> keys{b, kWhole, one_key_head ? kWhole : h, kWhole};
@@ -113,7 +113,7 @@ std::string cache_write_shapes(const NodeView& v) {
   return fits ? "" : wanted;
 }
 
-// Slots and the new tokens are whole; the batch and what a token has may be spread.
+// The dims of slots and of new tokens are whole; the batch and the dims of a token's data may be sharded.
 void cache_write_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> cache = table.own_but(v.operand(0).shape, {1});
   table.takes(cache).takes(cache).takes({cache[0], kWhole}).gives(cache).in_place();

@@ -1,4 +1,4 @@
-// Each element alone.
+// Elementwise ops.
 #include <algorithm>
 
 #include "graph/ops/ops.h"
@@ -62,7 +62,7 @@ std::vector<Tensor> binary_gradient(const Vjp& v) {
 
 std::string cast_shapes(const NodeView& v) { return v.operand(0).shape == v.result(0).shape ? "" : "a cast"; }
 
-// Parts that are rounded to a narrower type each add up to less than their rounded sum.
+// Terms that are each rounded to a narrower type do not add up to their rounded sum, so a cast that narrows is not linear.
 void cast_factors(const NodeView& v, FactorTable& table) {
   table.alike(table.own(v.result(0).shape));
   if (size_of(v.result(0).dtype) >= size_of(v.operand(0).dtype)) table.linear_in({0});

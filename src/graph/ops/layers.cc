@@ -1,4 +1,4 @@
-// What layers are made of beside products: softmax, norms, positions, embeddings.
+// Ops of layers other than products: softmax, norms, positions, embeddings.
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
 
@@ -32,7 +32,7 @@ bool is_scale_of(const Value& scale, const Value& x) {
   return !x.shape.empty() && scale.shape == Shape{x.shape.back()};
 }
 
-// Those in pieces take their sums as operands: the ops of dots.
+// Whether rows are not sharded. Sharded rows take their sums as operands, in the ops `..._of_dots`.
 bool has_whole_rows(const NodeView& v) { return v.of<RmsNormOf>().width == 0; }
 
 std::string rms_norm_shapes(const NodeView& v) {
@@ -63,7 +63,7 @@ void rms_norm_grad_factors(const NodeView& v, FactorTable& table) {
   table.takes(dims).takes({kWhole}).takes(dims).gives(dims).gives({kWhole}).linear_in({2});
 }
 
-// Of one number for each row of x, in the wide type.
+// Whether the value has one number for each row of x, in the wide type.
 bool is_of_rows(const Value& value, const Value& x) {
   return !x.shape.empty() && value.shape == first_sizes(x.shape, x.shape.size() - 1) && value.dtype == wide_of(x.dtype);
 }
@@ -80,7 +80,7 @@ void row_dot_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> dims = table.own(v.operand(0).shape);
   table.takes(dims).takes(dims).gives(first_dims(dims, dims.size() - 1));
   if (v.operands() == 3) table.takes({dims.back()});
-  if (v.node.operands[0] != v.node.operands[1]) table.linear_in({1});  // squares are not
+  if (v.node.operands[0] != v.node.operands[1]) table.linear_in({1});  // a sum of squares is not linear
 }
 
 std::string rms_norm_of_dots_shapes(const NodeView& v) {
@@ -130,7 +130,7 @@ std::string temper_shapes(const NodeView& v) {
 
 void temper_factors(const NodeView& v, FactorTable& table) { table.alike(table.own(v.result(0).shape)); }
 
-// Rows [..., M] of a table [V, M], one for each token, perhaps in another type.
+// Whether these are rows [..., M] of a table [V, M], one for each token; their type may differ from the table's.
 bool are_rows_of_table(const Value& rows, const Value& tokens, const Value& table) {
   Shape shape = tokens.shape;
   if (table.shape.size() != 2 || tokens.dtype != DType::int32) return false;
@@ -143,7 +143,7 @@ std::string embed_shapes(const NodeView& v) {
   return fits ? "" : "a table [V, M] and token ids";
 }
 
-// Of a token that another device has the row of there are zeros, which add up with that row.
+// For a token whose row is on another device the result is zeros, so the results of all devices add up to that row.
 void embed_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> rows = table.own(v.result(0).shape);
   table.takes({table.factor(v.operand(0).shape[0]), rows.back()});

@@ -1,4 +1,4 @@
-// Norms of gradients, and the updates of parameters.
+// Norms of gradients, and updates of parameters.
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
 
@@ -11,12 +11,12 @@ void sum_squares_factors(const NodeView& v, FactorTable& table) {
   table.takes(table.own(v.operand(0).shape)).gives({});
 }
 
-// A parameter and its moments.
+// The most results that have the parameter's shape: a parameter and its two moments.
 constexpr std::size_t kMostUpdated = 3;
 
 bool has_update_numbers(const NodeView& v) { return v.operand(v.operands() - 1).shape == Shape{kUpdateNumbers}; }
 
-// A parameter, its gradient and its moments are alike; the last operand holds the step's numbers.
+// Whether a parameter, its gradient and its moments have one shape; the last operand holds the step's numbers.
 bool are_alike_but_last(const NodeView& v) {
   if (!has_update_numbers(v)) return false;
   for (std::size_t i = 0; i + 1 < v.operands(); ++i) {
@@ -57,7 +57,7 @@ std::string balance_update_shapes(const NodeView& v) {
   return fits ? "" : "a router's bias, its experts' load and the step's numbers";
 }
 
-// A few numbers for each expert: every device makes all of them.
+// There are only a few numbers for each expert, so every device computes all of them.
 void balance_update_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> whole(v.operand(0).shape.size(), kWhole);
   table.takes(whole).takes({kWhole, kWhole, kWhole}).takes({kWhole}).gives(whole);

@@ -42,7 +42,7 @@ std::string cross_entropy_grad_shapes(const NodeView& v) {
   return fits ? "" : "what the loss takes, and its cotangent";
 }
 
-// A device that knows the logarithms of all pieces of the vocabulary can do with its own piece of the logits.
+// A device that is given the logarithms of all pieces of the vocabulary needs only its own piece of the logits.
 void cross_entropy_grad_factors(const NodeView& v, FactorTable& table) {
   const bool in_pieces = v.operands() == 5;
   const std::vector<int> logits = in_pieces ? table.own(v.operand(0).shape) : table.own_but(v.operand(0).shape, {2});
@@ -95,7 +95,7 @@ std::string vocab_loss_shapes(const NodeView& v) {
              : "x [B, S, M] and a table of its type or of the wide one, targets and segments [B, S], the loss' cotangent";
 }
 
-// Two products for the gradients, where they are asked for, beside that of the scores.
+// Gradients, where they are asked for, take two more matrix products besides the one for the logits.
 void vocab_loss_factors(const NodeView& v, FactorTable& table) {
   const std::vector<int> x = table.own(v.operand(0).shape), tokens = first_dims(x, 2);
   const bool by_token = v.of<VocabLossOf>().by_token;

@@ -1,11 +1,11 @@
-// The facts of every op, by the files of this folder.
+// The facts of every op, listed by the file of this folder that defines them.
 #pragma once
 
 #include "graph/facts.h"
 
 namespace moesh::graph::ops {
 
-// structure.cc: roots, layouts that are asked for, bodies.
+// structure.cc: roots, requested layouts, bodies.
 extern const OpFacts kInput, kParameter, kConstraint, kStageState, kRepeat, kRegion, kReshard;
 // elementwise.cc
 extern const OpFacts kUnary, kUnaryGrad, kBinary, kCast, kChain;
@@ -24,7 +24,7 @@ extern const OpFacts kCrossEntropy, kCrossEntropyGrad, kVocabScores, kCrossEntro
 extern const OpFacts kRandomScores, kTopK, kTopKGrad, kSpread, kSpreadGrad, kExpertLoad;
 // slots.cc
 extern const OpFacts kSlotMask, kSlots, kFillSlots, kEmptySlots, kSlotProducts;
-// rows.cc: of regions.
+// rows.cc: ops of regions.
 extern const OpFacts kDeviceIndex, kGather, kAllSum, kOwnOnce, kSortSlots, kFetchRows, kReturnRows, kWeightedRowsGrad,
     kPlanExchange, kExchangeRows, kListTokens, kSumRows, kScatterRows;
 // learning.cc

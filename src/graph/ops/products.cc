@@ -1,4 +1,4 @@
-// Products: contractions, and each expert's rows with its weights.
+// Matrix products: contractions, and grouped GEMMs of each expert's rows with its weights.
 // Shape suffixes: R rows sorted by expert, E experts, K and N a product's dims.
 #include <algorithm>
 #include <map>
@@ -11,7 +11,7 @@
 namespace moesh::graph::ops {
 namespace {
 
-// Gives the letters their sizes; false where the rank is wrong or a letter has two sizes.
+// Binds the letters to their sizes; false if the rank is wrong or a letter has two sizes.
 bool bind_letters(const std::string& letters, const Shape& shape, std::map<char, std::int64_t>& sizes) {
   if (letters.size() != shape.size()) return false;
   for (std::size_t i = 0; i < letters.size(); ++i) {
@@ -20,7 +20,7 @@ bool bind_letters(const std::string& letters, const Shape& shape, std::map<char,
   return true;
 }
 
-// Operands of one type, and a result of the same, or of float32 where they are bfloat16.
+// Whether the operands have one type and the result has the same type, or float32 if they are bfloat16.
 bool have_product_types(const NodeView& v) {
   const DType operands = v.operand(0).dtype, result = v.result(0).dtype;
   return v.operand(1).dtype == operands && (result == operands || (operands == DType::bfloat16 && result == DType::float32));
@@ -65,7 +65,7 @@ std::vector<Tensor> einsum_gradient(const Vjp& v) {
 
 bool are_rows(const Value& value) { return value.shape.size() == 2; }
 
-// Rows [R, width], and something of each of the experts that `sizes` counts.
+// Whether there are rows [R, width], and `sizes` counts those of each expert.
 bool are_rows_of(const Value& rows, std::int64_t width, const Value& sizes, std::int64_t experts) {
   return are_rows(rows) && rows.shape[1] == width && sizes.shape == Shape{experts} && sizes.dtype == DType::int32;
 }
@@ -94,7 +94,7 @@ std::vector<Tensor> grouped_matmul_gradient(const Vjp& v) {
   return {drows, v.builder.add_one(Op::grouped_outer, "", outer, GroupedOuterOf{rounded}, weights.shape(), weights.dtype()), {}};
 }
 
-// An expert that has rows has its share of them.
+// The rows are taken to be shared evenly among the experts that are expected to have any.
 Work grouped_matmul_work(const NodeView& v) {
   const auto rows = static_cast<double>(v.operand(0).shape[0]), experts = static_cast<double>(v.operand(1).shape[0]);
   Work work;

@@ -20,7 +20,7 @@ bool all_have_tokens(const NodeView& v) {
   return true;
 }
 
-// Each token alone, whatever experts or choices it has in its last dim.
+// Each token is independent of the others; its last dim, of experts or choices, stays whole.
 void per_token(const NodeView& v, FactorTable& table) { table.alike(table.own_but(v.operand(0).shape, {2})); }
 
 std::string random_scores_shapes(const NodeView& v) {
@@ -42,7 +42,7 @@ std::string top_k_shapes(const NodeView& v) {
   return fits ? "" : "scores [B, S, E]";
 }
 
-// The weights come from the second scores where there are two; the first ones only choose.
+// If there are two operands, the weights come from the second and the first only chooses.
 std::vector<Tensor> top_k_gradient(const Vjp& v) {
   std::vector<Tensor> made(v.operands.size());
   made.back() = v.grad(Op::top_k_grad, {v.operands.back(), v.results[1], v.dy()}, {v.operands.back()})[0];

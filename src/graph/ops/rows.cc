@@ -10,7 +10,7 @@ bool is_scalar(const Value& value) { return value.shape.empty(); }
 
 bool are_counts(const Value& value) { return value.shape.size() == 1 && value.dtype == DType::int32; }
 
-// Rows of one kind: the same dims but for the first.
+// Whether type and dims are the same except for the first dim.
 bool alike_but_rows(const Value& a, const Value& b) {
   return !a.shape.empty() && !b.shape.empty() && a.dtype == b.dtype &&
          Shape(a.shape.begin() + 1, a.shape.end()) == Shape(b.shape.begin() + 1, b.shape.end());
@@ -40,7 +40,7 @@ std::string sort_slots_shapes(const NodeView& v) {
   return fits ? "" : "ids [T, K]";
 }
 
-// Values of tokens [T, ...] and their rows [R, ...], in the order [R] of choices, of the experts' sizes [E].
+// Whether `tokens` [T, ...] and their `rows` [R, ...] fit operands 1 and 2: an order [R] of choices, and the experts' sizes [E].
 bool are_rows_in_order(const NodeView& v, const Value& rows, const Value& tokens) {
   return alike_but_rows(rows, tokens) && v.operand(1).shape == Shape{rows.shape[0]} && are_counts(v.operand(1)) &&
          are_counts(v.operand(2));
@@ -103,7 +103,7 @@ std::vector<Tensor> exchange_rows_gradient(const Vjp& v) {
           {}};
 }
 
-// Lists [P] of the tokens that have rows, and of all rows by token [R].
+// Results are lists [P] for the tokens that have rows, and a list [R] of all rows by token.
 std::string list_tokens_shapes(const NodeView& v) {
   const bool fits = are_counts(v.operand(0)) && are_counts(v.operand(1)) && are_counts(v.result(0)) &&
                     is_like(v.result(0), v.result(1)) && is_like(v.operand(0), v.result(2)) && is_scalar(v.result(3));

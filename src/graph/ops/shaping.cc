@@ -1,4 +1,4 @@
-// Elements in other places.
+// Ops that move elements: broadcasts, reshapes, transposes, slices and the like, and sums over dims.
 #include <algorithm>
 #include <cassert>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace {
 
 bool is_one_of(int dim, const std::vector<int>& dims) { return std::find(dims.begin(), dims.end(), dim) != dims.end(); }
 
-// The dims of a rank that are not among these.
+// The dims of a value of that rank that are not among these.
 std::vector<int> other_dims(std::size_t rank, const std::vector<int>& dims) {
   std::vector<int> others;
   for (int dim = 0; dim < static_cast<int>(rank); ++dim) {
@@ -82,7 +82,7 @@ std::string reshape_shapes(const NodeView& v) {
   return fits ? "" : "reshape to " + moesh::to_string(v.result(0).shape);
 }
 
-// Dims that are merged or split share what their outermost parts have in common; a dim that stays is one factor.
+// Merged or split dims share a factor of what their outermost parts have in common; a dim that stays is one factor.
 void reshape_factors(const NodeView& v, FactorTable& table) {
   const Shape& from = v.operand(0).shape;
   const Shape& to = v.result(0).shape;
@@ -138,7 +138,7 @@ std::vector<Tensor> transpose_gradient(const Vjp& v) {
   return {transpose(v.dy(), inverse)};
 }
 
-// A dim that is cut, joined or widened is whole on both sides.
+// The dim that is sliced, concatenated or padded is whole on both sides.
 void along(int dim, const NodeView& v, FactorTable& table) {
   table.alike(table.own_but(v.result(0).shape, {dim})).linear_together();
 }

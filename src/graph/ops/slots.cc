@@ -19,7 +19,7 @@ std::string slots_shapes(const NodeView& v) {
   return fits ? "" : "ids [B, S, K]";
 }
 
-// A slot depends on all choices of its row before it.
+// A slot depends on all earlier choices of its row.
 void slots_factors(const NodeView& v, FactorTable& table) {
   const int b = table.factor(v.operand(0).shape[0]);
   table.takes({b, kWhole, kWhole}).gives({b, kWhole, kWhole});
@@ -27,7 +27,7 @@ void slots_factors(const NodeView& v, FactorTable& table) {
 
 std::vector<Tensor> slots_gradient(const Vjp&) { return {{}}; }
 
-// What is in the slots, [E, B, C, M], and what tokens have, [B, S, M], with the choices' slots, [B, S, K].
+// Whether the slots' contents [E, B, C, M], the tokens' values [B, S, M] and the choices' slots [B, S, K] fit each other.
 bool fit_together(const NodeView& v, const Value& filled, const Value& tokens, const Value& slots) {
   const auto& of = v.of<SlotMaskOf>();
   if (tokens.shape.size() != 3 || slots.shape.size() != 3) return false;
@@ -53,7 +53,7 @@ std::string slot_products_shapes(const NodeView& v) {
   return fits ? "" : "slots' contents [E, B, C, M], slots [B, S, K] and tokens [B, S, M]";
 }
 
-// Like a product with a mask [B, S, E, C], of which only the choices exist.
+// The factors of a product with a mask [B, S, E, C], of which only the entries of choices exist.
 struct Dims {
   std::vector<int> filled, slots, tokens;
 
@@ -88,7 +88,7 @@ void slot_products_factors(const NodeView& v, FactorTable& table) {
   table.takes(dims.filled).takes(dims.slots).takes(dims.tokens).gives(dims.slots).linear_in({0, 2});
 }
 
-// fill_slots and empty_slots are each other's transposes.
+// Gradients: fill_slots and empty_slots are each other's transposes.
 std::vector<Tensor> transposed(const Vjp& v, Op other, const Tensor& filled, const Tensor& tokens) {
   std::vector<Tensor> inputs = v.operands;
   inputs[0] = v.dy();

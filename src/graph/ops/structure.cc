@@ -1,4 +1,4 @@
-// Values from outside, layouts that are asked for, and bodies.
+// Values from outside, requested layouts, and bodies.
 #include "graph/ops/ops.h"
 #include "graph/ops/table.h"
 #include "graph/rewrite.h"
@@ -27,7 +27,7 @@ Shape without_stack(Shape shape, const RepeatOf& of, int position) {
   return shape;
 }
 
-// What iterations have of a stacked value.
+// Whether `slice` is what an iteration has of the stacked value.
 bool is_slice(const Value& slice, const Value& stacked, const RepeatOf& of, int position) {
   const auto at = static_cast<std::size_t>(position);
   if (position < 0 || stacked.shape.size() < at + of.sizes.size()) return false;

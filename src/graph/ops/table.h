@@ -1,4 +1,4 @@
-// Writes down the factors of an op's dims.
+// Collects the factors of an op's dims.
 #pragma once
 
 #include <initializer_list>
@@ -14,10 +14,10 @@ class FactorTable {
   explicit FactorTable(const NodeView& view) : view_(view) { made_.linear.assign(view.operands(), false); }
 
   int factor(std::int64_t size, bool even = false);
-  std::vector<int> own(const Shape& shape);                                     // a factor for each dim
-  std::vector<int> own_but(const Shape& shape, const std::vector<int>& whole);  // the same, with these dims whole
+  std::vector<int> own(const Shape& shape);                                     // a new factor for each dim
+  std::vector<int> own_but(const Shape& shape, const std::vector<int>& whole);  // the same, except that these dims are kWhole
 
-  // The dims of the next operand, and of the next result.
+  // The factors of the dims of the next operand, and of the next result.
   FactorTable& takes(std::vector<int> dims);
   FactorTable& gives(std::vector<int> dims);
   FactorTable& linear_in(std::initializer_list<std::size_t> operands);
@@ -25,7 +25,7 @@ class FactorTable {
   FactorTable& flops(double each);
   FactorTable& in_place();
   FactorTable& anywhere();
-  // All operands and results have the same dims.
+  // All operands and results have the same factors in their dims.
   FactorTable& alike(const std::vector<int>& dims);
 
   OpFactors take() { return std::move(made_); }
@@ -37,9 +37,9 @@ class FactorTable {
 
 std::vector<int> first_dims(const std::vector<int>& dims, std::size_t count);
 
-// What rules say of shapes.
-bool all_like(const NodeView& view, const Value& value);  // every operand and result has its shape and type
-bool is_like(const Value& a, const Value& b);             // the same shape and type
+// Helpers of shape rules.
+bool all_like(const NodeView& view, const Value& value);  // whether every operand and result has its shape and type
+bool is_like(const Value& a, const Value& b);             // whether shape and type are the same
 Shape first_sizes(const Shape& shape, std::size_t count);
 
 }  // namespace moesh::graph
